@@ -1,0 +1,23 @@
+// Compiles src/ into dist/ and copies what the compiler leaves out (SQL). Does nothing that is already done:
+// the compiler is incremental, so `npm start` may call this every time.
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const source = join(root, 'src');
+const output = join(root, 'dist');
+const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+
+removeOutputsWithoutSource();
+execFileSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
+cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
+
+/** A module that was deleted or renamed must not go on living in dist/, where a test could still import it. */
+function removeOutputsWithoutSource() {
+  if (!existsSync(output)) return;
+  const compiled = readdirSync(output, { recursive: true }).filter((path) => path.endsWith('.js'));
+  const orphaned = compiled.some((path) => !existsSync(join(source, path.replace(/\.js$/, '.ts'))));
+  if (orphaned) rmSync(output, { recursive: true });
+}

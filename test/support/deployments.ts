@@ -1,0 +1,55 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe } from 'vitest';
+import { type Service, startService } from './service.js';
+
+/** One way to run the service. The black-box suites run once over each, knowing nothing of what is behind it. */
+export interface Deployment {
+  readonly name: string;
+  /** Fresh, empty stores. Every service started on them sees the same data. */
+  open(): Promise<Stores>;
+}
+
+export interface Stores {
+  readonly environment: Record<string, string>;
+  /** Starts one service process on these stores; `environment` adds to or overrides the deployment's settings. */
+  start(environment?: Record<string, string>): Promise<Service>;
+  /** Ends every process started here that still runs, then removes the stores. */
+  close(): Promise<void>;
+}
+
+const embedded: Deployment = {
+  name: 'embedded',
+  async open() {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-test-'));
+    return manageStores({ DATA_DIR: folder }, () => rm(folder, { recursive: true, force: true }));
+  },
+};
+
+export const DEPLOYMENTS: readonly Deployment[] = [embedded];
+
+/** Registers the same suite once for each deployment. */
+export function describeDeployments(title: string, suite: (deployment: Deployment) => void): void {
+  describe.each(DEPLOYMENTS.map((deployment) => [deployment.name, deployment] as const))(
+    `${title} (%s)`,
+    (_name, deployment) => suite(deployment),
+  );
+}
+
+function manageStores(environment: Record<string, string>, remove: () => Promise<void>): Stores {
+  const started = new Set<Service>();
+  return {
+    environment,
+    async start(more = {}) {
+      const service = await startService({ ...environment, ...more });
+      started.add(service);
+      service.ended.then(() => started.delete(service));
+      return service;
+    },
+    async close() {
+      await Promise.all([...started].map((service) => service.kill()));
+      await remove();
+    },
+  };
+}

@@ -1,0 +1,89 @@
+import { Agent, type IncomingHttpHeaders, request as nodeRequest } from 'node:http';
+
+/** What came back, with the body as it was sent: text, never re-encoded. */
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  text: string;
+  /** The body as parsed JSON; throws when it is not JSON. */
+  json<T = unknown>(): T;
+}
+
+export interface Ask {
+  method?: string;
+  /** Sent exactly as given: an array sends the header several times. */
+  headers?: Record<string, string | string[]>;
+  /** A string is sent as UTF-8; a buffer byte by byte. */
+  body?: string | Buffer;
+  agent?: Agent;
+}
+
+const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64 });
+
+/** One HTTP request without any of the corrections that a friendlier client would make. */
+export function ask(url: string, options: Ask = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = nodeRequest(
+      url,
+      { method: options.method ?? 'GET', headers: options.headers ?? {}, agent: options.agent ?? sharedAgent },
+      (incoming) => {
+        const chunks: Buffer[] = [];
+        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+        incoming.on('error', reject);
+        incoming.on('end', () => {
+          const text = Buffer.concat(chunks).toString('utf8');
+          resolve({
+            status: incoming.statusCode ?? 0,
+            headers: incoming.headers,
+            text,
+            json: <T>() => JSON.parse(text) as T,
+          });
+        });
+      },
+    );
+    outgoing.on('error', reject);
+    outgoing.end(options.body);
+  });
+}
+
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+
+/** A fresh idempotency key from the service. */
+export async function generateKey(url: string): Promise<string> {
+  const answer = await ask(`${url}/api/server-generated/generate-key`);
+  if (answer.status !== 200) throw new Error(`generate-key answered ${answer.status}: ${answer.text}`);
+  return answer.json<string>();
+}
+
+/** A payment with the given key; `body` is sent as JSON text unless it is a string or a buffer already. */
+export function pay(
+  url: string,
+  key: string,
+  body: unknown = { amount: '100.50', currency: 'USD' },
+  more: Partial<Ask> = {},
+): Promise<Answer> {
+  return ask(`${url}/api/payment`, {
+    ...more,
+    method: 'POST',
+    headers: { ...JSON_TYPE, 'Idempotency-Key': key, ...more.headers },
+    body: encode(body),
+  });
+}
+
+export function paymentStatus(url: string, key: string): Promise<Answer> {
+  return ask(`${url}/api/payment-status`, { headers: { 'Idempotency-Key': key } });
+}
+
+/** Any request with a JSON body (text and buffers are sent as they are). */
+export function sendJson(url: string, method: string, body: unknown, headers: Ask['headers'] = {}): Promise<Answer> {
+  return ask(url, { method, headers: { ...JSON_TYPE, ...headers }, body: encode(body) });
+}
+
+/** The transaction id in either answer text of spec 2.4; undefined when the text names none. */
+export function transactionIdOf(answer: Answer): string | undefined {
+  return /Transaction ID: (TXN\d+)"$/.exec(answer.text)?.[1];
+}
+
+function encode(body: unknown): string | Buffer {
+  return typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+}

@@ -1,0 +1,17 @@
+import { defineConfig } from 'vitest/config';
+
+/**
+ * Tests import the build (`#idempay/*` is `dist/*`, see package.json), so that they prove what is shipped. At most two
+ * files run at a time: most start services of their own, and the smallest machine supported has two cores.
+ */
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    passWithNoTests: false,
+    allowOnly: false,
+  },
+});
