@@ -1,0 +1,191 @@
+import { describe, expect, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { expectError } from '../support/error-body.js';
+import { type Answer, ask } from '../support/http-client.js';
+import { exchange, requestText } from '../support/raw-http.js';
+import { shareService } from '../support/shared-service.js';
+
+/** Every path, and the methods that it must serve. Others it may serve, as long as `Allow` names them. */
+const ROUTES: readonly [path: string, methods: readonly string[], notServed: readonly string[]][] = [
+  ['/api/server-generated/generate-key', ['GET'], ['HEAD', 'POST']],
+  ['/api/payment', ['POST'], ['GET', 'HEAD']],
+  ['/api/payment-status', ['GET'], ['POST']],
+  ['/api/health/redis', ['GET'], ['POST']],
+  ['/api/health/redis/key/some-key', ['GET'], ['POST', 'DELETE']],
+  ['/api/health/redis/stats', ['GET'], ['POST']],
+  ['/api/transactions', ['GET', 'HEAD', 'POST'], ['PUT', 'DELETE']],
+  ['/api/transactions/100000000000001', ['GET', 'HEAD', 'DELETE'], ['POST', 'PUT']],
+  ['/api/transactions/100000000000001/status', ['PUT'], ['GET', 'HEAD', 'POST', 'DELETE']],
+];
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+describeDeployments('the service as a whole', (deployment) => {
+  const shared = shareService(deployment);
+  const path = (of: string, options = {}): Promise<Answer> => ask(`${shared.url}${of}`, options);
+
+  describe('an unknown route', () => {
+    it.each([
+      '/',
+      '/api',
+      '/api/',
+      '/api/nothing',
+      '/api/transactionsX',
+      '/api/transactions/1/nothing',
+      '/api/transactions/1/status/more',
+      '/api/payment/1',
+      '/API/TRANSACTIONS',
+      '/favicon.ico',
+      '/api/health/redis/nothing',
+      '//api/payment',
+    ])('is 404 for every method: %s', async (unknown) => {
+      for (const method of METHODS.filter((name) => name !== 'HEAD')) {
+        expectError(await path(unknown, { method }), 404);
+      }
+      const head = await path(unknown, { method: 'HEAD' });
+      expect(head.status).toBe(404);
+      expect(head.text).toBe('');
+    });
+  });
+
+  describe('a method that a path does not serve', () => {
+    it.each(ROUTES)('is 405 on %s, with the methods that it serves in Allow', async (route, served, notServed) => {
+      const allowed = allowedBy(await path(route, { method: 'PATCH' }));
+      expect(allowed).toEqual(expect.arrayContaining([...served]));
+
+      for (const method of METHODS) {
+        const answer = await path(route, { method });
+        if (allowed.includes(method)) {
+          expect(answer.status, `${method} is in Allow`).not.toBe(405);
+          continue;
+        }
+        expect(answer.status, `${method} is not in Allow`).toBe(405);
+        expect(allowedBy(answer)).toEqual(allowed);
+        if (method !== 'HEAD') expectError(answer, 405);
+      }
+      for (const method of notServed) expect(allowed).not.toContain(method);
+    });
+
+    it('is 405 before anything else of the request is looked at', async () => {
+      const headers = { 'Content-Type': 'text/plain' };
+      expectError(await path('/api/payment', { method: 'PUT', headers, body: '{' }), 405);
+      expectError(await path('/api/transactions', { method: 'PUT', headers, body: 'x'.repeat(10_000) }), 405);
+      expectError(await path('/api/transactions/abc', { method: 'PATCH' }), 405);
+    });
+
+    it.each(['OPTIONS', 'TRACE', 'PROPFIND'])('has the error body also when it is %s', async (method) => {
+      for (const [route] of ROUTES) {
+        const answer = await path(route, { method });
+        expect([404, 405, 501]).toContain(answer.status);
+        expectError(answer, answer.status);
+        if (answer.status === 405) expect(allowedBy(answer)).not.toContain(method);
+      }
+    });
+  });
+
+  describe('a path with bad percent-encoding', () => {
+    it.each([
+      '/api/health/redis/key/%',
+      '/api/health/redis/key/%zz',
+      '/api/health/redis/key/%ff',
+      '/api/health/redis/key/%ED%A0%80',
+      '/api/transactions/%E0%A4%A',
+      '/%',
+    ])('is 400: %s', async (bad) => {
+      expectError(await path(bad), 400);
+    });
+  });
+
+  describe('X-Request-Id', () => {
+    const idFor = async (headers: Record<string, string | string[]>): Promise<string> => {
+      const id = (await path('/api/health/redis', { headers })).headers['x-request-id'];
+      expect(id).toMatch(/^[\x21-\x7e]{1,200}$/);
+      return id as string;
+    };
+
+    it.each(['a', 'abc-123', '3f0c9f0e-5b7a-4c1d-9e2f-8a6b4c2d1e0f', 'Job_7.step-2'])(
+      'is what the client sent, when that is sane: %s',
+      async (sent) => {
+        expect(await idFor({ 'X-Request-Id': sent })).toBe(sent);
+      },
+    );
+
+    it.each([
+      ['empty', ''],
+      ['too long', 'x'.repeat(1000)],
+      ['with a space', 'two words'],
+      ['with a tab', 'two\twords'],
+      ['with quotes', '"quoted"'],
+      ['with markup', '<script>'],
+      ['with a letter beyond ASCII', 'caf\u00e9'],
+      ['sent twice', ['one', 'two']],
+    ])('is a new one when the client sends one that is not: %s', async (_how, sent) => {
+      const id = await idFor({ 'X-Request-Id': sent });
+      expect([sent].flat()).not.toContain(id);
+      expect(id).not.toMatch(/["'<>, ]/);
+    });
+
+    it('is another one for each request that brings none', async () => {
+      const ids = await Promise.all(Array.from({ length: 50 }, () => idFor({})));
+      expect(new Set(ids).size).toBe(50);
+    });
+
+    it('is on errors too, and the client can name it', async () => {
+      const headers = { 'X-Request-Id': 'find-me' };
+      for (const [route, method] of [
+        ['/nothing', 'GET'],
+        ['/api/payment', 'GET'],
+        ['/api/payment', 'POST'],
+        ['/api/transactions/abc', 'GET'],
+        ['/api/transactions/1', 'DELETE'],
+        ['/%', 'GET'],
+      ] as const) {
+        const answer = await path(route, { method, headers });
+        expect(answer.status).toBeGreaterThanOrEqual(400);
+        expect(answer.headers['x-request-id']).toBe('find-me');
+      }
+    });
+  });
+
+  describe('a request that is not HTTP as it should be', () => {
+    const hugeHeader = `X-Filler: ${'x'.repeat(40_000)}`;
+
+    it.each([
+      ['a request line that is none', 'nonsense\r\n\r\n', 400],
+      ['a method that does not exist', requestText('BREW /api/payment HTTP/1.1', []), 400],
+      ['a header without a colon', requestText('GET /api/health/redis HTTP/1.1', ['broken']), 400],
+      ['a length that is no number', requestText('POST /api/payment HTTP/1.1', ['Content-Length: ten'], '{}'), 400],
+      ['two lengths', requestText('POST /api/payment HTTP/1.1', ['Content-Length: 2', 'Content-Length: 3'], '{}'), 400],
+      [
+        'a length and chunks',
+        requestText('POST /api/payment HTTP/1.1', ['Content-Length: 2', 'Transfer-Encoding: chunked'], '0\r\n\r\n'),
+        400,
+      ],
+      ['a chunk that is none', requestText('POST /api/transactions HTTP/1.1', chunkedJson(), 'zz\r\n'), 400],
+      ['no Host', 'GET /api/health/redis HTTP/1.1\r\n\r\n', 400],
+      ['headers beyond measure', requestText('GET /api/health/redis HTTP/1.1', [hugeHeader]), 431],
+      ['an unknown expectation', requestText('GET /api/health/redis HTTP/1.1', ['Expect: a-miracle']), 417],
+    ])('is refused with the error body: %s', async (_what, bytes, status) => {
+      const answer = await exchange(shared.service.port, bytes);
+      if (!answer) throw new Error('the service closed the connection without an answer');
+      expectError(answer, status);
+    });
+
+    it('does not disturb other requests', async () => {
+      await exchange(shared.service.port, 'nonsense\r\n\r\n');
+      expect((await path('/api/health/redis')).status).toBe(200);
+    });
+  });
+});
+
+function allowedBy(answer: Answer): string[] {
+  expect(answer.status).toBe(405);
+  return (answer.headers.allow ?? '')
+    .split(',')
+    .map((method) => method.trim())
+    .sort();
+}
+
+function chunkedJson(): string[] {
+  return ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
+}

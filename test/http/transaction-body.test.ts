@@ -1,0 +1,221 @@
+import { describe, expect, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { expectError } from '../support/error-body.js';
+import { shareService } from '../support/shared-service.js';
+import {
+  draft,
+  givenTransaction,
+  listTransactions,
+  newAccount,
+  postTransaction,
+  readTransaction,
+  STATUSES,
+  type Transaction,
+} from '../support/transactions.js';
+
+/** The amount as JSON text in, and the number text that must come out. */
+const ACCEPTED_AMOUNTS = [
+  ['100', '100'],
+  ['100.5', '100.5'],
+  ['100.50', '100.5'],
+  ['"100.50"', '100.5'],
+  ['"100"', '100'],
+  ['"100.0000"', '100'],
+  ['1', '1'],
+  ['0.0001', '0.0001'],
+  ['"0.0001"', '0.0001'],
+  ['0.1', '0.1'],
+  ['1.005', '1.005'],
+  ['4.35', '4.35'],
+  ['12345678901.2345', '12345678901.2345'],
+  ['"99999999999.9999"', '99999999999.9999'],
+  ['99999999999999.9', '99999999999999.9'],
+  ['99999999999999', '99999999999999'],
+  ['"90071992547409.9"', '90071992547409.9'],
+] as const;
+
+const REFUSED_AMOUNTS: readonly [why: string, amounts: readonly string[]][] = [
+  ['nothing', ['0', '-0', '0.0', '"0"', '"0.0000"']],
+  ['a sign', ['-1', '-0.01', '"-1"', '"+1"']],
+  ['an exponent', ['1e3', '1E2', '1.5e0', '1e-2', '"1e3"', '"1E2"']],
+  ['another notation', ['"0x10"', '"0b1"', '"1_000"', '"1,000"', '"1,5"', '"NaN"', '"Infinity"', '"one"', '"$1"']],
+  ['digits of another script', ['"\uff11"', '"\u0661"']],
+  ['a point without digits on both sides', ['".5"', '"5."', '"."']],
+  ['leading zeros', ['"01"', '"00.1"', '"007"']],
+  ['white space', ['" 1"', '"1 "', '"1\\n"', '"1 000"', '" "', '"\\u00a01"']],
+  ['nothing at all', ['""', 'null', '[]', '{}']],
+  ['another type', ['true', 'false', '[5]', '["5"]', '{"value":5}']],
+  ['15 digits before the point', ['100000000000000', '"100000000000000"', '"999999999999999"']],
+  ['5 digits after the point', ['0.00001', '1.00000', '"0.00001"', '"1.00000"']],
+  ['16 digits in all', ['123456789012.3456', '"123456789012.3456"', '"12345678901234.50"', '9007199254740993']],
+  ['digits without end', [`1${'0'.repeat(400)}`, `"0.${'1'.repeat(400)}"`]],
+];
+
+const ACCEPTED_ACCOUNTS = [
+  ['one character', 'x'],
+  ['64 characters', 'x'.repeat(64)],
+  ['64 characters that are two UTF-16 units each', '\u{1f600}'.repeat(64)],
+  ['white space around it', '  padded  '],
+  ['only a space', ' '],
+  ['a composed letter', 'caf\u00e9'],
+  ['a decomposed letter', 'cafe\u0301'],
+  ['quotes, backslashes and markup', '"\\/<b>&\'%00'],
+  ['a zero-width joiner and a byte order mark', '\ufeffa\u200db'],
+  ['a line separator, which is no control character', 'a\u2028b'],
+  ['the name of a prototype', '__proto__'],
+  ['digits with zeros in front', '000123'],
+] as const;
+
+const REFUSED_ACCOUNTS = [
+  ['empty', '""'],
+  ['65 characters', `"${'x'.repeat(65)}"`],
+  ['65 characters that are two UTF-16 units each', `"${'\u{1f600}'.repeat(65)}"`],
+  ['65 code points, though 64 letters are seen', `"${'x'.repeat(63)}e\u0301"`],
+  ['a NUL', '"a\\u0000b"'],
+  ['a line break', '"a\\nb"'],
+  ['a tab', '"a\\tb"'],
+  ['a delete character', '"a\u007fb"'],
+  ['a C1 control character', '"a\u0085b"'],
+  ['a lone high surrogate', '"a\\ud800"'],
+  ['a lone low surrogate', '"\\udc00b"'],
+  ['surrogates the wrong way round', '"\\ude00\\ud83d"'],
+  ['a number', '5'],
+  ['a boolean', 'true'],
+  ['null', 'null'],
+  ['an array', '["A"]'],
+  ['an object', '{"id":"A"}'],
+] as const;
+
+describeDeployments('the body of a new transaction', (deployment) => {
+  const shared = shareService(deployment);
+
+  describe('the amount', () => {
+    it.each(ACCEPTED_AMOUNTS)('%s comes out as the number %s, when created and when read', async (sent, expected) => {
+      const answer = await postTransaction(shared.url, bodyWith('amount', sent));
+
+      expect(answer.status, answer.text).toBe(201);
+      expect(numberText(answer.text)).toBe(expected);
+      const read = await readTransaction(shared.url, answer.json<Transaction>().transactionId);
+      expect(numberText(read.text)).toBe(expected);
+    });
+
+    it.each(REFUSED_AMOUNTS)('is refused with %s', async (_why, amounts) => {
+      for (const amount of amounts) {
+        expectError(await postTransaction(shared.url, bodyWith('amount', amount)), 400, /amount/);
+      }
+    });
+
+    it('is refused when it is missing', async () => {
+      expectError(await postTransaction(shared.url, draft({ amount: undefined })), 400, /amount/);
+    });
+
+    it('is exact in a list as well', async () => {
+      const account = newAccount();
+      for (const [sent] of ACCEPTED_AMOUNTS) {
+        await givenTransaction(shared.url, { fromAccount: account, amount: sent.replaceAll('"', '') });
+      }
+      const list = await listTransactions(shared.url, { from: account });
+      const texts = [...list.text.matchAll(/"amount":([^,}]+)/g)].map((match) => match[1]);
+      expect(texts).toEqual(ACCEPTED_AMOUNTS.map(([, expected]) => expected));
+    });
+  });
+
+  describe.each(['fromAccount', 'toAccount'])('%s', (member) => {
+    it.each(ACCEPTED_ACCOUNTS)('may be %s, and is kept as it was sent', async (_what, account) => {
+      const answer = await postTransaction(shared.url, draft({ [member]: account }));
+
+      expect(answer.status, answer.text).toBe(201);
+      const created = answer.json<Record<string, unknown>>();
+      expect(created[member]).toBe(account);
+      const read = await readTransaction(shared.url, created.transactionId as number);
+      expect(read.json<Record<string, unknown>>()[member]).toBe(account);
+    });
+
+    it.each(REFUSED_ACCOUNTS)('is refused when it is %s', async (_what, account) => {
+      expectError(await postTransaction(shared.url, bodyWith(member, account)), 400, new RegExp(member));
+    });
+
+    it('is refused when it is missing', async () => {
+      expectError(await postTransaction(shared.url, draft({ [member]: undefined })), 400, new RegExp(member));
+    });
+  });
+
+  describe('the two accounts', () => {
+    it.each([
+      ['alike', '{"fromAccount":"A","toAccount":"A","amount":1}'],
+      ['alike once escapes are read', '{"fromAccount":"A","toAccount":"\\u0041","amount":1}'],
+    ])('are refused when they are %s', async (_how, body) => {
+      expectError(await postTransaction(shared.url, body), 400, /account/i);
+    });
+
+    it.each([
+      ['case', 'alice', 'ALICE'],
+      ['white space', 'alice', 'alice '],
+      ['Unicode composition', 'caf\u00e9', 'cafe\u0301'],
+    ])('may differ in %s only', async (_what, fromAccount, toAccount) => {
+      const created = await givenTransaction(shared.url, { fromAccount, toAccount });
+      expect(created).toMatchObject({ fromAccount, toAccount });
+    });
+  });
+
+  describe('the status', () => {
+    it('is PENDING when none is sent', async () => {
+      expect((await givenTransaction(shared.url)).status).toBe('PENDING');
+    });
+
+    it.each(STATUSES)('may be %s from the start', async (status) => {
+      expect((await givenTransaction(shared.url, { status })).status).toBe(status);
+    });
+
+    it.each(['DONE', 'pending', 'PENDING ', '', 'constructor'])('is refused when it is "%s"', async (status) => {
+      const answer = await postTransaction(shared.url, draft({ status }));
+      for (const known of STATUSES) expectError(answer, 400, new RegExp(`\\b${known}\\b`));
+    });
+
+    it.each(['5', 'true', '["PENDING"]', '{}'])('is refused when it is %s', async (status) => {
+      expectError(await postTransaction(shared.url, bodyWith('status', status)), 400, /status/);
+    });
+  });
+
+  describe('members', () => {
+    it.each([
+      ['amount', '{"fromAccount":"A","toAccount":"B","amount":1,"amount":1}'],
+      ['amount', '{"fromAccount":"A","toAccount":"B","amount":1,"\\u0061mount":2}'],
+      ['fromAccount', '{"fromAccount":"A","fromAccount":"C","toAccount":"B","amount":1}'],
+      ['toAccount', '{"fromAccount":"A","toAccount":"B","amount":1,"toAccount":"B"}'],
+      ['status', '{"fromAccount":"A","toAccount":"B","amount":1,"status":"PENDING","status":"FAILED"}'],
+    ])('of one name, here %s, may not come twice', async (member, body) => {
+      expectError(await postTransaction(shared.url, body), 400, new RegExp(member));
+    });
+
+    it('that are unknown are ignored, also those that the service itself fills', async () => {
+      const body =
+        '{"transactionId":7,"createdAt":"1999","__proto__":{"status":"FAILED","polluted":1},"constructor":{"a":[1]},' +
+        '"fromAccount":"A","note":{"amount":9,"amount":8},"toAccount":"B","amount":1}';
+      const created = (await postTransaction(shared.url, body)).json<Transaction>();
+
+      expect(Object.keys(created)).toEqual(Object.keys(await givenTransaction(shared.url)));
+      expect(created).toMatchObject({ fromAccount: 'A', toAccount: 'B', amount: 1, status: 'PENDING' });
+      expect(created.transactionId).not.toBe(7);
+      expect(created.createdAt).not.toBe('1999');
+    });
+
+    it('are not taken from a prototype', async () => {
+      const body = '{"__proto__":{"amount":5},"fromAccount":"A","toAccount":"B"}';
+      expectError(await postTransaction(shared.url, body), 400, /amount/);
+    });
+  });
+});
+
+/** A good body in which one member has the given JSON text. */
+function bodyWith(member: string, json: string): string {
+  const members = { fromAccount: '"A"', toAccount: '"B"', amount: '1', [member]: json };
+  return `{${Object.entries(members)
+    .map(([name, value]) => `"${name}":${value}`)
+    .join(',')}}`;
+}
+
+/** The amount's text on the wire: parsing it would hide `100.50` and lost digits. */
+function numberText(body: string): string | undefined {
+  return /"amount":([^,}]+)/.exec(body)?.[1];
+}

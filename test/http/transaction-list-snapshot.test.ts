@@ -1,0 +1,109 @@
+import { expect, it } from 'vitest';
+import { alongside, inParallel } from '../support/concurrency.js';
+import { describeDeployments } from '../support/deployments.js';
+import { expectNotModified, tagOf } from '../support/entity-tags.js';
+import type { Answer } from '../support/http-client.js';
+import { shareService } from '../support/shared-service.js';
+import {
+  changeStatus,
+  deleteTransaction,
+  type Filter,
+  givenTransaction,
+  idsOf,
+  listTag,
+  listTransactions,
+  newAccount,
+  quoted,
+} from '../support/transactions.js';
+
+const MANY = 3000;
+
+/** Enough for a torn snapshot to show, and few enough for a slow machine. */
+const LISTS = 120;
+
+describeDeployments('lists that are long or read while they change', (deployment) => {
+  const shared = shareService(deployment);
+
+  it('the tag and the list come from one snapshot while creates, deletes and status changes race', async () => {
+    const account = newAccount();
+    const filters: Filter[] = [{ from: account }, {}, { from: account, to: 'B' }];
+    const distinct = new Set<string>();
+
+    const write = async () => {
+      const { transactionId } = await givenTransaction(shared.url, { fromAccount: account });
+      const chance = transactionId % 3;
+      if (chance === 0) await changeStatus(shared.url, transactionId, 'FLAGGED');
+      if (chance !== 1) await deleteTransaction(shared.url, transactionId);
+    };
+    const read = async (n: number) => {
+      const filter = filters[n % filters.length] as Filter;
+      const list = await listTransactions(shared.url, filter);
+      expectConsistent(list);
+      distinct.add(tagOf(list));
+      const again = await listTransactions(shared.url, filter, { 'If-None-Match': quoted(tagOf(list)) });
+      if (again.status === 304) expect(tagOf(again)).toBe(tagOf(list));
+      else expectConsistent(again);
+    };
+    await alongside(4, write, async () => {
+      await inParallel(LISTS, 3, read);
+    });
+
+    // Fewer would mean that the lists were not read while they changed, and that this test proved nothing.
+    expect(distinct.size).toBeGreaterThan(LISTS / 4);
+    for (const filter of filters) expectConsistent(await listTransactions(shared.url, filter));
+  });
+
+  it('a list holds every create acknowledged before it was asked for, and no acknowledged delete', async () => {
+    const account = newAccount();
+    const present = new Set<number>();
+    const gone = new Set<number>();
+
+    const client = async (n: number) => {
+      const { transactionId } = await givenTransaction(shared.url, { fromAccount: account });
+      if (n % 2 === 0) {
+        await deleteTransaction(shared.url, transactionId);
+        gone.add(transactionId);
+      } else {
+        present.add(transactionId);
+      }
+      const [mustHold, mustMiss] = [[...present], [...gone]];
+      const listed = new Set(idsOf(await listTransactions(shared.url, { from: account })));
+      expect(mustHold.filter((id) => !listed.has(id))).toEqual([]);
+      expect(mustMiss.filter((id) => listed.has(id))).toEqual([]);
+    };
+    await inParallel(200, 12, client);
+  });
+
+  it('a list of a few thousand transactions is complete, in order and rightly tagged', async () => {
+    const account = newAccount();
+    const created = await inParallel(MANY, 48, () => givenTransaction(shared.url, { fromAccount: account }));
+    const ids = created.map((transaction) => transaction.transactionId).sort((a, b) => a - b);
+
+    for (const filter of [{ from: account }, { from: account, to: 'B' }]) {
+      const list = await listTransactions(shared.url, filter);
+      expect(idsOf(list)).toEqual(ids);
+      expect(tagOf(list)).toBe(listTag(ids));
+      const condition = { 'If-None-Match': quoted(listTag(ids)) };
+      expectNotModified(await listTransactions(shared.url, filter, condition), listTag(ids));
+    }
+
+    const everything = await listTransactions(shared.url);
+    expectConsistent(everything);
+    const listed = new Set(idsOf(everything));
+    expect(ids.every((id) => listed.has(id))).toBe(true);
+
+    const removed = new Set(ids.filter((_, n) => n % 100 === 0));
+    await inParallel(removed.size, 16, (n) => deleteTransaction(shared.url, [...removed][n] as number));
+    const rest = ids.filter((id) => !removed.has(id));
+    const list = await listTransactions(shared.url, { from: account });
+    expect(idsOf(list)).toEqual(rest);
+    expect(tagOf(list)).toBe(listTag(rest));
+  });
+});
+
+function expectConsistent(list: Answer): void {
+  expect(list.status).toBe(200);
+  const ids = idsOf(list);
+  expect(tagOf(list)).toBe(listTag(ids));
+  expect(ids.every((id, n) => n === 0 || id > (ids[n - 1] as number))).toBe(true);
+}

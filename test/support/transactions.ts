@@ -1,0 +1,120 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { expectError } from './error-body.js';
+import { type Answer, type Ask, ask, sendJson } from './http-client.js';
+
+export const STATUSES = [
+  'PENDING',
+  'PROCESSING',
+  'ON_HOLD',
+  'FLAGGED',
+  'BLOCKED',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+] as const;
+export type Status = (typeof STATUSES)[number];
+
+/** The statuses that nothing leaves (decision T4). */
+export const FINAL_STATUSES: readonly Status[] = ['FAILED', 'CANCELLED'];
+export const MOVABLE_STATUSES = STATUSES.filter((status) => !FINAL_STATUSES.includes(status));
+
+export interface Transaction {
+  transactionId: number;
+  fromAccount: string;
+  toAccount: string;
+  /** Safe as a double: 15 digits at most, and an id has 15. */
+  amount: number;
+  status: Status;
+  createdAt: string;
+}
+
+/** What a list may be filtered by; `to: ''` is sent, and means no filter. */
+export interface Filter {
+  from?: string;
+  to?: string;
+}
+
+type Id = number | string;
+type Headers = Ask['headers'];
+
+const PATH = '/api/transactions';
+
+/** An account that no other test uses, so that a list filtered by it holds this test's transactions only. */
+export function newAccount(): string {
+  return `account-${randomUUID()}`;
+}
+
+/** A body that is accepted; `members` replaces or adds. A member set to undefined is left out. */
+export function draft(members: Record<string, unknown> = {}): Record<string, unknown> {
+  return { fromAccount: 'A', toAccount: 'B', amount: '100.50', ...members };
+}
+
+/** POST with any body: text and buffers as they are, everything else as JSON. */
+export function postTransaction(url: string, body: unknown = draft(), headers: Headers = {}): Promise<Answer> {
+  return sendJson(`${url}${PATH}`, 'POST', body, headers);
+}
+
+/** A transaction that exists when this resolves. */
+export async function givenTransaction(url: string, members: Record<string, unknown> = {}): Promise<Transaction> {
+  const answer = await postTransaction(url, draft(members));
+  if (answer.status !== 201) throw new Error(`create answered ${answer.status}: ${answer.text}`);
+  return answer.json<Transaction>();
+}
+
+export function readTransaction(url: string, id: Id, headers: Headers = {}, method = 'GET'): Promise<Answer> {
+  return ask(`${url}${PATH}/${id}`, { method, headers });
+}
+
+export function changeStatus(url: string, id: Id, status: string, headers: Headers = {}): Promise<Answer> {
+  return putStatus(url, id, { status }, headers);
+}
+
+/** PUT with any body, as `postTransaction` sends it, and perhaps a query beside it. */
+export function putStatus(url: string, id: Id, body: unknown, headers: Headers = {}, query = ''): Promise<Answer> {
+  return sendJson(`${url}${PATH}/${id}/status${query}`, 'PUT', body, headers);
+}
+
+/** PUT without a body, all in the query. */
+export function changeStatusByQuery(url: string, id: Id, query: string, headers: Headers = {}): Promise<Answer> {
+  return ask(`${url}${PATH}/${id}/status${query}`, { method: 'PUT', headers });
+}
+
+export function deleteTransaction(url: string, id: Id, headers: Headers = {}): Promise<Answer> {
+  return ask(`${url}${PATH}/${id}`, { method: 'DELETE', headers });
+}
+
+export function listTransactions(
+  url: string,
+  filter: Filter = {},
+  headers: Headers = {},
+  method = 'GET',
+): Promise<Answer> {
+  const query = Object.entries(filter).map(([name, value]) => `${name}=${encodeURIComponent(value ?? '')}`);
+  return ask(`${url}${PATH}${query.length > 0 ? `?${query.join('&')}` : ''}`, { method, headers });
+}
+
+/** The answer to every request that names a transaction which does not exist (spec 4.3). */
+export function expectUnknownTransaction(answer: Answer, id: Id): void {
+  expectError(answer, 404, `Transaction not found for id: ${id}`);
+}
+
+export function idsOf(list: Answer): number[] {
+  return list.json<Transaction[]>().map((transaction) => transaction.transactionId);
+}
+
+/** The list tag of spec 4.3 rule 2: the ids in list order, then their count. Unquoted. */
+export function listTag(ids: readonly number[]): string {
+  return md5(`${ids.join('')}${ids.length}`);
+}
+
+/** The per-transaction tag of spec 4.3, unquoted. `String` of an amount with 15 digits is its shortest plain decimal. */
+export function transactionTag(transaction: Transaction): string {
+  const { transactionId, fromAccount, toAccount, amount, status } = transaction;
+  return md5(`${transactionId}${fromAccount}${toAccount}${String(amount)}${status}`);
+}
+
+export const quoted = (tag: string): string => `"${tag}"`;
+
+function md5(text: string): string {
+  return createHash('md5').update(text, 'utf8').digest('hex');
+}
