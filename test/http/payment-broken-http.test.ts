@@ -1,0 +1,115 @@
+import { describe, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { expectError } from '../support/error-body.js';
+import { type Answer, generateKey, transactionIdOf } from '../support/http-client.js';
+import { expectFirst, expectReplay, expectUnspent } from '../support/payment-answers.js';
+import { BODY_LIMIT_BYTES, GOOD_BODY } from '../support/payment-bodies.js';
+import { exchange, requestText, sendAndVanish } from '../support/raw-http.js';
+import { shareService } from '../support/shared-service.js';
+import { until } from '../support/until.js';
+
+const POST = 'POST /api/payment HTTP/1.1';
+const JSON_TYPE = 'Content-Type: application/json';
+const LENGTH = `Content-Length: ${GOOD_BODY.length}`;
+
+/** A good payment as text, with these header lines added to it. */
+function payment(key: string, ...lines: string[]): string {
+  return requestText(POST, [`Idempotency-Key: ${key}`, JSON_TYPE, ...lines], GOOD_BODY);
+}
+
+/** What no HTTP client sends and every port on the internet receives. All but the broken part is a good payment. */
+const MALFORMED: [label: string, text: (key: string) => string | Buffer][] = [
+  ['noise', () => 'NOISE\r\n\r\n'],
+  ['the first bytes of TLS', () => Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03])],
+  ['an unknown method', (key) => payment(key, LENGTH).replace('POST', 'BREW')],
+  ['an unknown HTTP version', (key) => payment(key, LENGTH).replace('HTTP/1.1', 'HTTP/9.9')],
+  ['no Host', (key) => payment(key, LENGTH).replace(/Host: .*\r\n/, '')],
+  ['NUL in the key', (key) => payment(`${key}\0`, LENGTH)],
+  ['a header without a colon', (key) => payment(key, LENGTH, 'nonsense')],
+  ['a space in a header name', (key) => payment(key, LENGTH, 'X Y: 1')],
+  ['a length that is no number', (key) => payment(key, 'Content-Length: many')],
+  ['a negative length', (key) => payment(key, 'Content-Length: -1')],
+  ['two different lengths', (key) => payment(key, LENGTH, 'Content-Length: 5')],
+  ['a length beside chunks', (key) => payment(key, LENGTH, 'Transfer-Encoding: chunked')],
+  ['chunks without their sizes', (key) => payment(key, 'Transfer-Encoding: chunked')],
+];
+
+describeDeployments('broken HTTP', (deployment) => {
+  const shared = shareService(deployment);
+
+  const answerTo = async (bytes: string | Buffer): Promise<Answer> => {
+    const answer = await exchange(shared.service.port, bytes);
+    if (!answer) throw new Error('the connection was closed without an answer');
+    return answer;
+  };
+
+  it('accepts the payment that the broken ones below are made from', async () => {
+    expectFirst(await answerTo(payment(await generateKey(shared.url), LENGTH)));
+  });
+
+  it.each(MALFORMED)('with %s is refused and spends no key', async (_label, text) => {
+    const key = await generateKey(shared.url);
+    expectError(await answerTo(text(key)), 400);
+    await expectUnspent(shared.url, key);
+  });
+
+  describe.each([
+    ['one header', (bytes: number) => [`X-Long: ${'a'.repeat(bytes)}`]],
+    ['the key itself', (bytes: number) => [`Idempotency-Key: ${'a'.repeat(bytes)}`]],
+    [
+      'many headers',
+      (bytes: number) => Array.from({ length: bytes / 50 }, (_, index) => `X-${index}: ${'a'.repeat(50)}`),
+    ],
+  ])('with too long a header section, for %s', (_label, lines) => {
+    it('is refused with 431 and spends no key', async () => {
+      const key = await generateKey(shared.url);
+      expectError(await answerTo(payment(key, LENGTH, ...lines(40_000))), 431);
+      await expectUnspent(shared.url, key);
+    });
+  });
+
+  it('refuses a body by its declared length, without waiting for the rest of it', async () => {
+    const key = await generateKey(shared.url);
+    expectError(await answerTo(payment(key, `Content-Length: ${BODY_LIMIT_BYTES + 1}`)), 413);
+    await expectUnspent(shared.url, key);
+  });
+
+  describe('with a body shorter than its length', () => {
+    // What has come is a whole JSON document: only the missing bytes say that it is not what the client meant to send.
+    const brokenOff = (key: string): string => payment(key, `Content-Length: ${GOOD_BODY.length + 10}`);
+
+    it('leaves the key unspent when the client ends its half of the connection', async () => {
+      const key = await generateKey(shared.url);
+      const answer = await exchange(shared.service.port, brokenOff(key), { halfClose: true });
+      if (answer) expectError(answer, 400);
+      await expectUnspent(shared.url, key);
+    });
+
+    it('leaves the key unspent when the client vanishes', async () => {
+      const key = await generateKey(shared.url);
+      for (let attempt = 0; attempt < 5; attempt++) await sendAndVanish(shared.service.port, brokenOff(key));
+      await expectUnspent(shared.url, key);
+    });
+
+    it('leaves the key unspent when chunks break off', async () => {
+      const key = await generateKey(shared.url);
+      const chunk = `${GOOD_BODY.length.toString(16)}\r\n${GOOD_BODY}\r\n`;
+      const head = payment(key, 'Transfer-Encoding: chunked').slice(0, -GOOD_BODY.length);
+      const answer = await exchange(shared.service.port, head + chunk, { halfClose: true });
+      if (answer) expectError(answer, 400);
+      await expectUnspent(shared.url, key);
+    });
+  });
+
+  it('pays at most once, and leaves no lock, when the client vanishes after a whole request', async () => {
+    const key = await generateKey(shared.url);
+    await sendAndVanish(shared.service.port, payment(key, LENGTH));
+    // Both requests may be at work for a moment, so a 409 now is right; one that stays is a lock left behind.
+    const paid = await until<Answer>('the payment is done', 10_000, async () => {
+      const answer = await answerTo(payment(key, LENGTH));
+      return answer.status === 200 && answer;
+    });
+    const transactionId = transactionIdOf(paid);
+    expectReplay(await answerTo(payment(key, LENGTH)), transactionId);
+  });
+});

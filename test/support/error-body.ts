@@ -1,0 +1,20 @@
+import { STATUS_CODES } from 'node:http';
+import { expect } from 'vitest';
+import type { Answer } from './http-client.js';
+
+/**
+ * Asserts the one error body of the whole service (spec 2.5, decision G1): the three fields and no other, the reason
+ * phrase of the status, a message that says something, and a request id to ask about.
+ */
+export function expectError(answer: Answer, status: number, message?: string | RegExp): void {
+  expect(answer.status, `the status of ${answer.text}`).toBe(status);
+  expect(answer.headers['content-type']).toMatch(/^application\/json(\s*;\s*charset=utf-8)?$/i);
+  expect(answer.headers['x-request-id'], 'X-Request-Id').toMatch(/\S/);
+
+  const body = answer.json();
+  expect(body).toEqual({ status, error: STATUS_CODES[status], message: expect.stringMatching(/\S/) });
+  if (message === undefined) return;
+  const said = (body as { message: string }).message;
+  if (typeof message === 'string') expect(said).toBe(message);
+  else expect(said).toMatch(message);
+}

@@ -1,0 +1,122 @@
+import { expect } from 'vitest';
+import { expectError } from './error-body.js';
+import { type Answer, type Ask, ask, generateKey, pay, paymentStatus, transactionIdOf } from './http-client.js';
+
+/** The messages of spec table 7, word for word. */
+export const MISSING_KEY = 'Missing Idempotency-Key header.';
+export const INVALID_KEY = 'Invalid or missing Idempotency-Key.';
+export const IN_PROGRESS = 'Payment is already being processed.';
+export const NO_PAYMENT = 'No payment found for this Idempotency-Key.';
+
+export const KEY_GENERATED = 'KEY GENERATED';
+/** A UUID that no service has given out. */
+export const UNKNOWN_KEY = '3f0c9f0e-5b7a-4c1d-9e2f-8a6b4c2d1e0f';
+/** The setting's default (decision G3). */
+const LOCK_TTL_SECONDS = 30;
+
+const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: TXN\d+"$/;
+const REPEAT_TEXT = /^"Transaction ID: TXN\d+"$/;
+
+/** The answer that processed the payment (spec 2.4). Returns its transaction id. */
+export function expectFirst(answer: Answer): string {
+  expectJsonString(answer, FIRST_TEXT);
+  expect(answer.headers).not.toHaveProperty('idempotent-replayed');
+  return transactionIdOf(answer) as string;
+}
+
+/** An answer from the stored result (spec 2.4, decision P5), of that transaction where one is named. Returns its id. */
+export function expectReplay(answer: Answer, transactionId?: string): string {
+  expectJsonString(answer, REPEAT_TEXT);
+  expect(answer.headers['idempotent-replayed']).toBe('true');
+  if (transactionId !== undefined) expect(transactionIdOf(answer)).toBe(transactionId);
+  return transactionIdOf(answer) as string;
+}
+
+/** The 409 of spec table 7, with a `Retry-After` that promises no more than the lease can hold (decision P5). */
+export function expectInProgress(answer: Answer, atMostSeconds = LOCK_TTL_SECONDS): void {
+  expectError(answer, 409, IN_PROGRESS);
+  expect(answer.headers).not.toHaveProperty('idempotent-replayed');
+  expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
+  expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(atMostSeconds);
+}
+
+/** The answer of payment-status for a completed payment. Returns its transaction id. */
+export function expectCompleted(answer: Answer, transactionId?: string): string {
+  expectJsonString(answer, REPEAT_TEXT);
+  expect(answer.headers).not.toHaveProperty('idempotent-replayed');
+  if (transactionId !== undefined) expect(transactionIdOf(answer)).toBe(transactionId);
+  return transactionIdOf(answer) as string;
+}
+
+/** A refusal of the body itself: the status says why, and a 400 is not one of the errors about the key. */
+export function expectBodyRefused(answer: Answer, status: number, message?: RegExp): void {
+  expectError(answer, status, message);
+  expect([MISSING_KEY, INVALID_KEY]).not.toContain(answer.json<{ message: string }>().message);
+}
+
+/** All that decision P1 says of an answer of the payment area, and the id that G1 puts on every answer. */
+export function expectJsonString(answer: Answer, text: RegExp): void {
+  expect(answer.status, `the status of ${answer.text}`).toBe(200);
+  expect(answer.text).toMatch(text);
+  expect(answer.headers['content-type']).toMatch(/^application\/json(\s*;\s*charset=utf-8)?$/i);
+  expect(answer.headers['cache-control']).toBe('no-store');
+  expect(answer.headers['x-request-id'], 'X-Request-Id').toMatch(/\S/);
+}
+
+/** What the key-value store holds for a key, seen from outside (decisions P8, H2). */
+export function keyRecord(url: string, key: string): Promise<Answer> {
+  return ask(`${url}/api/health/redis/key/${key}`);
+}
+
+export async function expectKeyValue(url: string, key: string, value: string): Promise<void> {
+  const answer = await keyRecord(url, key);
+  expect(answer.status, answer.text).toBe(200);
+  expect(answer.json()).toMatchObject({ key, value });
+}
+
+/**
+ * Nothing that was refused cost the key: its record is untouched, no payment is known for it, and it pays at once, which
+ * it could not do under a forgotten lock (decision P3).
+ */
+export async function expectUnspent(url: string, key: string): Promise<void> {
+  await expectKeyValue(url, key, KEY_GENERATED);
+  expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
+  expectFirst(await pay(url, key));
+}
+
+/** A fresh key is paid with this body, and a repeat gets the result. */
+export async function expectAccepted(url: string, body: Ask['body'], headers: Ask['headers'] = {}): Promise<void> {
+  const key = await generateKey(url);
+  const transactionId = expectFirst(await pay(url, key, body, { headers }));
+  expectReplay(await pay(url, key, body, { headers }), transactionId);
+}
+
+/** A fresh key is refused with this body, for a reason in the body, and is not spent. */
+export async function expectRefused(
+  url: string,
+  body: Ask['body'],
+  status: number,
+  { message, headers = {} }: { message?: RegExp; headers?: Ask['headers'] } = {},
+): Promise<void> {
+  const key = await generateKey(url);
+  const answer = await pay(url, key, body, { headers });
+  expectBodyRefused(answer, status, message);
+  await expectUnspent(url, key);
+}
+
+/**
+ * Brings a payment under way on a slow service. Nothing outside shows that a request has taken the lock, so two are sent:
+ * once one of them is refused with 409, the other is surely at work.
+ */
+export async function beginPayment(
+  url: string,
+  key: string,
+  body?: unknown,
+): Promise<{ conflict: Answer; finished: Promise<Answer> }> {
+  const requests = [pay(url, key, body), pay(url, key, body)];
+  const { index, answer } = await Promise.race(
+    requests.map(async (request, index) => ({ index, answer: await request })),
+  );
+  expect(answer.status, `one of two requests at once is refused, but: ${answer.text}`).toBe(409);
+  return { conflict: answer, finished: requests[1 - index] as Promise<Answer> };
+}

@@ -1,0 +1,76 @@
+import { connect, type Socket } from 'node:net';
+import type { Answer } from './http-client.js';
+
+/**
+ * Writes these bytes, whatever they are, on a connection of its own: for what no HTTP client would send. `halfClose` ends
+ * our half after them, as a client does that breaks off. Resolves with the first answer; undefined when the service
+ * closes the connection without one.
+ */
+export function exchange(
+  port: number,
+  bytes: string | Buffer,
+  { halfClose = false } = {},
+): Promise<Answer | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    let received = '';
+    const finish = (): void => {
+      socket.destroy();
+      resolve(parseAnswer(received));
+    };
+    // Latin-1 keeps one character per byte, so that lengths can be counted before the text is decoded.
+    socket.setEncoding('latin1');
+    socket.on('data', (chunk: string) => {
+      received += chunk;
+      if (isComplete(received)) finish();
+    });
+    socket.on('close', finish);
+    // A service that refuses may reset a connection that still sends; what it said before that is the answer.
+    socket.on('error', finish);
+    write(socket, bytes, halfClose);
+  });
+}
+
+/** Sends these bytes and tears the connection down, without waiting for anything. */
+export function sendAndVanish(port: number, bytes: string | Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', reject);
+    socket.on('close', () => resolve());
+    socket.write(bytes, () => socket.destroy());
+  });
+}
+
+/** The text of a request with these header lines; a `Host` is given, the rest is the caller's. */
+export function requestText(startLine: string, headers: readonly string[], body = ''): string {
+  return [startLine, 'Host: 127.0.0.1', ...headers, '', body].join('\r\n');
+}
+
+function write(socket: Socket, bytes: string | Buffer, halfClose: boolean): void {
+  if (halfClose) socket.end(bytes);
+  else socket.write(bytes);
+}
+
+function isComplete(received: string): boolean {
+  const [head, body] = split(received);
+  const length = /^content-length: *(\d+)/im.exec(head)?.[1];
+  return body !== undefined && length !== undefined && body.length >= Number(length);
+}
+
+function parseAnswer(received: string): Answer | undefined {
+  const [head, body = ''] = split(received);
+  const [statusLine = '', ...lines] = head.split('\r\n');
+  const status = /^HTTP\/1\.1 (\d{3})/.exec(statusLine)?.[1];
+  if (status === undefined) return undefined;
+  const headers = Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+  );
+  const text = Buffer.from(body, 'latin1').toString('utf8');
+  return { status: Number(status), headers, text, json: <T>() => JSON.parse(text) as T };
+}
+
+/** The head and, once the empty line has come, the body. */
+function split(received: string): [head: string, body?: string] {
+  const end = received.indexOf('\r\n\r\n');
+  return end < 0 ? [received] : [received.slice(0, end), received.slice(end + 4)];
+}
