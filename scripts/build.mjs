@@ -1,6 +1,6 @@
 // Compiles src/ into dist/ and copies what the compiler leaves out (SQL). Does nothing that is already done:
 // the compiler is incremental, so `npm start` may call this every time.
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,8 @@ const output = join(root, 'dist');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
 removeOutputsWithoutSource();
-execFileSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
+const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
+if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
 
 /** A module that was deleted or renamed must not go on living in dist/, where a test could still import it. */

@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from 'pino';
+import { systemClock } from './clock.js';
+import type { Config } from './config.js';
+import { openEmbedded } from './deployments/embedded/open.js';
+import { createHealth } from './health/health.js';
+import { createServer } from './http/server.js';
+import { createCarryOut } from './payments/attempt.js';
+import { createLeases } from './payments/leases.js';
+import { createPayments } from './payments/payments.js';
+import { createSimulatedProcessor } from './payments/processors/simulated.js';
+import { createRecovery } from './payments/recovery.js';
+import { createTransactionIds } from './payments/transaction-id.js';
+import { createTransactions } from './transactions/transactions.js';
+
+/** What a restart finds abandoned is worked on this long before the port opens; the rest behind the open port. */
+const RECOVERY_BEFORE_LISTENING_MS = 2_000;
+/** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
+const DRAIN_LIMIT_MS = 25_000;
+const CLOSE_IDLE_EVERY_MS = 100;
+
+export interface App {
+  /** Resolves to the port once it is open. */
+  listen(): Promise<number>;
+  /** Resolves, with the reason, when the stores are broken beyond use. */
+  readonly broken: Promise<Error>;
+  /** Answers what is under way, for at most `limitMs`, then closes the stores. */
+  drain(limitMs?: number): Promise<void>;
+}
+
+/** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
+export async function createApp(config: Config, logger: Logger): Promise<App> {
+  const clock = systemClock;
+  const { dataDir } = config.deployment;
+  const { transactionCacheTtlMs } = config;
+  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock });
+  const { keys, ledger } = deployment;
+
+  const rules = config.payments;
+  const processor = createSimulatedProcessor(config.processor.delayMs);
+  const newOwner = createOwners();
+  const leases = createLeases(keys, ledger, rules.lockTtlMs, clock);
+  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs: rules.idempotencyTtlMs });
+  const newTransactionId = createTransactionIds(clock.now);
+  const payments = createPayments({
+    keys,
+    ledger,
+    processor,
+    carryOut,
+    rules,
+    clock,
+    newTransactionId,
+    newOwner,
+  });
+  const recovery = createRecovery({
+    ledger,
+    processor,
+    carryOut,
+    leaseMs: rules.lockTtlMs,
+    clock,
+    newOwner,
+    onFault: (fault) => logger.error({ err: fault }, 'a recovery round failed'),
+  });
+
+  const transactions = createTransactions(deployment.transactions, deployment.transactionCache);
+  const health = createHealth(deployment.keyValueStore, clock);
+  const server = createServer({ payments, transactions, health }, logger);
+
+  return {
+    broken: deployment.broken,
+
+    async listen() {
+      await recovery.start(RECOVERY_BEFORE_LISTENING_MS);
+      await server.listen({ host: config.host, port: config.port });
+      return (server.server.address() as AddressInfo).port;
+    },
+
+    async drain(limitMs = DRAIN_LIMIT_MS) {
+      // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
+      const closeIdle = setInterval(() => server.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
+      const cut = setTimeout(() => server.server.closeAllConnections(), limitMs);
+      try {
+        await Promise.all([server.close(), Promise.race([recovery.stop(), delay(limitMs)])]);
+      } finally {
+        clearInterval(closeIdle);
+        clearTimeout(cut);
+        await deployment.close();
+      }
+    },
+  };
+}
+
+/** Names each attempt of this process: no other process, before or after, makes the same name. */
+function createOwners(): () => string {
+  const instance = randomUUID();
+  let attempts = 0;
+  return () => {
+    attempts += 1;
+    return `${instance}:${attempts}`;
+  };
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref());
+}

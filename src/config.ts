@@ -1,0 +1,135 @@
+/** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  readonly logLevel: LogLevel;
+  readonly deployment: { readonly kind: 'embedded'; readonly dataDir: string };
+  readonly payments: PaymentSettings;
+  readonly transactionCacheTtlMs: number;
+  readonly processor: { readonly kind: 'simulated'; readonly delayMs: number };
+}
+
+export interface PaymentSettings {
+  readonly idempotencyTtlMs: number;
+  readonly lockTtlMs: number;
+  readonly payloadMismatch: 'replay' | 'reject';
+}
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+const SECOND_MS = 1000;
+const DAY_SECONDS = 86_400;
+/** Ten years: far beyond any use, and every deadline computed from it stays an exact integer. */
+const MAX_TTL_SECONDS = 3650 * DAY_SECONDS;
+/** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** The environment is unusable; `problems` has one readable sentence for each setting that is wrong. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  constructor(readonly problems: readonly string[]) {
+    super(`The settings cannot be used:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`);
+  }
+}
+
+/** Reads and judges all settings at once. Throws ConfigError with every problem found, not only the first. */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const problems: string[] = [];
+  const settings = new Settings(environment, problems);
+
+  const config: Config = {
+    host: settings.text('HOST', '127.0.0.1'),
+    port: settings.integer('PORT', 8080, 0, 65_535),
+    logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
+    deployment: { kind: 'embedded', dataDir: settings.text('DATA_DIR', './data') },
+    payments: {
+      idempotencyTtlMs: settings.integer('IDEMPOTENCY_TTL_SECONDS', DAY_SECONDS, 1, MAX_TTL_SECONDS) * SECOND_MS,
+      lockTtlMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
+      payloadMismatch: settings.choice('PAYLOAD_MISMATCH', 'replay', ['replay', 'reject'] as const),
+    },
+    transactionCacheTtlMs:
+      settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
+    processor: { kind: 'simulated', delayMs: settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS) },
+  };
+  refuseWhatIsNotServedYet(settings, config);
+
+  if (problems.length > 0) throw new ConfigError(problems);
+  return deepFreeze(config);
+}
+
+/** Settings whose names are fixed already (decisions G2, G3) but whose feature this version does not have. */
+function refuseWhatIsNotServedYet(settings: Settings, config: Config): void {
+  const redisUrl = settings.url('REDIS_URL', ['redis:', 'rediss:']);
+  const databaseUrl = settings.url('DATABASE_URL', ['postgres:', 'postgresql:']);
+  if (redisUrl && databaseUrl) {
+    settings.problem('REDIS_URL and DATABASE_URL: this version serves the embedded deployment only; unset both');
+  } else if (redisUrl || databaseUrl) {
+    const [present, absent] = redisUrl ? ['REDIS_URL', 'DATABASE_URL'] : ['DATABASE_URL', 'REDIS_URL'];
+    settings.problem(`${present} is set but ${absent} is not: set both (distributed) or neither (embedded)`);
+  }
+
+  settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 1, MAX_TTL_SECONDS);
+  const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
+  if (settings.url('PROCESSOR_URL', ['http:', 'https:'])) {
+    settings.problem('PROCESSOR_URL: this version has the simulated processor only; unset it');
+    if (timeoutMs >= config.payments.lockTtlMs) {
+      settings.problem('PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease');
+    }
+  }
+}
+
+/** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */
+class Settings {
+  constructor(
+    private readonly environment: Readonly<Record<string, string | undefined>>,
+    private readonly problems: string[],
+  ) {}
+
+  problem(sentence: string): void {
+    this.problems.push(sentence);
+  }
+
+  text(name: string, fallback: string): string {
+    return this.raw(name) ?? fallback;
+  }
+
+  integer(name: string, fallback: number, least: number, most: number): number {
+    const raw = this.raw(name);
+    if (raw === undefined) return fallback;
+    const value = /^\d{1,16}$/.test(raw) ? Number(raw) : Number.NaN;
+    if (value >= least && value <= most) return value;
+    this.problem(`${name} must be a whole number from ${least} to ${most}, not '${raw}'`);
+    return fallback;
+  }
+
+  choice<T extends string>(name: string, fallback: T, choices: readonly T[]): T {
+    const raw = this.raw(name);
+    if (raw === undefined) return fallback;
+    const chosen = choices.find((choice) => choice === raw);
+    if (chosen !== undefined) return chosen;
+    this.problem(`${name} must be one of ${choices.join(', ')}, not '${raw}'`);
+    return fallback;
+  }
+
+  /** The URL's own text is kept out of the problem: it may hold a password. */
+  url(name: string, protocols: readonly string[]): URL | undefined {
+    const raw = this.raw(name);
+    if (raw === undefined) return undefined;
+    if (URL.canParse(raw) && protocols.includes(new URL(raw).protocol)) return new URL(raw);
+    this.problem(`${name} must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
+    return undefined;
+  }
+
+  private raw(name: string): string | undefined {
+    const raw = this.environment[name]?.trim();
+    return raw === '' ? undefined : raw;
+  }
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const member of Object.values(value)) {
+    if (typeof member === 'object' && member !== null) deepFreeze(member);
+  }
+  return Object.freeze(value);
+}

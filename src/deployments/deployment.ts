@@ -1,0 +1,22 @@
+import type { KeyValueStoreReport } from '../health/key-value-store.js';
+import type { KeyStore } from '../payments/key-store.js';
+import type { Ledger } from '../payments/ledger.js';
+import type { TransactionCache } from '../transactions/transaction-cache.js';
+import type { TransactionStore } from '../transactions/transaction-store.js';
+
+/** Where everything is kept: the adapters of one deployment, open and ready. */
+export interface Deployment {
+  readonly keys: KeyStore;
+  readonly ledger: Ledger;
+  readonly transactions: TransactionStore;
+  readonly transactionCache: TransactionCache;
+  readonly keyValueStore: KeyValueStoreReport;
+  /** Resolves, with the reason, when the stores are broken beyond use: the process must end, and a new start recovers. */
+  readonly broken: Promise<Error>;
+  close(): Promise<void>;
+}
+
+/** The deployment cannot be opened; the message is a sentence for the person who started it. */
+export class CannotOpen extends Error {
+  override readonly name = 'CannotOpen';
+}

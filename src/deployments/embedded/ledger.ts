@@ -1,0 +1,37 @@
+import type { Claim, Fence } from '../../payments/payment.js';
+import type { Found, Ledger } from '../../payments/ledger.js';
+import { finalOf, type PaymentRow } from './payment-row.js';
+import type { Reader } from './reader.js';
+import type { Writer } from './writer.js';
+
+const FIND = 'SELECT * FROM payments WHERE key = ?';
+
+export function createEmbeddedLedger(writer: Writer, reader: Reader): Ledger {
+  const find = reader.prepare(FIND);
+
+  return {
+    claim: (attempt) => writer.write('claim', attempt),
+
+    async find(key): Promise<Found> {
+      const row = find.get(key) as PaymentRow | undefined;
+      if (!row) return { state: 'absent' };
+      const now = Date.now();
+      if (row.state === 'PROCESSING') {
+        const remainingMs = row.lease_until - now;
+        return remainingMs > 0
+          ? { state: 'under way', fingerprint: row.fingerprint, remainingMs }
+          : { state: 'abandoned' };
+      }
+      const final = finalOf(row);
+      return final.expiresAt > now ? { state: 'final', final } : { state: 'absent' };
+    },
+
+    takeOver: ({ key, owner, leaseMs, processor }): Promise<Claim | undefined> =>
+      writer.write('takeOver', key, owner, leaseMs, processor),
+    takeOverAbandoned: ({ owner, leaseMs, processor, limit }): Promise<readonly Claim[]> =>
+      writer.write('takeOverAbandoned', owner, leaseMs, processor, limit),
+    renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
+    abandon: ({ key, epoch, owner }: Fence) => writer.write('abandon', key, epoch, owner),
+    settle: ({ key, epoch, owner }: Fence, outcome, ttlMs) => writer.write('settle', key, epoch, owner, outcome, ttlMs),
+  };
+}

@@ -1,0 +1,70 @@
+import { join } from 'node:path';
+import type { Clock } from '../../clock.js';
+import { CannotOpen, type Deployment } from '../deployment.js';
+import { takeExclusively } from './exclusive-folder.js';
+import { createEmbeddedKeyStore } from './key-store.js';
+import { createEmbeddedReport } from './key-value-store-report.js';
+import { createEmbeddedLedger } from './ledger.js';
+import { migrate } from './migrate.js';
+import { Reader } from './reader.js';
+import { openForWriting } from './sqlite.js';
+import { createStoreCounters } from './store-counters.js';
+import { startSweeping } from './sweep.js';
+import { createEmbeddedTransactionCache } from './transaction-cache.js';
+import { createEmbeddedTransactionStore } from './transaction-store.js';
+import { Writer } from './writer.js';
+
+const DATABASE = 'idempay.sqlite';
+
+/** Opens everything in one folder, for this process alone. Throws CannotOpen with a sentence for whoever started it. */
+export async function openEmbedded(options: {
+  dataDir: string;
+  transactionCacheTtlMs: number;
+  clock: Clock;
+}): Promise<Deployment> {
+  const { dataDir, clock } = options;
+  const folder = takeExclusively(dataDir);
+  try {
+    const path = join(dataDir, DATABASE);
+    prepareDatabase(path);
+
+    let reportBroken: (error: Error) => void = () => {};
+    const broken = new Promise<Error>((resolve) => {
+      reportBroken = resolve;
+    });
+    const writer = await Writer.open(path, reportBroken);
+    const reader = new Reader(path, reportBroken);
+    const counters = createStoreCounters();
+    const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);
+    const sweeping = startSweeping(writer, counters);
+
+    return {
+      keys: createEmbeddedKeyStore(writer, reader, clock, counters),
+      ledger: createEmbeddedLedger(writer, reader),
+      transactions: createEmbeddedTransactionStore(writer, reader),
+      transactionCache,
+      keyValueStore: createEmbeddedReport(writer, reader, transactionCache, counters, clock),
+      broken,
+      async close() {
+        sweeping.stop();
+        await writer.close();
+        reader.close();
+        folder.release();
+      },
+    };
+  } catch (error) {
+    folder.release();
+    throw error instanceof CannotOpen
+      ? error
+      : new CannotOpen(`The database in ${dataDir} cannot be opened: ${(error as Error).message}.`, { cause: error });
+  }
+}
+
+function prepareDatabase(path: string): void {
+  const database = openForWriting(path);
+  try {
+    migrate(database);
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,154 @@
+import type { ClaimAttempt, Claimed, Settled } from '../../payments/ledger.js';
+import { type Claim, type FinalOutcome, KEY_GENERATED, type Outcome, recordValueOf } from '../../payments/payment.js';
+import { finalOf, type PaymentRow } from './payment-row.js';
+import type { Database } from './sqlite.js';
+
+const ISSUE = `INSERT INTO idempotency_keys (key, value, expires_at) VALUES (?, '${KEY_GENERATED}', ?) ON CONFLICT DO NOTHING`;
+
+const INSERT_CLAIM = `
+  INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, claimed_at)
+  VALUES (?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, ?, ?)
+  ON CONFLICT (key) DO NOTHING`;
+
+const FIND = 'SELECT * FROM payments WHERE key = ?';
+
+const TAKE_OVER = `
+  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?
+  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor = ?
+  RETURNING *`;
+
+const TAKE_OVER_ABANDONED = `
+  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?
+  WHERE key IN (
+    SELECT key FROM payments
+    WHERE state = 'PROCESSING' AND lease_until <= ? AND processor = ?
+    ORDER BY lease_until LIMIT ?)
+  RETURNING *`;
+
+const SET_LEASE = `
+  UPDATE payments SET lease_until = ?
+  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
+
+const SETTLE = `
+  UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?
+  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'
+  RETURNING fingerprint`;
+
+/** An upsert: the record may have expired and been swept while its payment was under way, which never expires. */
+const RECORD_OUTCOME = `
+  INSERT INTO idempotency_keys (key, value, fingerprint, reason, expires_at) VALUES (?, ?, ?, ?, ?)
+  ON CONFLICT (key) DO UPDATE
+  SET value = excluded.value, fingerprint = excluded.fingerprint, reason = excluded.reason, expires_at = excluded.expires_at`;
+
+/** Keys are time-ordered, so what expired lies at the start; where nothing there has expired, little has anywhere. */
+const SWEEP = `
+  DELETE FROM idempotency_keys WHERE key IN (
+    SELECT key FROM (SELECT key, expires_at FROM idempotency_keys ORDER BY key LIMIT ?) WHERE expires_at <= ?)`;
+
+/** No process but this one can hold a lease on this folder, so at its start every claim is abandoned. */
+const END_ALL_LEASES = `UPDATE payments SET lease_until = 0 WHERE state = 'PROCESSING'`;
+
+/** The payment area's writes. They run in the writer thread, inside the transaction of their batch, by its clock. */
+export function createPaymentWrites(database: Database, keyCount: { records: number }) {
+  const issue = database.prepare(ISSUE);
+  const insertClaim = database.prepare(INSERT_CLAIM);
+  const find = database.prepare(FIND);
+  const takeOver = database.prepare(TAKE_OVER);
+  const takeOverAbandoned = database.prepare(TAKE_OVER_ABANDONED);
+  const setLease = database.prepare(SET_LEASE);
+  const settle = database.prepare(SETTLE);
+  const recordOutcome = database.prepare(RECORD_OUTCOME);
+  const sweep = database.prepare(SWEEP);
+
+  return {
+    issueKey(key: string, ttlMs: number): void {
+      keyCount.records += Number(issue.run(key, Date.now() + ttlMs).changes);
+    },
+
+    claim(attempt: ClaimAttempt): Claimed {
+      const now = Date.now();
+      const { key, owner, transactionId, amount, currency, fingerprint, processor, leaseMs, claimBefore } = attempt;
+      if (now <= claimBefore) {
+        const leaseUntil = now + leaseMs;
+        const row = [key, transactionId, amount, currency, fingerprint, processor, owner, leaseUntil, now];
+        if (insertClaim.run(...row).changes > 0) {
+          return {
+            state: 'claimed',
+            claim: { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 },
+          };
+        }
+      }
+      const row = find.get(key) as PaymentRow | undefined;
+      if (!row) return { state: 'refused' };
+      if (row.state !== 'PROCESSING') {
+        const final = finalOf(row);
+        return final.expiresAt > now ? { state: 'final', final } : { state: 'refused' };
+      }
+      const taken = takeOver.get(owner, now + leaseMs, key, now, processor) as PaymentRow | undefined;
+      if (taken) return { state: 'taken over', claim: claimOf(taken, now) };
+      const remainingMs = Math.max(0, row.lease_until - now);
+      return { state: 'under way', fingerprint: row.fingerprint, remainingMs };
+    },
+
+    takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | undefined {
+      const now = Date.now();
+      const row = takeOver.get(owner, now + leaseMs, key, now, processor) as PaymentRow | undefined;
+      return row && claimOf(row, now);
+    },
+
+    takeOverAbandoned(owner: string, leaseMs: number, processor: string, limit: number): Claim[] {
+      const now = Date.now();
+      const rows = takeOverAbandoned.all(owner, now + leaseMs, now, processor, limit) as PaymentRow[];
+      return rows.map((row) => claimOf(row, now));
+    },
+
+    renew(key: string, epoch: number, owner: string, leaseMs: number): boolean {
+      return setLease.run(Date.now() + leaseMs, key, epoch, owner).changes > 0;
+    },
+
+    abandon(key: string, epoch: number, owner: string): void {
+      setLease.run(0, key, epoch, owner);
+    },
+
+    settle(key: string, epoch: number, owner: string, outcome: Outcome, ttlMs: number): Settled {
+      const now = Date.now();
+      const expiresAt = now + ttlMs;
+      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
+      const row = settle.get(outcome.state, reason, expiresAt, now, key, epoch, owner) as PaymentRow | undefined;
+      if (!row) {
+        const winner = find.get(key) as PaymentRow | undefined;
+        return winner && winner.state !== 'PROCESSING'
+          ? { state: 'final', final: finalOf(winner) }
+          : { state: 'fenced off' };
+      }
+      const final: FinalOutcome = { outcome, fingerprint: row.fingerprint, expiresAt };
+      recordOutcome.run(key, recordValueOf(outcome), final.fingerprint, reason, expiresAt);
+      return { state: 'settled', final };
+    },
+
+    /** Removes expired ones among the `limit` oldest key records. Returns how many. */
+    sweepKeys(limit: number): number {
+      const removed = Number(sweep.run(limit, Date.now()).changes);
+      keyCount.records -= removed;
+      return removed;
+    },
+
+    endAllLeases(): void {
+      database.exec(END_ALL_LEASES);
+    },
+  };
+}
+
+function claimOf(row: PaymentRow, now: number): Claim {
+  return {
+    key: row.key,
+    epoch: row.epoch,
+    owner: row.owner,
+    transactionId: row.transaction_id,
+    amount: row.amount,
+    currency: row.currency,
+    fingerprint: row.fingerprint,
+    processor: row.processor,
+    ageMs: Math.max(0, now - row.claimed_at),
+  };
+}

@@ -1,0 +1,88 @@
+import { DatabaseSync } from '@photostructure/sqlite';
+import { StoreUnavailable } from '../../errors.js';
+import { CannotOpen } from '../deployment.js';
+
+/** The API of `node:sqlite`, so the day Node 20 is dropped this import is what changes. */
+export type Database = InstanceType<typeof DatabaseSync>;
+
+/** Older versions can lose a committed write when the WAL file is reset. */
+const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
+/** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery) is short. */
+const BUSY_TIMEOUT_MS = 5_000;
+const WRITER_CACHE_KIB = 65_536;
+const READER_CACHE_KIB = 16_384;
+
+/** `PRAGMA synchronous` as SQLite reports it: FULL means that a commit is on the disk before it returns. */
+const SYNCHRONOUS_FULL = 2;
+
+export function openForWriting(path: string): Database {
+  const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
+  database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -${WRITER_CACHE_KIB}`);
+  assertVersion(database);
+  return database;
+}
+
+export function openForReading(path: string): Database {
+  const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS, readOnly: true });
+  database.exec(`PRAGMA cache_size = -${READER_CACHE_KIB}`);
+  return database;
+}
+
+/** Asked after a first write: some bindings fall back to NORMAL silently, and then a power cut takes commits back. */
+export function assertDurable(database: Database): void {
+  const { synchronous } = database.prepare('PRAGMA synchronous').get() as { synchronous: number };
+  const { journal_mode } = database.prepare('PRAGMA journal_mode').get() as { journal_mode: string };
+  if (synchronous !== SYNCHRONOUS_FULL || journal_mode !== 'wal') {
+    throw new CannotOpen(`SQLite does not keep commits durable here (synchronous ${synchronous}, ${journal_mode}).`);
+  }
+}
+
+export function sqliteVersion(database: Database): string {
+  return (database.prepare('SELECT sqlite_version() AS version').get() as { version: string }).version;
+}
+
+function assertVersion(database: Database): void {
+  const version = sqliteVersion(database);
+  const parts = version.split('.').map(Number);
+  for (const [index, least] of LEAST_SQLITE_VERSION.entries()) {
+    const part = parts[index] ?? 0;
+    if (part > least) return;
+    if (part < least) {
+      throw new CannotOpen(`SQLite ${version} is too old: at least ${LEAST_SQLITE_VERSION.join('.')} is needed.`);
+    }
+  }
+}
+
+export type SqliteFault =
+  /** Surely rolled back; the store works on and takes writes again once there is room. */
+  | 'full'
+  /** The disk or the file can no longer be trusted. */
+  | 'broken'
+  /** A statement was refused, for example by a constraint. */
+  | 'refused';
+
+const SQLITE_FULL = 13;
+/** SQLITE_IOERR_SHMSIZE: the WAL's index file could not grow, which is a full disk too. */
+const SQLITE_IOERR_SHMSIZE = 4874;
+/** Statements that were wrong, constraints, limits: the database itself is fine. */
+const REFUSALS = new Set([1, 18, 19, 20, 25]);
+
+/** What an exception of the SQLite binding means for the store. */
+export function faultOf(error: unknown): SqliteFault {
+  const code = (error as { errcode?: unknown } | null)?.errcode;
+  if (typeof code !== 'number') return 'refused';
+  if (code === SQLITE_FULL || code === SQLITE_IOERR_SHMSIZE) return 'full';
+  return REFUSALS.has(code & 0xff) ? 'refused' : 'broken';
+}
+
+/** Runs a read on the main thread's connection; a file that can no longer be read is reported as broken. */
+export function readOrReport<T>(read: () => T, onBroken: (error: Error) => void): T {
+  try {
+    return read();
+  } catch (error) {
+    const fault = faultOf(error);
+    if (fault === 'refused') throw error;
+    if (fault === 'broken') onBroken(error as Error);
+    throw new StoreUnavailable('unchanged', 'the database could not be read', error);
+  }
+}

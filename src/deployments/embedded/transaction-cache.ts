@@ -1,0 +1,102 @@
+import { LRUCache } from 'lru-cache';
+import type { Transaction } from '../../transactions/transaction.js';
+import type { TransactionCache } from '../../transactions/transaction-cache.js';
+import type { StoreCounters } from './store-counters.js';
+
+/** Entries kept, well under a kilobyte each: tens of megabytes when full. */
+const MAX_ENTRIES = 100_000;
+
+interface Standing {
+  /** Marks of writes under way on this id. */
+  marks: number;
+  /** The newest version any of them has written; nothing may be stored once one of them ended without one. */
+  newest: Transaction | 'nothing certain' | undefined;
+}
+
+export interface EmbeddedTransactionCache extends TransactionCache {
+  /** The entry and its remaining life in milliseconds, without counting as a use. */
+  peek(id: number): { transaction: Transaction; ttlMs: number } | undefined;
+  size(): number;
+}
+
+/** The cache in the memory of the one process: every operation is atomic because the event loop runs it in one go. */
+export function createEmbeddedTransactionCache(ttlMs: number, counters: StoreCounters): EmbeddedTransactionCache {
+  const entries = new LRUCache<number, Transaction>({
+    max: MAX_ENTRIES,
+    ttl: ttlMs,
+    dispose: (_transaction, _id, reason) => {
+      if (reason === 'evict') counters.evictedKeys += 1;
+      if (reason === 'expire') counters.expiredKeys += 1;
+    },
+  });
+  const fillTokens = new Map<number, string>();
+  const standing = new Map<number, Standing>();
+  let tokens = 0;
+
+  function lift(id: number, written: Transaction | 'nothing certain'): void {
+    const marked = standing.get(id);
+    if (!marked) return;
+    marked.newest = newer(marked.newest, written);
+    marked.marks -= 1;
+    if (marked.marks > 0) return;
+    standing.delete(id);
+    if (marked.newest && marked.newest !== 'nothing certain') entries.set(id, marked.newest);
+  }
+
+  return {
+    async lookUp(id) {
+      const transaction = entries.get(id);
+      if (transaction) {
+        counters.hits += 1;
+        return { state: 'hit', transaction };
+      }
+      counters.misses += 1;
+      if (standing.has(id) || fillTokens.has(id)) return { state: 'miss', token: undefined };
+      tokens += 1;
+      const token = String(tokens);
+      fillTokens.set(id, token);
+      return { state: 'miss', token };
+    },
+
+    async fill(id, token, transaction) {
+      if (fillTokens.get(id) !== token) return false;
+      fillTokens.delete(id);
+      entries.set(id, transaction);
+      return true;
+    },
+
+    async forgo(id, token) {
+      if (fillTokens.get(id) === token) fillTokens.delete(id);
+    },
+
+    async mark(id) {
+      entries.delete(id);
+      fillTokens.delete(id);
+      const marked = standing.get(id);
+      if (marked) marked.marks += 1;
+      else standing.set(id, { marks: 1, newest: undefined });
+      tokens += 1;
+      return { id, token: String(tokens) };
+    },
+
+    async refresh(mark, transaction) {
+      lift(mark.id, transaction);
+    },
+
+    async evict(mark) {
+      lift(mark.id, 'nothing certain');
+    },
+
+    peek(id) {
+      const transaction = entries.peek(id);
+      return transaction && { transaction, ttlMs: entries.getRemainingTTL(id) };
+    },
+
+    size: () => entries.size,
+  };
+}
+
+function newer(known: Standing['newest'], written: Transaction | 'nothing certain'): Standing['newest'] {
+  if (known === 'nothing certain' || written === 'nothing certain') return 'nothing certain';
+  return known && known.version > written.version ? known : written;
+}

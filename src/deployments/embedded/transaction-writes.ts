@@ -1,0 +1,66 @@
+import { toTenThousandths } from '../../transactions/amount.js';
+import { FINAL_STATUSES, type NewTransaction, type TransactionStatus } from '../../transactions/transaction.js';
+import type { StatusChange } from '../../transactions/transaction-store.js';
+import { TRANSACTION_COLUMNS, type TransactionRow, transactionOf } from './transaction-row.js';
+import type { Database } from './sqlite.js';
+
+const NEXT_ID = `
+  UPDATE transaction_list SET last_id = last_id + 1, version = version + 1
+  RETURNING last_id, version`;
+
+const NEXT_VERSION_BY_REMOVAL = `
+  UPDATE transaction_list SET version = version + 1, last_removal_version = version + 1
+  RETURNING version`;
+
+const INSERT = `
+  INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
+  VALUES (?, ?, ?, ?, ?, 1, ?)`;
+
+const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
+
+const SET_STATUS = `
+  UPDATE transactions SET status = ?, version = version + 1 WHERE id = ?
+  RETURNING ${TRANSACTION_COLUMNS}`;
+
+const REMOVE = 'DELETE FROM transactions WHERE id = ?';
+
+/** The transactions area's writes. They run in the writer thread, one after another, so a read in one still holds below. */
+export function createTransactionWrites(database: Database) {
+  const nextId = database.prepare(NEXT_ID);
+  const nextVersionByRemoval = database.prepare(NEXT_VERSION_BY_REMOVAL);
+  const insert = database.prepare(INSERT);
+  const find = database.prepare(FIND);
+  const setStatus = database.prepare(SET_STATUS);
+  const remove = database.prepare(REMOVE);
+
+  return {
+    createTransaction(transaction: NewTransaction): { id: number; createdAt: number; listVersion: number } {
+      const { fromAccount, toAccount, amount, status } = transaction;
+      const createdAt = Date.now();
+      const { last_id: id, version } = nextId.get() as { last_id: number; version: number };
+      insert.run(id, fromAccount, toAccount, toTenThousandths(amount), status, createdAt);
+      return { id, createdAt, listVersion: version };
+    },
+
+    changeStatus(id: number, status: TransactionStatus, onlyFrom?: readonly TransactionStatus[]): StatusChange {
+      const row = find.get(id) as TransactionRow | undefined;
+      if (!row) return { state: 'not found' };
+      if (onlyFrom && !onlyFrom.includes(row.status)) return { state: 'precondition failed' };
+      if (row.status === status) return { state: 'done', transaction: transactionOf(row) };
+      if (FINAL_STATUSES.includes(row.status)) return { state: 'final', status: row.status };
+      return { state: 'done', transaction: transactionOf(setStatus.get(status, id) as TransactionRow) };
+    },
+
+    /** The list version after the removal, or why nothing was removed. */
+    removeTransaction(
+      id: number,
+      onlyFrom?: readonly TransactionStatus[],
+    ): { listVersion: number } | 'not found' | 'precondition failed' {
+      const row = find.get(id) as TransactionRow | undefined;
+      if (!row) return 'not found';
+      if (onlyFrom && !onlyFrom.includes(row.status)) return 'precondition failed';
+      remove.run(id);
+      return { listVersion: (nextVersionByRemoval.get() as { version: number }).version };
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { assertDurable, type Database, faultOf, openForWriting } from './sqlite.js';
+import { createWriteOperations, type Write, type WriteFault, type WriteResult } from './write-operations.js';
+
+/** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
+function run(path: string): void {
+  const database = openForWriting(path);
+  const keyCount = database.prepare('SELECT COUNT(*) AS records FROM idempotency_keys').get() as { records: number };
+  const operations = createWriteOperations(database, keyCount);
+  operations.endAllLeases();
+  assertDurable(database);
+
+  parentPort?.on('message', (batch: readonly Write[] | 'close') => {
+    if (batch === 'close') {
+      database.close();
+      parentPort?.close();
+      return;
+    }
+    parentPort?.postMessage(commitTogether(batch));
+  });
+  parentPort?.postMessage('ready');
+
+  /** All operations in one commit. When one of them is refused the batch is rolled back and each is run alone. */
+  function commitTogether(batch: readonly Write[]): WriteResult[] {
+    const recordsBefore = keyCount.records;
+    try {
+      return inTransaction(() => batch.map((write) => ({ value: execute(write) })));
+    } catch (error) {
+      keyCount.records = recordsBefore;
+      const fault = faultFrom(error);
+      if (fault.fault !== 'refused' || batch.length === 1) return batch.map(() => fault);
+      return batch.flatMap((write) => commitTogether([write]));
+    }
+  }
+
+  function inTransaction<T>(work: () => T): T {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = work();
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      rollBack(database);
+      throw error;
+    }
+  }
+
+  function execute(write: Write): unknown {
+    const operation = operations[write.name] as (...parameters: readonly unknown[]) => unknown;
+    return operation(...write.parameters);
+  }
+}
+
+/** After some errors SQLite has rolled back by itself. One that cannot be rolled back is caught by the next BEGIN. */
+function rollBack(database: Database): void {
+  try {
+    if (database.isTransaction) database.exec('ROLLBACK');
+  } catch {
+    // The error that led here is the one to report.
+  }
+}
+
+function faultFrom(error: unknown): WriteFault {
+  return { fault: faultOf(error), message: error instanceof Error ? error.message : String(error) };
+}
+
+run((workerData as { path: string }).path);

@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { StoreUnavailable } from '../../errors.js';
+import type { Write, WriteName, WriteOperations, WriteResult } from './write-operations.js';
+
+/** Bounds one commit, and so how long anyone waits for it. */
+const MAX_BATCH = 1_000;
+
+interface Waiting {
+  readonly write: Write;
+  readonly resolve: (value: never) => void;
+  readonly reject: (fault: Error) => void;
+}
+
+/**
+ * The main thread's end of the writer thread. Operations that arrive while a commit is under way form the next one (group
+ * commit), so they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit.
+ */
+export class Writer {
+  private waiting: Waiting[] = [];
+  private underWay: readonly Waiting[] = [];
+  private flushScheduled = false;
+  private broken: Error | undefined;
+
+  private constructor(
+    private readonly worker: Worker,
+    private readonly onBroken: (error: Error) => void,
+  ) {
+    worker.on('message', (results: readonly WriteResult[]) => this.settle(results));
+    worker.on('error', (error) => this.breakDown(error));
+    worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
+  }
+
+  /** Resolves when the database is open for writing and every claim found in it counts as abandoned. */
+  static async open(path: string, onBroken: (error: Error) => void): Promise<Writer> {
+    const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData: { path } });
+    await once(worker, 'message');
+    return new Writer(worker, onBroken);
+  }
+
+  /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
+  write<N extends WriteName>(name: N, ...parameters: Parameters<WriteOperations[N]>): Promise<ReturnType<WriteOperations[N]>> {
+    if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ write: { name, parameters } as Write, resolve, reject });
+      this.scheduleFlush();
+    });
+  }
+
+  /** Commits what waits, then closes the database. */
+  async close(): Promise<void> {
+    if (this.broken) {
+      await this.worker.terminate();
+      return;
+    }
+    await this.write('ping');
+    this.worker.removeAllListeners('exit');
+    this.broken = new Error('the database was closed');
+    this.worker.postMessage('close');
+    await once(this.worker, 'exit');
+  }
+
+  /** After the poll phase, so that all requests of one turn of the event loop travel together. */
+  private scheduleFlush(): void {
+    if (this.flushScheduled || this.underWay.length > 0) return;
+    this.flushScheduled = true;
+    setImmediate(() => {
+      this.flushScheduled = false;
+      this.flush();
+    });
+  }
+
+  private flush(): void {
+    if (this.underWay.length > 0 || this.waiting.length === 0 || this.broken) return;
+    this.underWay = this.waiting.slice(0, MAX_BATCH);
+    this.waiting = this.waiting.slice(MAX_BATCH);
+    this.worker.postMessage(this.underWay.map((waiting) => waiting.write));
+  }
+
+  private settle(results: readonly WriteResult[]): void {
+    const settled = this.underWay;
+    this.underWay = [];
+    let breakage: Error | undefined;
+    for (const [index, { resolve, reject }] of settled.entries()) {
+      const result = results[index];
+      if (!result) reject(new StoreUnavailable('unknown', 'the writer thread did not answer'));
+      else if ('value' in result) resolve(result.value as never);
+      else if (result.fault === 'refused') reject(new Error(`a write was refused: ${result.message}`));
+      else if (result.fault === 'full') reject(new StoreUnavailable('unchanged', 'the disk is full', result.message));
+      else {
+        breakage = new Error(result.message);
+        reject(new StoreUnavailable('unknown', 'the database failed', breakage));
+      }
+    }
+    if (breakage) this.breakDown(breakage);
+    else if (this.waiting.length > 0) this.scheduleFlush();
+  }
+
+  private breakDown(error: Error): void {
+    if (this.broken) return;
+    this.broken = error;
+    for (const { reject } of this.underWay) reject(new StoreUnavailable('unknown', 'the database failed', error));
+    for (const { reject } of this.waiting) reject(new StoreUnavailable('unchanged', 'the database failed', error));
+    this.underWay = [];
+    this.waiting = [];
+    this.onBroken(error);
+  }
+}

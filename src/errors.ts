@@ -1,0 +1,100 @@
+import { STATUS_CODES } from 'node:http';
+
+/** Every error the service gives to a client, once: its status and its sentence (spec 2.5 and 7, decisions G1). */
+export class PublicError extends Error {
+  override readonly name = 'PublicError';
+  constructor(
+    readonly status: number,
+    message: string,
+    /** Headers that belong to the error, such as `Retry-After` or `Allow`. */
+    readonly headers: Readonly<Record<string, string>> = {},
+    cause?: unknown,
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
+  }
+}
+
+/** The three-field body of spec 2.5. */
+export interface ErrorBody {
+  status: number;
+  error: string;
+  message: string;
+}
+
+export function errorBody(status: number, message: string): ErrorBody {
+  return { status, error: STATUS_CODES[status] ?? 'Error', message };
+}
+
+/**
+ * A store could not do what was asked. `unchanged`: surely nothing was written. `unknown`: the write may or may not have
+ * happened, so whoever waits may only be told to ask again.
+ */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+  constructor(
+    readonly effect: 'unchanged' | 'unknown',
+    message: string,
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
+const STORE_RETRY_SECONDS = 2;
+
+export const publicErrors = {
+  // Spec, table 7.
+  missingIdempotencyKey: () => new PublicError(400, 'Missing Idempotency-Key header.'),
+  invalidIdempotencyKey: () => new PublicError(400, 'Invalid or missing Idempotency-Key.'),
+  paymentInProgress: (retryAfterSeconds: number) =>
+    new PublicError(409, 'Payment is already being processed.', { 'Retry-After': String(retryAfterSeconds) }),
+  paymentNotFound: () => new PublicError(404, 'No payment found for this Idempotency-Key.'),
+
+  // Payments, decisions P4, P6, P11.
+  paymentMismatch: () =>
+    new PublicError(
+      422,
+      'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or generate a new key.',
+    ),
+  paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
+  paymentOutcomeUnknown: () =>
+    new PublicError(504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'),
+
+  // Transactions, decisions T4, T5, T7.
+  transactionNotFound: (id: string) => new PublicError(404, `Transaction not found for id: ${id}`),
+  invalidTransactionId: () =>
+    new PublicError(400, 'The transaction id in the path must be a positive whole number without leading zeros.'),
+  transactionFinal: (status: string) =>
+    new PublicError(409, `The transaction is ${status}, which is final: its status cannot be changed.`),
+  transactionChanged: () =>
+    new PublicError(412, 'The transaction no longer matches If-Match: read it again and repeat with its new ETag.'),
+
+  // Bodies and requests as such, decisions G1, P3.
+  invalidBody: (problem: string) => new PublicError(400, problem),
+  unreadableBody: (problem: string) => new PublicError(400, `The request body cannot be read: ${problem}`),
+  unsupportedMediaType: () =>
+    new PublicError(415, 'Send the body as JSON in UTF-8, uncompressed, with Content-Type: application/json.'),
+  bodyTooLarge: (limitBytes: number) => new PublicError(413, `The request body must not exceed ${limitBytes} bytes.`),
+  invalidRequest: (problem: string) => new PublicError(400, problem),
+  unknownRoute: () => new PublicError(404, 'There is nothing at this path. Check the path against the documentation.'),
+  methodNotAllowed: (allow: string) =>
+    new PublicError(405, `This path does not take that method. Use ${allow}.`, { Allow: allow }),
+  keyNotFound: (key: string) => new PublicError(404, `Key '${key}' not found.`),
+
+  // The service itself.
+  storeUnavailable: (cause: StoreUnavailable) =>
+    new PublicError(
+      503,
+      cause.effect === 'unchanged'
+        ? 'The store cannot take this request at the moment and nothing was changed. Retry it, a payment with the same Idempotency-Key.'
+        : 'The store failed while it worked on this request, so its outcome is not known. Retry it, a payment with the same Idempotency-Key.',
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+      cause,
+    ),
+  storeUnreachable: () =>
+    new PublicError(503, 'The key-value store cannot be reached. Retry in a few seconds.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  internal: (cause: unknown) => new PublicError(500, 'The service failed to answer this request.', {}, cause),
+};

@@ -1,0 +1,38 @@
+import type { Clock } from '../clock.js';
+import type { KeyValueStoreReport, StoredValue, StoreStatistics } from './key-value-store.js';
+
+/** Under the one second that decisions H1 promises, with room for the answer itself. */
+const REPORT_LIMIT_MS = 800;
+
+export interface Health {
+  /** Undefined when the store did not answer in time. */
+  status(): Promise<{ store: string; latencyMs: number } | undefined>;
+  value(key: string): Promise<StoredValue | undefined>;
+  statistics(): Promise<StoreStatistics | undefined>;
+}
+
+export function createHealth(report: KeyValueStoreReport, clock: Clock): Health {
+  return {
+    async status() {
+      const askedAt = clock.monotonic();
+      const answered = await withinLimit(report.ping().then(() => true));
+      if (!answered) return undefined;
+      return { store: report.store, latencyMs: Math.round((clock.monotonic() - askedAt) * 1000) / 1000 };
+    },
+    value: (key) => report.value(key),
+    statistics: () => withinLimit(report.statistics()),
+  };
+}
+
+/** The report, or undefined when it failed or took too long: a hanging store must not hang its own health check. */
+async function withinLimit<T>(report: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, REPORT_LIMIT_MS, undefined);
+  });
+  try {
+    return await Promise.race([report.catch(() => undefined), limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,27 @@
+/** Port: what the health endpoints report of the key-value store (spec 4.2, decisions H1 to H3). */
+export interface KeyValueStoreReport {
+  readonly store: 'embedded' | 'redis';
+  /** Resolves when the store answered; rejects when it cannot. May hang: the caller sets the limit. */
+  ping(): Promise<void>;
+  /** The value under one of this service's own keys; undefined when there is none. */
+  value(key: string): Promise<StoredValue | undefined>;
+  statistics(): Promise<StoreStatistics>;
+}
+
+export interface StoredValue {
+  readonly value: string;
+  /** Whole seconds, rounded up; null: no expiry. */
+  readonly ttlSeconds: number | null;
+}
+
+export interface StoreStatistics {
+  readonly totalKeys: number;
+  readonly usedMemoryBytes: number;
+  readonly hits: number;
+  readonly misses: number;
+  readonly expiredKeys: number;
+  readonly evictedKeys: number;
+  readonly connectedClients: number;
+  readonly uptimeSeconds: number;
+  readonly version: string;
+}

@@ -1,0 +1,39 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { publicErrors } from '../errors.js';
+import { type JsonBody, readJsonBody } from './json-body.js';
+
+/** Every body this service takes has a handful of short members (decisions P3). */
+export const BODY_LIMIT_BYTES = 16 * 1024;
+
+const JSON_MEDIA_TYPE = /^application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i;
+const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;
+
+/**
+ * Reads JSON bodies without losing number text or repeated members. Absent bodies (`Content-Type: application/json` sent
+ * with nothing) become `undefined`; each route says what that means.
+ */
+export function installBodyParser(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(JSON_MEDIA_TYPE, { parseAs: 'buffer' }, (request, bytes, done) => {
+    try {
+      refuseEncodings(request);
+      done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+/** The parsed body; the 400 that asks for one when there is none. */
+export function requiredBody(request: FastifyRequest): JsonBody {
+  const body = request.body as JsonBody | undefined;
+  if (body === undefined) throw publicErrors.unreadableBody('it is empty. Send a JSON object.');
+  return body;
+}
+
+function refuseEncodings(request: FastifyRequest): void {
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw publicErrors.unsupportedMediaType();
+  const charset = CHARSET.exec(request.headers['content-type'] ?? '')?.[1];
+  if (charset !== undefined && charset.toLowerCase() !== 'utf-8') throw publicErrors.unsupportedMediaType();
+}

@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
+import { errorBody, PublicError, publicErrors, StoreUnavailable } from '../errors.js';
+import { BODY_LIMIT_BYTES } from './body-parser.js';
+import { REQUEST_ID_HEADER } from './request-id.js';
+
+/** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
+export function installErrorHandler(app: FastifyInstance): void {
+  app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
+    const answer = publicErrorOf(error);
+    if (answer.status >= 500) request.log.error({ err: error }, 'request failed');
+    return sendError(reply, answer);
+  });
+  app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));
+}
+
+export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
+  return reply
+    .code(error.status)
+    .headers(error.headers)
+    .header('content-type', 'application/json; charset=utf-8')
+    // A 404 may be kept by a cache that was not told otherwise (RFC 9111 4.2.2).
+    .header('cache-control', 'no-store')
+    .send(JSON.stringify(errorBody(error.status, error.message)));
+}
+
+/** What a client may know of an exception: below 500 what to do, at 500 nothing internal. */
+export function publicErrorOf(error: FastifyError | PublicError | StoreUnavailable): PublicError {
+  if (error instanceof PublicError) return error;
+  if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error);
+  switch (error.code) {
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return publicErrors.unsupportedMediaType();
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return publicErrors.bodyTooLarge(BODY_LIMIT_BYTES);
+    case 'FST_ERR_BAD_URL':
+      return publicErrors.invalidRequest('The path is not validly percent-encoded.');
+  }
+  const status = error.statusCode ?? 500;
+  return status >= 400 && status < 500 ? new PublicError(status, error.message) : publicErrors.internal(error);
+}
+
+const PARSER_ERRORS: Readonly<Record<string, PublicError>> = {
+  HPE_HEADER_OVERFLOW: new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.'),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: new PublicError(413, 'The chunk extensions of the request body are too large.'),
+  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(408, 'The request did not arrive in time. Send it again at once and whole.'),
+};
+const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
+
+/** What never became a request is answered on the bare socket, with the same body. */
+export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { status, message } = PARSER_ERRORS[error.code ?? ''] ?? MALFORMED;
+  const body = errorBody(status, message);
+  const text = JSON.stringify(body);
+  socket.end(
+    `HTTP/1.1 ${status} ${body.error}\r\n` +
+      'Content-Type: application/json; charset=utf-8\r\n' +
+      `Content-Length: ${Buffer.byteLength(text)}\r\n` +
+      `${REQUEST_ID_HEADER}: ${randomUUID()}\r\n` +
+      `Connection: close\r\n\r\n${text}`,
+  );
+}

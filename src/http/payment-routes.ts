@@ -1,0 +1,77 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { PublicError, publicErrors } from '../errors.js';
+import { readKeyHeader } from '../payments/idempotency-key.js';
+import type { FinalOutcome } from '../payments/payment.js';
+import type { PayAnswer, Payments } from '../payments/payments.js';
+import { requiredBody } from './body-parser.js';
+import { sendError } from './errors.js';
+import { readPaymentRequest } from './payment-request.js';
+
+/** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
+export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
+  app.get('/api/server-generated/generate-key', { exposeHeadRoute: false }, async (_request, reply) =>
+    sendText(reply, await payments.issueKey()),
+  );
+
+  app.post('/api/payment', { onRequest: requireKeyHeader }, async (request, reply) => {
+    const header = readKeyHeader(keyHeaderOf(request));
+    const body = requiredBody(request);
+    if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
+    const answer = await payments.pay(header.key, readPaymentRequest(body));
+    return answer.state === 'processed' || answer.state === 'replayed'
+      ? sendOutcome(reply, answer.state, answer.final)
+      : sendError(reply, refusalOf(answer));
+  });
+
+  app.get('/api/payment-status', { onRequest: requireKeyHeader }, async (request, reply) => {
+    const header = readKeyHeader(keyHeaderOf(request));
+    const final = header.state === 'present' ? await payments.outcome(header.key) : undefined;
+    if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
+    return sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+  });
+}
+
+/** Rule 1 of spec 4.1 comes before the body is read: it wins over whatever is wrong with the body (decisions P3). */
+async function requireKeyHeader(request: FastifyRequest): Promise<void> {
+  if (readKeyHeader(keyHeaderOf(request)).state === 'missing') throw publicErrors.missingIdempotencyKey();
+}
+
+function sendOutcome(reply: FastifyReply, state: 'processed' | 'replayed', final: FinalOutcome): FastifyReply {
+  if (state === 'replayed') reply.header('idempotent-replayed', 'true');
+  if (final.outcome.state === 'DECLINED') return sendError(reply, publicErrors.paymentDeclined(final.outcome.reason));
+  const { transactionId } = final.outcome;
+  return sendText(
+    reply,
+    state === 'processed'
+      ? `Payment processed successfully with Transaction ID: ${transactionId}`
+      : `Transaction ID: ${transactionId}`,
+  );
+}
+
+function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' }>): PublicError {
+  switch (answer.state) {
+    case 'in progress':
+      return publicErrors.paymentInProgress(answer.retryAfterSeconds);
+    case 'invalid key':
+      return publicErrors.invalidIdempotencyKey();
+    case 'invalid content':
+      return publicErrors.invalidBody(answer.problem);
+    case 'mismatch':
+      return publicErrors.paymentMismatch();
+    case 'unknown':
+      return publicErrors.paymentOutcomeUnknown();
+  }
+}
+
+/** A JSON document of one string (spec 2.4). The texts are ours and hold nothing that would need escaping. */
+function sendText(reply: FastifyReply, text: string): FastifyReply {
+  return reply
+    .header('content-type', 'application/json; charset=utf-8')
+    .header('cache-control', 'no-store')
+    .send(`"${text}"`);
+}
+
+/** Node joins a header that was sent twice with a comma, so there is only ever one string. */
+function keyHeaderOf(request: FastifyRequest): string | undefined {
+  return request.headers['idempotency-key'] as string | undefined;
+}

@@ -1,0 +1,84 @@
+import type { KeyStore } from './key-store.js';
+import type { Leases } from './leases.js';
+import type { Ledger } from './ledger.js';
+import type { Claim, FinalOutcome, Outcome } from './payment.js';
+import type { ChargeResult, Processor } from './processor.js';
+
+export type AttemptResult =
+  /** This attempt wrote the outcome: it alone gives the first answer (decisions P13). */
+  | { readonly state: 'settled'; readonly final: FinalOutcome }
+  /** Another attempt wrote it. */
+  | { readonly state: 'finished elsewhere'; readonly final: FinalOutcome }
+  /** Not known (yet): never reported as failed (decisions P11). */
+  | { readonly state: 'unknown' };
+
+/** Carries out a claimed payment: ask the processor, settle, tell the key store. */
+export type CarryOut = (claim: Claim, askedAt: number, origin: 'first claim' | 'takeover') => Promise<AttemptResult>;
+
+export function createCarryOut(collaborators: {
+  keys: KeyStore;
+  ledger: Ledger;
+  processor: Processor;
+  leases: Leases;
+  idempotencyTtlMs: number;
+}): CarryOut {
+  const { keys, ledger, processor, leases, idempotencyTtlMs } = collaborators;
+
+  /**
+   * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
+   * Dies before `settle`: charged, the row is PROCESSING; recovery looks up by the same reference and settles.
+   * Dies after `settle`: the row is final; the next begin or look finds it there and repairs the key record.
+   */
+  return async function carryOut(claim, askedAt, origin) {
+    const lease = leases.hold(claim, askedAt);
+    try {
+      const result = await askProcessor(claim, origin, () => lease.outlives(processor.sendLimitMs));
+      if (result.state === 'unknown') {
+        await giveUp(claim);
+        return { state: 'unknown' };
+      }
+      const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+      if (settled.state === 'fenced off') {
+        await keys.release(claim.key, claim.owner).catch(() => {});
+        return { state: 'unknown' };
+      }
+      // The commit is known, so the answer is the outcome, whatever the key store says next.
+      await keys.finish(claim.key, claim.owner, settled.final).catch(() => {});
+      return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
+    } catch (fault) {
+      await giveUp(claim);
+      throw fault;
+    } finally {
+      lease.drop();
+    }
+  };
+
+  /** A takeover looks first: whoever held the claim before may have charged already. */
+  async function askProcessor(
+    claim: Claim,
+    origin: 'first claim' | 'takeover',
+    stillOurs: () => Promise<boolean>,
+  ): Promise<ChargeResult> {
+    if (origin === 'takeover') {
+      const found = await processor.lookUp(claim.key);
+      if (found.state !== 'no record') return found;
+      if (claim.ageMs > processor.dedupMs) {
+        return { state: 'unknown', cause: 'no record at the processor, and too old to be sent again' };
+      }
+    }
+    if (!(await stillOurs())) return { state: 'unknown', cause: 'the lease was lost before the charge was sent' };
+    const { key, transactionId, amount, currency } = claim;
+    return processor.charge({ reference: key, transactionId, amount, currency });
+  }
+
+  /** The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. */
+  async function giveUp(claim: Claim): Promise<void> {
+    await Promise.allSettled([ledger.abandon(claim), keys.release(claim.key, claim.owner)]);
+  }
+}
+
+function outcomeOf(claim: Claim, result: Exclude<ChargeResult, { state: 'unknown' }>): Outcome {
+  return result.state === 'succeeded'
+    ? { state: 'COMPLETED', transactionId: claim.transactionId }
+    : { state: 'DECLINED', reason: result.reason };
+}

@@ -1,0 +1,59 @@
+import type { Fence, FinalOutcome } from './payment.js';
+
+/**
+ * Port: the key records and their locks (spec 2.1). It gives speed and the fast 409; the guarantee is the ledger's. It may
+ * forget anything at any moment without a payment happening twice. Its contract: `test/contracts/key-store-contract.ts`.
+ *
+ * Every operation is one atomic step and safe to run twice. Durations are milliseconds; faults are StoreUnavailable.
+ */
+export interface KeyStore {
+  /** Stores a new record with the value `KEY GENERATED`. Durable when this resolves. */
+  issue(key: string, ttlMs: number): Promise<void>;
+
+  /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
+  begin(attempt: BeginAttempt): Promise<Begun>;
+
+  /** What `begin` would find, without taking anything. */
+  look(key: string): Promise<Looked>;
+
+  /** Lengthens the lock, if it is still the owner's. */
+  renew(fence: Fence, leaseMs: number): Promise<void>;
+
+  /** Gives the record its final value, whatever the lock says, and deletes the lock if it is the owner's. */
+  finish(key: string, owner: string, final: FinalOutcome): Promise<void>;
+
+  /** Deletes the lock if it is the owner's, and nothing else. */
+  release(key: string, owner: string): Promise<void>;
+}
+
+export interface BeginAttempt {
+  readonly key: string;
+  /** Names the attempt. A second begin by the same owner finds its own lock taken, not a conflict. */
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly fingerprint: string;
+}
+
+export type Begun =
+  /** The lock is ours. A claim after `claimBefore` (the store's clock, ms since the epoch) must be refused. */
+  { readonly state: 'taken'; readonly claimBefore: number } | Locked | Final | Absent;
+
+export type Looked = { readonly state: 'generated' } | Locked | Final | Absent;
+
+interface Locked {
+  readonly state: 'locked';
+  /** Of the attempt that holds the lock. */
+  readonly fingerprint: string;
+  readonly heldMs: number;
+  readonly remainingMs: number;
+}
+
+interface Final {
+  readonly state: 'final';
+  readonly final: FinalOutcome;
+}
+
+/** Never generated, expired, or forgotten: only the ledger knows which. */
+interface Absent {
+  readonly state: 'absent';
+}

@@ -1,0 +1,83 @@
+import type { Money } from './money.js';
+import type { Claim, Fence, FinalOutcome, Outcome } from './payment.js';
+
+/**
+ * Port: the durable row of every payment, in the store of record (decisions P12). One row per key, and a final state is
+ * written once: this is where exactly once is held. Its contract: `test/contracts/ledger-contract.ts`.
+ *
+ * Every operation is one atomic commit, durable when it resolves, and leases are judged by the store's own clock.
+ * Durations are milliseconds; faults are StoreUnavailable.
+ */
+export interface Ledger {
+  /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
+  claim(attempt: ClaimAttempt): Promise<Claimed>;
+
+  find(key: string): Promise<Found>;
+
+  /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
+  takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
+
+  /** Takes over up to `limit` abandoned payments of the processor, longest abandoned first. */
+  takeOverAbandoned(takeover: Takeover & { readonly limit: number }): Promise<readonly Claim[]>;
+
+  /** Lengthens the lease; false when the attempt has been fenced off. */
+  renew(fence: Fence, leaseMs: number): Promise<boolean>;
+
+  /** Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. */
+  settle(fence: Fence, outcome: Outcome, ttlMs: number): Promise<Settled>;
+
+  /** Ends the lease at once if it is still the attempt's: the outcome is unknown and anybody may look it up. */
+  abandon(fence: Fence): Promise<void>;
+}
+
+export interface ClaimAttempt extends Money {
+  readonly key: string;
+  readonly owner: string;
+  readonly transactionId: string;
+  readonly fingerprint: string;
+  readonly processor: string;
+  readonly leaseMs: number;
+  /** From `begin`: a claim that the store executes after this moment is refused. */
+  readonly claimBefore: number;
+}
+
+export type Claimed =
+  | { readonly state: 'claimed'; readonly claim: Claim }
+  /** The row was there with a dead lease: now it is ours, with a higher epoch. */
+  | { readonly state: 'taken over'; readonly claim: Claim }
+  | Final
+  | UnderWay
+  /** Too late (`claimBefore`), or the row is final and past its expiry. */
+  | { readonly state: 'refused' };
+
+export type Found =
+  | Final
+  | UnderWay
+  /** PROCESSING, and nobody is at work on it. */
+  | { readonly state: 'abandoned' }
+  /** No row, or a final one past its expiry. */
+  | { readonly state: 'absent' };
+
+export type Settled =
+  | { readonly state: 'settled'; readonly final: FinalOutcome }
+  /** Somebody else finished it. */
+  | Final
+  /** Somebody else took it over and is at work. */
+  | { readonly state: 'fenced off' };
+
+interface Final {
+  readonly state: 'final';
+  readonly final: FinalOutcome;
+}
+
+interface UnderWay {
+  readonly state: 'under way';
+  readonly fingerprint: string;
+  readonly remainingMs: number;
+}
+
+interface Takeover {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly processor: string;
+}

@@ -1,0 +1,53 @@
+import * as iso4217 from 'dinero.js/currencies';
+
+/** An amount that was judged against its currency: plain decimal text with exactly the currency's decimals. */
+export interface Money {
+  readonly amount: string;
+  readonly currency: string;
+}
+
+/**
+ * Minor units by ISO 4217 code. The table is a pinned data package and not Intl, which disagrees with ISO for IQD, AFN,
+ * ALL and LBP. Codes without a minor unit (XAU, XXX, XTS ...) are not in it. The package counts ouguiya and ariary in
+ * fifths with one digit; ISO 4217 lists both with two decimals.
+ */
+const MINOR_UNITS: ReadonlyMap<string, number> = new Map(
+  Object.values(iso4217).map((currency) => [currency.code, currency.base === 10 ? currency.exponent : 2]),
+);
+
+/** Most digits of an amount in all: every one of them survives a reader that keeps numbers as binary floats. */
+const MAX_DIGITS = 15;
+/** ASCII only: upper-casing alone would turn the long s of "uſd" into USD. */
+const CURRENCY_CODE = /^[A-Za-z]{3}$/;
+const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
+
+/**
+ * Judges an amount and a currency code as sent (decisions P4). Returns the canonical Money, or the sentence that tells
+ * the client what is wrong with which member.
+ */
+export function judgeMoney(amount: string, currencyCode: string): Money | { problem: string } {
+  const currency = currencyCode.toUpperCase();
+  const decimals = MINOR_UNITS.get(currency);
+  if (!CURRENCY_CODE.test(currencyCode) || decimals === undefined) {
+    return { problem: "'currency' must be an ISO 4217 code of a currency with a minor unit, such as USD." };
+  }
+  if (!PLAIN_DECIMAL.test(amount)) {
+    return {
+      problem: "'amount' must be a plain decimal number such as 100.50, without sign, exponent, spaces or leading zeros.",
+    };
+  }
+  const [whole = '', fraction = ''] = amount.split('.');
+  if (whole.length + fraction.length > MAX_DIGITS) {
+    return { problem: `'amount' must have at most ${MAX_DIGITS} digits in all.` };
+  }
+  if (fraction.length > decimals) {
+    return { problem: `'amount' has more decimals than ${currency} has (${decimals}).` };
+  }
+  if (!/[1-9]/.test(amount)) return { problem: "'amount' must be more than 0." };
+  return { amount: decimals === 0 ? whole : `${whole}.${fraction.padEnd(decimals, '0')}`, currency };
+}
+
+/** Two requests with the same fingerprint ask for the same payment (decisions P6). */
+export function fingerprintOf(money: Money): string {
+  return `${money.amount} ${money.currency}`;
+}

@@ -1,0 +1,40 @@
+import type { Money } from './money.js';
+
+/** How a payment ended; final per key, written once (decisions P11). */
+export type Outcome =
+  | { readonly state: 'COMPLETED'; readonly transactionId: string }
+  | { readonly state: 'DECLINED'; readonly reason: string };
+
+/** An outcome as the stores keep it: with what tells a repeat from another payment, and how long it is repeated. */
+export interface FinalOutcome {
+  readonly outcome: Outcome;
+  readonly fingerprint: string;
+  /** By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (decisions P9). */
+  readonly expiresAt: number;
+}
+
+/** The value of a key record (spec 2.1, decisions P8): what the health endpoint shows under the bare key. */
+export const KEY_GENERATED = 'KEY GENERATED';
+export const DECLINED = 'DECLINED';
+
+export function recordValueOf(outcome: Outcome): string {
+  return outcome.state === 'COMPLETED' ? outcome.transactionId : DECLINED;
+}
+
+/** Names one attempt at a payment; a later takeover of the same payment has a higher epoch, which fences this one off. */
+export interface Fence {
+  readonly key: string;
+  /** Fencing token: 1 for the first claim, one more with each takeover. */
+  readonly epoch: number;
+  /** The attempt's own token: also the owner of the key's lock. */
+  readonly owner: string;
+}
+
+/** A payment that is ours to carry out: durably claimed, under a lease. Always worked on with these values (the row's). */
+export interface Claim extends Fence, Money {
+  readonly transactionId: string;
+  readonly fingerprint: string;
+  readonly processor: string;
+  /** Milliseconds since the first claim, by the store's clock. */
+  readonly ageMs: number;
+}

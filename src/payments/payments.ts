@@ -1,0 +1,201 @@
+import type { Clock } from '../clock.js';
+import type { AttemptResult, CarryOut } from './attempt.js';
+import { generateIdempotencyKey } from './idempotency-key.js';
+import type { KeyStore } from './key-store.js';
+import type { Ledger } from './ledger.js';
+import { fingerprintOf, type Money } from './money.js';
+import type { Claim, FinalOutcome } from './payment.js';
+import type { Processor } from './processor.js';
+import { RecentDurations } from './recent-durations.js';
+
+/** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
+export interface Payments {
+  /** Spec 4.1, endpoint 1. The key is durable when this resolves. */
+  issueKey(): Promise<string>;
+  /** Spec 4.1, endpoint 2, rules 2 to 5. `request` may be the problem with its content, which only rule 5 reports. */
+  pay(key: string, request: Money | { problem: string }): Promise<PayAnswer>;
+  /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none. */
+  outcome(key: string): Promise<FinalOutcome | undefined>;
+}
+
+export type PayAnswer =
+  | { readonly state: 'processed'; readonly final: FinalOutcome }
+  | { readonly state: 'replayed'; readonly final: FinalOutcome }
+  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  | { readonly state: 'invalid key' }
+  | { readonly state: 'invalid content'; readonly problem: string }
+  | { readonly state: 'mismatch' }
+  | { readonly state: 'unknown' };
+
+export interface PaymentRules {
+  readonly idempotencyTtlMs: number;
+  readonly lockTtlMs: number;
+  readonly payloadMismatch: 'replay' | 'reject';
+}
+
+export function createPayments(collaborators: {
+  keys: KeyStore;
+  ledger: Ledger;
+  processor: Processor;
+  carryOut: CarryOut;
+  rules: PaymentRules;
+  clock: Clock;
+  newTransactionId: () => string;
+  newOwner: () => string;
+}): Payments {
+  const { keys, ledger, processor, carryOut, rules, clock, newTransactionId, newOwner } = collaborators;
+  const durations = new RecentDurations(processor.typicalMs);
+  const leaseMs = rules.lockTtlMs;
+
+  async function pay(key: string, money: Money): Promise<PayAnswer> {
+    const owner = newOwner();
+    const fingerprint = fingerprintOf(money);
+    const askedAt = clock.monotonic();
+
+    const begun = await keys.begin({ key, owner, leaseMs, fingerprint });
+    switch (begun.state) {
+      case 'locked':
+        return inProgress(begun, fingerprint);
+      case 'final':
+        return replay(begun.final, fingerprint);
+      case 'absent':
+        return payFromRow(key, owner, fingerprint);
+      case 'taken':
+        return payWithLock(key, money, fingerprint, owner, begun.claimBefore, askedAt);
+    }
+  }
+
+  /** The lock is ours. Whatever happens from here on, it is given back or it has become the running attempt's. */
+  async function payWithLock(
+    key: string,
+    money: Money,
+    fingerprint: string,
+    owner: string,
+    claimBefore: number,
+    askedAt: number,
+  ): Promise<PayAnswer> {
+    const claimed = await ledger
+      .claim({
+        ...money,
+        key,
+        owner,
+        fingerprint,
+        transactionId: newTransactionId(),
+        processor: processor.name,
+        leaseMs,
+        claimBefore,
+      })
+      .catch(async (fault: unknown) => {
+        await keys.release(key, owner).catch(() => {});
+        throw fault;
+      });
+    switch (claimed.state) {
+      case 'claimed':
+        return answerOf(await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')), fingerprint);
+      case 'taken over':
+        return finishTakeover(claimed.claim, askedAt, fingerprint);
+      case 'final':
+        await keys.finish(key, owner, claimed.final).catch(() => {});
+        return replay(claimed.final, fingerprint);
+      case 'under way':
+        await keys.release(key, owner).catch(() => {});
+        return inProgress({ ...claimed, heldMs: leaseMs - claimed.remainingMs }, fingerprint);
+      case 'refused':
+        await keys.release(key, owner).catch(() => {});
+        return { state: 'invalid key' };
+    }
+  }
+
+  /** The key store knows nothing of the key; before that is called invalid, the row is asked (protocol, step 1). */
+  async function payFromRow(key: string, owner: string, fingerprint: string): Promise<PayAnswer> {
+    const askedAt = clock.monotonic();
+    const found = await ledger.find(key);
+    switch (found.state) {
+      case 'absent':
+        return { state: 'invalid key' };
+      case 'final':
+        await keys.finish(key, owner, found.final).catch(() => {});
+        return replay(found.final, fingerprint);
+      case 'under way':
+        return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
+      case 'abandoned': {
+        const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
+        if (claim) return finishTakeover(claim, askedAt, fingerprint);
+        return { state: 'in progress', retryAfterSeconds: 1 };
+      }
+    }
+  }
+
+  /** The row's own amount is paid, never the request's; a request for another one is told so only afterwards. */
+  async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
+    return answerOf(await carryOut(claim, askedAt, 'takeover'), fingerprint);
+  }
+
+  /** A request whose content cannot be paid takes no lock at all: it learns what rules 2 to 4 say, then its own problem. */
+  async function refuseContent(key: string, problem: string): Promise<PayAnswer> {
+    const looked = await keys.look(key);
+    if (looked.state === 'locked') return inProgress(looked, undefined);
+    if (looked.state === 'final') return replay(looked.final, undefined);
+    const found = await ledger.find(key);
+    switch (found.state) {
+      case 'final':
+        return replay(found.final, undefined);
+      case 'under way':
+        return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, undefined);
+      case 'abandoned':
+        return { state: 'in progress', retryAfterSeconds: 1 };
+      case 'absent':
+        return looked.state === 'generated' ? { state: 'invalid content', problem } : { state: 'invalid key' };
+    }
+  }
+
+  function answerOf(result: AttemptResult, fingerprint: string): PayAnswer {
+    if (result.state === 'unknown') return { state: 'unknown' };
+    if (differs(result.final.fingerprint, fingerprint)) return { state: 'mismatch' };
+    return { state: result.state === 'settled' ? 'processed' : 'replayed', final: result.final };
+  }
+
+  function replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer {
+    return differs(final.fingerprint, fingerprint) ? { state: 'mismatch' } : { state: 'replayed', final };
+  }
+
+  function inProgress(
+    running: { fingerprint: string; heldMs: number; remainingMs: number },
+    fingerprint: string | undefined,
+  ): PayAnswer {
+    if (differs(running.fingerprint, fingerprint)) return { state: 'mismatch' };
+    return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
+  }
+
+  /** Until the attempt probably ends: at least 1, at most what remains of its lease (decisions P5). */
+  function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
+    const expectedSeconds = Math.ceil((durations.medianMs() - running.heldMs) / 1000);
+    return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
+  }
+
+  /** A request without payable content (`undefined`) matches no payment (decisions P6). */
+  function differs(stored: string, requested: string | undefined): boolean {
+    return rules.payloadMismatch === 'reject' && stored !== requested;
+  }
+
+  async function timed(askedAt: number, attempt: Promise<AttemptResult>): Promise<AttemptResult> {
+    const result = await attempt;
+    if (result.state === 'settled') durations.add(clock.monotonic() - askedAt);
+    return result;
+  }
+
+  return {
+    async issueKey() {
+      const key = generateIdempotencyKey();
+      await keys.issue(key, rules.idempotencyTtlMs);
+      return key;
+    },
+    pay: (key, request) => ('problem' in request ? refuseContent(key, request.problem) : pay(key, request)),
+    async outcome(key) {
+      const looked = await keys.look(key);
+      if (looked.state === 'final') return looked.final;
+      const found = await ledger.find(key);
+      return found.state === 'final' ? found.final : undefined;
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import type { Money } from './money.js';
+
+/** Port: whoever moves the money. The simulated one has no effect outside; a real one is reached over the network. */
+export interface Processor {
+  /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
+  readonly name: string;
+  /** How long a charge typically takes, before anything was measured. */
+  readonly typicalMs: number;
+  /** The longest that one send can still have an effect after it began; the lease must outlive it. */
+  readonly sendLimitMs: number;
+  /** How long after the claim a reference may be sent again: the processor deduplicates at least that long. */
+  readonly dedupMs: number;
+
+  /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
+  charge(charge: Charge): Promise<ChargeResult>;
+
+  /** What became of an earlier charge of that reference. */
+  lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
+}
+
+export interface Charge extends Money {
+  /** The idempotency key itself: always the same for one payment, whoever sends it. */
+  readonly reference: string;
+  readonly transactionId: string;
+}
+
+export type ChargeResult =
+  | { readonly state: 'succeeded' }
+  | { readonly state: 'declined'; readonly reason: string }
+  | { readonly state: 'unknown'; readonly cause: string };

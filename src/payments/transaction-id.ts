@@ -1,0 +1,19 @@
+import { randomInt } from 'node:crypto';
+
+/** Microsecond-like steps inside one millisecond: a process makes fewer than this many ids in one. */
+const STEPS_PER_MS = 1000;
+const RANDOM_DIGITS = 6;
+
+/**
+ * Makes transaction ids (spec 2.3, decisions P7): `TXN`, the time of processing, then random digits. The time part
+ * strictly rises within one process, whatever its clock does; the random part tells two processes of the same
+ * microsecond apart, and the ledger's unique constraint refuses what remains.
+ */
+export function createTransactionIds(now: () => number): () => string {
+  let last = 0;
+  return () => {
+    last = Math.max(last + 1, now() * STEPS_PER_MS);
+    const random = String(randomInt(10 ** RANDOM_DIGITS)).padStart(RANDOM_DIGITS, '0');
+    return `TXN${last}${random}`;
+  };
+}

@@ -1,0 +1,12 @@
+const MAX_CODE_POINTS = 64;
+const CONTROL_CHARACTER = /\p{Cc}/u;
+
+/** Judges an account reference (decisions T3): undefined when it is one, else the sentence that tells what is wrong. */
+export function accountProblem(member: string, account: string): string | undefined {
+  if (!account.isWellFormed() || CONTROL_CHARACTER.test(account)) {
+    return `'${member}' must be well-formed Unicode without control characters.`;
+  }
+  const length = [...account].length;
+  if (length < 1 || length > MAX_CODE_POINTS) return `'${member}' must have 1 to ${MAX_CODE_POINTS} characters.`;
+  return undefined;
+}

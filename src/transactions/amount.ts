@@ -1,0 +1,41 @@
+/** Decisions T2: every reader of JSON numbers reads 15 digits exactly, and a 64-bit count of ten-thousandths holds them. */
+const MAX_WHOLE_DIGITS = 14;
+const MAX_DECIMALS = 4;
+const MAX_DIGITS = 15;
+const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
+
+/** Judges the text of an amount: the shortest plain decimal of the same value, or the sentence that tells what is wrong. */
+export function judgeAmount(text: string): string | { problem: string } {
+  if (!PLAIN_DECIMAL.test(text)) {
+    return { problem: "'amount' must be a plain decimal number such as 100.5, without sign, exponent or leading zeros." };
+  }
+  const [whole = '', fraction = ''] = text.split('.');
+  if (
+    whole.length > MAX_WHOLE_DIGITS ||
+    fraction.length > MAX_DECIMALS ||
+    whole.length + fraction.length > MAX_DIGITS
+  ) {
+    return {
+      problem: `'amount' must have at most ${MAX_WHOLE_DIGITS} digits before and ${MAX_DECIMALS} after the point, ${MAX_DIGITS} in all.`,
+    };
+  }
+  if (!/[1-9]/.test(text)) return { problem: "'amount' must be more than 0." };
+  return shortest(whole, fraction);
+}
+
+/** The 64-bit count of ten-thousandths that the stores keep. */
+export function toTenThousandths(amount: string): bigint {
+  const [whole = '', fraction = ''] = amount.split('.');
+  return BigInt(whole + fraction.padEnd(MAX_DECIMALS, '0'));
+}
+
+/** From the decimal text of that count, so that no binary float is ever between. */
+export function fromTenThousandths(count: string): string {
+  const digits = count.padStart(MAX_DECIMALS + 1, '0');
+  return shortest(digits.slice(0, -MAX_DECIMALS), digits.slice(-MAX_DECIMALS));
+}
+
+function shortest(whole: string, fraction: string): string {
+  const significant = fraction.replace(/0+$/, '');
+  return significant === '' ? whole : `${whole}.${significant}`;
+}

@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto';
+import type { Transaction, TransactionStatus } from './transaction.js';
+
+/** What a client sees of one transaction. */
+export interface Representation {
+  readonly json: string;
+  /** The per-transaction tag of spec 4.3, without quotes. */
+  readonly tag: string;
+}
+
+const remembered = new WeakMap<Transaction, Representation>();
+
+/** A transaction is immutable, so text and tag are made once and live as long as it is cached. */
+export function represent(transaction: Transaction): Representation {
+  let representation = remembered.get(transaction);
+  if (!representation) {
+    representation = {
+      json: transactionJson(transaction),
+      tag: transactionTag(transaction, transaction.status),
+    };
+    remembered.set(transaction, representation);
+  }
+  return representation;
+}
+
+/** Written by hand for one reason: the amount is an exact JSON number that never was a binary float (decisions T2). */
+export function transactionJson(transaction: Transaction): string {
+  const { id, fromAccount, toAccount, amount, status, createdAt } = transaction;
+  return `{"transactionId":${id},"fromAccount":${JSON.stringify(fromAccount)},"toAccount":${JSON.stringify(toAccount)},"amount":${amount},"status":"${status}","createdAt":"${new Date(createdAt).toISOString()}"}`;
+}
+
+/** MD5 of transactionId, fromAccount, toAccount, amount and status (spec 4.3), as if it had the given status. */
+export function transactionTag(transaction: Transaction, status: TransactionStatus): string {
+  const { id, fromAccount, toAccount, amount } = transaction;
+  return createHash('md5').update(`${id}${fromAccount}${toAccount}${amount}${status}`).digest('hex');
+}

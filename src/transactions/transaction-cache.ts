@@ -1,0 +1,40 @@
+import type { Transaction } from './transaction.js';
+
+/** The cache's name in the specification; its entries are seen by the health endpoint as `transactionCache::<id>`. */
+export const TRANSACTION_CACHE = 'transactionCache';
+
+/**
+ * Port: the per-id cache (spec 4.3), with what it takes to be never stale: a fill is accepted only while its token lives,
+ * and a write drops the entry, voids the token and puts a mark before it commits.
+ * Its contract: `test/contracts/transaction-cache-contract.ts`.
+ */
+export interface TransactionCache {
+  /** On a miss, the token that permits one fill; none while a write mark stands or another reader loads. */
+  lookUp(id: number): Promise<CacheLookUp>;
+
+  /** Stores what the token's holder read from the store of record. False when the token was voided meanwhile. */
+  fill(id: number, token: FillToken, transaction: Transaction): Promise<boolean>;
+
+  /** Gives a token back unused: there was nothing to fill in. */
+  forgo(id: number, token: FillToken): Promise<void>;
+
+  /** Before a write commits: drops the entry, voids the fill token, and refuses hits and fills while the mark stands. */
+  mark(id: number): Promise<WriteMark>;
+
+  /** After the commit: stores the written version unless a newer one is known, and lifts the mark. */
+  refresh(mark: WriteMark, transaction: Transaction): Promise<void>;
+
+  /** After a delete, a refused write or one of unknown outcome: leaves no entry, and lifts the mark. */
+  evict(mark: WriteMark): Promise<void>;
+}
+
+export type CacheLookUp =
+  | { readonly state: 'hit'; readonly transaction: Transaction }
+  | { readonly state: 'miss'; readonly token: FillToken | undefined };
+
+export type FillToken = string;
+
+export interface WriteMark {
+  readonly id: number;
+  readonly token: string;
+}

@@ -1,0 +1,41 @@
+import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus } from './transaction.js';
+
+/**
+ * Port: the transactions in the store of record. Its contract: `test/contracts/transaction-store-contract.ts`.
+ * Every write is one atomic commit, durable when it resolves. Faults are StoreUnavailable.
+ */
+export interface TransactionStore {
+  /** The id is higher than every id given before, also to rows that are gone, and ids rise in commit order. */
+  create(transaction: NewTransaction): Promise<Transaction>;
+
+  get(id: number): Promise<Transaction | undefined>;
+
+  /** `onlyFrom`: the statuses in which the change may happen, judged in the statement that changes the row. */
+  changeStatus(id: number, status: TransactionStatus, onlyFrom?: readonly TransactionStatus[]): Promise<StatusChange>;
+
+  remove(id: number, onlyFrom?: readonly TransactionStatus[]): Promise<'removed' | 'not found' | 'precondition failed'>;
+
+  /** At least as new as every create and delete that was acknowledged before the call. */
+  listVersion(): Promise<number>;
+
+  /** One consistent view of a filtered list; must be closed. */
+  openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot>;
+}
+
+export type StatusChange =
+  /** Also when it had that status before: then the row was left alone (decisions T4). */
+  | { readonly state: 'done'; readonly transaction: Transaction }
+  | { readonly state: 'not found' }
+  | { readonly state: 'precondition failed' }
+  | { readonly state: 'final'; readonly status: TransactionStatus };
+
+export interface TransactionSnapshot {
+  /** Of the list of all transactions: moved by every create and delete, in their own commits. */
+  readonly version: number;
+  /** The version that the last delete moved to: between it and `version` the list only grew at its end. */
+  readonly lastRemovalVersion: number;
+  /** The next ids of the list, rising, after `afterId` (0: from the start). */
+  ids(afterId: number, limit: number): Promise<readonly number[]>;
+  rows(afterId: number, limit: number): Promise<readonly Transaction[]>;
+  close(): void;
+}

@@ -1,0 +1,138 @@
+import { ListTags } from './list-tags.js';
+import { transactionTag } from './representation.js';
+import {
+  type NewTransaction,
+  TRANSACTION_STATUSES,
+  type Transaction,
+  type TransactionFilter,
+  type TransactionStatus,
+} from './transaction.js';
+import type { TransactionCache } from './transaction-cache.js';
+import type { StatusChange, TransactionSnapshot, TransactionStore } from './transaction-store.js';
+
+/** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
+export type TagCondition = (tag: string) => boolean;
+
+/** Rows read at a time: short enough that other requests are served between two pages. */
+const ROW_PAGE = 500;
+
+export interface Transactions {
+  create(transaction: NewTransaction): Promise<Transaction>;
+  /** Spec 4.3 caching rule 1. */
+  get(id: number): Promise<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' }>;
+  /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (decisions T7). */
+  changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChange>;
+  /** Spec 4.3 caching rule 3. */
+  remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;
+  /** The tag, and unless `ifNoneMatch` says that the client has it, the rows of the same snapshot, page by page. */
+  list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList>;
+}
+
+export type TransactionList =
+  | { readonly state: 'not modified'; readonly tag: string }
+  | { readonly state: 'list'; readonly tag: string; readonly pages: TransactionPages };
+
+/** The rows of one snapshot, which it holds until it is closed; closes itself after the last page. */
+export interface TransactionPages {
+  next(): Promise<{ readonly rows: readonly Transaction[]; readonly last: boolean }>;
+  close(): void;
+}
+
+export function createTransactions(store: TransactionStore, cache: TransactionCache): Transactions {
+  const tags = new ListTags();
+
+  async function get(id: number): ReturnType<Transactions['get']> {
+    const seen = await cache.lookUp(id);
+    if (seen.state === 'hit') return { transaction: seen.transaction, cache: 'hit' };
+
+    const { token } = seen;
+    let filled = false;
+    try {
+      const transaction = await store.get(id);
+      if (transaction && token) {
+        await cache.fill(id, token, transaction);
+        filled = true;
+      }
+      return { transaction, cache: 'miss' };
+    } finally {
+      if (token && !filled) await cache.forgo(id, token);
+    }
+  }
+
+  /** Puts the mark, writes, then leaves the cache with what is certain: the new version, or nothing. */
+  async function write<T>(id: number, commit: () => Promise<T>, written: (result: T) => Transaction | undefined) {
+    const mark = await cache.mark(id);
+    let transaction: Transaction | undefined;
+    try {
+      const result = await commit();
+      transaction = written(result);
+      return result;
+    } finally {
+      await (transaction ? cache.refresh(mark, transaction) : cache.evict(mark));
+    }
+  }
+
+  /**
+   * The statuses in which the row's tag satisfies the condition. A tag covers the status and what never changes, so a
+   * condition on the tag is a condition on the status, which the changing statement can judge by itself.
+   */
+  async function statusesMatching(id: number, ifMatch: TagCondition | undefined) {
+    if (!ifMatch) return undefined;
+    const transaction = await store.get(id);
+    if (!transaction) return [];
+    return TRANSACTION_STATUSES.filter((status) => ifMatch(transactionTag(transaction, status)));
+  }
+
+  async function list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList> {
+    if (ifNoneMatch) {
+      const tag = tags.known(filter, await store.listVersion());
+      if (tag !== undefined && ifNoneMatch(tag)) return { state: 'not modified', tag };
+    }
+    const snapshot = await store.openSnapshot(filter);
+    let handedOver = false;
+    try {
+      const tag = await tags.of(filter, snapshot);
+      if (ifNoneMatch?.(tag)) return { state: 'not modified', tag };
+      handedOver = true;
+      return { state: 'list', tag, pages: pagesOf(snapshot) };
+    } finally {
+      if (!handedOver) snapshot.close();
+    }
+  }
+
+  return {
+    create: (transaction) => store.create(transaction),
+    get,
+    async changeStatus(id, status, ifMatch) {
+      const onlyFrom = await statusesMatching(id, ifMatch);
+      return write(
+        id,
+        () => store.changeStatus(id, status, onlyFrom),
+        (change) => (change.state === 'done' ? change.transaction : undefined),
+      );
+    },
+    async remove(id, ifMatch) {
+      const onlyFrom = await statusesMatching(id, ifMatch);
+      return write(
+        id,
+        () => store.remove(id, onlyFrom),
+        () => undefined,
+      );
+    },
+    list,
+  };
+}
+
+function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
+  let lastId = 0;
+  return {
+    async next() {
+      const rows = await snapshot.rows(lastId, ROW_PAGE);
+      lastId = rows.at(-1)?.id ?? lastId;
+      const last = rows.length < ROW_PAGE;
+      if (last) snapshot.close();
+      return { rows, last };
+    },
+    close: () => snapshot.close(),
+  };
+}
