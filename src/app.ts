@@ -65,7 +65,9 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
 
   const transactions = createTransactions(deployment.transactions, deployment.transactionCache);
   const health = createHealth(deployment.keyValueStore, clock);
-  const server = createServer({ payments, transactions, health }, logger);
+  // The framework's own info lines would only repeat what main says.
+  const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
+  const server = createServer({ payments, transactions, health }, frameworkLogger);
 
   return {
     broken: deployment.broken,

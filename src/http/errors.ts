@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { errorBody, PublicError, publicErrors, StoreUnavailable } from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
-import { REQUEST_ID_HEADER } from './request-id.js';
+import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
 export function installErrorHandler(app: FastifyInstance): void {
@@ -16,13 +17,15 @@ export function installErrorHandler(app: FastifyInstance): void {
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
-  return reply
-    .code(error.status)
-    .headers(error.headers)
-    .header('content-type', 'application/json; charset=utf-8')
-    // A 404 may be kept by a cache that was not told otherwise (RFC 9111 4.2.2).
-    .header('cache-control', 'no-store')
-    .send(JSON.stringify(errorBody(error.status, error.message)));
+  return (
+    reply
+      .code(error.status)
+      .headers(error.headers)
+      .header('content-type', 'application/json; charset=utf-8')
+      // A 404 may be kept by a cache that was not told otherwise (RFC 9111 4.2.2).
+      .header('cache-control', 'no-store')
+      .send(JSON.stringify(errorBody(error.status, error.message)))
+  );
 }
 
 /** What a client may know of an exception: below 500 what to do, at 500 nothing internal. */
@@ -44,7 +47,10 @@ export function publicErrorOf(error: FastifyError | PublicError | StoreUnavailab
 const PARSER_ERRORS: Readonly<Record<string, PublicError>> = {
   HPE_HEADER_OVERFLOW: new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.'),
   HPE_CHUNK_EXTENSIONS_OVERFLOW: new PublicError(413, 'The chunk extensions of the request body are too large.'),
-  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(408, 'The request did not arrive in time. Send it again at once and whole.'),
+  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(
+    408,
+    'The request did not arrive in time. Send it again at once and whole.',
+  ),
 };
 const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
 
@@ -64,4 +70,17 @@ export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket
       `${REQUEST_ID_HEADER}: ${randomUUID()}\r\n` +
       `Connection: close\r\n\r\n${text}`,
   );
+}
+
+/** An `Expect` other than `100-continue` (RFC 9110 10.1.1) is answered before there is a request to route. */
+export function answerUnknownExpectation(request: IncomingMessage, response: ServerResponse): void {
+  const { status, message } = new PublicError(417, 'Send no Expect header, or Expect: 100-continue.');
+  const text = JSON.stringify(errorBody(status, message));
+  response.writeHead(status, {
+    'Content-Length': Buffer.byteLength(text),
+    'Content-Type': 'application/json; charset=utf-8',
+    [REQUEST_ID_HEADER]: requestIdOf(request),
+    Connection: 'close',
+  });
+  response.end(text);
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { PublicError, publicErrors } from '../errors.js';
+import { type PublicError, publicErrors } from '../errors.js';
 import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { FinalOutcome } from '../payments/payment.js';
 import type { PayAnswer, Payments } from '../payments/payments.js';

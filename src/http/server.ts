@@ -1,9 +1,17 @@
-import { type FastifyBaseLogger, type FastifyInstance, fastify } from 'fastify';
+import type { IncomingMessage } from 'node:http';
+import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
+import { publicErrors } from '../errors.js';
 import type { Health } from '../health/health.js';
 import type { Payments } from '../payments/payments.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
-import { answerMalformedHttp, installErrorHandler, publicErrorOf, sendError } from './errors.js';
+import {
+  answerMalformedHttp,
+  answerUnknownExpectation,
+  installErrorHandler,
+  publicErrorOf,
+  sendError,
+} from './errors.js';
 import { registerHealthRoutes } from './health-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
@@ -27,23 +35,26 @@ export interface Features {
 export function createServer(features: Features, logger: FastifyBaseLogger): FastifyInstance {
   const app = fastify({
     loggerInstance: logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIdOf,
     requestIdHeader: false,
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     return503OnClosing: false,
+    http: { requireHostHeader: false },
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
     clientErrorHandler: answerMalformedHttp,
-    frameworkErrors: (error, _request, reply) => sendError(reply, publicErrorOf(error)),
+    frameworkErrors: (error, request, reply) =>
+      sendError(reply.header(REQUEST_ID_HEADER, request.id), publicErrorOf(error)),
   });
 
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(REQUEST_ID_HEADER, request.id);
-    done();
+    done(isMissingHost(request.raw) ? publicErrors.invalidRequest('Send a Host header.') : undefined);
   });
+  app.server.on('checkExpectation', answerUnknownExpectation);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
   installErrorHandler(app);
@@ -52,4 +63,9 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
   registerHealthRoutes(app, features.health);
   answerWrongMethods();
   return app;
+}
+
+/** RFC 9112 3.2. Node would refuse it as well, but without the body that every error has (decisions G1). */
+function isMissingHost(request: IncomingMessage): boolean {
+  return request.headers.host === undefined && request.httpVersion === '1.1';
 }

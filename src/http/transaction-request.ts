@@ -39,7 +39,8 @@ export function readNewStatus(body: JsonBody | undefined, fromQuery: string | un
     throw publicErrors.invalidBody('Send the new status as a body {"status":"FLAGGED"} or as ?newStatus=FLAGGED.');
   }
   const inBody = statusOf(requiredMembers(body).get('status'));
-  if (inQuery && inQuery !== inBody) throw publicErrors.invalidBody("'status' and 'newStatus' differ. Send one of them.");
+  if (inQuery && inQuery !== inBody)
+    throw publicErrors.invalidBody("'status' and 'newStatus' differ. Send one of them.");
   return inBody;
 }
 
@@ -58,7 +59,8 @@ function requiredMembers(body: JsonBody): Members {
 
 function account(members: Members, name: 'fromAccount' | 'toAccount'): string {
   const member = members.get(name);
-  if (member?.type !== 'string') throw publicErrors.invalidBody(`'${name}' is required: a string of 1 to 64 characters.`);
+  if (member?.type !== 'string')
+    throw publicErrors.invalidBody(`'${name}' is required: a string of 1 to 64 characters.`);
   const problem = accountProblem(name, member.text);
   if (problem) throw publicErrors.invalidBody(problem);
   return member.text;

@@ -33,7 +33,8 @@ export function judgeMoney(amount: string, currencyCode: string): Money | { prob
   }
   if (!PLAIN_DECIMAL.test(amount)) {
     return {
-      problem: "'amount' must be a plain decimal number such as 100.50, without sign, exponent, spaces or leading zeros.",
+      problem:
+        "'amount' must be a plain decimal number such as 100.50, without sign, exponent, spaces or leading zeros.",
     };
   }
   const [whole = '', fraction = ''] = amount.split('.');

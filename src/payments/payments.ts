@@ -8,6 +8,9 @@ import type { Claim, FinalOutcome } from './payment.js';
 import type { Processor } from './processor.js';
 import { RecentDurations } from './recent-durations.js';
 
+/** What a client loses between our answer and its next request: a wait that ends this early is not rounded up. */
+const ON_THE_WAY_MS = 250;
+
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
   /** Spec 4.1, endpoint 1. The key is durable when this resolves. */
@@ -169,7 +172,8 @@ export function createPayments(collaborators: {
 
   /** Until the attempt probably ends: at least 1, at most what remains of its lease (decisions P5). */
   function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
-    const expectedSeconds = Math.ceil((durations.medianMs() - running.heldMs) / 1000);
+    const expectedMs = durations.medianMs() - running.heldMs;
+    const expectedSeconds = Math.ceil((expectedMs - ON_THE_WAY_MS) / 1000);
     return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
   }
 

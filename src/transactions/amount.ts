@@ -7,7 +7,9 @@ const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 /** Judges the text of an amount: the shortest plain decimal of the same value, or the sentence that tells what is wrong. */
 export function judgeAmount(text: string): string | { problem: string } {
   if (!PLAIN_DECIMAL.test(text)) {
-    return { problem: "'amount' must be a plain decimal number such as 100.5, without sign, exponent or leading zeros." };
+    return {
+      problem: "'amount' must be a plain decimal number such as 100.5, without sign, exponent or leading zeros.",
+    };
   }
   const [whole = '', fraction = ''] = text.split('.');
   if (

@@ -10,6 +10,8 @@ import type { Writer } from './writer.js';
 
 const FIND_RECORD = 'SELECT value, expires_at FROM idempotency_keys WHERE key = ?';
 const PROBE = 'SELECT 1';
+/** Nothing else is ever a key record. SQLite would also stop reading a key at a NUL. */
+const RECORD_KEY = /^[0-9a-f-]{36}$/;
 const CACHE_KEY = new RegExp(`^${TRANSACTION_CACHE}::(\\d{1,15})$`);
 
 /** The embedded store is this process, so its memory, age and one client are the process's own. */
@@ -38,6 +40,7 @@ export function createEmbeddedReport(
         const entry = cache.peek(Number(cacheKey[1]));
         return entry && { value: transactionJson(entry.transaction), ttlSeconds: Math.ceil(entry.ttlMs / 1000) };
       }
+      if (!RECORD_KEY.test(key)) return undefined;
       const record = findRecord.get(key) as Pick<KeyRecord, 'value' | 'expires_at'> | undefined;
       const ttlMs = (record?.expires_at ?? 0) - clock.now();
       return record && ttlMs > 0 ? { value: record.value, ttlSeconds: Math.ceil(ttlMs / 1000) } : undefined;

@@ -1,5 +1,5 @@
-import type { Claim, Fence } from '../../payments/payment.js';
 import type { Found, Ledger } from '../../payments/ledger.js';
+import type { Claim, Fence } from '../../payments/payment.js';
 import { finalOf, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';

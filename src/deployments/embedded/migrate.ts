@@ -14,7 +14,9 @@ export function migrate(database: Database): void {
     .sort();
   const { user_version: applied } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (applied > files.length) {
-    throw new CannotOpen('The data was written by a newer version of Idempay. Start that version, or use another DATA_DIR.');
+    throw new CannotOpen(
+      'The data was written by a newer version of Idempay. Start that version, or use another DATA_DIR.',
+    );
   }
   for (const [index, file] of files.entries()) {
     if (index < applied) continue;

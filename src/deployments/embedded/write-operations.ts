@@ -1,6 +1,6 @@
 import { createPaymentWrites } from './payment-writes.js';
-import { createTransactionWrites } from './transaction-writes.js';
 import type { Database } from './sqlite.js';
+import { createTransactionWrites } from './transaction-writes.js';
 
 /** Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. */
 export function createWriteOperations(database: Database, keyCount: { records: number }) {

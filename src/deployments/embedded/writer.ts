@@ -39,7 +39,10 @@ export class Writer {
   }
 
   /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
-  write<N extends WriteName>(name: N, ...parameters: Parameters<WriteOperations[N]>): Promise<ReturnType<WriteOperations[N]>> {
+  write<N extends WriteName>(
+    name: N,
+    ...parameters: Parameters<WriteOperations[N]>
+  ): Promise<ReturnType<WriteOperations[N]>> {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
       this.waiting.push({ write: { name, parameters } as Write, resolve, reject });
