@@ -68,6 +68,12 @@ describeDeployments('broken HTTP', (deployment) => {
     });
   });
 
+  it('with an expectation that nobody can meet is refused with 417 and spends no key', async () => {
+    const key = await generateKey(shared.url);
+    expectError(await answerTo(payment(key, LENGTH, 'Expect: wonders')), 417);
+    await expectUnspent(shared.url, key);
+  });
+
   it('refuses a body by its declared length, without waiting for the rest of it', async () => {
     const key = await generateKey(shared.url);
     expectError(await answerTo(payment(key, `Content-Length: ${BODY_LIMIT_BYTES + 1}`)), 413);

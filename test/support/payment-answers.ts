@@ -84,6 +84,23 @@ export async function expectUnspent(url: string, key: string): Promise<void> {
   expectFirst(await pay(url, key));
 }
 
+/** Some refusal that blames the request, in the form that all refusals have. */
+export function expectClientError(answer: Answer): void {
+  expect(answer.status, answer.text).toBeGreaterThanOrEqual(400);
+  expect(answer.status, answer.text).toBeLessThan(500);
+  expectError(answer, answer.status);
+}
+
+/** For input that nobody judged beforehand: the payment was made, or it was refused and the key is as it was. */
+export async function expectPaidOrUnspent(url: string, key: string, answer: Answer): Promise<void> {
+  if (answer.status === 200) {
+    expectFirst(answer);
+    return;
+  }
+  expectClientError(answer);
+  await expectUnspent(url, key);
+}
+
 /** A fresh key is paid with this body, and a repeat gets the result. */
 export async function expectAccepted(url: string, body: Ask['body'], headers: Ask['headers'] = {}): Promise<void> {
   const key = await generateKey(url);
