@@ -162,9 +162,13 @@ describeDeployments('the service as a whole', (deployment) => {
         400,
       ],
       ['a chunk that is none', requestText('POST /api/transactions HTTP/1.1', chunkedJson(), 'zz\r\n'), 400],
-      ['no Host', 'GET /api/health/redis HTTP/1.1\r\n\r\n', 400],
+      ['no Host', 'GET /api/health/redis HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
       ['headers beyond measure', requestText('GET /api/health/redis HTTP/1.1', [hugeHeader]), 431],
-      ['an unknown expectation', requestText('GET /api/health/redis HTTP/1.1', ['Expect: a-miracle']), 417],
+      [
+        'an unknown expectation',
+        requestText('GET /api/health/redis HTTP/1.1', ['Expect: a-miracle', 'Connection: close']),
+        417,
+      ],
     ])('is refused with the error body: %s', async (_what, bytes, status) => {
       const answer = await exchange(shared.service.port, bytes);
       if (!answer) throw new Error('the service closed the connection without an answer');

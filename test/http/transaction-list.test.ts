@@ -98,6 +98,12 @@ describeDeployments('the list of transactions', (deployment) => {
       },
     );
 
+    it('find nothing for an account that is followed by a NUL', async () => {
+      const account = newAccount();
+      await givenId({ fromAccount: account });
+      expect((await ask(`${shared.url}/api/transactions?from=${account}%00`)).text).toBe('[]');
+    });
+
     it('ignore query parameters that they do not know', async () => {
       const account = newAccount();
       const id = await givenId({ fromAccount: account });

@@ -13,8 +13,8 @@ export async function inParallel<T>(count: number, width: number, task: (index: 
 }
 
 /**
- * Repeats `background` in `width` loops for as long as `foreground` runs. Resolves when all have ended, and fails with
- * the first failure: a failed loop does not end the foreground, so that must end by itself.
+ * Repeats `background` in `width` loops for as long as `foreground` runs, and resolves when all have ended. A loop that
+ * fails does not end the foreground, which must end by itself; its failure is the one thrown, for it came first.
  */
 export async function alongside(
   width: number,
@@ -25,11 +25,9 @@ export async function alongside(
   const repeat = async (_: unknown, loop: number) => {
     while (running) await background(loop);
   };
-  const ends = await Promise.allSettled([
-    foreground().finally(() => {
-      running = false;
-    }),
-    ...Array.from({ length: width }, repeat),
-  ]);
-  for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  const loops = Array.from({ length: width }, repeat);
+  const work = foreground().finally(() => {
+    running = false;
+  });
+  for (const end of await Promise.allSettled([...loops, work])) if (end.status === 'rejected') throw end.reason;
 }
