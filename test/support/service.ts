@@ -35,9 +35,15 @@ export interface Service {
   kill(): Promise<Exit>;
 }
 
-/** Starts the service and waits until its port is open. Throws with its whole output when it ends before that. */
-export async function startService(environment: Record<string, string>): Promise<Service> {
-  const child = spawnService(environment);
+/**
+ * Starts the service and waits until its port is open. Throws with its whole output when it ends before that. A
+ * `launcher` is a command that becomes the program named after it, such as `nsenter`: the process id stays the service's.
+ */
+export async function startService(
+  environment: Record<string, string>,
+  launcher: readonly string[] = [],
+): Promise<Service> {
+  const child = spawnService(environment, launcher);
   const logs: LogLine[] = [];
   const output: string[] = [];
   const ended = exitOf(child);
@@ -94,8 +100,9 @@ export async function runToExit(environment: Record<string, string>): Promise<Ex
   return { ...exit, output };
 }
 
-function spawnService(environment: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [ENTRY], {
+function spawnService(environment: Record<string, string>, launcher: readonly string[] = []): ChildProcess {
+  const [command = process.execPath, ...args] = [...launcher, process.execPath, ENTRY];
+  return spawn(command, args, {
     env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

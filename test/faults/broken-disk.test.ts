@@ -1,0 +1,206 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { corruptDatabase } from '../support/corrupt-database.js';
+import { expectError } from '../support/error-body.js';
+import { type Answer, ask, pay, paymentStatus } from '../support/http-client.js';
+import { LoadClients, PAYMENT } from '../support/load-clients.js';
+import { LoadJournal } from '../support/load-journal.js';
+import { expectCompleted, expectReplay } from '../support/payment-answers.js';
+import { type Random, seededRandom, seedFrom } from '../support/random.js';
+import { type Exit, runToExit, type Service, startService } from '../support/service.js';
+import { idsOf, listTransactions, readTransaction } from '../support/transactions.js';
+import { until } from '../support/until.js';
+import { verifyJournal } from '../support/verify-journal.js';
+
+const run = promisify(execFile);
+const CLIENTS = 8;
+/** A limit that every write to a file of the store exceeds: the smallest is a frame of the log, a page and its header. */
+const FILE_SIZE_LIMIT_BYTES = 4096;
+const DEADLINE_MS = 20_000;
+const TEST_TIMEOUT_MS = 60_000;
+
+let folder: string;
+let service: Service;
+let journal: LoadJournal;
+let random: Random;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'idempay-broken-'));
+  service = await startService({ DATA_DIR: folder });
+  journal = new LoadJournal();
+  random = seededRandom(seedFrom('DISK_SEED'));
+});
+afterEach(async () => {
+  await service.kill();
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe('the embedded service when writing to its disk fails', () => {
+  it(
+    'answers what waits with 503 and ends with 1, and a new start has everything that was acknowledged',
+    async () => {
+      await loadUntil(() => journal.payments.finished().length > 300);
+      const keys = journal.payments.unused().slice(0, CLIENTS / 2);
+      expect(keys.length).toBe(CLIENTS / 2);
+
+      await failWrites();
+      journal.mayBeUnavailable = true;
+      // As many as the load left connections open, so that all of them reach the service before it is gone.
+      const answers = await Promise.all([
+        ...keys.map((entry) => journal.payments.attempt(entry, () => pay(service.url, entry.key, PAYMENT))),
+        ...keys.map(() => ask(`${service.url}/api/server-generated/generate-key`)),
+      ]);
+      for (const answer of answers) expectError(answer, 503);
+      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
+      journal.mayBeUnavailable = false;
+
+      service = await startService({ DATA_DIR: folder });
+      await verifyJournal(service.url, { journal, random, sample: Number.POSITIVE_INFINITY });
+      journal.expectNoViolations();
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it(
+    'loses nothing acknowledged when it happens under load',
+    async () => {
+      const stop = new AbortController();
+      const load = new LoadClients(CLIENTS, journal, random.fork()).run(service.url, stop.signal);
+      await until('there are payments', DEADLINE_MS, () => journal.payments.finished().length > 300);
+      journal.mayBeUnavailable = true;
+      await failWrites();
+      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
+      stop.abort();
+      await load;
+      journal.mayBeUnavailable = false;
+
+      service = await startService({ DATA_DIR: folder });
+      await verifyJournal(service.url, { journal, random, sample: Number.POSITIVE_INFINITY });
+      journal.expectNoViolations();
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  /** Node ignores SIGXFSZ, so a write beyond the limit fails with EFBIG, which SQLite reports as an I/O error. */
+  async function failWrites(): Promise<void> {
+    await run('prlimit', ['--pid', `${service.pid}`, `--fsize=${FILE_SIZE_LIMIT_BYTES}`]);
+  }
+});
+
+describe('the embedded service when its database file is corrupt', () => {
+  /** The first page holds the schema; what was read from it once may be kept in memory, so both cases differ. */
+  const FIRST_PAGE_OF_DATA = 2;
+
+  beforeEach(async () => {
+    await loadUntil(() => journal.payments.finished().length > 1000 && journal.transactions.live().length > 500);
+    // A clean end, so that all data is in the database file and none in the log beside it.
+    expect(await service.stop()).toEqual({ code: 0, signal: null });
+    journal.expectNoViolations();
+  });
+
+  const corrupt = (firstPage: number) => corruptDatabase(join(folder, 'idempay.sqlite'), firstPage);
+
+  it.each([
+    ['all pages', 1],
+    ['all pages but the first', FIRST_PAGE_OF_DATA],
+  ])(
+    'tells nothing wrong and ends with 1 when %s are overwritten while it runs',
+    async (_pages, firstPage) => {
+      service = await startService({ DATA_DIR: folder });
+      expect(await corrupt(firstPage)).toBeGreaterThan(50);
+      await useUntilItEnds();
+      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
+      journal.expectNoViolations();
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it(
+    'refuses to start, or tells nothing wrong and ends with 1, when pages were overwritten while it was stopped',
+    async () => {
+      expect(await corrupt(FIRST_PAGE_OF_DATA)).toBeGreaterThan(50);
+      const refusal = await startService({ DATA_DIR: folder }).then(
+        (started) => {
+          service = started;
+          return undefined;
+        },
+        (cause: Error) => cause.message,
+      );
+      if (refusal !== undefined) return expect(refusal).toContain('{"code":1,"signal":null}');
+      await useUntilItEnds();
+      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
+      journal.expectNoViolations();
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it('refuses to start on a file that is no database any more, and leaves it as it is', async () => {
+    await corrupt(1);
+    const path = join(folder, 'idempay.sqlite');
+    const before = await readFile(path);
+    const { code, output } = await runToExit({ DATA_DIR: folder });
+    expect(code).toBe(1);
+    expect(output).toContain(folder);
+    expect((await readFile(path)).equals(before)).toBe(true);
+  });
+
+  /** Asks for what was acknowledged, at random, until the process ends: each answer is 503 or what it was before. */
+  async function useUntilItEnds(): Promise<void> {
+    let ended = false;
+    void service.ended.then(() => {
+      ended = true;
+    });
+    const refused: Answer[] = [];
+    const payments = journal.payments.finished();
+    const transactions = journal.transactions.live();
+    const ids = transactions.map(({ seen }) => seen.transactionId);
+
+    /** A cut connection is no answer: the end of the process is waited for in any case. */
+    const judge = async (asked: Promise<Answer>, expectRight: (answer: Answer) => void) => {
+      const answer = await asked.catch(() => undefined);
+      if (answer?.status === 503) refused.push(answer);
+      else if (answer) {
+        expect(answer.status, answer.text).toBe(200);
+        expectRight(answer);
+      }
+    };
+
+    await until('the service ends at the corrupt pages', DEADLINE_MS, async () => {
+      const { url } = service;
+      const payment = random.pick(payments);
+      const { seen } = random.pick(transactions);
+      await Promise.all([
+        judge(paymentStatus(url, payment.key), (answer) => expectCompleted(answer, payment.id)),
+        judge(pay(url, payment.key, PAYMENT), (answer) => expectReplay(answer, payment.id)),
+        judge(readTransaction(url, seen.transactionId), (answer) => expect(answer.json()).toEqual(seen)),
+        judge(listTransactions(url), (answer) => expect(idsOf(answer)).toEqual(ids)),
+        // Written to the log, not to the overwritten file, so it may well succeed.
+        judge(ask(`${url}/api/server-generated/generate-key`), () => {}),
+      ]);
+      return ended;
+    });
+    for (const answer of refused) expectError(answer, 503);
+    expect(refused.length, 'requests that hit a corrupt page').toBeGreaterThan(0);
+  }
+});
+
+async function loadUntil(enough: () => boolean): Promise<void> {
+  const stop = new AbortController();
+  const load = new LoadClients(CLIENTS, journal, random.fork()).run(service.url, stop.signal);
+  await until('there is enough to lose', DEADLINE_MS, enough);
+  stop.abort();
+  await load;
+}
+
+/** The exit of a process that ends by itself; throws when it does not. */
+async function exitOf(ending: Service): Promise<Exit> {
+  let exit: Exit | undefined;
+  void ending.ended.then((value) => {
+    exit = value;
+  });
+  return until('the process ends by itself', DEADLINE_MS, () => exit);
+}

@@ -1,0 +1,25 @@
+import { open } from 'node:fs/promises';
+
+/** Where SQLite keeps the page size in the header of its file, as two bytes; 1 stands for 65536. */
+const PAGE_SIZE_OFFSET = 16;
+/** No kind of SQLite page begins with this byte, so that no page of it can be taken for data. */
+const GARBAGE = 0xa5;
+
+/** Overwrites every page of an SQLite file from `firstPage` (counted from 1) on, and says how many those were. */
+export async function corruptDatabase(path: string, firstPage: number): Promise<number> {
+  const file = await open(path, 'r+');
+  try {
+    const header = Buffer.alloc(2);
+    await file.read(header, 0, 2, PAGE_SIZE_OFFSET);
+    const stored = header.readUInt16BE();
+    const pageBytes = stored === 1 ? 65_536 : stored;
+    const pages = Math.floor((await file.stat()).size / pageBytes);
+    const garbage = Buffer.alloc(pageBytes, GARBAGE);
+    for (let page = firstPage; page <= pages; page += 1)
+      await file.write(garbage, 0, pageBytes, (page - 1) * pageBytes);
+    await file.sync();
+    return Math.max(0, pages - firstPage + 1);
+  } finally {
+    await file.close();
+  }
+}
