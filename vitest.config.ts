@@ -13,5 +13,6 @@ export default defineConfig({
     hookTimeout: 30_000,
     passWithNoTests: false,
     allowOnly: false,
+    reporters: ['default', './test/support/count-reporter.ts'],
   },
 });
