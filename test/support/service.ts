@@ -86,7 +86,7 @@ export async function startService(
   };
 }
 
-/** Runs the service until it ends by itself; for starts that must be refused. */
+/** Runs the service until it ends by itself; for starts that must be refused. One that is not refused is killed. */
 export async function runToExit(environment: Record<string, string>): Promise<Exit & { output: string }> {
   const child = spawnService(environment);
   let output = '';
@@ -96,7 +96,9 @@ export async function runToExit(environment: Record<string, string>): Promise<Ex
   child.stderr?.on('data', (chunk) => {
     output += chunk;
   });
+  const deadline = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS);
   const exit = await exitOf(child);
+  clearTimeout(deadline);
   return { ...exit, output };
 }
 
