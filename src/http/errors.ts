@@ -37,11 +37,19 @@ export function publicErrorOf(error: FastifyError | PublicError | StoreUnavailab
       return publicErrors.unsupportedMediaType();
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return publicErrors.bodyTooLarge(BODY_LIMIT_BYTES);
+    case 'FST_ERR_VALIDATION':
+      return publicErrors.invalidRequest(`${validationSubject(error)} must be a single text.`);
     case 'FST_ERR_BAD_URL':
       return publicErrors.invalidRequest('The path is not validly percent-encoded.');
   }
   const status = error.statusCode ?? 500;
   return status >= 400 && status < 500 ? new PublicError(status, error.message) : publicErrors.internal(error);
+}
+
+/** Every schema of a request here asks for texts; what a client can get wrong is to send one of them twice. */
+function validationSubject(error: FastifyError): string {
+  const name = error.validation?.[0]?.instancePath?.slice(1);
+  return name ? `'${name}' in the ${error.validationContext ?? 'request'}` : 'The request';
 }
 
 const PARSER_ERRORS: Readonly<Record<string, PublicError>> = {

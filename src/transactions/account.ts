@@ -1,6 +1,11 @@
 const MAX_CODE_POINTS = 64;
 const CONTROL_CHARACTER = /\p{Cc}/u;
 
+/** Whether any account can equal the text; stores need not be asked for what they never took. */
+export function canBeAccount(text: string): boolean {
+  return accountProblem('account', text) === undefined;
+}
+
 /** Judges an account reference (decisions T3): undefined when it is one, else the sentence that tells what is wrong. */
 export function accountProblem(member: string, account: string): string | undefined {
   if (!account.isWellFormed() || CONTROL_CHARACTER.test(account)) {

@@ -8,6 +8,8 @@ const MAX_FILTERS = 1_000;
 /** Ids read at a time: short enough that other requests are served between two pages. */
 const ID_PAGE = 2_000;
 
+export const EMPTY_LIST_TAG = createHash('md5').update('0').digest('hex');
+
 interface KnownTag {
   readonly version: number;
   readonly lastId: number;

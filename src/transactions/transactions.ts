@@ -1,4 +1,5 @@
-import { ListTags } from './list-tags.js';
+import { canBeAccount } from './account.js';
+import { EMPTY_LIST_TAG, ListTags } from './list-tags.js';
 import { transactionTag } from './representation.js';
 import {
   type NewTransaction,
@@ -84,6 +85,11 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
   }
 
   async function list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList> {
+    if (!canMatch(filter)) {
+      return ifNoneMatch?.(EMPTY_LIST_TAG)
+        ? { state: 'not modified', tag: EMPTY_LIST_TAG }
+        : { state: 'list', tag: EMPTY_LIST_TAG, pages: NO_PAGES };
+    }
     if (ifNoneMatch) {
       const tag = tags.known(filter, await store.listVersion());
       if (tag !== undefined && ifNoneMatch(tag)) return { state: 'not modified', tag };
@@ -122,6 +128,15 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     list,
   };
 }
+
+function canMatch({ from, to }: TransactionFilter): boolean {
+  return [from, to].every((account) => account === '' || canBeAccount(account));
+}
+
+const NO_PAGES: TransactionPages = {
+  next: async () => ({ rows: [], last: true }),
+  close() {},
+};
 
 function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
   let lastId = 0;

@@ -2,7 +2,7 @@ import { StoreUnavailable } from '../../errors.js';
 import { type Database, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 
 /** Lists read at the same time, each in a snapshot of its own; more wait for one to end. */
-const MAX_SNAPSHOTS = 8;
+const MAX_SNAPSHOTS = 32;
 const SNAPSHOT_WAIT_MS = 5_000;
 
 export interface PreparedRead {

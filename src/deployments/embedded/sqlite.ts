@@ -10,7 +10,7 @@ const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
 /** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery) is short. */
 const BUSY_TIMEOUT_MS = 5_000;
 const WRITER_CACHE_KIB = 65_536;
-const READER_CACHE_KIB = 16_384;
+const READER_CACHE_KIB = 8_192;
 
 /** `PRAGMA synchronous` as SQLite reports it: FULL means that a commit is on the disk before it returns. */
 const SYNCHRONOUS_FULL = 2;
