@@ -10,7 +10,7 @@ import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 export function installErrorHandler(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
     const answer = publicErrorOf(error);
-    if (answer.status >= 500) request.log.error({ err: error }, 'request failed');
+    if (answer.status >= 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
     return sendError(reply, answer);
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));

@@ -41,6 +41,8 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    // A logger for each request would cost every request for the few that log; those name the request themselves.
+    childLoggerFactory: (parent) => parent,
     return503OnClosing: false,
     http: { requireHostHeader: false },
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },

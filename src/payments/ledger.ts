@@ -24,7 +24,7 @@ export interface Ledger {
   renew(fence: Fence, leaseMs: number): Promise<boolean>;
 
   /** Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. */
-  settle(fence: Fence, outcome: Outcome, ttlMs: number): Promise<Settled>;
+  settle(claim: Claim, outcome: Outcome, ttlMs: number): Promise<Settled>;
 
   /** Ends the lease at once if it is still the attempt's: the outcome is unknown and anybody may look it up. */
   abandon(fence: Fence): Promise<void>;

@@ -7,8 +7,11 @@ import type { Reader } from './reader.js';
 import type { StoreCounters } from './store-counters.js';
 import type { Writer } from './writer.js';
 
-/** Outcomes kept in memory, a few hundred bytes each. They are final, so they cannot become stale, only expire. */
-const REMEMBERED_OUTCOMES = 50_000;
+/**
+ * Records kept in memory, a few hundred bytes each. Only this process writes them: one that is issued stays so until it
+ * tells this store of the outcome, and an outcome is final. So none can be stale, only expired.
+ */
+const REMEMBERED_RECORDS = 100_000;
 
 const FIND_RECORD = 'SELECT value, fingerprint, reason, expires_at FROM idempotency_keys WHERE key = ?';
 
@@ -17,6 +20,12 @@ interface Lock {
   readonly fingerprint: string;
   readonly takenAt: number;
   endsAt: number;
+}
+
+interface RememberedRecord {
+  readonly expiresAt: number;
+  /** Undefined: `KEY GENERATED`. */
+  readonly final: FinalOutcome | undefined;
 }
 
 /**
@@ -29,9 +38,9 @@ export function createEmbeddedKeyStore(
   clock: Clock,
   counters: StoreCounters,
 ): KeyStore {
-  const findRecord = reader.prepare(FIND_RECORD);
+  const recordByKey = reader.prepare(FIND_RECORD);
   const locks = new Map<string, Lock>();
-  const outcomes = new LRUCache<string, FinalOutcome>({ max: REMEMBERED_OUTCOMES });
+  const remembered = new LRUCache<string, RememberedRecord>({ max: REMEMBERED_RECORDS });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
   function lookAs(owner: string | undefined, key: string): Looked & { expiresAt?: number } {
@@ -43,21 +52,24 @@ export function createEmbeddedKeyStore(
         return { state: 'locked', fingerprint, heldMs: now - takenAt, remainingMs: endsAt - now };
       }
     }
-    const remembered = outcomes.get(key);
-    if (remembered && remembered.expiresAt > clock.now()) {
-      counters.hits += 1;
-      return { state: 'final', final: remembered };
-    }
-    const record = findRecord.get(key) as KeyRecord | undefined;
-    if (!record || record.expires_at <= clock.now()) {
+    const record = findRecord(key);
+    if (!record || record.expiresAt <= clock.now()) {
       counters.misses += 1;
       return { state: 'absent' };
     }
     counters.hits += 1;
-    if (record.value === KEY_GENERATED) return { state: 'generated', expiresAt: record.expires_at };
-    const final = finalOfRecord(record);
-    outcomes.set(key, final);
-    return { state: 'final', final };
+    return record.final ? { state: 'final', final: record.final } : { state: 'generated', expiresAt: record.expiresAt };
+  }
+
+  function findRecord(key: string): RememberedRecord | undefined {
+    const known = remembered.get(key);
+    if (known) return known;
+    const row = recordByKey.get(key) as KeyRecord | undefined;
+    if (!row) return undefined;
+    const final = row.value === KEY_GENERATED ? undefined : finalOfRecord(row);
+    const record = { expiresAt: row.expires_at, final };
+    remembered.set(key, record);
+    return record;
   }
 
   function deleteLock(key: string, owner: string): void {
@@ -65,7 +77,10 @@ export function createEmbeddedKeyStore(
   }
 
   return {
-    issue: (key, ttlMs) => writer.write('issueKey', key, ttlMs),
+    async issue(key, ttlMs) {
+      const expiresAt = await writer.write('issueKey', key, ttlMs);
+      if (expiresAt !== undefined) remembered.set(key, { expiresAt, final: undefined });
+    },
 
     async begin({ key, owner, leaseMs, fingerprint }) {
       const looked = lookAs(owner, key);
@@ -85,7 +100,7 @@ export function createEmbeddedKeyStore(
 
     /** The record's value was written by the very commit that settled the row. */
     async finish(key, owner, final) {
-      outcomes.set(key, final);
+      remembered.set(key, { expiresAt: final.expiresAt, final });
       deleteLock(key, owner);
     },
 

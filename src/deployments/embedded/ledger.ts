@@ -1,5 +1,5 @@
 import type { Found, Ledger } from '../../payments/ledger.js';
-import type { Claim, Fence } from '../../payments/payment.js';
+import { type Claim, type Fence, recordValueOf } from '../../payments/payment.js';
 import { finalOf, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
@@ -10,7 +10,26 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader): Ledger {
   const find = reader.prepare(FIND);
 
   return {
-    claim: (attempt) => writer.write('claim', attempt),
+    async claim(attempt) {
+      const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore } = attempt;
+      const claimed = await writer.write(
+        ...([
+          'claim',
+          key,
+          transactionId,
+          amount,
+          currency,
+          fingerprint,
+          processor,
+          owner,
+          leaseMs,
+          claimBefore,
+        ] as const),
+      );
+      if (claimed !== 'claimed') return claimed;
+      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 };
+      return { state: 'claimed', claim };
+    },
 
     async find(key): Promise<Found> {
       const row = find.get(key) as PaymentRow | undefined;
@@ -32,6 +51,14 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader): Ledger {
       writer.write('takeOverAbandoned', owner, leaseMs, processor, limit),
     renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
     abandon: ({ key, epoch, owner }: Fence) => writer.write('abandon', key, epoch, owner),
-    settle: ({ key, epoch, owner }: Fence, outcome, ttlMs) => writer.write('settle', key, epoch, owner, outcome, ttlMs),
+
+    async settle({ key, epoch, owner, fingerprint }, outcome, ttlMs) {
+      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
+      const settled = await writer.write(
+        ...(['settle', key, epoch, owner, outcome.state, recordValueOf(outcome), reason, fingerprint, ttlMs] as const),
+      );
+      if (typeof settled !== 'number') return settled;
+      return { state: 'settled', final: { outcome, fingerprint, expiresAt: settled } };
+    },
   };
 }

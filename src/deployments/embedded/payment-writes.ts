@@ -1,5 +1,5 @@
-import type { ClaimAttempt, Claimed, Settled } from '../../payments/ledger.js';
-import { type Claim, type FinalOutcome, KEY_GENERATED, type Outcome, recordValueOf } from '../../payments/payment.js';
+import type { Claimed, Settled } from '../../payments/ledger.js';
+import { type Claim, KEY_GENERATED, type Outcome } from '../../payments/payment.js';
 import { finalOf, type PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
 
@@ -31,8 +31,7 @@ const SET_LEASE = `
 
 const SETTLE = `
   UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?
-  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'
-  RETURNING fingerprint`;
+  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
 /** An upsert: the record may have expired and been swept while its payment was under way, which never expires. */
 const RECORD_OUTCOME = `
@@ -61,22 +60,31 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
   const sweep = database.prepare(SWEEP);
 
   return {
-    issueKey(key: string, ttlMs: number): void {
-      keyCount.records += Number(issue.run(key, Date.now() + ttlMs).changes);
+    /** The moment at which the key expires; undefined when it was issued before, which changes nothing. */
+    issueKey(key: string, ttlMs: number): number | undefined {
+      const expiresAt = Date.now() + ttlMs;
+      if (issue.run(key, expiresAt).changes === 0) return undefined;
+      keyCount.records += 1;
+      return expiresAt;
     },
 
-    claim(attempt: ClaimAttempt): Claimed {
+    /** 'claimed', or what the row that is there already means. Parameters in the order of the columns. */
+    claim(
+      key: string,
+      transactionId: string,
+      amount: string,
+      currency: string,
+      fingerprint: string,
+      processor: string,
+      owner: string,
+      leaseMs: number,
+      claimBefore: number,
+    ): 'claimed' | Exclude<Claimed, { state: 'claimed' }> {
       const now = Date.now();
-      const { key, owner, transactionId, amount, currency, fingerprint, processor, leaseMs, claimBefore } = attempt;
+      const leaseUntil = now + leaseMs;
       if (now <= claimBefore) {
-        const leaseUntil = now + leaseMs;
         const row = [key, transactionId, amount, currency, fingerprint, processor, owner, leaseUntil, now];
-        if (insertClaim.run(...row).changes > 0) {
-          return {
-            state: 'claimed',
-            claim: { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 },
-          };
-        }
+        if (insertClaim.run(...row).changes > 0) return 'claimed';
       }
       const row = find.get(key) as PaymentRow | undefined;
       if (!row) return { state: 'refused' };
@@ -84,7 +92,7 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
         const final = finalOf(row);
         return final.expiresAt > now ? { state: 'final', final } : { state: 'refused' };
       }
-      const taken = takeOver.get(owner, now + leaseMs, key, now, processor) as PaymentRow | undefined;
+      const taken = takeOver.get(owner, leaseUntil, key, now, processor) as PaymentRow | undefined;
       if (taken) return { state: 'taken over', claim: claimOf(taken, now) };
       const remainingMs = Math.max(0, row.lease_until - now);
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs };
@@ -110,20 +118,27 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
       setLease.run(0, key, epoch, owner);
     },
 
-    settle(key: string, epoch: number, owner: string, outcome: Outcome, ttlMs: number): Settled {
+    /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
+    settle(
+      key: string,
+      epoch: number,
+      owner: string,
+      state: Outcome['state'],
+      value: string,
+      reason: string | null,
+      fingerprint: string,
+      ttlMs: number,
+    ): number | Exclude<Settled, { state: 'settled' }> {
       const now = Date.now();
       const expiresAt = now + ttlMs;
-      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
-      const row = settle.get(outcome.state, reason, expiresAt, now, key, epoch, owner) as PaymentRow | undefined;
-      if (!row) {
-        const winner = find.get(key) as PaymentRow | undefined;
-        return winner && winner.state !== 'PROCESSING'
-          ? { state: 'final', final: finalOf(winner) }
-          : { state: 'fenced off' };
+      if (settle.run(state, reason, expiresAt, now, key, epoch, owner).changes > 0) {
+        recordOutcome.run(key, value, fingerprint, reason, expiresAt);
+        return expiresAt;
       }
-      const final: FinalOutcome = { outcome, fingerprint: row.fingerprint, expiresAt };
-      recordOutcome.run(key, recordValueOf(outcome), final.fingerprint, reason, expiresAt);
-      return { state: 'settled', final };
+      const winner = find.get(key) as PaymentRow | undefined;
+      return winner && winner.state !== 'PROCESSING'
+        ? { state: 'final', final: finalOf(winner) }
+        : { state: 'fenced off' };
     },
 
     /** Removes expired ones among the `limit` oldest key records. Returns how many. */

@@ -17,15 +17,22 @@ export function createWriteOperations(database: Database, keyCount: { records: n
 export type WriteOperations = ReturnType<typeof createWriteOperations>;
 export type WriteName = keyof WriteOperations;
 
-/** One operation of a batch, as it travels to the writer thread. */
-export interface Write<N extends WriteName = WriteName> {
-  readonly name: N;
-  readonly parameters: Parameters<WriteOperations[N]>;
+/**
+ * A batch, as it travels to the writer thread: the names and, at the same places, the parameters. Objects are avoided:
+ * copying one between threads costs several times what its values cost.
+ */
+export interface WriteBatch {
+  readonly names: readonly WriteName[];
+  readonly parameters: readonly (readonly unknown[])[];
 }
 
-/** What became of one operation. `full` and `refused`: surely not written. `broken`: not known. */
-export type WriteResult = { readonly value: unknown } | WriteFault;
+/** What became of a batch: the value of each operation, and of those that failed why. */
+export interface WriteResults {
+  readonly values: readonly unknown[];
+  readonly faults?: readonly (WriteFault | undefined)[];
+}
 
+/** `full` and `refused`: surely not written. `broken`: not known. */
 export interface WriteFault {
   readonly fault: 'full' | 'refused' | 'broken';
   readonly message: string;

@@ -1,6 +1,12 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { assertDurable, type Database, faultOf, openForWriting } from './sqlite.js';
-import { createWriteOperations, type Write, type WriteFault, type WriteResult } from './write-operations.js';
+import {
+  createWriteOperations,
+  type WriteBatch,
+  type WriteFault,
+  type WriteName,
+  type WriteResults,
+} from './write-operations.js';
 
 /** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
 function run(path: string): void {
@@ -10,7 +16,7 @@ function run(path: string): void {
   operations.endAllLeases();
   assertDurable(database);
 
-  parentPort?.on('message', (batch: readonly Write[] | 'close') => {
+  parentPort?.on('message', (batch: WriteBatch | 'close') => {
     if (batch === 'close') {
       database.close();
       parentPort?.close();
@@ -21,16 +27,21 @@ function run(path: string): void {
   parentPort?.postMessage('ready');
 
   /** All operations in one commit. When one of them is refused the batch is rolled back and each is run alone. */
-  function commitTogether(batch: readonly Write[]): WriteResult[] {
+  function commitTogether({ names, parameters }: WriteBatch): WriteResults {
     const recordsBefore = keyCount.records;
     try {
-      return inTransaction(() => batch.map((write) => ({ value: execute(write) })));
+      return { values: inTransaction(() => names.map((name, index) => execute(name, parameters[index] ?? []))) };
     } catch (error) {
       keyCount.records = recordsBefore;
       const fault = faultFrom(error);
-      if (fault.fault !== 'refused' || batch.length === 1) return batch.map(() => fault);
-      return batch.flatMap((write) => commitTogether([write]));
+      if (fault.fault !== 'refused' || names.length === 1) return { values: [], faults: names.map(() => fault) };
+      return commitOneByOne({ names, parameters });
     }
+  }
+
+  function commitOneByOne({ names, parameters }: WriteBatch): WriteResults {
+    const alone = names.map((name, index) => commitTogether({ names: [name], parameters: [parameters[index] ?? []] }));
+    return { values: alone.map(({ values }) => values[0]), faults: alone.map(({ faults }) => faults?.[0]) };
   }
 
   function inTransaction<T>(work: () => T): T {
@@ -45,9 +56,9 @@ function run(path: string): void {
     }
   }
 
-  function execute(write: Write): unknown {
-    const operation = operations[write.name] as (...parameters: readonly unknown[]) => unknown;
-    return operation(...write.parameters);
+  function execute(name: WriteName, parameters: readonly unknown[]): unknown {
+    const operation = operations[name] as (...parameters: readonly unknown[]) => unknown;
+    return operation(...parameters);
   }
 }
 

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailable } from '../../errors.js';
-import type { Write, WriteName, WriteOperations, WriteResult } from './write-operations.js';
+import type { WriteBatch, WriteFault, WriteName, WriteOperations, WriteResults } from './write-operations.js';
 
 /** Bounds one commit, and so how long anyone waits for it. */
 const MAX_BATCH = 1_000;
 
 interface Waiting {
-  readonly write: Write;
+  readonly name: WriteName;
+  readonly parameters: readonly unknown[];
   readonly resolve: (value: never) => void;
   readonly reject: (fault: Error) => void;
 }
@@ -26,7 +27,7 @@ export class Writer {
     private readonly worker: Worker,
     private readonly onBroken: (error: Error) => void,
   ) {
-    worker.on('message', (results: readonly WriteResult[]) => this.settle(results));
+    worker.on('message', (results: WriteResults) => this.settle(results));
     worker.on('error', (error) => this.breakDown(error));
     worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
   }
@@ -45,7 +46,7 @@ export class Writer {
   ): Promise<ReturnType<WriteOperations[N]>> {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
-      this.waiting.push({ write: { name, parameters } as Write, resolve, reject });
+      this.waiting.push({ name, parameters, resolve, reject });
       this.scheduleFlush();
     });
   }
@@ -77,26 +78,25 @@ export class Writer {
     if (this.underWay.length > 0 || this.waiting.length === 0 || this.broken) return;
     this.underWay = this.waiting.slice(0, MAX_BATCH);
     this.waiting = this.waiting.slice(MAX_BATCH);
-    this.worker.postMessage(this.underWay.map((waiting) => waiting.write));
+    const batch: WriteBatch = {
+      names: this.underWay.map((waiting) => waiting.name),
+      parameters: this.underWay.map((waiting) => waiting.parameters),
+    };
+    this.worker.postMessage(batch);
   }
 
-  private settle(results: readonly WriteResult[]): void {
+  private settle({ values, faults }: WriteResults): void {
     const settled = this.underWay;
     this.underWay = [];
-    let breakage: Error | undefined;
+    const broken = faults?.find((fault) => fault?.fault === 'broken');
+    // The next batch is on its way before this one is answered: the thread commits while the answers are written.
+    if (!broken) this.flush();
     for (const [index, { resolve, reject }] of settled.entries()) {
-      const result = results[index];
-      if (!result) reject(new StoreUnavailable('unknown', 'the writer thread did not answer'));
-      else if ('value' in result) resolve(result.value as never);
-      else if (result.fault === 'refused') reject(new Error(`a write was refused: ${result.message}`));
-      else if (result.fault === 'full') reject(new StoreUnavailable('unchanged', 'the disk is full', result.message));
-      else {
-        breakage = new Error(result.message);
-        reject(new StoreUnavailable('unknown', 'the database failed', breakage));
-      }
+      const fault = faults?.[index];
+      if (fault) reject(exceptionFor(fault));
+      else resolve(values[index] as never);
     }
-    if (breakage) this.breakDown(breakage);
-    else if (this.waiting.length > 0) this.scheduleFlush();
+    if (broken) this.breakDown(new Error(broken.message));
   }
 
   private breakDown(error: Error): void {
@@ -107,5 +107,16 @@ export class Writer {
     this.underWay = [];
     this.waiting = [];
     this.onBroken(error);
+  }
+}
+
+function exceptionFor({ fault, message }: WriteFault): Error {
+  switch (fault) {
+    case 'refused':
+      return new Error(`a write was refused: ${message}`);
+    case 'full':
+      return new StoreUnavailable('unchanged', 'the disk is full', message);
+    case 'broken':
+      return new StoreUnavailable('unknown', 'the database failed', message);
   }
 }
