@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { corruptDatabase } from '../support/corrupt-database.js';
+import { corruptDatabase, emptyLog } from '../support/corrupt-database.js';
 import { expectError } from '../support/error-body.js';
 import { type Answer, ask, pay, paymentStatus } from '../support/http-client.js';
 import { LoadClients, PAYMENT } from '../support/load-clients.js';
@@ -97,12 +97,13 @@ describe('the embedded service when its database file is corrupt', () => {
 
   beforeEach(async () => {
     await loadUntil(() => journal.payments.finished().length > 1000 && journal.transactions.live().length > 500);
-    // A clean end, so that all data is in the database file and none in the log beside it.
     expect(await service.stop()).toEqual({ code: 0, signal: null });
+    emptyLog(database());
     journal.expectNoViolations();
   });
 
-  const corrupt = (firstPage: number) => corruptDatabase(join(folder, 'idempay.sqlite'), firstPage);
+  const database = () => join(folder, 'idempay.sqlite');
+  const corrupt = (firstPage: number) => corruptDatabase(database(), firstPage);
 
   it.each([
     ['all pages', 1],
@@ -115,6 +116,20 @@ describe('the embedded service when its database file is corrupt', () => {
       await useUntilItEnds();
       expect(await exitOf(service)).toEqual({ code: 1, signal: null });
       journal.expectNoViolations();
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it.each([
+    ['all pages', 1],
+    ['all pages but the first', FIRST_PAGE_OF_DATA],
+  ])(
+    'refuses a list with 503 and ends with 1 when %s are overwritten while it runs',
+    async (_pages, firstPage) => {
+      service = await startService({ DATA_DIR: folder });
+      await corrupt(firstPage);
+      await useUntilItEnds(['list']);
+      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
     },
     TEST_TIMEOUT_MS,
   );
@@ -140,52 +155,74 @@ describe('the embedded service when its database file is corrupt', () => {
 
   it('refuses to start on a file that is no database any more, and leaves it as it is', async () => {
     await corrupt(1);
-    const path = join(folder, 'idempay.sqlite');
-    const before = await readFile(path);
+    const before = await readFile(database());
     const { code, output } = await runToExit({ DATA_DIR: folder });
     expect(code).toBe(1);
     expect(output).toContain(folder);
-    expect((await readFile(path)).equals(before)).toBe(true);
+    expect((await readFile(database())).equals(before)).toBe(true);
   });
 
   /** Asks for what was acknowledged, at random, until the process ends: each answer is 503 or what it was before. */
-  async function useUntilItEnds(): Promise<void> {
+  async function useUntilItEnds(asked: readonly (keyof Asks)[] = ['status', 'repeat', 'read', 'list', 'generate']) {
     let ended = false;
     void service.ended.then(() => {
       ended = true;
     });
     const refused: Answer[] = [];
-    const payments = journal.payments.finished();
-    const transactions = journal.transactions.live();
-    const ids = transactions.map(({ seen }) => seen.transactionId);
-
-    /** A cut connection is no answer: the end of the process is waited for in any case. */
-    const judge = async (asked: Promise<Answer>, expectRight: (answer: Answer) => void) => {
-      const answer = await asked.catch(() => undefined);
-      if (answer?.status === 503) refused.push(answer);
-      else if (answer) {
-        expect(answer.status, answer.text).toBe(200);
-        expectRight(answer);
-      }
-    };
+    const asks = asksOf(service.url);
 
     await until('the service ends at the corrupt pages', DEADLINE_MS, async () => {
-      const { url } = service;
-      const payment = random.pick(payments);
-      const { seen } = random.pick(transactions);
-      await Promise.all([
-        judge(paymentStatus(url, payment.key), (answer) => expectCompleted(answer, payment.id)),
-        judge(pay(url, payment.key, PAYMENT), (answer) => expectReplay(answer, payment.id)),
-        judge(readTransaction(url, seen.transactionId), (answer) => expect(answer.json()).toEqual(seen)),
-        judge(listTransactions(url), (answer) => expect(idsOf(answer)).toEqual(ids)),
-        // Written to the log, not to the overwritten file, so it may well succeed.
-        judge(ask(`${url}/api/server-generated/generate-key`), () => {}),
-      ]);
+      const answers = await Promise.all(
+        asked.map(async (name) => {
+          const { answer, expectRight } = asks[name]();
+          // A cut connection is no answer: the end of the process is waited for in any case.
+          return { expectRight, answer: await answer.catch(() => undefined) };
+        }),
+      );
+      for (const { answer, expectRight } of answers) {
+        if (answer === undefined) continue;
+        if (answer.status === 503) {
+          refused.push(answer);
+        } else {
+          expect(answer.status, answer.text).toBe(200);
+          expectRight(answer);
+        }
+      }
       return ended;
     });
     for (const answer of refused) expectError(answer, 503);
     expect(refused.length, 'requests that hit a corrupt page').toBeGreaterThan(0);
   }
+
+  function asksOf(url: string) {
+    const payments = journal.payments.finished();
+    const transactions = journal.transactions.live().map(({ seen }) => seen);
+    const ids = transactions.map(({ transactionId }) => transactionId);
+    return {
+      status: () => {
+        const { key, id } = random.pick(payments);
+        return { answer: paymentStatus(url, key), expectRight: (answer: Answer) => void expectCompleted(answer, id) };
+      },
+      repeat: () => {
+        const { key, id } = random.pick(payments);
+        return { answer: pay(url, key, PAYMENT), expectRight: (answer: Answer) => void expectReplay(answer, id) };
+      },
+      read: () => {
+        const seen = random.pick(transactions);
+        return {
+          answer: readTransaction(url, seen.transactionId),
+          expectRight: (answer: Answer) => expect(answer.json()).toEqual(seen),
+        };
+      },
+      list: () => ({
+        answer: listTransactions(url),
+        expectRight: (answer: Answer) => expect(idsOf(answer)).toEqual(ids),
+      }),
+      // Written to the log, not to the overwritten file, so it may well succeed.
+      generate: () => ({ answer: ask(`${url}/api/server-generated/generate-key`), expectRight: () => {} }),
+    };
+  }
+  type Asks = ReturnType<typeof asksOf>;
 });
 
 async function loadUntil(enough: () => boolean): Promise<void> {
