@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Ledger } from '#idempay/payments/ledger.js';
+import type { Claim } from '#idempay/payments/payment.js';
+import {
+  givenClaim,
+  givenSettled,
+  LONG_MS,
+  newOwner,
+  newProcessorName,
+  SHORT_MS,
+} from '../support/payment-attempts.js';
+import type { OpenPorts, Ports } from '../support/ports.js';
+import { untilPast } from '../support/until-past.js';
+
+/**
+ * What every Ledger guarantees of `takeOverAbandoned` beyond its types:
+ *
+ *  1. It takes over PROCESSING rows with a dead lease, and no others: not the living, not the final.
+ *  2. It takes over rows of the given processor only.
+ *  3. It takes over at most `limit` rows, those longest abandoned first, so that none waits for ever behind others.
+ *  4. Two at once never get the same row, and together they get every row.
+ *  5. Each row taken over has one epoch more, the new owner and lease, and its own values.
+ */
+export function describeLedgerRecoveryContract(name: string, open: OpenPorts): void {
+  describe(`the ledger's contract for recovery (${name})`, () => {
+    let ports: Ports;
+    let ledger: Ledger;
+
+    beforeAll(async () => {
+      ports = await open();
+      ledger = ports.ledger;
+    });
+    afterAll(() => ports.close());
+
+    /** Claims of one processor, given up by their owners one after the other, each a while after the one before. */
+    async function givenAbandoned(count: number, processor: string): Promise<Claim[]> {
+      const claims = await Promise.all(Array.from({ length: count }, () => givenClaim(ledger, { processor })));
+      // Not in the order of the keys, or the order of the keys alone could pass for the order of time.
+      claims.sort((a, b) => (a.key < b.key ? 1 : -1));
+      for (const claim of claims) {
+        await ledger.abandon(claim);
+        await untilPast(1);
+      }
+      return claims;
+    }
+
+    function takeOverAbandoned(processor: string, limit: number, leaseMs = LONG_MS, owner = newOwner()) {
+      return ledger.takeOverAbandoned({ owner, leaseMs, processor, limit });
+    }
+
+    const keysOf = (claims: readonly Claim[]) => claims.map(({ key }) => key).sort();
+
+    test('1: dead leases are taken over; living leases and final payments are left alone', async () => {
+      const processor = newProcessorName();
+      const dead = await givenClaim(ledger, { processor, leaseMs: SHORT_MS });
+      const living = await givenClaim(ledger, { processor });
+      const final = await givenClaim(ledger, { processor, leaseMs: SHORT_MS });
+      await givenSettled(ledger, final);
+      await untilPast(SHORT_MS);
+      expect(keysOf(await takeOverAbandoned(processor, 10))).toEqual([dead.key]);
+      expect(await ledger.renew(living, LONG_MS)).toBe(true);
+      expect(await ledger.find(final.key)).toMatchObject({ state: 'final' });
+    });
+
+    test('1: what was taken over is no longer abandoned until its new lease dies', async () => {
+      const processor = newProcessorName();
+      const [claim] = await givenAbandoned(1, processor);
+      expect(await takeOverAbandoned(processor, 10, SHORT_MS)).toHaveLength(1);
+      await untilPast(SHORT_MS);
+      expect(await takeOverAbandoned(processor, 10)).toMatchObject([{ key: claim?.key, epoch: 3 }]);
+      expect(await takeOverAbandoned(processor, 10)).toEqual([]);
+    });
+
+    test('2: payments of another processor are left alone', async () => {
+      const processor = newProcessorName();
+      await givenAbandoned(1, processor);
+      expect(await takeOverAbandoned(newProcessorName(), 10)).toEqual([]);
+      expect(await takeOverAbandoned(processor, 10)).toHaveLength(1);
+    });
+
+    test('3: a limit is kept, and the next call gets the rest', async () => {
+      const processor = newProcessorName();
+      const abandoned = await givenAbandoned(5, processor);
+      const first = await takeOverAbandoned(processor, 3);
+      const second = await takeOverAbandoned(processor, 3);
+      expect([first.length, second.length]).toEqual([3, 2]);
+      expect(keysOf([...first, ...second])).toEqual(keysOf(abandoned));
+    });
+
+    test('3: of leases that ran out, the one that ended first is taken first', async () => {
+      const processor = newProcessorName();
+      const later = await givenClaim(ledger, { processor, leaseMs: 3 * SHORT_MS });
+      const sooner = await givenClaim(ledger, { processor, leaseMs: SHORT_MS });
+      await untilPast(3 * SHORT_MS);
+      expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([sooner.key]);
+      expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([later.key]);
+    });
+
+    test('3: of payments that were given up, the one given up first is taken first', async () => {
+      const processor = newProcessorName();
+      const abandoned = await givenAbandoned(3, processor);
+      const taken = [];
+      for (const _ of abandoned) taken.push(...(await takeOverAbandoned(processor, 1)));
+      expect(taken.map(({ key }) => key)).toEqual(abandoned.map(({ key }) => key));
+    });
+
+    test('3: a payment that is given up again and again does not keep the others waiting', async () => {
+      const processor = newProcessorName();
+      const abandoned = await givenAbandoned(3, processor);
+      const seen = new Set<string>();
+      for (const _ of abandoned) {
+        const [claim] = await takeOverAbandoned(processor, 1);
+        if (!claim) throw new Error('nothing was taken over');
+        seen.add(claim.key);
+        await ledger.abandon(claim);
+        await untilPast(1);
+      }
+      expect([...seen].sort()).toEqual(keysOf(abandoned));
+    });
+
+    test('4: two at once never get the same row, and together they get every row', async () => {
+      const processor = newProcessorName();
+      const claims = await Promise.all(Array.from({ length: 60 }, () => givenClaim(ledger, { processor })));
+      await Promise.all(claims.map((claim) => ledger.abandon(claim)));
+      const taken = (await Promise.all(Array.from({ length: 6 }, () => takeOverAbandoned(processor, 20)))).flat();
+      const rest = await takeOverAbandoned(processor, 60);
+      expect(keysOf([...taken, ...rest])).toEqual(keysOf(claims));
+    });
+
+    test('5: each has one epoch more, the new owner and lease, and its own values', async () => {
+      const processor = newProcessorName();
+      const first = await givenClaim(ledger, { processor, amount: '7.00', currency: 'EUR', leaseMs: SHORT_MS });
+      await untilPast(SHORT_MS);
+      const [taken] = await takeOverAbandoned(processor, 10, LONG_MS, 'recovery');
+      if (!taken) throw new Error('nothing was taken over');
+      expect({ ...taken, ageMs: 0 }).toEqual({ ...first, epoch: 2, owner: 'recovery', ageMs: 0 });
+      expect(taken.ageMs).toBeGreaterThanOrEqual(SHORT_MS);
+      expect(await ledger.find(first.key)).toMatchObject({ state: 'under way' });
+      expect(await ledger.settle(first, { state: 'DECLINED', reason: 'late' }, LONG_MS)).toEqual({
+        state: 'fenced off',
+      });
+    });
+  });
+}

@@ -1,0 +1,229 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
+import type { TransactionSnapshot, TransactionStore } from '#idempay/transactions/transaction-store.js';
+import { alongside } from '../support/concurrency.js';
+import type { OpenPorts, Ports } from '../support/ports.js';
+import { until } from '../support/until.js';
+
+const PAGE = 7;
+const DEADLINE_MS = 20_000;
+
+/**
+ * What every TransactionStore guarantees of its lists beyond its types:
+ *
+ *  1. `listVersion` is moved by every create and removal, and by nothing else.
+ *  2. It is at least as new as every write acknowledged before the call, and as every snapshot shown before it.
+ *  3. `lastRemovalVersion` is the version of the last removal: while it stands, the list only grows.
+ *  4. Ids rise in commit order: what a snapshot shows is the beginning of what a later one shows, removals aside.
+ *  5. A snapshot is of one moment: writes that happen meanwhile do not show in its version, its ids or its rows.
+ *  6. Pages follow each other without gap or repetition, rising by id, `ids` and `rows` alike.
+ *  7. A filter selects the accounts that are equal code point by code point, both when both are given.
+ */
+export function describeTransactionListContract(name: string, open: OpenPorts): void {
+  describe(`the contract of transaction lists (${name})`, () => {
+    let ports: Ports;
+    let store: TransactionStore;
+
+    beforeAll(async () => {
+      ports = await open();
+      store = ports.transactions;
+    });
+    afterAll(() => ports.close());
+
+    function create(fromAccount: string, toAccount = 'B'): Promise<Transaction> {
+      return store.create({ fromAccount, toAccount, amount: '1', status: 'PENDING' });
+    }
+
+    async function createInOrder(count: number, fromAccount: string): Promise<Transaction[]> {
+      const created = await Promise.all(Array.from({ length: count }, () => create(fromAccount)));
+      return created.sort((a, b) => a.id - b.id);
+    }
+
+    async function withSnapshot<T>(
+      filter: Partial<TransactionFilter>,
+      read: (snapshot: TransactionSnapshot) => Promise<T>,
+    ): Promise<T> {
+      const snapshot = await store.openSnapshot({ from: '', to: '', ...filter });
+      try {
+        return await read(snapshot);
+      } finally {
+        snapshot.close();
+      }
+    }
+
+    async function allIds(snapshot: TransactionSnapshot): Promise<number[]> {
+      const all: number[] = [];
+      for (;;) {
+        const page = await snapshot.ids(all.at(-1) ?? 0, PAGE);
+        all.push(...page);
+        if (page.length < PAGE) return all;
+      }
+    }
+
+    async function allRows(snapshot: TransactionSnapshot): Promise<Transaction[]> {
+      const all: Transaction[] = [];
+      for (;;) {
+        const page = await snapshot.rows(all.at(-1)?.id ?? 0, PAGE);
+        all.push(...page);
+        if (page.length < PAGE) return all;
+      }
+    }
+
+    const idsFrom = (from: string) => withSnapshot({ from }, allIds);
+
+    test('1, 2: an acknowledged create moves the version, and so does an acknowledged removal', async () => {
+      const atFirst = await store.listVersion();
+      const { id } = await create('A');
+      const created = await store.listVersion();
+      expect(created).toBeGreaterThan(atFirst);
+      await store.remove(id);
+      expect(await store.listVersion()).toBeGreaterThan(created);
+    });
+
+    test('1: a change of status, and whatever was not found or not permitted, leave the version alone', async () => {
+      const { id } = await create('A');
+      const version = await store.listVersion();
+      await store.changeStatus(id, 'FLAGGED');
+      await store.changeStatus(id, 'FLAGGED', ['PENDING']);
+      await store.remove(id, ['PENDING']);
+      await store.remove(id + 1_000_000);
+      expect(await store.listVersion()).toBe(version);
+      expect(await withSnapshot({}, async (snapshot) => snapshot.version)).toBe(version);
+    });
+
+    test('1: each of many creates at once moves the version from where it was when the create was sent', async () => {
+      const moves = Array.from({ length: 20 }, async () => {
+        const before = await store.listVersion();
+        await create('A');
+        return (await store.listVersion()) - before;
+      });
+      for (const moved of await Promise.all(moves)) expect(moved).toBeGreaterThan(0);
+    });
+
+    test('2: the version of a snapshot is the version of the list when nothing is written', async () => {
+      await create('A');
+      const version = await store.listVersion();
+      expect(await withSnapshot({}, async (snapshot) => snapshot.version)).toBe(version);
+    });
+
+    test('2: the version is never older than a snapshot that was shown, while writes go on', async () => {
+      const shown = new Set<number>();
+      await alongside(
+        2,
+        async () => void (await create('A')),
+        async () =>
+          void (await until('twenty different versions', DEADLINE_MS, async () => {
+            const version = await withSnapshot({}, async (snapshot) => snapshot.version);
+            expect(await store.listVersion()).toBeGreaterThanOrEqual(version);
+            return shown.add(version).size >= 20;
+          })),
+      );
+    });
+
+    test('3: a removal moves lastRemovalVersion to its own version, and creates leave it there', async () => {
+      const { id } = await create('A');
+      await store.remove(id);
+      const removed = await store.listVersion();
+      await createInOrder(3, 'A');
+      const { version, lastRemovalVersion } = await withSnapshot({}, async (snapshot) => ({ ...snapshot }));
+      expect(lastRemovalVersion).toBe(removed);
+      expect(version).toBeGreaterThan(removed);
+    });
+
+    test('4: what a snapshot shows is the beginning of what the next one shows, while creates go on', async () => {
+      const from = randomUUID();
+      let shown: number[] = [];
+      let grown = 0;
+      await alongside(
+        4,
+        async () => void (await create(from)),
+        async () =>
+          void (await until('the list to grow twenty times', DEADLINE_MS, async () => {
+            const now = await idsFrom(from);
+            expect(now.slice(0, shown.length)).toEqual(shown);
+            if (now.length > shown.length) grown += 1;
+            shown = now;
+            return grown >= 20;
+          })),
+      );
+    });
+
+    test('5: what happens while a snapshot is open does not show in it, and shows in the next', async () => {
+      const from = randomUUID();
+      const before = await createInOrder(10, from);
+      const [first, , third] = before;
+      if (!first || !third) throw new Error('ten transactions were created');
+      const added = await withSnapshot({ from }, async (snapshot) => {
+        const { version, lastRemovalVersion } = snapshot;
+        await store.remove(first.id);
+        await store.changeStatus(third.id, 'FLAGGED');
+        const created = await create(from);
+        expect(await allIds(snapshot)).toEqual(before.map(({ id }) => id));
+        expect(await allRows(snapshot)).toEqual(before);
+        expect(snapshot).toMatchObject({ version, lastRemovalVersion });
+        expect(await store.listVersion()).toBeGreaterThan(version);
+        return created;
+      });
+      const after = await withSnapshot({ from }, allRows);
+      const third2 = { ...third, status: 'FLAGGED', version: 2 };
+      expect(after).toEqual([before[1], third2, ...before.slice(3), added]);
+    });
+
+    test('5: the same version always shows the same ids, while creates and removals go on', async () => {
+      const idsAt = new Map<number, string>();
+      await alongside(
+        3,
+        async () => {
+          const { id } = await create('A');
+          await create('A');
+          await store.remove(id);
+        },
+        async () =>
+          void (await until('twenty different versions', DEADLINE_MS, async () => {
+            // Two of one moment, and of one version unless a commit falls between them.
+            for (let look = 0; look < 2; look += 1) {
+              const [version, ids] = await withSnapshot({}, async (snapshot) => {
+                return [snapshot.version, (await allIds(snapshot)).join()] as const;
+              });
+              expect(idsAt.get(version) ?? ids).toBe(ids);
+              idsAt.set(version, ids);
+            }
+            return idsAt.size >= 20;
+          })),
+      );
+    });
+
+    test('6: pages of ids and of rows follow each other without gap or repetition', async () => {
+      const from = randomUUID();
+      const created = await createInOrder(3 * PAGE, from);
+      const ids = created.map(({ id }) => id);
+      expect(await idsFrom(from)).toEqual(ids);
+      expect(await withSnapshot({ from }, allRows)).toEqual(created);
+      expect(await withSnapshot({ from }, (snapshot) => snapshot.ids(ids[4] ?? 0, 2))).toEqual(ids.slice(5, 7));
+      expect(await withSnapshot({ from }, (snapshot) => snapshot.rows(ids.at(-1) ?? 0, 2))).toEqual([]);
+    });
+
+    test('7: filters by sender, by receiver and by both; none selects everything', async () => {
+      const [a, b] = [randomUUID(), randomUUID()];
+      const ab = await create(a, b);
+      const ba = await create(b, a);
+      const ac = await create(a, 'C');
+      const ids = (filter: Partial<TransactionFilter>) => withSnapshot(filter, allIds);
+      expect(await ids({ from: a })).toEqual([ab.id, ac.id]);
+      expect(await ids({ to: a })).toEqual([ba.id]);
+      expect(await ids({ from: a, to: b })).toEqual([ab.id]);
+      expect(await ids({ from: b, to: b })).toEqual([]);
+      expect((await ids({})).slice(-3)).toEqual([ab.id, ba.id, ac.id]);
+    });
+
+    test('7: a filter does not take an account for another that looks like it', async () => {
+      const base = randomUUID();
+      const { id } = await create(`${base}-Caf\u00e9`);
+      expect(await idsFrom(`${base}-Caf\u00e9`)).toEqual([id]);
+      for (const other of ['-Cafe\u0301', '-caf\u00e9', '-Caf\u00e9 ', '-Cafe', '-Caf%', '-Caf_']) {
+        expect(await idsFrom(base + other)).toEqual([]);
+      }
+    });
+  });
+}

@@ -1,0 +1,61 @@
+import { randomUUID } from 'node:crypto';
+import { generateIdempotencyKey } from '#idempay/payments/idempotency-key.js';
+import type { ClaimAttempt, Ledger } from '#idempay/payments/ledger.js';
+import { fingerprintOf } from '#idempay/payments/money.js';
+import type { Claim, FinalOutcome, Outcome } from '#idempay/payments/payment.js';
+import { createTransactionIds } from '#idempay/payments/transaction-id.js';
+
+/** A lease or a life that no test outlives, however slow the machine. */
+export const LONG_MS = 600_000;
+/** One that a test waits out. */
+export const SHORT_MS = 30;
+
+export const newKey = generateIdempotencyKey;
+export const newTransactionId = createTransactionIds(Date.now);
+
+export function newOwner(): string {
+  return `owner-${randomUUID()}`;
+}
+
+/** A processor's name that no other test uses, so that abandoned payments of other tests are out of sight. */
+export function newProcessorName(): string {
+  return `processor-${randomUUID()}`;
+}
+
+/** A first claim with everything in order; `members` replaces some of it. */
+export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt {
+  const money = { amount: members.amount ?? '100.50', currency: members.currency ?? 'USD' };
+  return {
+    key: newKey(),
+    owner: newOwner(),
+    transactionId: newTransactionId(),
+    fingerprint: fingerprintOf(money),
+    processor: 'test',
+    leaseMs: LONG_MS,
+    claimBefore: Date.now() + LONG_MS,
+    ...money,
+    ...members,
+  };
+}
+
+/** A payment that is claimed when this resolves; fails when the claim was answered in any other way. */
+export async function givenClaim(ledger: Ledger, members: Partial<ClaimAttempt> = {}): Promise<Claim> {
+  const claimed = await ledger.claim(claimAttempt(members));
+  if (claimed.state !== 'claimed') throw new Error(`the claim was answered '${claimed.state}'`);
+  return claimed.claim;
+}
+
+export function completed(claim: Claim): Outcome {
+  return { state: 'COMPLETED', transactionId: claim.transactionId };
+}
+
+/** A payment that is settled when this resolves, by the attempt that claimed it. */
+export async function givenSettled(
+  ledger: Ledger,
+  claim: Claim,
+  { outcome = completed(claim), ttlMs = LONG_MS }: { outcome?: Outcome; ttlMs?: number } = {},
+): Promise<FinalOutcome> {
+  const settled = await ledger.settle(claim, outcome, ttlMs);
+  if (settled.state !== 'settled') throw new Error(`settle was answered '${settled.state}'`);
+  return settled.final;
+}

@@ -1,0 +1,30 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '#idempay/clock.js';
+import type { Deployment } from '#idempay/deployments/deployment.js';
+import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+
+/** The adapters of one deployment on fresh, empty stores; `close` removes the stores too. */
+export type Ports = Omit<Deployment, 'broken'>;
+
+export interface PortSettings {
+  readonly transactionCacheTtlMs?: number;
+}
+
+export type OpenPorts = (settings?: PortSettings) => Promise<Ports>;
+
+/** Longer than any test, so that only a test that asks for a short one sees an entry expire. */
+const LONG_CACHE_TTL_MS = 600_000;
+
+export const openEmbeddedPorts: OpenPorts = async ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS } = {}) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'idempay-ports-'));
+  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock: systemClock });
+  return {
+    ...deployment,
+    async close() {
+      await deployment.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+};
