@@ -89,9 +89,9 @@ export function describeLedgerRecoveryContract(name: string, open: OpenPorts): v
 
     test('3: of leases that ran out, the one that ended first is taken first', async () => {
       const processor = newProcessorName();
-      const later = await givenClaim(ledger, { processor, leaseMs: 3 * SHORT_MS });
+      const later = await givenClaim(ledger, { processor, leaseMs: 10 * SHORT_MS });
       const sooner = await givenClaim(ledger, { processor, leaseMs: SHORT_MS });
-      await untilPast(3 * SHORT_MS);
+      await untilPast(10 * SHORT_MS);
       expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([sooner.key]);
       expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([later.key]);
     });

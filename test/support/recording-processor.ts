@@ -1,0 +1,64 @@
+import type { Charge, ChargeResult, Processor } from '#idempay/payments/processor.js';
+
+/** What the processor does with the next charge: the outcome that it keeps, and the answer that is seen of it. */
+export interface NextCharge {
+  /** `none`: the charge never arrives. */
+  readonly outcome: 'succeeded' | 'declined' | 'none';
+  /** The answer is lost: the sender is told 'unknown', whatever the outcome is. */
+  readonly answerLost?: boolean;
+  /** Neither outcome nor answer before this resolves. */
+  readonly after?: Promise<void>;
+}
+
+const DECLINE: ChargeResult = { state: 'declined', reason: 'insufficient funds' };
+const SUCCESS: ChargeResult = { state: 'succeeded' };
+
+/**
+ * A processor that a test owns. It moves money each time it is asked to, and remembers: it does not deduplicate, so that a
+ * second charge of one reference is seen and not forgiven.
+ */
+export class RecordingProcessor implements Processor {
+  readonly typicalMs = 0;
+  readonly sendLimitMs = 0;
+  /** Every charge that arrived, in order. */
+  readonly charges: Charge[] = [];
+  /** Every reference that was looked up, in order. */
+  readonly lookUps: string[] = [];
+  private readonly outcomes = new Map<string, ChargeResult>();
+  private readonly plans: NextCharge[] = [];
+  private lookUpPlans: (() => Promise<ChargeResult>)[] = [];
+
+  constructor(
+    readonly name: string,
+    readonly dedupMs = Number.POSITIVE_INFINITY,
+  ) {}
+
+  plan(...charges: NextCharge[]): void {
+    this.plans.push(...charges);
+  }
+
+  planLookUp(answer: () => Promise<ChargeResult>): void {
+    this.lookUpPlans.push(answer);
+  }
+
+  async charge(charge: Charge): Promise<ChargeResult> {
+    const { outcome, answerLost = false, after } = this.plans.shift() ?? { outcome: 'succeeded' };
+    if (outcome !== 'none') this.charges.push(charge);
+    await after;
+    if (outcome === 'none') return { state: 'unknown', cause: 'the charge never arrived' };
+    const result = outcome === 'succeeded' ? SUCCESS : DECLINE;
+    this.outcomes.set(charge.reference, result);
+    return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
+  }
+
+  async lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }> {
+    this.lookUps.push(reference);
+    const planned = this.lookUpPlans.shift();
+    if (planned) return planned();
+    return this.outcomes.get(reference) ?? { state: 'no record' };
+  }
+
+  chargesOf(reference: string): Charge[] {
+    return this.charges.filter((charge) => charge.reference === reference);
+  }
+}
