@@ -80,7 +80,7 @@ describe('a store that fails', () => {
     ledger.failNext('settle', FULL);
     await expect(payments.pay(key, MONEY)).rejects.toBe(FULL);
     await expectUnlocked();
-    expect(await ports.ledger.find(key)).toEqual({ state: 'abandoned' });
+    expect(await ports.ledger.find(key)).toMatchObject({ state: 'abandoned' });
     const transactionId = processor.charges[0]?.transactionId;
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed', final: { outcome: { transactionId } } });
     expect(processor.lookUps).toEqual([key]);

@@ -162,7 +162,7 @@ describe('an outcome that is not known', () => {
   test('ends lease and lock at once, and stays under its transaction id', async () => {
     const processor = newProcessor();
     const key = await givenUnknown(processor, 'none');
-    expect(await ports.ledger.find(key)).toEqual({ state: 'abandoned' });
+    expect(await ports.ledger.find(key)).toMatchObject({ state: 'abandoned' });
     expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
   });
 

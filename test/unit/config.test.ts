@@ -1,0 +1,181 @@
+import { describe, expect, test } from 'vitest';
+import { type Config, ConfigError, readConfig } from '#idempay/config.js';
+
+/** The problems of an environment; none when it can be used. */
+function problemsOf(environment: Record<string, string | undefined>): readonly string[] {
+  try {
+    readConfig(environment);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
+
+const TEN_YEARS_SECONDS = 315_360_000;
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+/** Each numeric setting with its bounds and where its value is found, in its unit there. */
+const NUMBERS: readonly [
+  name: string,
+  least: number,
+  most: number,
+  read: (config: Config) => number,
+  factor: number,
+][] = [
+  ['PORT', 0, 65_535, (config) => config.port, 1],
+  ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
+  ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.lockTtlMs, 1000],
+  ['TRANSACTION_CACHE_TTL_SECONDS', 1, 2_147_483, (config) => config.transactionCacheTtlMs, 1000],
+  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, (config) => (config.processor as { delayMs: number }).delayMs, 1],
+];
+
+/** Settings whose value shows nowhere yet, but which are judged all the same. */
+const JUDGED_ONLY = [
+  ['PROCESSOR_TIMEOUT_MS', 1, LONGEST_TIMER_MS],
+  ['PROCESSOR_DEDUP_SECONDS', 1, TEN_YEARS_SECONDS],
+] as const;
+
+describe('the settings', () => {
+  test('have the defaults of decisions G3 when nothing is set', () => {
+    expect(readConfig({})).toMatchObject({
+      host: '127.0.0.1',
+      port: 8080,
+      logLevel: 'info',
+      deployment: { kind: 'embedded', dataDir: './data' },
+      payments: { idempotencyTtlMs: 86_400_000, lockTtlMs: 30_000, payloadMismatch: 'replay' },
+      transactionCacheTtlMs: 300_000,
+      processor: { kind: 'simulated', delayMs: 0 },
+    });
+  });
+
+  test('that are empty or white space count as unset', () => {
+    const names = ['HOST', 'DATA_DIR', 'REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL', 'LOG_LEVEL', 'PAYLOAD_MISMATCH'];
+    for (const empty of ['', ' ', '\t']) {
+      const environment = Object.fromEntries([...names, ...NUMBERS.map(([name]) => name)].map((name) => [name, empty]));
+      expect(readConfig(environment)).toEqual(readConfig({}));
+    }
+  });
+
+  test('are read, with white space around them taken away', () => {
+    const config = readConfig({
+      HOST: ' 0.0.0.0 ',
+      DATA_DIR: '/var/lib/idempay',
+      PAYLOAD_MISMATCH: 'reject',
+      PORT: ' 1 ',
+    });
+    expect(config).toMatchObject({ host: '0.0.0.0', port: 1, deployment: { dataDir: '/var/lib/idempay' } });
+    expect(config.payments.payloadMismatch).toBe('reject');
+  });
+
+  test('that nobody knows are ignored', () => {
+    expect(readConfig({ PATH: '/bin', PORTS: 'x', port: 'x' })).toEqual(readConfig({}));
+  });
+
+  test('cannot be changed once they were read', () => {
+    const config = readConfig({}) as { port: number; payments: { lockTtlMs: number } };
+    expect(() => {
+      config.port = 1;
+    }).toThrow(TypeError);
+    expect(() => {
+      config.payments.lockTtlMs = 1;
+    }).toThrow(TypeError);
+  });
+
+  test.each(NUMBERS)('%s is taken from %i to %i', (name, least, most, read, factor) => {
+    for (const value of [least, least + 1, most - 1, most]) {
+      expect(read(readConfig({ [name]: String(value) }))).toBe(value * factor);
+    }
+  });
+
+  test.each([...NUMBERS, ...JUDGED_ONLY])(
+    '%s is refused below %i and above %i, and when it is no whole number',
+    (...of) => {
+      const [name, least, most] = of;
+      const sentence = `${name} must be a whole number from ${least} to ${most}`;
+      const wrong = [least - 1, most + 1, 1.5, -1, '1e1', '0x1', 'ten', '1 0', '1_0', 'Infinity', '9'.repeat(30), '１'];
+      for (const value of wrong) {
+        expect(problemsOf({ [name]: String(value) }), `${name}=${value}`).toEqual([expect.stringContaining(sentence)]);
+      }
+      expect(problemsOf({ [name]: String(least) })).toEqual([]);
+      expect(problemsOf({ [name]: String(most) })).toEqual([]);
+    },
+  );
+
+  test.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])('LOG_LEVEL %s is taken', (level) => {
+    expect(readConfig({ LOG_LEVEL: level }).logLevel).toBe(level);
+  });
+
+  test.each([
+    ['LOG_LEVEL', 'verbose'],
+    ['LOG_LEVEL', 'INFO'],
+    ['LOG_LEVEL', 'toString'],
+    ['PAYLOAD_MISMATCH', 'ignore'],
+    ['PAYLOAD_MISMATCH', 'Reject'],
+  ])('%s %s is refused with the choices there are', (name, value) => {
+    expect(problemsOf({ [name]: value })).toEqual([
+      expect.stringMatching(`^${name} must be one of .*, not '${value}'$`),
+    ]);
+  });
+
+  test('that are wrong are all reported at once, each in a sentence that names it', () => {
+    const wrong = {
+      PORT: '70000',
+      LOG_LEVEL: 'loud',
+      IDEMPOTENCY_TTL_SECONDS: '0',
+      LOCK_TTL_SECONDS: 'x',
+      TRANSACTION_CACHE_TTL_SECONDS: '-1',
+      PROCESSOR_DELAY_MS: '1.5',
+      PROCESSOR_TIMEOUT_MS: '0',
+      PROCESSOR_DEDUP_SECONDS: '0',
+      PAYLOAD_MISMATCH: 'maybe',
+      REDIS_URL: 'http://example.com',
+      DATABASE_URL: 'nonsense',
+      PROCESSOR_URL: 'ftp://example.com',
+    };
+    const problems = problemsOf(wrong);
+    for (const name of Object.keys(wrong)) {
+      expect(
+        problems.filter((problem) => problem.startsWith(`${name} `)),
+        name,
+      ).toHaveLength(1);
+    }
+    expect(problems).toHaveLength(Object.keys(wrong).length);
+  });
+
+  test('that are wrong are all in the message for the person who started the service', () => {
+    const error = new ConfigError(['PORT is wrong', 'HOST is wrong']);
+    expect(error.message).toContain('PORT is wrong');
+    expect(error.message).toContain('HOST is wrong');
+  });
+
+  test.each([
+    ['REDIS_URL', 'redis://localhost:6379', 'DATABASE_URL'],
+    ['DATABASE_URL', 'postgres://localhost/idempay', 'REDIS_URL'],
+  ])('%s alone is refused with a sentence that names the other one', (name, url, missing) => {
+    const problems = problemsOf({ [name]: url });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(`${name} is set but ${missing} is not`);
+  });
+
+  test('never show a password in a problem, whatever is wrong with the URL', () => {
+    const secret = 'hunter2-hunter2';
+    const urls = [`http://u:${secret}@h`, `redis//u:${secret}@h`, `postgres://u:${secret}@h:port`, `u:${secret}`];
+    for (const name of ['REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL']) {
+      for (const url of urls) {
+        const problems = problemsOf({ [name]: url, PORT: 'x' });
+        expect(problems.length, `${name}=${url}`).toBeGreaterThanOrEqual(2);
+        expect(problems.join()).not.toContain(secret);
+      }
+    }
+  });
+
+  test('a processor that may take as long as the lease is refused', () => {
+    const url = 'https://processor.example';
+    const about = (environment: Record<string, string>) =>
+      problemsOf(environment).filter((problem) => problem.startsWith('PROCESSOR_TIMEOUT_MS'));
+    expect(about({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: '10', PROCESSOR_TIMEOUT_MS: '10000' })).toHaveLength(1);
+    expect(about({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: '10', PROCESSOR_TIMEOUT_MS: '9999' })).toEqual([]);
+    expect(about({ LOCK_TTL_SECONDS: '10', PROCESSOR_TIMEOUT_MS: '10000' })).toEqual([]);
+  });
+});

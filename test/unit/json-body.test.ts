@@ -1,0 +1,234 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { PublicError } from '#idempay/errors.js';
+import { type JsonBody, membersOf, readJsonBody } from '#idempay/http/json-body.js';
+
+const MAX_DEPTH = 64;
+const RUNS = 2_000;
+
+const read = (text: string): JsonBody => readJsonBody(Buffer.from(text, 'utf8'));
+
+function accepts(parse: () => unknown): boolean {
+  try {
+    parse();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The reader agrees with JSON.parse on whether the text is JSON, and what it refuses it refuses with a 400. */
+function expectAgreement(text: string): void {
+  let refusal: unknown;
+  try {
+    read(text);
+  } catch (error) {
+    refusal = error;
+  }
+  if (refusal !== undefined) expect(refusal).toMatchObject({ name: 'PublicError', status: 400 });
+  expect(refusal === undefined, JSON.stringify(text)).toBe(accepts(() => JSON.parse(text)));
+}
+
+function refusalOf(bytes: Buffer): string {
+  try {
+    readJsonBody(bytes);
+  } catch (error) {
+    if (error instanceof PublicError && error.status === 400) return error.message;
+    throw error;
+  }
+  throw new Error('the body was read');
+}
+
+function membersIn(text: string): ReadonlyMap<string, unknown> {
+  const members = membersOf(read(text));
+  if ('problem' in members) throw new Error(members.problem);
+  return members;
+}
+
+/** Characters that mean something in JSON, or nearly do: most mutations of real texts are made of them. */
+const CHARACTERS = [
+  ...'{}[]:,"\\/*-+.0123456789eEtrufalsn \t\n\r\0\b\f\v\u00a0\u2028\ufeff\ud83d',
+  '//',
+  '/*',
+  '\\u00',
+];
+
+const jsonTexts = fc.oneof(
+  fc.json({ maxDepth: 4, stringUnit: 'binary' }),
+  fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.stringify(value, undefined, ' \t')),
+  fc.dictionary(fc.string(), fc.double({ noNaN: true, noDefaultInfinity: true })).map((value) => JSON.stringify(value)),
+);
+
+/** A JSON text with some pieces cut out and others put in. */
+const mutatedTexts = fc
+  .tuple(
+    jsonTexts,
+    fc.array(fc.record({ at: fc.nat(), cut: fc.nat(2), put: fc.constantFrom('', ...CHARACTERS) }), {
+      minLength: 1,
+      maxLength: 4,
+    }),
+  )
+  .map(([text, mutations]) =>
+    mutations.reduce((mutated, { at, cut, put }) => {
+      const from = at % (mutated.length + 1);
+      return mutated.slice(0, from) + put + mutated.slice(from + cut);
+    }, text),
+  )
+  // A lone surrogate cannot be sent as UTF-8.
+  .filter((text) => text.isWellFormed());
+
+describe('reading a JSON body', () => {
+  test('takes exactly what JSON.parse takes, of arbitrary text', () => {
+    const texts = fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed());
+    fc.assert(fc.property(texts, expectAgreement), { numRuns: RUNS });
+  });
+
+  test('takes exactly what JSON.parse takes, of texts made of the characters of JSON', () => {
+    const texts = fc
+      .array(fc.constantFrom(...CHARACTERS), { maxLength: 12 })
+      .map((pieces) => pieces.join(''))
+      .filter((text) => text.isWellFormed());
+    fc.assert(fc.property(texts, expectAgreement), { numRuns: 5 * RUNS });
+  });
+
+  test('takes exactly what JSON.parse takes, of JSON and of mutated JSON', () => {
+    fc.assert(fc.property(jsonTexts, expectAgreement), { numRuns: RUNS });
+    fc.assert(fc.property(mutatedTexts, expectAgreement), { numRuns: 5 * RUNS });
+  });
+
+  test.each([
+    '',
+    ' ',
+    '{',
+    '{}}',
+    '{"a":1,}',
+    '[1,]',
+    '{a:1}',
+    "{'a':1}",
+    '01',
+    '1.',
+    '.5',
+    '+1',
+    '- 1',
+    '1e',
+    '0x1',
+    'NaN',
+  ])('%j is no JSON', (text) => {
+    expect(refusalOf(Buffer.from(text))).toMatch(/^The request body cannot be read: it is not valid JSON/);
+  });
+
+  test.each([
+    '// c\n{}',
+    '{}/* c */',
+    '"a\tb"',
+    '"\\x41"',
+    '"\\u12g4"',
+    '\ufeff{}',
+    '\u00a0{}',
+    'tru',
+    'True',
+    '{} {}',
+  ])('%j is no JSON either', (text) => {
+    expect(refusalOf(Buffer.from(text))).toMatch(/it is not valid JSON/);
+  });
+
+  test.each([
+    ['a byte that never stands in UTF-8', [0xff]],
+    ['half a character', [0xe2, 0x82]],
+    ['a surrogate as bytes', [0xed, 0xa0, 0x80]],
+    ['an over-long form', [0xc0, 0xaf]],
+  ])('%s is refused as such', (_what, bytes) => {
+    const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')]);
+    expect(refusalOf(body)).toBe('The request body cannot be read: it is not valid UTF-8.');
+  });
+
+  test.each([
+    ['arrays', '[', '', ']'],
+    ['objects', '{"a":', '1', '}'],
+  ])('nested %s are taken up to the limit and refused beyond it', (_what, open, inner, close) => {
+    const nested = (levels: number) => open.repeat(levels) + inner + close.repeat(levels);
+    expect(accepts(() => read(nested(MAX_DEPTH)))).toBe(true);
+    for (const levels of [MAX_DEPTH + 1, 5_000]) {
+      expect(refusalOf(Buffer.from(nested(levels)))).toMatch(/nested deeper than 64 levels/);
+    }
+  });
+});
+
+describe('the members of a body', () => {
+  test('are strings as decoded, numbers as sent, and everything else as such', () => {
+    const members = membersIn('{"s":"\\u0041\\n","n":1.50,"t":true,"f":false,"z":null,"a":[1,"x"],"o":{"s":"inner"}}');
+    expect([...members]).toEqual([
+      ['s', { type: 'string', text: 'A\n' }],
+      ['n', { type: 'number', text: '1.50' }],
+      ['t', { type: 'other' }],
+      ['f', { type: 'other' }],
+      ['z', { type: 'other' }],
+      ['a', { type: 'other' }],
+      ['o', { type: 'other' }],
+    ]);
+  });
+
+  test.each([
+    '0',
+    '-0',
+    '1.50',
+    '100.000',
+    '1e3',
+    '1E+3',
+    '1e999',
+    '-1.5e-400',
+    '123456789012345678901234567890',
+    '0.1',
+  ])('the number %s keeps its text', (text) => {
+    expect(membersIn(`{"n": ${text} }`).get('n')).toEqual({ type: 'number', text });
+    expect(membersIn(`{"n":${text},"m":2}`).get('n')).toEqual({ type: 'number', text });
+  });
+
+  test('have the names and texts that JSON.parse finds', () => {
+    const objects = fc.dictionary(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), {
+      noNullPrototype: true,
+    });
+    fc.assert(
+      fc.property(objects, (object) => {
+        const text = JSON.stringify(object);
+        const expected = Object.entries(JSON.parse(text)).map(([name, value]) => [
+          name,
+          { type: 'string', text: value },
+        ]);
+        expect(new Map(membersIn(text))).toEqual(new Map(expected as [string, unknown][]));
+      }),
+    );
+  });
+
+  test.each(['__proto__', 'constructor', 'toString', ''])('%j is a name like any other', (name) => {
+    expect(membersIn(`{${JSON.stringify(name)}:"x"}`).get(name)).toEqual({ type: 'string', text: 'x' });
+    expect(membersIn('{}').has(name)).toBe(false);
+  });
+
+  test.each([
+    ['with different values', '{"a":1,"a":2}', 'a'],
+    ['with equal values', '{"a":1,"a":1}', 'a'],
+    ['with one name escaped', '{"amount":1,"\\u0061mount":1}', 'amount'],
+    ['with both names escaped differently', '{"\\u0061":1,"\\u0061":1}', 'a'],
+    ['apart from each other', '{"a":1,"b":{"x":1},"c":[],"a":1}', 'a'],
+    ['with objects for values', '{"a":{},"a":{}}', 'a'],
+    ['with an empty name', '{"":1,"":1}', ''],
+    ['named __proto__', '{"__proto__":1,"__proto__":1}', '__proto__'],
+    ['three times', '{"a":1,"b":2,"a":3,"b":4}', 'a'],
+  ])('that stand there twice, %s, are seen', (_how, text, name) => {
+    expect(read(text)).toMatchObject({ kind: 'object', duplicate: name });
+    expect(membersOf(read(text))).toEqual({ problem: `'${name}' stands in the body more than once.` });
+  });
+
+  test.each(['{"a":{"a":1},"b":{"a":2}}', '{"a":[{"x":1},{"x":2}]}', '{"a":1,"A":2}', '{"a":{"x":1,"x":2}}'])(
+    'of %s are no duplicates: they stand in different objects, or are not what the service reads',
+    (text) => {
+      expect(read(text)).toMatchObject({ kind: 'object', duplicate: undefined });
+    },
+  );
+
+  test.each(['[]', '[{"a":1,"a":2}]', 'null', 'true', '1', '"x"', ' "x" '])('there are none in %s', (text) => {
+    expect(read(text)).toEqual({ kind: 'not an object' });
+    expect(membersOf(read(text))).toEqual({ problem: 'The body must be a JSON object.' });
+  });
+});

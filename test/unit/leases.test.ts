@@ -1,0 +1,178 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Clock } from '#idempay/clock.js';
+import { StoreUnavailable } from '#idempay/errors.js';
+import { createLeases, type Leases } from '#idempay/payments/leases.js';
+import type { Claim } from '#idempay/payments/payment.js';
+import { type FailingPort, failingPort } from '../support/failing-ports.js';
+import { givenClaim, LONG_MS, newOwner } from '../support/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../support/ports.js';
+import { until } from '../support/until.js';
+
+/** The owner's clock and timer are the test's; rows and locks are real. The lease is so long that none dies by itself. */
+const LEASE_MS = LONG_MS;
+/** What a claim gets at first, so that a renewal shows. */
+const FIRST_LEASE_MS = LONG_MS / 4;
+const RENEWAL_MS = LEASE_MS / 3;
+const DEADLINE_MS = 5_000;
+const FULL = new StoreUnavailable('unchanged', 'the disk is full');
+
+describe('a lease', () => {
+  let ports: Ports;
+  let keys: FailingPort<Ports['keys']>;
+  let ledger: FailingPort<Ports['ledger']>;
+  let leases: Leases;
+  let nowMs: number;
+  let claim: Claim;
+
+  beforeAll(async () => {
+    ports = await openEmbeddedPorts();
+  });
+  afterAll(() => ports.close());
+
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    nowMs = 1_000_000;
+    const clock: Clock = { now: () => nowMs, monotonic: () => nowMs };
+    keys = failingPort(ports.keys);
+    ledger = failingPort(ports.ledger);
+    leases = createLeases(keys.port, ledger.port, LEASE_MS, clock);
+    claim = await givenClaim(ports.ledger, { leaseMs: FIRST_LEASE_MS });
+    await ports.keys.issue(claim.key, LONG_MS);
+    await ports.keys.begin({ ...claim, leaseMs: FIRST_LEASE_MS });
+  });
+  afterEach(() => vi.useRealTimers());
+
+  async function remainingMs(of = claim): Promise<{ row: number; lock: number }> {
+    const row = await ports.ledger.find(of.key);
+    const lock = await ports.keys.look(of.key);
+    if (row.state !== 'under way' || lock.state !== 'locked') throw new Error(`row ${row.state}, lock ${lock.state}`);
+    return { row: row.remainingMs, lock: lock.remainingMs };
+  }
+
+  async function fenceOff(): Promise<void> {
+    await ports.ledger.abandon(claim);
+    await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });
+  }
+
+  function untilRenewed(of = claim): Promise<unknown> {
+    return until('row and lock to be renewed', DEADLINE_MS, async () => {
+      const { row, lock } = await remainingMs(of);
+      return row > FIRST_LEASE_MS && lock > FIRST_LEASE_MS;
+    });
+  }
+
+  test('that is held is renewed, row and lock, three times before it would end', async () => {
+    const lease = leases.hold(claim, nowMs);
+    vi.advanceTimersByTime(RENEWAL_MS - 1);
+    expect((await remainingMs()).row).toBeLessThanOrEqual(FIRST_LEASE_MS);
+    vi.advanceTimersByTime(1);
+    await untilRenewed();
+    lease.drop();
+  });
+
+  test('that was dropped is not renewed, while others still are', async () => {
+    const other = await givenClaim(ports.ledger, { leaseMs: FIRST_LEASE_MS });
+    await ports.keys.issue(other.key, LONG_MS);
+    await ports.keys.begin({ ...other, leaseMs: FIRST_LEASE_MS });
+    leases.hold(claim, nowMs).drop();
+    const held = leases.hold(other, nowMs);
+    vi.advanceTimersByTime(RENEWAL_MS);
+    await untilRenewed(other);
+    const { row, lock } = await remainingMs();
+    expect(row).toBeLessThanOrEqual(FIRST_LEASE_MS);
+    expect(lock).toBeLessThanOrEqual(FIRST_LEASE_MS);
+    held.drop();
+  });
+
+  test('leaves no timer behind when the last one is dropped, and takes a new one when another is held', () => {
+    const [one, other] = [leases.hold(claim, nowMs), leases.hold(claim, nowMs)];
+    one.drop();
+    expect(vi.getTimerCount()).toBe(1);
+    other.drop();
+    expect(vi.getTimerCount()).toBe(0);
+    const third = leases.hold(claim, nowMs);
+    expect(vi.getTimerCount()).toBe(1);
+    third.drop();
+  });
+
+  test('that is young outlives a short call without asking the store', async () => {
+    ledger.failAll('renew', FULL);
+    const lease = leases.hold(claim, nowMs);
+    nowMs += LEASE_MS - 1_001;
+    expect(await lease.outlives(1_000)).toBe(true);
+    lease.drop();
+  });
+
+  test('that is too old for a call is renewed first, and then outlives it', async () => {
+    const lease = leases.hold(claim, nowMs);
+    nowMs += LEASE_MS - 1_000;
+    expect(await lease.outlives(1_000)).toBe(true);
+    expect((await remainingMs()).row).toBeGreaterThan(FIRST_LEASE_MS);
+    lease.drop();
+  });
+
+  test('counts from the moment before the claim was asked for, not from when it is held', async () => {
+    ledger.failAll('renew', FULL);
+    const lease = leases.hold(claim, nowMs - LEASE_MS);
+    expect(await lease.outlives(0)).toBe(false);
+    lease.drop();
+  });
+
+  test('counts from the moment before a renewal was asked for, not from its answer', async () => {
+    const lease = leases.hold(claim, nowMs - LEASE_MS);
+    ledger.interruptNext('renew', async (proceed) => {
+      const renewed = await proceed();
+      nowMs += LEASE_MS;
+      return renewed;
+    });
+    expect(await lease.outlives(0)).toBe(false);
+    lease.drop();
+  });
+
+  test('that cannot be renewed, for the store is away, lives until its time is over', async () => {
+    ledger.failAll('renew', FULL);
+    const lease = leases.hold(claim, nowMs);
+    vi.advanceTimersByTime(RENEWAL_MS);
+    expect(await lease.outlives(1_000)).toBe(true);
+    nowMs += LEASE_MS - 1_000;
+    expect(await lease.outlives(1_000)).toBe(false);
+    ledger.heal();
+    expect(await lease.outlives(1_000)).toBe(true);
+    lease.drop();
+  });
+
+  test('whose lock cannot be renewed outlives a call all the same, for the row decides', async () => {
+    keys.failAll('renew', FULL);
+    const lease = leases.hold(claim, nowMs);
+    nowMs += LEASE_MS;
+    expect(await lease.outlives(1_000)).toBe(true);
+    lease.drop();
+  });
+
+  test('that was fenced off outlives nothing, however much of its time was left', async () => {
+    const lease = leases.hold(claim, nowMs);
+    await fenceOff();
+    const noticed = vi.fn();
+    ledger.interruptNext('renew', async (proceed) => {
+      const renewed = await proceed();
+      noticed(renewed);
+      return renewed;
+    });
+    vi.advanceTimersByTime(RENEWAL_MS);
+    await until('the renewal to be refused', DEADLINE_MS, () => noticed.mock.calls.length === 1);
+    expect(noticed).toHaveBeenCalledWith(false);
+    expect(await lease.outlives(0)).toBe(false);
+    lease.drop();
+  });
+
+  test('that was fenced off leaves the lease of the winner as long as it was', async () => {
+    const lease = leases.hold(claim, nowMs);
+    await fenceOff();
+    nowMs += LEASE_MS;
+    expect(await lease.outlives(0)).toBe(false);
+    expect(await ports.ledger.find(claim.key)).toMatchObject({ state: 'under way' });
+    const found = await ports.ledger.find(claim.key);
+    expect('remainingMs' in found && found.remainingMs).toBeLessThanOrEqual(FIRST_LEASE_MS);
+    lease.drop();
+  });
+});
