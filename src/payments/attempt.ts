@@ -35,7 +35,7 @@ export function createCarryOut(collaborators: {
       const result = await askProcessor(claim, origin, () => lease.outlives(processor.sendLimitMs));
       if (result.state === 'unknown') {
         await giveUp(claim);
-        return { state: 'unknown' };
+        return outcomeElsewhere(claim);
       }
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
       if (settled.state === 'fenced off') {
@@ -69,6 +69,12 @@ export function createCarryOut(collaborators: {
     if (!(await stillOurs())) return { state: 'unknown', cause: 'the lease was lost before the charge was sent' };
     const { key, transactionId, amount, currency } = claim;
     return processor.charge({ reference: key, transactionId, amount, currency });
+  }
+
+  /** Whoever took the payment over meanwhile may have finished it; what is not final stays unknown. */
+  async function outcomeElsewhere(claim: Claim): Promise<AttemptResult> {
+    const found = await ledger.find(claim.key);
+    return found.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown' };
   }
 
   /** The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. */

@@ -35,8 +35,11 @@ export interface BeginAttempt {
 }
 
 export type Begun =
-  /** The lock is ours. A claim after `claimBefore` (the store's clock, ms since the epoch) must be refused. */
-  { readonly state: 'taken'; readonly claimBefore: number } | Locked | Final | Absent;
+  /**
+   * The lock is ours, and the key counts as valid for as long as the lease. A claim after `claimBy` (our monotonic clock,
+   * ms) must be refused.
+   */
+  { readonly state: 'taken'; readonly claimBy: number } | Locked | Final | Absent;
 
 export type Looked = { readonly state: 'generated' } | Locked | Final | Absent;
 

@@ -37,8 +37,11 @@ export interface ClaimAttempt extends Money {
   readonly fingerprint: string;
   readonly processor: string;
   readonly leaseMs: number;
-  /** From `begin`: a claim that the store executes after this moment is refused. */
-  readonly claimBefore: number;
+  /**
+   * From `begin`, by our monotonic clock: a claim that the store executes after this moment is refused. The adapter
+   * translates it into the store's clock, which judges it; so a process that was paused cannot pay with a dead key.
+   */
+  readonly claimBy: number;
 }
 
 export type Claimed =
@@ -47,7 +50,7 @@ export type Claimed =
   | { readonly state: 'taken over'; readonly claim: Claim }
   | Final
   | UnderWay
-  /** Too late (`claimBefore`), or the row is final and past its expiry. */
+  /** Too late (`claimBy`), or the row is final and past its expiry. */
   | { readonly state: 'refused' };
 
 export type Found =

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js';
+import { StoreUnavailable } from '../errors.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import { generateIdempotencyKey } from './idempotency-key.js';
 import type { KeyStore } from './key-store.js';
@@ -55,7 +56,11 @@ export function createPayments(collaborators: {
     const fingerprint = fingerprintOf(money);
     const askedAt = clock.monotonic();
 
-    const begun = await keys.begin({ key, owner, leaseMs, fingerprint });
+    const begun = await keys.begin({ key, owner, leaseMs, fingerprint }).catch(async (fault: unknown) => {
+      // Its reply may be what was lost: then the lock is there, and in the way of the next repeat.
+      keys.release(key, owner).catch(() => {});
+      return lookAtRow(key, fault);
+    });
     switch (begun.state) {
       case 'locked':
         return inProgress(begun, fingerprint);
@@ -64,7 +69,7 @@ export function createPayments(collaborators: {
       case 'absent':
         return payFromRow(key, owner, fingerprint);
       case 'taken':
-        return payWithLock(key, money, fingerprint, owner, begun.claimBefore, askedAt);
+        return payWithLock(key, money, fingerprint, owner, begun.claimBy, askedAt);
     }
   }
 
@@ -74,7 +79,7 @@ export function createPayments(collaborators: {
     money: Money,
     fingerprint: string,
     owner: string,
-    claimBefore: number,
+    claimBy: number,
     askedAt: number,
   ): Promise<PayAnswer> {
     const claimed = await ledger
@@ -86,7 +91,7 @@ export function createPayments(collaborators: {
         transactionId: newTransactionId(),
         processor: processor.name,
         leaseMs,
-        claimBefore,
+        claimBy,
       })
       .catch(async (fault: unknown) => {
         await keys.release(key, owner).catch(() => {});
@@ -129,6 +134,14 @@ export function createPayments(collaborators: {
     }
   }
 
+  /** Without the key store only what the row can prove is answered: outcomes. Nothing new is begun. */
+  async function lookAtRow(key: string, fault: unknown): Promise<{ state: 'final'; final: FinalOutcome }> {
+    if (!(fault instanceof StoreUnavailable)) throw fault;
+    const found = await ledger.find(key);
+    if (found.state !== 'final') throw fault;
+    return found;
+  }
+
   /** The row's own amount is paid, never the request's; a request for another one is told so only afterwards. */
   async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
     return answerOf(await carryOut(claim, askedAt, 'takeover'), fingerprint);
@@ -136,7 +149,7 @@ export function createPayments(collaborators: {
 
   /** A request whose content cannot be paid takes no lock at all: it learns what rules 2 to 4 say, then its own problem. */
   async function refuseContent(key: string, problem: string): Promise<PayAnswer> {
-    const looked = await keys.look(key);
+    const looked = await keys.look(key).catch((fault: unknown) => lookAtRow(key, fault));
     if (looked.state === 'locked') return inProgress(looked, undefined);
     if (looked.state === 'final') return replay(looked.final, undefined);
     const found = await ledger.find(key);
@@ -196,10 +209,16 @@ export function createPayments(collaborators: {
     },
     pay: (key, request) => ('problem' in request ? refuseContent(key, request.problem) : pay(key, request)),
     async outcome(key) {
-      const looked = await keys.look(key);
+      const looked = await keys.look(key).catch(forgotten);
       if (looked.state === 'final') return looked.final;
       const found = await ledger.find(key);
       return found.state === 'final' ? found.final : undefined;
     },
   };
+}
+
+/** A key store that cannot be asked knows as much as one that forgot: the row is asked instead. */
+function forgotten(fault: unknown): { state: 'absent' } {
+  if (!(fault instanceof StoreUnavailable)) throw fault;
+  return { state: 'absent' };
 }

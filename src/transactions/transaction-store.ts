@@ -10,10 +10,22 @@ export interface TransactionStore {
 
   get(id: number): Promise<Transaction | undefined>;
 
-  /** `onlyFrom`: the statuses in which the change may happen, judged in the statement that changes the row. */
-  changeStatus(id: number, status: TransactionStatus, onlyFrom?: readonly TransactionStatus[]): Promise<StatusChange>;
+  /**
+   * `onlyFrom`: the statuses in which the change may happen, judged in the statement that changes the row.
+   * `writeBy`: from the cache's write mark; the store refuses to begin the write later.
+   */
+  changeStatus(
+    id: number,
+    status: TransactionStatus,
+    onlyFrom?: readonly TransactionStatus[],
+    writeBy?: number,
+  ): Promise<StatusChange>;
 
-  remove(id: number, onlyFrom?: readonly TransactionStatus[]): Promise<'removed' | 'not found' | 'precondition failed'>;
+  remove(
+    id: number,
+    onlyFrom?: readonly TransactionStatus[],
+    writeBy?: number,
+  ): Promise<'removed' | 'not found' | 'precondition failed'>;
 
   /** At least as new as every create and delete that was acknowledged before the call. */
   listVersion(): Promise<number>;

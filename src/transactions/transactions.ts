@@ -1,3 +1,4 @@
+import { StoreUnavailable } from '../errors.js';
 import { canBeAccount } from './account.js';
 import { EMPTY_LIST_TAG, ListTags } from './list-tags.js';
 import { transactionTag } from './representation.js';
@@ -8,7 +9,7 @@ import {
   type TransactionFilter,
   type TransactionStatus,
 } from './transaction.js';
-import type { TransactionCache } from './transaction-cache.js';
+import type { CacheLookUp, TransactionCache } from './transaction-cache.js';
 import type { StatusChange, TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
@@ -43,7 +44,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
   const tags = new ListTags();
 
   async function get(id: number): ReturnType<Transactions['get']> {
-    const seen = await cache.lookUp(id);
+    const seen = await cache.lookUp(id).catch(missWithoutFill);
     if (seen.state === 'hit') return { transaction: seen.transaction, cache: 'hit' };
 
     const { token } = seen;
@@ -51,26 +52,35 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     try {
       const transaction = await store.get(id);
       if (transaction && token) {
-        await cache.fill(id, token, transaction);
+        await cache.fill(id, token, transaction).catch(ignore);
         filled = true;
       }
       return { transaction, cache: 'miss' };
     } finally {
-      if (token && !filled) await cache.forgo(id, token);
+      if (token && !filled) await cache.forgo(id, token).catch(ignore);
     }
   }
 
-  /** Puts the mark, writes, then leaves the cache with what is certain: the new version, or nothing. */
-  async function write<T>(id: number, commit: () => Promise<T>, written: (result: T) => Transaction | undefined) {
+  /**
+   * Puts the mark, writes, then leaves the cache with what is certain: the new version, or nothing. Without a mark nothing
+   * is written; and what the cache could not be told is not acknowledged.
+   */
+  async function write<T>(
+    id: number,
+    commit: (writeBy: number | undefined) => Promise<T>,
+    written: (result: T) => Transaction | undefined,
+  ): Promise<T> {
     const mark = await cache.mark(id);
-    let transaction: Transaction | undefined;
-    try {
-      const result = await commit();
-      transaction = written(result);
-      return result;
-    } finally {
-      await (transaction ? cache.refresh(mark, transaction) : cache.evict(mark));
-    }
+    const result = await commit(mark.writeBy).catch(async (fault: unknown) => {
+      // A write of unknown outcome may still commit: its mark stands until it has surely ended.
+      if (!isUnknown(fault)) await cache.evict(mark).catch(ignore);
+      throw fault;
+    });
+    const transaction = written(result);
+    await (transaction ? cache.refresh(mark, transaction) : cache.evict(mark)).catch((fault: unknown) => {
+      throw new StoreUnavailable('unknown', 'the cache could not be told of the change', fault);
+    });
+    return result;
   }
 
   /**
@@ -113,7 +123,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
       const onlyFrom = await statusesMatching(id, ifMatch);
       return write(
         id,
-        () => store.changeStatus(id, status, onlyFrom),
+        (writeBy) => store.changeStatus(id, status, onlyFrom, writeBy),
         (change) => (change.state === 'done' ? change.transaction : undefined),
       );
     },
@@ -121,7 +131,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
       const onlyFrom = await statusesMatching(id, ifMatch);
       return write(
         id,
-        () => store.remove(id, onlyFrom),
+        (writeBy) => store.remove(id, onlyFrom, writeBy),
         () => undefined,
       );
     },
@@ -151,3 +161,15 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
     close: () => snapshot.close(),
   };
 }
+
+/** A cache that cannot be asked is a miss; what is read then is not put into it either. */
+function missWithoutFill(fault: unknown): CacheLookUp {
+  if (!(fault instanceof StoreUnavailable)) throw fault;
+  return { state: 'miss', token: undefined };
+}
+
+function isUnknown(fault: unknown): boolean {
+  return fault instanceof StoreUnavailable && fault.effect === 'unknown';
+}
+
+function ignore(): void {}

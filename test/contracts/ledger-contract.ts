@@ -20,7 +20,7 @@ import { untilPast } from '../support/until-past.js';
  * What every Ledger guarantees of one payment beyond its types (of many abandoned ones: `ledger-recovery-contract.ts`):
  *
  *  1. One row per key: of any number of claims at once exactly one is claimed, with epoch 1 and the values it was sent with.
- *  2. A claim that the store executes after `claimBefore` writes nothing.
+ *  2. A claim that the store executes after `claimBy` writes nothing.
  *  3. While the lease lives, other claims learn that the payment is under way, and of which content it is.
  *  4. A dead lease is taken over: one epoch more, the new owner, and the row's own transaction id, amount and currency.
  *  5. An attempt that was fenced off changes nothing: not the lease, not the outcome.
@@ -90,15 +90,15 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       expect(last).toMatchObject({ value: { state: 'claimed', claim: { key: good[1].key } } });
     });
 
-    test('2: a claim after claimBefore is refused and leaves no row', async () => {
-      const attempt = claimAttempt({ claimBefore: Date.now() - SHORT_MS });
+    test('2: a claim after claimBy is refused and leaves no row', async () => {
+      const attempt = claimAttempt({ claimBy: performance.now() - SHORT_MS });
       expect(await ledger.claim(attempt)).toEqual({ state: 'refused' });
       expect(await ledger.find(attempt.key)).toEqual({ state: 'absent' });
     });
 
     test('2: a late claim on a key that has a row is still told what became of it', async () => {
       const claim = await givenClaim(ledger);
-      const late = claimAttempt({ key: claim.key, claimBefore: Date.now() - SHORT_MS });
+      const late = claimAttempt({ key: claim.key, claimBy: performance.now() - SHORT_MS });
       expect(await ledger.claim(late)).toMatchObject({ state: 'under way' });
       const final = await givenSettled(ledger, claim);
       expect(await ledger.claim(late)).toEqual({ state: 'final', final });

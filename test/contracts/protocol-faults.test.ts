@@ -249,4 +249,16 @@ describe('a process that stands still', () => {
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
     await expectPaidOnce(processor.charges[0]?.transactionId);
   });
+
+  test('a claim that wakes up after its key has expired is refused: no row, no charge, and no lock is left', async () => {
+    const { payments, ledger } = await given({ idempotencyTtlMs: RENEWED_LEASE_MS });
+    ledger.interruptNext('claim', async (proceed) => {
+      await untilPast(RENEWED_LEASE_MS);
+      return proceed();
+    });
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
+    expect(processor.charges).toEqual([]);
+    expect(await ports.ledger.find(key)).toEqual({ state: 'absent' });
+    expect(await ports.keys.look(key)).toMatchObject({ state: 'absent' });
+  });
 });

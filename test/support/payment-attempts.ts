@@ -32,7 +32,7 @@ export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt 
     fingerprint: fingerprintOf(money),
     processor: 'test',
     leaseMs: LONG_MS,
-    claimBefore: Date.now() + LONG_MS,
+    claimBy: performance.now() + LONG_MS,
     ...money,
     ...members,
   };

@@ -108,6 +108,16 @@ describe('list tags', () => {
     expect(list.idsRead).toBe(101);
   });
 
+  test('two that extend the same tag at once do not add the new ids twice', async () => {
+    const tags = new ListTags();
+    const list = new GrowingList();
+    list.create('A');
+    await tags.of(ALL, list.snapshot(ALL));
+    list.create('A');
+    const both = await Promise.all([tags.of(ALL, list.snapshot(ALL)), tags.of(ALL, list.snapshot(ALL))]);
+    expect(both).toEqual([tagOf(list.ids(ALL)), tagOf(list.ids(ALL))]);
+  });
+
   test('after a removal the whole list is read anew', async () => {
     const tags = new ListTags();
     const list = new GrowingList();

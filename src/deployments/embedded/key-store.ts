@@ -43,7 +43,7 @@ export function createEmbeddedKeyStore(
   const remembered = new LRUCache<string, RememberedRecord>({ max: REMEMBERED_RECORDS });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
-  function lookAs(owner: string | undefined, key: string): Looked & { expiresAt?: number } {
+  function lookAs(owner: string | undefined, key: string): Looked {
     const lock = locks.get(key);
     if (lock && lock.owner !== owner) {
       const now = clock.monotonic();
@@ -58,7 +58,7 @@ export function createEmbeddedKeyStore(
       return { state: 'absent' };
     }
     counters.hits += 1;
-    return record.final ? { state: 'final', final: record.final } : { state: 'generated', expiresAt: record.expiresAt };
+    return record.final ? { state: 'final', final: record.final } : { state: 'generated' };
   }
 
   function findRecord(key: string): RememberedRecord | undefined {
@@ -87,8 +87,7 @@ export function createEmbeddedKeyStore(
       if (looked.state !== 'generated') return looked;
       const takenAt = clock.monotonic();
       locks.set(key, { owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
-      const claimBefore = Math.min(clock.now() + leaseMs, looked.expiresAt ?? 0);
-      return { state: 'taken', claimBefore };
+      return { state: 'taken', claimBy: takenAt + leaseMs };
     },
 
     look: async (key) => lookAs(undefined, key),

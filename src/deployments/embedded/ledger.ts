@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.js';
 import type { Found, Ledger } from '../../payments/ledger.js';
 import { type Claim, type Fence, recordValueOf } from '../../payments/payment.js';
 import { finalOf, type PaymentRow } from './payment-row.js';
@@ -6,12 +7,13 @@ import type { Writer } from './writer.js';
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
-export function createEmbeddedLedger(writer: Writer, reader: Reader): Ledger {
+export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
 
   return {
     async claim(attempt) {
-      const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore } = attempt;
+      const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBy } = attempt;
+      const claimBefore = clock.now() + claimBy - clock.monotonic();
       const claimed = await writer.write(
         ...([
           'claim',

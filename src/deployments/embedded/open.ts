@@ -40,7 +40,7 @@ export async function openEmbedded(options: {
 
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters),
-      ledger: createEmbeddedLedger(writer, reader),
+      ledger: createEmbeddedLedger(writer, reader, clock),
       transactions: createEmbeddedTransactionStore(writer, reader),
       transactionCache,
       keyValueStore: createEmbeddedReport(writer, reader, transactionCache, counters, clock),

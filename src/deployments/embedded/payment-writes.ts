@@ -45,7 +45,7 @@ const SWEEP = `
     SELECT key FROM (SELECT key, expires_at FROM idempotency_keys ORDER BY key LIMIT ?) WHERE expires_at <= ?)`;
 
 /** No process but this one can hold a lease on this folder, so at its start every claim is abandoned. */
-const END_ALL_LEASES = `UPDATE payments SET lease_until = 0 WHERE state = 'PROCESSING'`;
+const END_ALL_LEASES = `UPDATE payments SET lease_until = min(lease_until, ?) WHERE state = 'PROCESSING'`;
 
 /** The payment area's writes. They run in the writer thread, inside the transaction of their batch, by its clock. */
 export function createPaymentWrites(database: Database, keyCount: { records: number }) {
@@ -115,7 +115,8 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
     },
 
     abandon(key: string, epoch: number, owner: string): void {
-      setLease.run(0, key, epoch, owner);
+      // Now, and not long ago: recovery takes what was given up first, so one that stays unclear keeps nobody waiting.
+      setLease.run(Date.now(), key, epoch, owner);
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
@@ -149,7 +150,7 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
     },
 
     endAllLeases(): void {
-      database.exec(END_ALL_LEASES);
+      database.prepare(END_ALL_LEASES).run(Date.now());
     },
   };
 }

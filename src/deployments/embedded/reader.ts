@@ -1,9 +1,9 @@
 import { StoreUnavailable } from '../../errors.js';
+import { Turns } from '../turns.js';
 import { type Database, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 
 /** Lists read at the same time, each in a snapshot of its own; more wait for one to end. */
 const MAX_SNAPSHOTS = 32;
-const SNAPSHOT_WAIT_MS = 5_000;
 
 export interface PreparedRead {
   get(...parameters: readonly (string | number)[]): unknown;
@@ -24,8 +24,7 @@ export class Reader {
   readonly sqliteVersion: string;
   private readonly database: Database;
   private readonly idle: Database[] = [];
-  private readonly queue: (() => void)[] = [];
-  private snapshots = 0;
+  private readonly turns = new Turns(MAX_SNAPSHOTS);
 
   constructor(
     private readonly path: string,
@@ -41,8 +40,7 @@ export class Reader {
 
   /** Waits for a free connection; StoreUnavailable when none gets free in time. */
   async openSnapshot(): Promise<SnapshotConnection> {
-    if (this.snapshots >= MAX_SNAPSHOTS) await this.turn();
-    else this.snapshots += 1;
+    await this.turns.take();
     const database = this.beginOnIdle();
     let open = true;
     return {
@@ -52,7 +50,7 @@ export class Reader {
         open = false;
         database.exec('COMMIT');
         this.idle.push(database);
-        this.passTurn();
+        this.turns.pass();
       },
     };
   }
@@ -75,28 +73,8 @@ export class Reader {
       database.exec('BEGIN');
       return database;
     } catch (error) {
-      this.passTurn();
+      this.turns.pass();
       throw new StoreUnavailable('unchanged', 'the database could not be read', error);
     }
-  }
-
-  private passTurn(): void {
-    const next = this.queue.shift();
-    if (next) next();
-    else this.snapshots -= 1;
-  }
-
-  private turn(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const take = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        this.queue.splice(this.queue.indexOf(take), 1);
-        reject(new StoreUnavailable('unchanged', `${MAX_SNAPSHOTS} lists are being read already`));
-      }, SNAPSHOT_WAIT_MS);
-      this.queue.push(take);
-    });
   }
 }

@@ -1,0 +1,82 @@
+import type { Clock } from '../../clock.js';
+import type { Begun, KeyStore, Looked } from '../../payments/key-store.js';
+import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/payment.js';
+import { paymentKeys } from './key-names.js';
+import { loadScript, type RedisClient } from './redis-client.js';
+
+/** Asks for a look instead of a lock. */
+const NOBODY = '';
+
+/** Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. */
+export function createRedisKeyStore(client: RedisClient, clock: Clock): KeyStore {
+  const issue = loadScript('issue');
+  const begin = loadScript('begin');
+  const renew = loadScript('renew');
+  const finish = loadScript('finish');
+  const release = loadScript('release');
+
+  async function runBegin(key: string, owner: string, leaseMs: number, fingerprint: string): Promise<unknown[]> {
+    const { record, lock } = paymentKeys(key);
+    return (await begin(client, [record, lock], [owner, leaseMs, fingerprint, KEY_GENERATED])) as unknown[];
+  }
+
+  return {
+    async issue(key, ttlMs) {
+      await issue(client, [paymentKeys(key).record], [KEY_GENERATED, ttlMs]);
+    },
+
+    async begin({ key, owner, leaseMs, fingerprint }): Promise<Begun> {
+      const askedAt = clock.monotonic();
+      const reply = await runBegin(key, owner, leaseMs, fingerprint);
+      if (reply[0] === 'taken') return { state: 'taken', claimBy: askedAt + Number(reply[1]) };
+      return lookedFrom(reply) as Exclude<Looked, { state: 'generated' }>;
+    },
+
+    look: async (key) => lookedFrom(await runBegin(key, NOBODY, 0, '')),
+
+    async renew({ key, owner }, leaseMs) {
+      await renew(client, [paymentKeys(key).lock], [owner, leaseMs]);
+    },
+
+    async finish(key, owner, final) {
+      const { record, lock } = paymentKeys(key);
+      const { outcome, fingerprint, expiresAt } = final;
+      const reason = outcome.state === 'DECLINED' ? outcome.reason : '';
+      await finish(client, [record, lock], [owner, recordValueOf(outcome), fingerprint, reason, expiresAt]);
+    },
+
+    async release(key, owner) {
+      await release(client, [paymentKeys(key).lock], [owner]);
+    },
+  };
+}
+
+function lookedFrom(reply: readonly unknown[]): Looked {
+  switch (reply[0]) {
+    case 'locked':
+      return {
+        state: 'locked',
+        fingerprint: String(reply[1]),
+        heldMs: Math.max(0, Number(reply[2])),
+        remainingMs: Math.max(0, Number(reply[3])),
+      };
+    case 'final':
+      return { state: 'final', final: finalFrom(reply) };
+    case 'generated':
+      return { state: 'generated' };
+    default:
+      return { state: 'absent' };
+  }
+}
+
+function finalFrom(reply: readonly unknown[]): FinalOutcome {
+  const [, value, fingerprint, reason, expiresAt] = reply.map(String);
+  return {
+    outcome:
+      value === DECLINED
+        ? { state: 'DECLINED', reason: reason ?? '' }
+        : { state: 'COMPLETED', transactionId: value ?? '' },
+    fingerprint: fingerprint ?? '',
+    expiresAt: Number(expiresAt),
+  };
+}

@@ -1,0 +1,69 @@
+import { PAYMENT_COLUMNS } from './payment-row.js';
+import type { Statement } from './postgres.js';
+
+/** `clock_timestamp()` and not `now()`: a statement that waited for a lock must judge by the moment it goes on. */
+export const CLAIM: Statement = {
+  name: 'claim',
+  text: `
+    INSERT INTO idempay.payments
+      (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, claimed_at)
+    SELECT key, transaction_id, amount, currency, fingerprint, processor, 'PROCESSING', 1, owner,
+      clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp()
+    FROM unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float8[], $9::float8[])
+      AS attempt (key, transaction_id, amount, currency, fingerprint, processor, owner, lease_ms, claim_before)
+    WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
+    ORDER BY key
+    ON CONFLICT (key) DO NOTHING
+    RETURNING owner`,
+};
+
+export const FIND: Statement = {
+  name: 'find_payment',
+  text: `SELECT ${PAYMENT_COLUMNS} FROM idempay.payments WHERE key = $1`,
+};
+
+export const TAKE_OVER: Statement = {
+  name: 'take_over',
+  text: `
+    UPDATE idempay.payments
+    SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
+    WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor = $4
+    RETURNING ${PAYMENT_COLUMNS}`,
+};
+
+export const TAKE_OVER_ABANDONED: Statement = {
+  name: 'take_over_abandoned',
+  text: `
+    UPDATE idempay.payments
+    SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond'
+    WHERE key IN (
+      SELECT key FROM idempay.payments
+      WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor = $3
+      ORDER BY lease_until LIMIT $4
+      FOR UPDATE SKIP LOCKED)
+    RETURNING ${PAYMENT_COLUMNS}`,
+};
+
+export const SET_LEASE: Statement = {
+  name: 'set_lease',
+  text: `
+    UPDATE idempay.payments payment
+    SET lease_until = clock_timestamp() + fence.lease_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[]) AS fence (key, epoch, owner, lease_ms)
+    WHERE payment.key = fence.key AND payment.epoch = fence.epoch AND payment.owner = fence.owner
+      AND payment.state = 'PROCESSING'
+    RETURNING payment.key, payment.owner`,
+};
+
+export const SETTLE: Statement = {
+  name: 'settle',
+  text: `
+    UPDATE idempay.payments payment
+    SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(),
+      expires_at = clock_timestamp() + settled.ttl_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[])
+      AS settled (key, epoch, owner, state, reason, ttl_ms)
+    WHERE payment.key = settled.key AND payment.epoch = settled.epoch AND payment.owner = settled.owner
+      AND payment.state = 'PROCESSING'
+    RETURNING payment.key, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
+};

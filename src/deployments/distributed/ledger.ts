@@ -1,0 +1,167 @@
+import { StoreUnavailable } from '../../errors.js';
+import type { ClaimAttempt, Claimed, Found, Ledger, Settled } from '../../payments/ledger.js';
+import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
+import { Batcher } from './batcher.js';
+import type { DatabaseClock } from './database-clock.js';
+import * as statements from './ledger-statements.js';
+import { finalOf, type PaymentRow } from './payment-row.js';
+import type { Postgres } from './postgres.js';
+
+interface Settlement {
+  readonly claim: Claim;
+  readonly outcome: Outcome;
+  readonly ttlMs: number;
+}
+
+/** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
+export function createPostgresLedger(database: Postgres, clock: DatabaseClock): Ledger {
+  const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
+  const settlements = new Batcher<Settlement, number | undefined>(settleAll);
+  const leases = new Batcher<{ fence: Fence; leaseMs: number }, boolean>(setLeases);
+
+  /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
+  async function insertClaims(attempts: readonly ClaimAttempt[]): Promise<boolean[]> {
+    const sorted = attempts.toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    const rows = await database.write<{ owner: string }>(statements.CLAIM, [
+      sorted.map((attempt) => attempt.key),
+      sorted.map((attempt) => attempt.transactionId),
+      sorted.map((attempt) => attempt.amount),
+      sorted.map((attempt) => attempt.currency),
+      sorted.map((attempt) => attempt.fingerprint),
+      sorted.map((attempt) => attempt.processor),
+      sorted.map((attempt) => attempt.owner),
+      sorted.map((attempt) => attempt.leaseMs),
+      sorted.map((attempt) => clock.at(attempt.claimBy)),
+    ]);
+    const inserted = new Set(rows.map((row) => row.owner));
+    return attempts.map((attempt) => inserted.has(attempt.owner));
+  }
+
+  /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
+  async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
+    const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
+    const rows = await database.write<{ key: string; expires_at: number }>(statements.SETTLE, [
+      sorted.map(({ claim }) => claim.key),
+      sorted.map(({ claim }) => claim.epoch),
+      sorted.map(({ claim }) => claim.owner),
+      sorted.map(({ outcome }) => outcome.state),
+      sorted.map(({ outcome }) => (outcome.state === 'DECLINED' ? outcome.reason : null)),
+      sorted.map(({ ttlMs }) => ttlMs),
+    ]);
+    const expiries = new Map(rows.map((row) => [row.key, row.expires_at]));
+    return batch.map(({ claim }) => expiries.get(claim.key));
+  }
+
+  async function setLeases(batch: readonly { fence: Fence; leaseMs: number }[]): Promise<boolean[]> {
+    const sorted = batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
+    const rows = await database.write<{ owner: string; key: string }>(statements.SET_LEASE, [
+      sorted.map(({ fence }) => fence.key),
+      sorted.map(({ fence }) => fence.epoch),
+      sorted.map(({ fence }) => fence.owner),
+      sorted.map(({ leaseMs }) => leaseMs),
+    ]);
+    const changed = new Set(rows.map((row) => `${row.key} ${row.owner}`));
+    return batch.map(({ fence }) => changed.has(`${fence.key} ${fence.owner}`));
+  }
+
+  async function findRow(key: string): Promise<PaymentRow | undefined> {
+    const [row] = await database.read<PaymentRow>(statements.FIND, [key]);
+    return row;
+  }
+
+  /** A claim whose reply was lost is read back by its owner; a new claim would meet itself. */
+  async function insertOrReadBack(attempt: ClaimAttempt): Promise<boolean> {
+    try {
+      return await claims.add(attempt);
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(attempt.key).catch(() => undefined);
+      if (row?.owner === attempt.owner && row.epoch === 1 && row.state === 'PROCESSING') return true;
+      throw fault;
+    }
+  }
+
+  async function takeOver(key: string, owner: string, leaseMs: number, processor: string): Promise<Claim | undefined> {
+    const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, [key, owner, leaseMs, processor]);
+    return row && claimOf(row);
+  }
+
+  async function find(key: string): Promise<Found> {
+    const row = await findRow(key);
+    if (!row) return { state: 'absent' };
+    if (row.state !== 'PROCESSING') {
+      return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'absent' };
+    }
+    return row.remaining_ms > 0
+      ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms }
+      : { state: 'abandoned' };
+  }
+
+  /** The row was there before, or the claim came too late. */
+  async function explain(attempt: ClaimAttempt): Promise<Claimed> {
+    const { key, owner, leaseMs, processor } = attempt;
+    const taken = await takeOver(key, owner, leaseMs, processor);
+    if (taken) return { state: 'taken over', claim: taken };
+    const row = await findRow(key);
+    if (row?.state === 'PROCESSING') {
+      return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
+    }
+    return row?.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'refused' };
+  }
+
+  /** When the reply was lost: the row says whether it was our settlement that counted. */
+  async function settleOrReadBack(settlement: Settlement): Promise<number | undefined> {
+    try {
+      return await settlements.add(settlement);
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const { claim } = settlement;
+      const row = await findRow(claim.key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === claim.owner && row.epoch === claim.epoch ? (row.expires_at ?? undefined) : undefined;
+    }
+  }
+
+  return {
+    async claim(attempt) {
+      if (!(await insertOrReadBack(attempt))) return explain(attempt);
+      const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
+      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 };
+      return { state: 'claimed', claim };
+    },
+
+    find,
+
+    takeOver: ({ key, owner, leaseMs, processor }) => takeOver(key, owner, leaseMs, processor),
+
+    async takeOverAbandoned({ owner, leaseMs, processor, limit }) {
+      const rows = await database.write<PaymentRow>(statements.TAKE_OVER_ABANDONED, [owner, leaseMs, processor, limit]);
+      return rows.map(claimOf);
+    },
+
+    renew: (fence, leaseMs) => leases.add({ fence, leaseMs }),
+
+    async abandon(fence) {
+      await leases.add({ fence, leaseMs: 0 });
+    },
+
+    async settle(claim, outcome, ttlMs): Promise<Settled> {
+      const expiresAt = await settleOrReadBack({ claim, outcome, ttlMs });
+      if (expiresAt !== undefined) {
+        const final: FinalOutcome = { outcome, fingerprint: claim.fingerprint, expiresAt };
+        return { state: 'settled', final };
+      }
+      const row = await findRow(claim.key);
+      return row && row.state !== 'PROCESSING' ? { state: 'final', final: finalOf(row) } : { state: 'fenced off' };
+    },
+  };
+}
+
+function claimOf(row: PaymentRow): Claim {
+  const { key, epoch, owner, transaction_id, amount, currency, fingerprint, processor, age_ms } = row;
+  return { key, epoch, owner, transactionId: transaction_id, amount, currency, fingerprint, processor, ageMs: age_ms };
+}
+
+function isUnknown(fault: unknown): boolean {
+  return fault instanceof StoreUnavailable && fault.effect === 'unknown';
+}

@@ -1,0 +1,79 @@
+import type { Clock } from '../../clock.js';
+import { CannotOpen, type Deployment } from '../deployment.js';
+import { DatabaseClock } from './database-clock.js';
+import { createRedisKeyStore } from './key-store.js';
+import { createRedisReport } from './key-value-store-report.js';
+import { createPostgresLedger } from './ledger.js';
+import { migrate } from './migrate.js';
+import { Postgres } from './postgres.js';
+import { connectRedis } from './redis-client.js';
+import type { RedisLocation } from './redis-url.js';
+import { watchRedis } from './redis-watch.js';
+import { createRedisTransactionCache } from './transaction-cache.js';
+import { createPostgresTransactionStore } from './transaction-store.js';
+
+/** Lists that are being sent may hold this part of the pool; the rest is for payments. */
+const SNAPSHOT_SHARE = 0.4;
+
+export interface Notices {
+  warn(sentence: string, cause?: Error): void;
+}
+
+/**
+ * Opens Redis and PostgreSQL. Without PostgreSQL there is nothing to serve, so the start fails; Redis may come later, and
+ * until then finished payments are answered from PostgreSQL.
+ */
+export async function openDistributed(options: {
+  redis: RedisLocation;
+  databaseUrl: string;
+  poolSize: number;
+  transactionCacheTtlMs: number;
+  clock: Clock;
+  notices: Notices;
+}): Promise<Deployment> {
+  const { clock, notices, poolSize } = options;
+  const database = new Postgres(options.databaseUrl, poolSize, (error) =>
+    notices.warn('a connection to PostgreSQL was lost', error),
+  );
+  const databaseClock = new DatabaseClock(database, clock);
+  try {
+    await migrate(database);
+    await databaseClock.start();
+  } catch (error) {
+    await database.close();
+    if (error instanceof CannotOpen) throw error;
+    const cause = ((error as Error).cause ?? error) as Error;
+    throw new CannotOpen(`DATABASE_URL: PostgreSQL cannot be used: ${cause.message}`, { cause: error });
+  }
+
+  const redis = connectRedis(options.redis, createOncePerOutage(notices));
+  const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
+  const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
+  return {
+    keys: createRedisKeyStore(redis, clock),
+    ledger: createPostgresLedger(database, databaseClock),
+    transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots),
+    transactionCache: createRedisTransactionCache(redis, options.transactionCacheTtlMs, clock, watch.roomForFills),
+    keyValueStore: createRedisReport(redis),
+    // Either server may come back; nothing here is broken for good.
+    broken: new Promise(() => {}),
+    async close() {
+      watch.stop();
+      databaseClock.stop();
+      redis.disconnect();
+      await database.close();
+    },
+  };
+}
+
+/** A server that is away refuses a connection many times a second; the log need not. */
+function createOncePerOutage(notices: Notices): (error: Error) => void {
+  const QUIET_MS = 10_000;
+  let lastAt = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    const now = performance.now();
+    if (now - lastAt < QUIET_MS) return;
+    lastAt = now;
+    notices.warn('Redis cannot be reached', error);
+  };
+}

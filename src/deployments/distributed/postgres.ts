@@ -1,0 +1,124 @@
+import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
+import { StoreUnavailable } from '../../errors.js';
+import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
+
+const CONNECT_TIMEOUT_MS = 2_000;
+/** The client gives up after the server should have: what is still unanswered then is unknown. */
+const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 1_000;
+/** A snapshot waits this long for a slow reader of its list. */
+const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
+
+/** A statement with a name is parsed and planned once per connection. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The server refused a statement, so it surely changed nothing; others of its batch may be fine. */
+export class StatementRefused extends StoreUnavailable {
+  constructor(
+    readonly sqlState: string,
+    cause: Error,
+  ) {
+    super('unchanged', `PostgreSQL refused a statement (${sqlState}): ${cause.message}`, cause);
+  }
+}
+
+/** A pool of connections to the primary; every call ends by a deadline. */
+export class Postgres {
+  private readonly pool: Pool;
+
+  constructor(url: string, size: number, onError: (error: Error) => void) {
+    this.pool = new Pool({
+      connectionString: url,
+      max: size,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+      query_timeout: QUERY_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+      keepAlive: true,
+      application_name: 'idempay',
+      verify: (client, done) => {
+        refuseStandby(client).then(
+          () => done(),
+          (error: Error) => done(error),
+        );
+      },
+    });
+    this.pool.on('error', onError);
+  }
+
+  /** Reads rows; a fault leaves nothing changed. */
+  read<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.run<Row>(statement, values, 'unchanged');
+  }
+
+  /** Runs one statement, which commits by itself. A lost reply is an unknown commit: read it back, never repeat it. */
+  write<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.run<Row>(statement, values, 'unknown');
+  }
+
+  /** A connection of one's own, for a transaction; `release(true)` closes it. */
+  async connect(): Promise<PoolClient> {
+    try {
+      const client = await this.pool.connect();
+      // Without a listener an error on a checked-out connection would end the process.
+      client.on('error', ignore);
+      return client;
+    } catch (error) {
+      throw new StoreUnavailable('unchanged', 'PostgreSQL cannot be reached', error);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.pool.end();
+  }
+
+  private async run<Row extends QueryResultRow>(
+    statement: Statement,
+    values: readonly unknown[],
+    effectOfLostReply: 'unchanged' | 'unknown',
+  ): Promise<Row[]> {
+    const client = await this.connect();
+    let standbyWaitCancelled = false;
+    const onNotice = (notice: Notification | { routine?: string }) => {
+      if ('routine' in notice && notice.routine === 'SyncRepWaitForLSN') standbyWaitCancelled = true;
+    };
+    client.on('notice', onNotice);
+    let unusable = true;
+    try {
+      const { rows } = await client.query<Row>({ ...statement, values: [...values] });
+      unusable = false;
+      // Committed here, but perhaps on no standby: a failover could still take it back.
+      if (standbyWaitCancelled)
+        throw new StoreUnavailable('unknown', 'the wait for a synchronous standby was cancelled');
+      return rows;
+    } catch (error) {
+      if (error instanceof StoreUnavailable) throw error;
+      const refusal = refusalOf(error);
+      unusable = refusal === undefined;
+      throw refusal ?? new StoreUnavailable(effectOfLostReply, 'PostgreSQL did not answer', error);
+    } finally {
+      client.off('notice', onNotice);
+      release(client, unusable);
+    }
+  }
+}
+
+export function release(client: PoolClient, unusable: boolean): void {
+  client.off('error', ignore);
+  client.release(unusable);
+}
+
+/** An ERROR is about the statement, which was rolled back; a FATAL is about the connection and says nothing certain. */
+function refusalOf(error: unknown): StatementRefused | undefined {
+  const { severity, code } = error as { severity?: string; code?: string };
+  return severity === 'ERROR' && code ? new StatementRefused(code, error as Error) : undefined;
+}
+
+async function refuseStandby(client: PoolClient): Promise<void> {
+  const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+  if (rows[0]?.standby) throw new Error('this PostgreSQL server is a standby; connect to the primary');
+}
+
+function ignore(): void {}

@@ -1,0 +1,79 @@
+/** Where Redis is, from `REDIS_URL`. The documented forms are in `docs/deployment.md`. */
+export type RedisLocation =
+  | ({ readonly topology: 'standalone'; readonly node: RedisNode; readonly database: number } & RedisAccess)
+  | ({
+      readonly topology: 'sentinel';
+      readonly sentinels: readonly RedisNode[];
+      readonly master: string;
+      readonly database: number;
+    } & RedisAccess)
+  | ({ readonly topology: 'cluster'; readonly nodes: readonly RedisNode[] } & RedisAccess);
+
+export interface RedisNode {
+  readonly host: string;
+  readonly port: number;
+}
+
+interface RedisAccess {
+  readonly tls: boolean;
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+}
+
+const FORM = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^/?#]+)(?:\/([^?#]*))?$/;
+const DEFAULT_PORT = { standalone: 6379, cluster: 6379, sentinel: 26379 } as const;
+
+/**
+ * Reads one of
+ * `redis://[user:password@]host[:port][/database]`,
+ * `redis+sentinel://[user:password@]host[:port][,host...]/master[/database]`,
+ * `redis+cluster://[user:password@]host[:port][,host...]`,
+ * each with `rediss` for TLS. Undefined when it is none of them.
+ */
+export function readRedisUrl(text: string): RedisLocation | undefined {
+  const match = FORM.exec(text);
+  if (!match) return undefined;
+  const [, scheme, kind, credentials, hosts = '', path = ''] = match;
+  const topology = (kind ?? 'standalone') as RedisLocation['topology'];
+  const nodes = hosts.split(',').map((host) => readNode(host, DEFAULT_PORT[topology]));
+  const access = { tls: scheme === 'rediss', ...readCredentials(credentials) };
+  const [node] = nodes;
+  if (!node || !nodes.every((each) => each !== undefined)) return undefined;
+
+  const segments = path === '' ? [] : path.split('/');
+  switch (topology) {
+    case 'standalone': {
+      const database = readDatabase(segments[0]);
+      if (nodes.length > 1 || segments.length > 1 || database === undefined) return undefined;
+      return { topology, node, database, ...access };
+    }
+    case 'sentinel': {
+      const [master, databaseText] = segments;
+      const database = readDatabase(databaseText);
+      if (!master || segments.length > 2 || database === undefined) return undefined;
+      return { topology, sentinels: nodes, master: decodeURIComponent(master), database, ...access };
+    }
+    case 'cluster':
+      return segments.length > 0 ? undefined : { topology, nodes, ...access };
+  }
+}
+
+function readNode(text: string, defaultPort: number): RedisNode | undefined {
+  const match = /^(\[[0-9a-fA-F:]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text);
+  if (!match?.[1]) return undefined;
+  const port = match[2] === undefined ? defaultPort : Number(match[2]);
+  if (port < 1 || port > 65_535) return undefined;
+  return { host: match[1].replace(/^\[|\]$/g, ''), port };
+}
+
+function readCredentials(text: string | undefined): Pick<RedisAccess, 'username' | 'password'> {
+  if (!text) return { username: undefined, password: undefined };
+  const separator = text.indexOf(':');
+  const [username, password] = separator < 0 ? [text, ''] : [text.slice(0, separator), text.slice(separator + 1)];
+  return { username: decodeURIComponent(username) || undefined, password: decodeURIComponent(password) || undefined };
+}
+
+function readDatabase(text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return 0;
+  return /^\d{1,4}$/.test(text) ? Number(text) : undefined;
+}

@@ -1,0 +1,40 @@
+import type { RedisClient } from './redis-client.js';
+import { infoOfMasters, numberIn } from './redis-info.js';
+
+const WATCH_EVERY_MS = 5_000;
+/** Payments and the cache share that memory, and a lock must never be refused for want of room. */
+const FILL_BELOW = 0.8;
+
+/** Warns once of settings that lose keys or locks, then watches how full the servers are. */
+export function watchRedis(
+  client: RedisClient,
+  warn: (sentence: string) => void,
+): { roomForFills(): boolean; stop(): void } {
+  let room = true;
+  let advised = false;
+
+  async function look(): Promise<void> {
+    const infos = await infoOfMasters(client, 'memory');
+    room = infos.every((info) => {
+      const most = numberIn(info, 'maxmemory');
+      return most === 0 || numberIn(info, 'used_memory') < most * FILL_BELOW;
+    });
+    if (advised) return;
+    advised = true;
+    const policies = new Set(infos.map((info) => info.get('maxmemory_policy') ?? 'noeviction'));
+    policies.delete('noeviction');
+    for (const policy of policies) {
+      warn(`Redis maxmemory-policy is ${policy}: it may evict keys and locks. Set it to noeviction.`);
+    }
+    const persistence = await infoOfMasters(client, 'persistence');
+    if (persistence.some((info) => info.get('aof_enabled') === '0')) {
+      warn(
+        'Redis keeps no append-only file: issued keys that were not paid yet are lost when it restarts. Set appendonly yes.',
+      );
+    }
+  }
+
+  const timer = setInterval(() => look().catch(() => {}), WATCH_EVERY_MS).unref();
+  look().catch(() => {});
+  return { roomForFills: () => room, stop: () => clearInterval(timer) };
+}

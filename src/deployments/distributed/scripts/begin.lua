@@ -1,0 +1,25 @@
+-- Rules 2 to 4 of spec 4.1 in one step: locked by another, else final, else take the lock, else absent.
+-- KEYS: 1 record, 2 lock
+-- ARGV: 1 owner ('' only looks), 2 lease in ms, 3 fingerprint, 4 the first value of a record
+-- Returns: {'locked', fingerprint, held ms, remaining ms} | {'final', value, fingerprint, reason, expires at}
+--          | {'taken', ms within which to claim} | {'generated'} | {'absent'}
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local lock = redis.call('HMGET', KEYS[2], 'owner', 'fingerprint', 'taken_at')
+if lock[1] and lock[1] ~= ARGV[1] then
+  return {'locked', lock[2], now - lock[3], redis.call('PTTL', KEYS[2])}
+end
+
+local record = redis.call('HMGET', KEYS[1], 'value', 'fingerprint', 'reason', 'expires_at')
+if not record[1] then return {'absent'} end
+if record[1] ~= ARGV[4] then
+  return {'final', record[1], record[2], record[3] or '', record[4]}
+end
+if ARGV[1] == '' then return {'generated'} end
+
+redis.call('HSET', KEYS[2], 'owner', ARGV[1], 'fingerprint', ARGV[3], 'taken_at', now)
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+-- The record must not vanish while its payment is about to be claimed.
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return {'taken', tonumber(ARGV[2])}

@@ -1,0 +1,30 @@
+-- After a write: lifts its mark. The last mark to be lifted stores the newest version that any of them wrote, unless one
+-- of them ended without a certain one. A mark that is no longer there (it expired, or the server was restarted) protected
+-- nothing, so nothing is stored either and the next reader asks the store of record.
+-- KEYS: 1 entry, 2 fill token, 3 write marks
+-- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms
+-- Returns: 1 the mark stood, 0 it did not
+redis.call('DEL', KEYS[1], KEYS[2])
+local stood = redis.call('HDEL', KEYS[3], ARGV[1])
+if redis.call('EXISTS', KEYS[3]) == 0 and (stood == 0 or ARGV[2] == '') then return stood end
+
+local newest = redis.call('HGET', KEYS[3], 'newest')
+if stood == 0 or ARGV[2] == '' then
+  newest = 'none'
+  redis.call('HSET', KEYS[3], 'newest', newest)
+elseif newest ~= 'none' and (not newest or tonumber(newest) < tonumber(ARGV[2])) then
+  newest = ARGV[2]
+  redis.call('HSET', KEYS[3], 'newest', newest, 'transaction', ARGV[3])
+end
+
+local results = redis.call('HEXISTS', KEYS[3], 'newest') + redis.call('HEXISTS', KEYS[3], 'transaction')
+if redis.call('HLEN', KEYS[3]) > results then return stood end
+
+if newest ~= 'none' then
+  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local transaction = redis.call('HGET', KEYS[3], 'transaction')
+  redis.call('HSET', KEYS[1], 'run', run, 'version', newest, 'transaction', transaction)
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
+end
+redis.call('DEL', KEYS[3])
+return stood

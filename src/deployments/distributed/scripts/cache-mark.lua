@@ -1,0 +1,8 @@
+-- Before a write commits: drops the entry, voids the fill token, and puts a mark.
+-- KEYS: 1 entry, 2 fill token, 3 write marks
+-- ARGV: 1 token of the mark, 2 life of a mark in ms
+-- Returns: 1
+redis.call('DEL', KEYS[1], KEYS[2])
+redis.call('HSET', KEYS[3], ARGV[1], 0)
+redis.call('PEXPIRE', KEYS[3], ARGV[2])
+return 1

@@ -1,0 +1,95 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../../clock.js';
+import type { Transaction } from '../../transactions/transaction.js';
+import type { CacheLookUp, TransactionCache } from '../../transactions/transaction-cache.js';
+import { cacheKeys } from './key-names.js';
+import { loadScript, type RedisClient } from './redis-client.js';
+import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from './time-limits.js';
+
+/** Longer than any keyed read of the store of record; a loader that died delays nobody for longer. */
+const FILL_TOKEN_TTL_MS = 2_000;
+/** The mark outlives the statement it protects, however late that begins and however long it runs. */
+const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
+/** How a reader waits for the one loader: longer each time, then it reads the row itself. */
+const WAITS_MS = [2, 4, 8, 16, 32];
+
+/** The coherent cache in Redis, shared by all processes (see the scripts for each atomic step). */
+export function createRedisTransactionCache(
+  client: RedisClient,
+  ttlMs: number,
+  clock: Clock,
+  roomForFills: () => boolean,
+): TransactionCache {
+  const lookUp = loadScript('cache-look-up');
+  const fill = loadScript('cache-fill');
+  const forgo = loadScript('cache-forgo');
+  const mark = loadScript('cache-mark');
+  const lift = loadScript('cache-lift');
+  const instance = randomUUID();
+  let tokens = 0;
+
+  function newToken(): string {
+    tokens += 1;
+    return `${instance}:${tokens}`;
+  }
+
+  function keysOf(id: number): string[] {
+    const { entry, fill: token, marks } = cacheKeys(id);
+    return [entry, token, marks];
+  }
+
+  async function lookUpOnce(id: number): Promise<CacheLookUp | 'wait'> {
+    const token = newToken();
+    const [found, transaction] = (await lookUp(client, keysOf(id), [token, FILL_TOKEN_TTL_MS])) as string[];
+    switch (found) {
+      case 'hit':
+        return { state: 'hit', transaction: JSON.parse(transaction ?? '') as Transaction };
+      case 'load':
+        return { state: 'miss', token };
+      case 'wait':
+        return 'wait';
+      default:
+        return { state: 'miss', token: undefined };
+    }
+  }
+
+  return {
+    async lookUp(id) {
+      for (const waitMs of WAITS_MS) {
+        const found = await lookUpOnce(id);
+        if (found !== 'wait') return found;
+        await delay(waitMs);
+      }
+      return { state: 'miss', token: undefined };
+    },
+
+    async fill(id, token, transaction) {
+      if (!roomForFills()) {
+        await forgo(client, [cacheKeys(id).fill], [token]);
+        return false;
+      }
+      const entry = JSON.stringify(transaction);
+      return (await fill(client, keysOf(id), [token, transaction.version, entry, ttlMs])) === 1;
+    },
+
+    async forgo(id, token) {
+      await forgo(client, [cacheKeys(id).fill], [token]);
+    },
+
+    async mark(id) {
+      const token = newToken();
+      const askedAt = clock.monotonic();
+      await mark(client, keysOf(id), [token, MARK_TTL_MS]);
+      return { id, token, writeBy: askedAt + WRITE_DEADLINE_MS };
+    },
+
+    async refresh({ id, token }, transaction) {
+      await lift(client, keysOf(id), [token, transaction.version, JSON.stringify(transaction), ttlMs]);
+    },
+
+    async evict({ id, token }) {
+      await lift(client, keysOf(id), [token, '', '', ttlMs]);
+    },
+  };
+}

@@ -1,0 +1,168 @@
+import type { Clock } from '../../clock.js';
+import { StoreUnavailable } from '../../errors.js';
+import { toTenThousandths } from '../../transactions/amount.js';
+import {
+  FINAL_STATUSES,
+  type NewTransaction,
+  type Transaction,
+  type TransactionFilter,
+  type TransactionStatus,
+} from '../../transactions/transaction.js';
+import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { Turns } from '../turns.js';
+import { Batcher } from './batcher.js';
+import type { DatabaseClock } from './database-clock.js';
+import { type Postgres, release, type Statement } from './postgres.js';
+import { WRITE_DEADLINE_MS } from './time-limits.js';
+import { type TransactionRow, transactionOf } from './transaction-row.js';
+import * as statements from './transaction-statements.js';
+
+interface ListVersionRow {
+  version: number;
+  last_removal_version: number;
+}
+
+/** A race that changes the row between a refused change and the look at why; each try sees a newer row. */
+const MAX_TRIES = 5;
+
+export function createPostgresTransactionStore(
+  database: Postgres,
+  databaseClock: DatabaseClock,
+  clock: Clock,
+  maxSnapshots: number,
+): TransactionStore {
+  const creations = new Batcher<NewTransaction, Transaction>(createAll, 1);
+  const versions = new Batcher<void, number>(readVersionOnce, 1);
+  const turns = new Turns(maxSnapshots);
+
+  async function createAll(transactions: readonly NewTransaction[]): Promise<Transaction[]> {
+    const rows = await database.write<TransactionRow>(statements.CREATE, [
+      transactions.map((transaction) => transaction.fromAccount),
+      transactions.map((transaction) => transaction.toAccount),
+      transactions.map((transaction) => toTenThousandths(transaction.amount)),
+      transactions.map((transaction) => transaction.status),
+    ]);
+    return rows.map(transactionOf);
+  }
+
+  /** One read serves all that asked before it was sent; its answer is never kept for later ones. */
+  async function readVersionOnce(asked: readonly void[]): Promise<number[]> {
+    const [row] = await database.read<ListVersionRow>(statements.LIST_VERSION);
+    return asked.map(() => row?.version ?? 0);
+  }
+
+  async function get(id: number): Promise<Transaction | undefined> {
+    const [row] = await database.read<TransactionRow>(statements.FIND, [id]);
+    return row && transactionOf(row);
+  }
+
+  function deadline(writeBy: number | undefined): number {
+    return databaseClock.at(writeBy ?? clock.monotonic() + WRITE_DEADLINE_MS);
+  }
+
+  return {
+    create: (transaction) => creations.add(transaction),
+    get,
+
+    async changeStatus(id, status, onlyFrom, writeBy) {
+      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+        const values = [id, status, onlyFrom ?? null, deadline(writeBy)];
+        const [changed] = await database.write<TransactionRow>(statements.CHANGE_STATUS, values);
+        if (changed) return { state: 'done', transaction: transactionOf(changed) };
+        const transaction = await get(id);
+        if (!transaction) return { state: 'not found' };
+        if (!mayBe(transaction.status, onlyFrom)) return { state: 'precondition failed' };
+        if (transaction.status === status) return { state: 'done', transaction };
+        if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
+        refuseLate(writeBy);
+      }
+      throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
+    },
+
+    async remove(id, onlyFrom, writeBy) {
+      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+        const values = [id, onlyFrom ?? null, deadline(writeBy)];
+        const moved = await database.write(statements.REMOVE, values);
+        if (moved.length > 0) return 'removed';
+        const transaction = await get(id);
+        if (!transaction) return 'not found';
+        if (!mayBe(transaction.status, onlyFrom)) return 'precondition failed';
+        refuseLate(writeBy);
+      }
+      throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
+    },
+
+    listVersion: () => versions.add(),
+
+    async openSnapshot(filter) {
+      await turns.take();
+      try {
+        return await openSnapshot(database, filter, () => turns.pass());
+      } catch (fault) {
+        turns.pass();
+        throw fault;
+      }
+    },
+  };
+
+  /** A write that came too late under its cache mark was refused; it must not be tried without the mark. */
+  function refuseLate(writeBy: number | undefined): void {
+    if (writeBy !== undefined && clock.monotonic() >= writeBy) {
+      throw new StoreUnavailable('unchanged', 'the write came too late to be safe for the cache');
+    }
+  }
+}
+
+function mayBe(status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | undefined): boolean {
+  return onlyFrom === undefined || onlyFrom.includes(status);
+}
+
+async function openSnapshot(
+  database: Postgres,
+  filter: TransactionFilter,
+  onClose: () => void,
+): Promise<TransactionSnapshot> {
+  const client = await database.connect();
+  let open = true;
+
+  async function query<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    try {
+      return (await client.query<Row>({ ...statement, values: [...values] })).rows;
+    } catch (error) {
+      throw new StoreUnavailable('unchanged', 'the list could not be read', error);
+    }
+  }
+
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const [version] = await query<ListVersionRow>(statements.LIST_VERSION, []);
+    return {
+      version: version?.version ?? 0,
+      lastRemovalVersion: version?.last_removal_version ?? 0,
+      ids: async (afterId, limit) =>
+        (await query<{ id: number }>(statements.LIST_IDS, [afterId, filter.from, filter.to, limit])).map(
+          ({ id }) => id,
+        ),
+      rows: async (afterId, limit) =>
+        (await query<TransactionRow>(statements.LIST_ROWS, [afterId, filter.from, filter.to, limit])).map(
+          transactionOf,
+        ),
+      close() {
+        if (!open) return;
+        open = false;
+        client
+          .query('COMMIT')
+          .then(
+            () => release(client, false),
+            () => release(client, true),
+          )
+          .finally(onClose);
+      },
+    };
+  } catch (fault) {
+    release(client, true);
+    throw fault instanceof StoreUnavailable
+      ? fault
+      : new StoreUnavailable('unchanged', 'the list could not be read', fault);
+  }
+}
