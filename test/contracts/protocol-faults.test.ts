@@ -14,8 +14,8 @@ import { untilPast } from '../support/until-past.js';
 
 const MONEY = { amount: '100.50', currency: 'USD' };
 const DEADLINE_MS = 10_000;
-/** So short that the lease of a process that stands still dies within a test. */
-const SHORT_LEASE_MS = 3 * SHORT_MS;
+/** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
+const SHORT_LEASE_MS = 500;
 /** One that dies within a test unless it is renewed, and that a busy machine still renews in time. */
 const RENEWED_LEASE_MS = 20 * SHORT_MS;
 
@@ -248,17 +248,5 @@ describe('a process that stands still', () => {
     await expectUnlocked();
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
     await expectPaidOnce(processor.charges[0]?.transactionId);
-  });
-
-  test('a claim that wakes up after its key has expired is refused: no row, no charge, and no lock is left', async () => {
-    const { payments, ledger } = await given({ idempotencyTtlMs: RENEWED_LEASE_MS });
-    ledger.interruptNext('claim', async (proceed) => {
-      await untilPast(RENEWED_LEASE_MS);
-      return proceed();
-    });
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
-    expect(processor.charges).toEqual([]);
-    expect(await ports.ledger.find(key)).toEqual({ state: 'absent' });
-    expect(await ports.keys.look(key)).toMatchObject({ state: 'absent' });
   });
 });

@@ -296,4 +296,17 @@ describe('a key store that has lost everything', () => {
     });
     expect(processor.charges).toHaveLength(1);
   });
+
+  test('a record that came back as generated after the outcome has expired is refused, and its lock is given back', async () => {
+    const processor = newProcessor();
+    const before = compose(ports, processor, { idempotencyTtlMs: SHORT_LIFE_MS });
+    const key = await before.payments.issueKey();
+    expect(await before.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    await untilPast(SHORT_LIFE_MS);
+    await forgetful.keys.issue(key, LONG_MS);
+    const { payments } = afterTheLoss(processor);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
+    expect(await forgetful.keys.look(key)).toMatchObject({ state: 'generated' });
+    expect(processor.charges).toHaveLength(1);
+  });
 });
