@@ -9,7 +9,7 @@ import { expectError } from '../support/error-body.js';
 import { type Answer, ask, pay, paymentStatus } from '../support/http-client.js';
 import { LoadClients, PAYMENT } from '../support/load-clients.js';
 import { LoadJournal } from '../support/load-journal.js';
-import { expectCompleted, expectReplay } from '../support/payment-answers.js';
+import { beginPayment, expectCompleted, expectReplay } from '../support/payment-answers.js';
 import { type Random, seededRandom, seedFrom } from '../support/random.js';
 import { type Exit, runToExit, type Service, startService } from '../support/service.js';
 import { idsOf, listTransactions, readTransaction } from '../support/transactions.js';
@@ -20,6 +20,9 @@ const run = promisify(execFile);
 const CLIENTS = 8;
 /** A limit that every write to a file of the store exceeds: the smallest is a frame of the log, a page and its header. */
 const FILE_SIZE_LIMIT_BYTES = 4096;
+const WAITING_PAYMENTS = 8;
+/** Long enough for the disk to fail while payments wait, shorter than any service waits before it ends with a broken one. */
+const PROCESSOR_DELAY_MS = '900';
 const DEADLINE_MS = 20_000;
 const TEST_TIMEOUT_MS = 60_000;
 
@@ -44,16 +47,27 @@ describe('the embedded service when writing to its disk fails', () => {
     'answers what waits with 503 and ends with 1, and a new start has everything that was acknowledged',
     async () => {
       await loadUntil(() => journal.payments.finished().length > 300);
-      const keys = journal.payments.unused().slice(0, CLIENTS / 2);
-      expect(keys.length).toBe(CLIENTS / 2);
+      await service.stop();
+      service = await startService({ DATA_DIR: folder, PROCESSOR_DELAY_MS });
+      const { url } = service;
+      const underWay = await Promise.all(
+        journal.payments
+          .unused()
+          .slice(0, WAITING_PAYMENTS)
+          .map(async (entry) => {
+            const { finished } = await beginPayment(url, entry.key, PAYMENT);
+            return { entry, finished };
+          }),
+      );
+      expect(underWay.length).toBe(WAITING_PAYMENTS);
 
       await failWrites();
       journal.mayBeUnavailable = true;
-      // As many as the load left connections open, so that all of them reach the service before it is gone.
-      const answers = await Promise.all([
-        ...keys.map((entry) => journal.payments.attempt(entry, () => pay(service.url, entry.key, PAYMENT))),
-        ...keys.map(() => ask(`${service.url}/api/server-generated/generate-key`)),
-      ]);
+      // The first write that fails; the payments wait for their processor and will fail to settle.
+      expectError(await ask(`${url}/api/server-generated/generate-key`), 503);
+      const answers = await Promise.all(
+        underWay.map(({ entry, finished }) => journal.payments.attempt(entry, () => finished)),
+      );
       for (const answer of answers) expectError(answer, 503);
       expect(await exitOf(service)).toEqual({ code: 1, signal: null });
       journal.mayBeUnavailable = false;
