@@ -22,7 +22,7 @@ const CLIENTS = 8;
 const FILE_SIZE_LIMIT_BYTES = 4096;
 const WAITING_PAYMENTS = 8;
 /** Long enough for the disk to fail while payments wait, shorter than any service waits before it ends with a broken one. */
-const PROCESSOR_DELAY_MS = '900';
+const PROCESSOR_DELAY_MS = '600';
 const DEADLINE_MS = 20_000;
 const TEST_TIMEOUT_MS = 60_000;
 
