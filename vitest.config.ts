@@ -7,6 +7,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['./test/support/servers/shared-postgres.ts'],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 30_000,

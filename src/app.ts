@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
-import { systemClock } from './clock.js';
+import { type Clock, systemClock } from './clock.js';
 import type { Config } from './config.js';
+import type { Deployment } from './deployments/deployment.js';
+import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
 import { createHealth } from './health/health.js';
 import { createServer } from './http/server.js';
@@ -32,9 +34,7 @@ export interface App {
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
 export async function createApp(config: Config, logger: Logger): Promise<App> {
   const clock = systemClock;
-  const { dataDir } = config.deployment;
-  const { transactionCacheTtlMs } = config;
-  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock });
+  const deployment = await openDeployment(config, logger, clock);
   const { keys, ledger } = deployment;
 
   const rules = config.payments;
@@ -91,6 +91,29 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       }
     },
   };
+}
+
+function openDeployment(
+  { deployment, transactionCacheTtlMs }: Config,
+  logger: Logger,
+  clock: Clock,
+): Promise<Deployment> {
+  switch (deployment.kind) {
+    case 'embedded':
+      return openEmbedded({ dataDir: deployment.dataDir, transactionCacheTtlMs, clock });
+    case 'distributed': {
+      const { redis, databaseUrl, databasePoolSize } = deployment;
+      const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { err: cause } : {}, sentence);
+      return openDistributed({
+        redis,
+        databaseUrl,
+        poolSize: databasePoolSize,
+        transactionCacheTtlMs,
+        clock,
+        notices: { warn },
+      });
+    }
+  }
 }
 
 /** Names each attempt of this process: no other process, before or after, makes the same name. */

@@ -1,13 +1,25 @@
+import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis-url.js';
+
 /** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
 export interface Config {
   readonly host: string;
   readonly port: number;
   readonly logLevel: LogLevel;
-  readonly deployment: { readonly kind: 'embedded'; readonly dataDir: string };
+  readonly deployment: DeploymentSettings;
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
   readonly processor: { readonly kind: 'simulated'; readonly delayMs: number };
 }
+
+/** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (decisions G2). */
+export type DeploymentSettings =
+  | { readonly kind: 'embedded'; readonly dataDir: string }
+  | {
+      readonly kind: 'distributed';
+      readonly redis: RedisLocation;
+      readonly databaseUrl: string;
+      readonly databasePoolSize: number;
+    };
 
 export interface PaymentSettings {
   readonly idempotencyTtlMs: number;
@@ -42,7 +54,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     host: settings.text('HOST', '127.0.0.1'),
     port: settings.integer('PORT', 8080, 0, 65_535),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
-    deployment: { kind: 'embedded', dataDir: settings.text('DATA_DIR', './data') },
+    deployment: readDeployment(settings),
     payments: {
       idempotencyTtlMs: settings.integer('IDEMPOTENCY_TTL_SECONDS', DAY_SECONDS, 1, MAX_TTL_SECONDS) * SECOND_MS,
       lockTtlMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
@@ -58,25 +70,46 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return deepFreeze(config);
 }
 
-/** Settings whose names are fixed already (decisions G2, G3) but whose feature this version does not have. */
-function refuseWhatIsNotServedYet(settings: Settings, config: Config): void {
-  const redisUrl = settings.url('REDIS_URL', ['redis:', 'rediss:']);
-  const databaseUrl = settings.url('DATABASE_URL', ['postgres:', 'postgresql:']);
-  if (redisUrl && databaseUrl) {
-    settings.problem('REDIS_URL and DATABASE_URL: this version serves the embedded deployment only; unset both');
-  } else if (redisUrl || databaseUrl) {
-    const [present, absent] = redisUrl ? ['REDIS_URL', 'DATABASE_URL'] : ['DATABASE_URL', 'REDIS_URL'];
-    settings.problem(`${present} is set but ${absent} is not: set both (distributed) or neither (embedded)`);
+function readDeployment(settings: Settings): DeploymentSettings {
+  const redis = settings.parsed('REDIS_URL', readRedisUrl, REDIS_URL_FORMS);
+  const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, 'postgres://user:password@host:5432/database');
+  const databasePoolSize = settings.integer('DATABASE_POOL_SIZE', 10, 2, 1_000);
+  const dataDir = settings.text('DATA_DIR', './data');
+  for (const [present, absent] of [
+    ['REDIS_URL', 'DATABASE_URL'],
+    ['DATABASE_URL', 'REDIS_URL'],
+  ] as const) {
+    if (settings.has(present) && !settings.has(absent)) {
+      settings.problem(`${present} is set but ${absent} is not: set both (distributed) or neither (embedded)`);
+    }
   }
+  return redis && databaseUrl
+    ? { kind: 'distributed', redis, databaseUrl, databasePoolSize }
+    : { kind: 'embedded', dataDir };
+}
 
+/** Settings whose names are fixed already (decisions G3) but whose feature this version does not have. */
+function refuseWhatIsNotServedYet(settings: Settings, config: Config): void {
   settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 1, MAX_TTL_SECONDS);
   const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
-  if (settings.url('PROCESSOR_URL', ['http:', 'https:'])) {
+  if (settings.parsed('PROCESSOR_URL', readHttpUrl, 'http://host/path or https://host/path')) {
     settings.problem('PROCESSOR_URL: this version has the simulated processor only; unset it');
     if (timeoutMs >= config.payments.lockTtlMs) {
       settings.problem('PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease');
     }
   }
+}
+
+function readDatabaseUrl(text: string): string | undefined {
+  return isUrlOf(text, ['postgres:', 'postgresql:']) ? text : undefined;
+}
+
+function readHttpUrl(text: string): string | undefined {
+  return isUrlOf(text, ['http:', 'https:']) ? text : undefined;
+}
+
+function isUrlOf(text: string, protocols: readonly string[]): boolean {
+  return URL.canParse(text) && protocols.includes(new URL(text).protocol);
 }
 
 /** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */
@@ -112,13 +145,17 @@ class Settings {
     return fallback;
   }
 
-  /** The URL's own text is kept out of the problem: it may hold a password. */
-  url(name: string, protocols: readonly string[]): URL | undefined {
+  has(name: string): boolean {
+    return this.raw(name) !== undefined;
+  }
+
+  /** The setting's own text is kept out of the problem: it may hold a password. */
+  parsed<T>(name: string, parse: (text: string) => T | undefined, forms: string): T | undefined {
     const raw = this.raw(name);
     if (raw === undefined) return undefined;
-    if (URL.canParse(raw) && protocols.includes(new URL(raw).protocol)) return new URL(raw);
-    this.problem(`${name} must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
-    return undefined;
+    const value = parse(raw);
+    if (value === undefined) this.problem(`${name} must have the form ${forms}`);
+    return value;
   }
 
   private raw(name: string): string | undefined {

@@ -1,3 +1,4 @@
+import { StoreUnavailable } from '../errors.js';
 import type { KeyStore } from './key-store.js';
 import type { Leases } from './leases.js';
 import type { Ledger } from './ledger.js';
@@ -31,12 +32,14 @@ export function createCarryOut(collaborators: {
    */
   return async function carryOut(claim, askedAt, origin) {
     const lease = leases.hold(claim, askedAt);
+    let charged = false;
     try {
       const result = await askProcessor(claim, origin, () => lease.outlives(processor.sendLimitMs));
       if (result.state === 'unknown') {
         await giveUp(claim);
         return outcomeElsewhere(claim);
       }
+      charged = true;
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
       if (settled.state === 'fenced off') {
         await keys.release(claim.key, claim.owner).catch(() => {});
@@ -47,7 +50,7 @@ export function createCarryOut(collaborators: {
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
       await giveUp(claim);
-      throw fault;
+      throw charged ? new StoreUnavailable('unknown', 'the outcome could not be written', fault) : fault;
     } finally {
       lease.drop();
     }

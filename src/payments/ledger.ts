@@ -50,8 +50,10 @@ export type Claimed =
   | { readonly state: 'taken over'; readonly claim: Claim }
   | Final
   | UnderWay
-  /** Too late (`claimBy`), or the row is final and past its expiry. */
-  | { readonly state: 'refused' };
+  /** The store executed it after `claimBy`. The key itself may still be good. */
+  | { readonly state: 'too late' }
+  /** The row is final and past its expiry. */
+  | { readonly state: 'expired' };
 
 export type Found =
   | Final

@@ -108,9 +108,12 @@ export function createPayments(collaborators: {
       case 'under way':
         await keys.release(key, owner).catch(() => {});
         return inProgress({ ...claimed, heldMs: leaseMs - claimed.remainingMs }, fingerprint);
-      case 'refused':
+      case 'expired':
         await keys.release(key, owner).catch(() => {});
         return { state: 'invalid key' };
+      case 'too late':
+        await keys.release(key, owner).catch(() => {});
+        throw new StoreUnavailable('unchanged', 'the claim came after the lease of its begin');
     }
   }
 

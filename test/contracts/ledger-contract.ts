@@ -92,7 +92,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
 
     test('2: a claim after claimBy is refused and leaves no row', async () => {
       const attempt = claimAttempt({ claimBy: performance.now() - SHORT_MS });
-      expect(await ledger.claim(attempt)).toEqual({ state: 'refused' });
+      expect(await ledger.claim(attempt)).toEqual({ state: 'too late' });
       expect(await ledger.find(attempt.key)).toEqual({ state: 'absent' });
     });
 
@@ -253,7 +253,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       await givenSettled(ledger, claim, { ttlMs: SHORT_MS });
       await untilPast(SHORT_MS);
       expect(await ledger.find(claim.key)).toEqual({ state: 'absent' });
-      expect(await ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'refused' });
+      expect(await ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'expired' });
       expect(await ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: LONG_MS })).toBeUndefined();
     });
 

@@ -78,7 +78,7 @@ describe('a store that fails', () => {
   test('a settle that found the store full is an error, leaves no lock, and the next repeat settles under the same id', async () => {
     const { payments, ledger } = await given();
     ledger.failNext('settle', FULL);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(FULL);
+    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unknown', cause: FULL });
     await expectUnlocked();
     expect(await ports.ledger.find(key)).toMatchObject({ state: 'abandoned' });
     const transactionId = processor.charges[0]?.transactionId;
@@ -90,7 +90,7 @@ describe('a store that fails', () => {
   test('a settle whose answer was lost is an error, and every repeat replays what it wrote', async () => {
     const { payments, ledger } = await given();
     ledger.loseNextAnswer('settle', LOST);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(LOST);
+    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unknown', cause: LOST });
     const transactionId = processor.charges[0]?.transactionId;
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome: { transactionId } } });
     await expectPaidOnce(transactionId);
@@ -99,7 +99,7 @@ describe('a store that fails', () => {
   test('when neither settle nor abandon reach the store, the payment is finished once its lease has died', async () => {
     const { payments, ledger, recovery } = await given({ leaseMs: SHORT_LEASE_MS });
     for (const operation of ['settle', 'abandon', 'renew'] as const) ledger.failAll(operation, FULL);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(FULL);
+    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unknown', cause: FULL });
     ledger.heal();
     await untilPast(SHORT_LEASE_MS);
     expect(await recovery.runOnce()).toBe(1);
@@ -242,7 +242,7 @@ describe('a process that stands still', () => {
       await untilPast(SHORT_LEASE_MS);
       return proceed();
     });
-    expect((await payments.pay(key, MONEY)).state).not.toBe('processed');
+    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unchanged' });
     expect(processor.charges).toEqual([]);
     expect(await ports.ledger.find(key)).toEqual({ state: 'absent' });
     await expectUnlocked();

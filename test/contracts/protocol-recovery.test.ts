@@ -141,7 +141,7 @@ describe('recovery', () => {
     const keys = await givenAbandoned(processor.name, 3);
     ledger.failNext('settle', FULL);
     expect(await recovery.runOnce()).toBe(2);
-    expect(faults).toEqual([FULL]);
+    expect(faults).toMatchObject([{ effect: 'unknown', cause: FULL }]);
     expect(await recovery.runOnce()).toBe(1);
     expect(processor.charges.map(({ reference }) => reference).sort()).toEqual(keys.sort());
   });
@@ -178,7 +178,7 @@ describe('recovery', () => {
     const [key = ''] = await givenAbandoned(processor.name, 1);
     ledger.failNext('takeOverAbandoned', FULL);
     await recovery.start(LONG_MS);
-    expect(faults).toEqual([FULL]);
+    expect(faults).toMatchObject([{ effect: 'unknown', cause: FULL }]);
     await until('the next round to finish the payment', DEADLINE_MS, async () => {
       return (await ports.ledger.find(key)).state === 'final';
     });

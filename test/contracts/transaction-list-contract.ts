@@ -6,7 +6,10 @@ import { alongside } from '../support/concurrency.js';
 import type { OpenPorts, Ports } from '../support/ports.js';
 import { until } from '../support/until.js';
 
+/** Small, so that a short list has several pages. */
 const PAGE = 7;
+/** Where pages are not the point: a list that grows meanwhile must not outrun its reader. */
+const LARGE_PAGE = 5_000;
 const DEADLINE_MS = 20_000;
 
 /**
@@ -52,25 +55,25 @@ export function describeTransactionListContract(name: string, open: OpenPorts): 
       }
     }
 
-    async function allIds(snapshot: TransactionSnapshot): Promise<number[]> {
+    async function allIds(snapshot: TransactionSnapshot, page = LARGE_PAGE): Promise<number[]> {
       const all: number[] = [];
       for (;;) {
-        const page = await snapshot.ids(all.at(-1) ?? 0, PAGE);
-        all.push(...page);
-        if (page.length < PAGE) return all;
+        const ids = await snapshot.ids(all.at(-1) ?? 0, page);
+        all.push(...ids);
+        if (ids.length < page) return all;
       }
     }
 
-    async function allRows(snapshot: TransactionSnapshot): Promise<Transaction[]> {
+    async function allRows(snapshot: TransactionSnapshot, page = LARGE_PAGE): Promise<Transaction[]> {
       const all: Transaction[] = [];
       for (;;) {
-        const page = await snapshot.rows(all.at(-1)?.id ?? 0, PAGE);
-        all.push(...page);
-        if (page.length < PAGE) return all;
+        const rows = await snapshot.rows(all.at(-1)?.id ?? 0, page);
+        all.push(...rows);
+        if (rows.length < page) return all;
       }
     }
 
-    const idsFrom = (from: string) => withSnapshot({ from }, allIds);
+    const idsFrom = (from: string) => withSnapshot({ from }, (snapshot) => allIds(snapshot));
 
     test('1, 2: an acknowledged create moves the version, and so does an acknowledged removal', async () => {
       const atFirst = await store.listVersion();
@@ -165,7 +168,7 @@ export function describeTransactionListContract(name: string, open: OpenPorts): 
         expect(await store.listVersion()).toBeGreaterThan(version);
         return created;
       });
-      const after = await withSnapshot({ from }, allRows);
+      const after = await withSnapshot({ from }, (snapshot) => allRows(snapshot));
       const third2 = { ...third, status: 'FLAGGED', version: 2 };
       expect(after).toEqual([before[1], third2, ...before.slice(3), added]);
     });
@@ -198,8 +201,8 @@ export function describeTransactionListContract(name: string, open: OpenPorts): 
       const from = randomUUID();
       const created = await createInOrder(3 * PAGE, from);
       const ids = created.map(({ id }) => id);
-      expect(await idsFrom(from)).toEqual(ids);
-      expect(await withSnapshot({ from }, allRows)).toEqual(created);
+      expect(await withSnapshot({ from }, (snapshot) => allIds(snapshot, PAGE))).toEqual(ids);
+      expect(await withSnapshot({ from }, (snapshot) => allRows(snapshot, PAGE))).toEqual(created);
       expect(await withSnapshot({ from }, (snapshot) => snapshot.ids(ids[4] ?? 0, 2))).toEqual(ids.slice(5, 7));
       expect(await withSnapshot({ from }, (snapshot) => snapshot.rows(ids.at(-1) ?? 0, 2))).toEqual([]);
     });
@@ -209,7 +212,7 @@ export function describeTransactionListContract(name: string, open: OpenPorts): 
       const ab = await create(a, b);
       const ba = await create(b, a);
       const ac = await create(a, 'C');
-      const ids = (filter: Partial<TransactionFilter>) => withSnapshot(filter, allIds);
+      const ids = (filter: Partial<TransactionFilter>) => withSnapshot(filter, (snapshot) => allIds(snapshot));
       expect(await ids({ from: a })).toEqual([ab.id, ac.id]);
       expect(await ids({ to: a })).toEqual([ba.id]);
       expect(await ids({ from: a, to: b })).toEqual([ab.id]);

@@ -2,6 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe } from 'vitest';
+import { startRedis } from './servers/redis.js';
+import { createSharedDatabase } from './servers/shared-database.js';
 import { type Service, startService } from './service.js';
 
 /** One way to run the service. The black-box suites run once over each, knowing nothing of what is behind it. */
@@ -27,7 +29,18 @@ const embedded: Deployment = {
   },
 };
 
-export const DEPLOYMENTS: readonly Deployment[] = [embedded];
+/** A Redis server for each test's stores, and a database for each in the PostgreSQL server that all tests share. */
+const distributed: Deployment = {
+  name: 'distributed',
+  async open() {
+    const [redis, database] = await Promise.all([startRedis(), createSharedDatabase()]);
+    return manageStores({ REDIS_URL: redis.url, DATABASE_URL: database.url }, async () => {
+      await Promise.all([redis.close(), database.drop()]);
+    });
+  },
+};
+
+export const DEPLOYMENTS: readonly Deployment[] = [embedded, distributed];
 
 /** Registers the same suite once for each deployment. */
 export function describeDeployments(title: string, suite: (deployment: Deployment) => void): void {

@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
+import { openDistributed } from '#idempay/deployments/distributed/open.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import { startRedis } from './servers/redis.js';
+import { createSharedDatabase } from './servers/shared-database.js';
+import { until } from './until.js';
 
 /** The adapters of one deployment on fresh, empty stores; `close` removes the stores too. */
 export type Ports = Omit<Deployment, 'broken'>;
@@ -16,6 +21,7 @@ export type OpenPorts = (settings?: PortSettings) => Promise<Ports>;
 
 /** Longer than any test, so that only a test that asks for a short one sees an entry expire. */
 const LONG_CACHE_TTL_MS = 600_000;
+const CONNECT_DEADLINE_MS = 10_000;
 
 export const openEmbeddedPorts: OpenPorts = async ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS } = {}) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'idempay-ports-'));
@@ -25,6 +31,33 @@ export const openEmbeddedPorts: OpenPorts = async ({ transactionCacheTtlMs = LON
     async close() {
       await deployment.close();
       await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+};
+
+export const openDistributedPorts: OpenPorts = async ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS } = {}) => {
+  const [redis, database] = await Promise.all([startRedis(), createSharedDatabase()]);
+  const location = readRedisUrl(redis.url);
+  if (!location) throw new Error(`${redis.url} is no Redis URL`);
+  const deployment = await openDistributed({
+    redis: location,
+    databaseUrl: database.url,
+    poolSize: 10,
+    transactionCacheTtlMs,
+    clock: systemClock,
+    notices: { warn: () => {} },
+  });
+  await until('Redis to be connected', CONNECT_DEADLINE_MS, () =>
+    deployment.keyValueStore.ping().then(
+      () => true,
+      () => false,
+    ),
+  );
+  return {
+    ...deployment,
+    async close() {
+      await deployment.close();
+      await Promise.all([redis.close(), database.drop()]);
     },
   };
 };

@@ -34,7 +34,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       sorted.map((attempt) => clock.at(attempt.claimBy)),
     ]);
     const inserted = new Set(rows.map((row) => row.owner));
-    return attempts.map((attempt) => inserted.has(attempt.owner));
+    return attempts.map((attempt) => inserted.delete(attempt.owner));
   }
 
   /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
@@ -49,7 +49,12 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       sorted.map(({ ttlMs }) => ttlMs),
     ]);
     const expiries = new Map(rows.map((row) => [row.key, row.expires_at]));
-    return batch.map(({ claim }) => expiries.get(claim.key));
+    return batch.map(({ claim }) => {
+      const expiresAt = expiries.get(claim.key);
+      // Of two settlements of one claim in one batch the row took one.
+      expiries.delete(claim.key);
+      return expiresAt;
+    });
   }
 
   async function setLeases(batch: readonly { fence: Fence; leaseMs: number }[]): Promise<boolean[]> {
@@ -106,7 +111,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
     if (row?.state === 'PROCESSING') {
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
     }
-    return row?.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'refused' };
+    if (!row) return { state: 'too late' };
+    return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
   }
 
   /** When the reply was lost: the row says whether it was our settlement that counted. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
 import { CannotOpen, type Deployment } from '../deployment.js';
 import { DatabaseClock } from './database-clock.js';
@@ -6,7 +7,7 @@ import { createRedisReport } from './key-value-store-report.js';
 import { createPostgresLedger } from './ledger.js';
 import { migrate } from './migrate.js';
 import { Postgres } from './postgres.js';
-import { connectRedis } from './redis-client.js';
+import { connectRedis, type RedisClient } from './redis-client.js';
 import type { RedisLocation } from './redis-url.js';
 import { watchRedis } from './redis-watch.js';
 import { createRedisTransactionCache } from './transaction-cache.js';
@@ -14,6 +15,8 @@ import { createPostgresTransactionStore } from './transaction-store.js';
 
 /** Lists that are being sent may hold this part of the pool; the rest is for payments. */
 const SNAPSHOT_SHARE = 0.4;
+/** A start waits this long for Redis, so that the first requests find it; then it serves what it can without. */
+const REDIS_WAIT_MS = 2_000;
 
 export interface Notices {
   warn(sentence: string, cause?: Error): void;
@@ -47,6 +50,7 @@ export async function openDistributed(options: {
   }
 
   const redis = connectRedis(options.redis, createOncePerOutage(notices));
+  await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {
@@ -64,6 +68,10 @@ export async function openDistributed(options: {
       await database.close();
     },
   };
+}
+
+async function connected(redis: RedisClient): Promise<void> {
+  if (redis.status !== 'ready') await new Promise<void>((resolve) => redis.once('ready', resolve));
 }
 
 /** A server that is away refuses a connection many times a second; the log need not. */

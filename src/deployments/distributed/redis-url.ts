@@ -20,6 +20,10 @@ interface RedisAccess {
   readonly password: string | undefined;
 }
 
+/** For the person who wrote another one. */
+export const REDIS_URL_FORMS =
+  'redis://host:6379/0, redis+sentinel://host:26379,host:26379/master/0 or redis+cluster://host:6379,host:6379 (rediss for TLS), with user:password@ before the hosts';
+
 const FORM = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^/?#]+)(?:\/([^?#]*))?$/;
 const DEFAULT_PORT = { standalone: 6379, cluster: 6379, sentinel: 26379 } as const;
 

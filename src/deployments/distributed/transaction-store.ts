@@ -32,7 +32,7 @@ export function createPostgresTransactionStore(
   maxSnapshots: number,
 ): TransactionStore {
   const creations = new Batcher<NewTransaction, Transaction>(createAll, 1);
-  const versions = new Batcher<void, number>(readVersionOnce, 1);
+  const versions = new Batcher<'version', number>(readVersionOnce, 1);
   const turns = new Turns(maxSnapshots);
 
   async function createAll(transactions: readonly NewTransaction[]): Promise<Transaction[]> {
@@ -46,7 +46,7 @@ export function createPostgresTransactionStore(
   }
 
   /** One read serves all that asked before it was sent; its answer is never kept for later ones. */
-  async function readVersionOnce(asked: readonly void[]): Promise<number[]> {
+  async function readVersionOnce(asked: readonly 'version'[]): Promise<number[]> {
     const [row] = await database.read<ListVersionRow>(statements.LIST_VERSION);
     return asked.map(() => row?.version ?? 0);
   }
@@ -92,7 +92,7 @@ export function createPostgresTransactionStore(
       throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
     },
 
-    listVersion: () => versions.add(),
+    listVersion: () => versions.add('version'),
 
     async openSnapshot(filter) {
       await turns.take();

@@ -87,10 +87,10 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
         if (insertClaim.run(...row).changes > 0) return 'claimed';
       }
       const row = find.get(key) as PaymentRow | undefined;
-      if (!row) return { state: 'refused' };
+      if (!row) return { state: 'too late' };
       if (row.state !== 'PROCESSING') {
         const final = finalOf(row);
-        return final.expiresAt > now ? { state: 'final', final } : { state: 'refused' };
+        return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
       }
       const taken = takeOver.get(owner, leaseUntil, key, now, processor) as PaymentRow | undefined;
       if (taken) return { state: 'taken over', claim: claimOf(taken, now) };

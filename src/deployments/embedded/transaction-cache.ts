@@ -1,14 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import type { Transaction } from '../../transactions/transaction.js';
-import type { TransactionCache } from '../../transactions/transaction-cache.js';
+import type { TransactionCache, WriteMark } from '../../transactions/transaction-cache.js';
 import type { StoreCounters } from './store-counters.js';
 
 /** Entries kept, well under a kilobyte each: tens of megabytes when full. */
 const MAX_ENTRIES = 100_000;
 
 interface Standing {
-  /** Marks of writes under way on this id. */
-  marks: number;
+  /** Tokens of the marks of writes under way on this id. */
+  readonly marks: Set<string>;
   /** The newest version any of them has written; nothing may be stored once one of them ended without one. */
   newest: Transaction | 'nothing certain' | undefined;
 }
@@ -33,12 +33,11 @@ export function createEmbeddedTransactionCache(ttlMs: number, counters: StoreCou
   const standing = new Map<number, Standing>();
   let tokens = 0;
 
-  function lift(id: number, written: Transaction | 'nothing certain'): void {
+  function lift({ id, token }: WriteMark, written: Transaction | 'nothing certain'): void {
     const marked = standing.get(id);
-    if (!marked) return;
+    if (!marked?.marks.delete(token)) return;
     marked.newest = newer(marked.newest, written);
-    marked.marks -= 1;
-    if (marked.marks > 0) return;
+    if (marked.marks.size > 0) return;
     standing.delete(id);
     if (marked.newest && marked.newest !== 'nothing certain') entries.set(id, marked.newest);
   }
@@ -72,19 +71,20 @@ export function createEmbeddedTransactionCache(ttlMs: number, counters: StoreCou
     async mark(id) {
       entries.delete(id);
       fillTokens.delete(id);
-      const marked = standing.get(id);
-      if (marked) marked.marks += 1;
-      else standing.set(id, { marks: 1, newest: undefined });
       tokens += 1;
-      return { id, token: String(tokens) };
+      const token = String(tokens);
+      const marked = standing.get(id);
+      if (marked) marked.marks.add(token);
+      else standing.set(id, { marks: new Set([token]), newest: undefined });
+      return { id, token };
     },
 
     async refresh(mark, transaction) {
-      lift(mark.id, transaction);
+      lift(mark, transaction);
     },
 
     async evict(mark) {
-      lift(mark.id, 'nothing certain');
+      lift(mark, 'nothing certain');
     },
 
     peek(id) {
