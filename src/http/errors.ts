@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { errorBody, PublicError, publicErrors, StoreUnavailable } from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
-import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+import { newRequestId, REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
 export function installErrorHandler(app: FastifyInstance): void {
@@ -75,7 +74,7 @@ export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket
     `HTTP/1.1 ${status} ${body.error}\r\n` +
       'Content-Type: application/json; charset=utf-8\r\n' +
       `Content-Length: ${Buffer.byteLength(text)}\r\n` +
-      `${REQUEST_ID_HEADER}: ${randomUUID()}\r\n` +
+      `${REQUEST_ID_HEADER}: ${newRequestId()}\r\n` +
       `Connection: close\r\n\r\n${text}`,
   );
 }

@@ -32,8 +32,9 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
 }
 
 /** Rule 1 of spec 4.1 comes before the body is read: it wins over whatever is wrong with the body (decisions P3). */
-async function requireKeyHeader(request: FastifyRequest): Promise<void> {
-  if (readKeyHeader(keyHeaderOf(request)).state === 'missing') throw publicErrors.missingIdempotencyKey();
+function requireKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  const missing = readKeyHeader(keyHeaderOf(request)).state === 'missing';
+  done(missing ? publicErrors.missingIdempotencyKey() : undefined);
 }
 
 function sendOutcome(reply: FastifyReply, state: 'processed' | 'replayed', final: FinalOutcome): FastifyReply {

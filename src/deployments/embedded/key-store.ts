@@ -79,7 +79,7 @@ export function createEmbeddedKeyStore(
   return {
     async issue(key, ttlMs) {
       const expiresAt = await writer.write('issueKey', key, ttlMs);
-      if (expiresAt !== undefined) remembered.set(key, { expiresAt, final: undefined });
+      if (expiresAt !== null) remembered.set(key, { expiresAt, final: undefined });
     },
 
     async begin({ key, owner, leaseMs, fingerprint }) {

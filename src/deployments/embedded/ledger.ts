@@ -47,8 +47,9 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return final.expiresAt > now ? { state: 'final', final } : { state: 'absent' };
     },
 
-    takeOver: ({ key, owner, leaseMs, processor }): Promise<Claim | undefined> =>
-      writer.write('takeOver', key, owner, leaseMs, processor),
+    async takeOver({ key, owner, leaseMs, processor }): Promise<Claim | undefined> {
+      return (await writer.write('takeOver', key, owner, leaseMs, processor)) ?? undefined;
+    },
     takeOverAbandoned: ({ owner, leaseMs, processor, limit }): Promise<readonly Claim[]> =>
       writer.write('takeOverAbandoned', owner, leaseMs, processor, limit),
     renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),

@@ -47,8 +47,9 @@ export async function openEmbedded(options: {
       broken,
       async close() {
         sweeping.stop();
-        await writer.close();
+        // The last connection to close is the writer's: it moves the log into the file.
         reader.close();
+        await writer.close();
         folder.release();
       },
     };

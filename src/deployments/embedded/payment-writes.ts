@@ -60,10 +60,10 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
   const sweep = database.prepare(SWEEP);
 
   return {
-    /** The moment at which the key expires; undefined when it was issued before, which changes nothing. */
-    issueKey(key: string, ttlMs: number): number | undefined {
+    /** The moment at which the key expires; null when it was issued before, which changes nothing. */
+    issueKey(key: string, ttlMs: number): number | null {
       const expiresAt = Date.now() + ttlMs;
-      if (issue.run(key, expiresAt).changes === 0) return undefined;
+      if (issue.run(key, expiresAt).changes === 0) return null;
       keyCount.records += 1;
       return expiresAt;
     },
@@ -98,10 +98,10 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs };
     },
 
-    takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | undefined {
+    takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | null {
       const now = Date.now();
       const row = takeOver.get(owner, now + leaseMs, key, now, processor) as PaymentRow | undefined;
-      return row && claimOf(row, now);
+      return row ? claimOf(row, now) : null;
     },
 
     takeOverAbandoned(owner: string, leaseMs: number, processor: string, limit: number): Claim[] {

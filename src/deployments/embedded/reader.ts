@@ -1,4 +1,3 @@
-import { StoreUnavailable } from '../../errors.js';
 import { Turns } from '../turns.js';
 import { type Database, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 
@@ -48,9 +47,14 @@ export class Reader {
       close: () => {
         if (!open) return;
         open = false;
-        database.exec('COMMIT');
-        this.idle.push(database);
         this.turns.pass();
+        try {
+          database.exec('COMMIT');
+          this.idle.push(database);
+        } catch {
+          // What was read has been answered or refused already; the connection is of no more use.
+          database.close();
+        }
       },
     };
   }
@@ -60,7 +64,7 @@ export class Reader {
   }
 
   private prepareOn(database: Database, sql: string): PreparedRead {
-    const statement = database.prepare(sql);
+    const statement = readOrReport(() => database.prepare(sql), this.onBroken);
     return {
       get: (...parameters) => readOrReport(() => statement.get(...parameters), this.onBroken),
       all: (...parameters) => readOrReport(() => statement.all(...parameters), this.onBroken),
@@ -69,12 +73,14 @@ export class Reader {
 
   private beginOnIdle(): Database {
     try {
-      const database = this.idle.pop() ?? openForReading(this.path);
-      database.exec('BEGIN');
-      return database;
-    } catch (error) {
+      return readOrReport(() => {
+        const database = this.idle.pop() ?? openForReading(this.path);
+        database.exec('BEGIN');
+        return database;
+      }, this.onBroken);
+    } catch (fault) {
       this.turns.pass();
-      throw new StoreUnavailable('unchanged', 'the database could not be read', error);
+      throw fault;
     }
   }
 }

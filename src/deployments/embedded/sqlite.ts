@@ -28,8 +28,10 @@ export function openForReading(path: string): Database {
   return database;
 }
 
-/** Asked after a first write: some bindings fall back to NORMAL silently, and then a power cut takes commits back. */
+/** Writes, then asks: some bindings fall back to NORMAL silently, and then a power cut takes commits back. */
 export function assertDurable(database: Database): void {
+  const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+  database.exec(`PRAGMA user_version = ${user_version}`);
   const { synchronous } = database.prepare('PRAGMA synchronous').get() as { synchronous: number };
   const { journal_mode } = database.prepare('PRAGMA journal_mode').get() as { journal_mode: string };
   if (synchronous !== SYNCHRONOUS_FULL || journal_mode !== 'wal') {

@@ -36,10 +36,10 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
       return row && transactionOf(row);
     },
 
-    changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', id, status, onlyFrom),
+    changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', id, status, onlyFrom ?? null),
 
     async remove(id, onlyFrom) {
-      const removed = await writer.write('removeTransaction', id, onlyFrom);
+      const removed = await writer.write('removeTransaction', id, onlyFrom ?? null);
       if (typeof removed === 'string') return removed;
       sawListVersion(removed.listVersion);
       return 'removed';

@@ -42,7 +42,7 @@ export function createTransactionWrites(database: Database) {
       return { id, createdAt, listVersion: version };
     },
 
-    changeStatus(id: number, status: TransactionStatus, onlyFrom?: readonly TransactionStatus[]): StatusChange {
+    changeStatus(id: number, status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | null): StatusChange {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return { state: 'not found' };
       if (onlyFrom && !onlyFrom.includes(row.status)) return { state: 'precondition failed' };
@@ -54,7 +54,7 @@ export function createTransactionWrites(database: Database) {
     /** The list version after the removal, or why nothing was removed. */
     removeTransaction(
       id: number,
-      onlyFrom?: readonly TransactionStatus[],
+      onlyFrom: readonly TransactionStatus[] | null,
     ): { listVersion: number } | 'not found' | 'precondition failed' {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return 'not found';

@@ -17,9 +17,13 @@ export function createWriteOperations(database: Database, keyCount: { records: n
 export type WriteOperations = ReturnType<typeof createWriteOperations>;
 export type WriteName = keyof WriteOperations;
 
+/** What else travels between the threads, besides batches and their results as JSON. */
+export const READY = 'ready';
+export const CLOSE = 'close';
+
 /**
- * A batch, as it travels to the writer thread: the names and, at the same places, the parameters. Objects are avoided:
- * copying one between threads costs several times what its values cost.
+ * A batch: the names and, at the same places, the parameters. It travels as JSON text, because copying one text between
+ * threads costs a fraction of copying a thousand small values. So `undefined` arrives as null.
  */
 export interface WriteBatch {
   readonly names: readonly WriteName[];

@@ -1,7 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { assertDurable, type Database, faultOf, openForWriting } from './sqlite.js';
 import {
+  CLOSE,
   createWriteOperations,
+  READY,
   type WriteBatch,
   type WriteFault,
   type WriteName,
@@ -16,17 +18,19 @@ function run(path: string): void {
   operations.endAllLeases();
   assertDurable(database);
 
-  parentPort?.on('message', (batch: WriteBatch | 'close') => {
-    if (batch === 'close') {
+  parentPort?.on('message', (message: string) => {
+    if (message === CLOSE) {
+      // A stopped service leaves everything in the one file, so that a copy of it is a complete backup.
+      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
       database.close();
       parentPort?.close();
       return;
     }
-    parentPort?.postMessage(commitTogether(batch));
+    parentPort?.postMessage(JSON.stringify(commitTogether(JSON.parse(message) as WriteBatch)));
   });
-  parentPort?.postMessage('ready');
+  parentPort?.postMessage(READY);
 
-  /** All operations in one commit. When one of them is refused the batch is rolled back and each is run alone. */
+  /** All operations in one commit. A batch that surely rolled back is run again one by one: not all need fail. */
   function commitTogether({ names, parameters }: WriteBatch): WriteResults {
     const recordsBefore = keyCount.records;
     try {
@@ -34,7 +38,7 @@ function run(path: string): void {
     } catch (error) {
       keyCount.records = recordsBefore;
       const fault = faultFrom(error);
-      if (fault.fault !== 'refused' || names.length === 1) return { values: [], faults: names.map(() => fault) };
+      if (fault.fault === 'broken' || names.length === 1) return { values: [], faults: names.map(() => fault) };
       return commitOneByOne({ names, parameters });
     }
   }

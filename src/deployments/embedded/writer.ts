@@ -1,10 +1,22 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { StoreUnavailable } from '../../errors.js';
-import type { WriteBatch, WriteFault, WriteName, WriteOperations, WriteResults } from './write-operations.js';
+import {
+  CLOSE,
+  type WriteBatch,
+  type WriteFault,
+  type WriteName,
+  type WriteOperations,
+  type WriteResults,
+} from './write-operations.js';
 
 /** Bounds one commit, and so how long anyone waits for it. */
 const MAX_BATCH = 1_000;
+/**
+ * From this many on, a batch does not wait for the end of the event loop's turn: the thread then commits while the rest of
+ * the turn is worked on, instead of both waiting for each other in turn.
+ */
+const EAGER_BATCH = 16;
 
 interface Waiting {
   readonly name: WriteName;
@@ -27,7 +39,7 @@ export class Writer {
     private readonly worker: Worker,
     private readonly onBroken: (error: Error) => void,
   ) {
-    worker.on('message', (results: WriteResults) => this.settle(results));
+    worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults));
     worker.on('error', (error) => this.breakDown(error));
     worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
   }
@@ -47,7 +59,8 @@ export class Writer {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
       this.waiting.push({ name, parameters, resolve, reject });
-      this.scheduleFlush();
+      if (this.waiting.length >= EAGER_BATCH) this.flush();
+      else this.scheduleFlush();
     });
   }
 
@@ -60,7 +73,7 @@ export class Writer {
     await this.write('ping');
     this.worker.removeAllListeners('exit');
     this.broken = new Error('the database was closed');
-    this.worker.postMessage('close');
+    this.worker.postMessage(CLOSE);
     await once(this.worker, 'exit');
   }
 
@@ -82,7 +95,7 @@ export class Writer {
       names: this.underWay.map((waiting) => waiting.name),
       parameters: this.underWay.map((waiting) => waiting.parameters),
     };
-    this.worker.postMessage(batch);
+    this.worker.postMessage(JSON.stringify(batch));
   }
 
   private settle({ values, faults }: WriteResults): void {
