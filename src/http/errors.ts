@@ -15,6 +15,11 @@ export function installErrorHandler(app: FastifyInstance): void {
   app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));
 }
 
+/** For the rejection of a promise whose handler has returned already. */
+export function failWith(reply: FastifyReply): (fault: unknown) => void {
+  return (fault) => reply.send(fault);
+}
+
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
   return (
     reply

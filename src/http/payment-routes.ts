@@ -4,30 +4,32 @@ import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { FinalOutcome } from '../payments/payment.js';
 import type { PayAnswer, Payments } from '../payments/payments.js';
 import { requiredBody } from './body-parser.js';
-import { sendError } from './errors.js';
+import { failWith, sendError } from './errors.js';
 import { readPaymentRequest } from './payment-request.js';
 
-/** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
+/**
+ * Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. The handlers answer when their promise does
+ * instead of returning it: the framework's own wrapping of one costs as much as a replay.
+ */
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
-  app.get('/api/server-generated/generate-key', { exposeHeadRoute: false }, async (_request, reply) =>
-    sendText(reply, await payments.issueKey()),
-  );
+  app.get('/api/server-generated/generate-key', { exposeHeadRoute: false }, (_request, reply) => {
+    payments.issueKey().then((key) => sendText(reply, key), failWith(reply));
+  });
 
-  app.post('/api/payment', { onRequest: requireKeyHeader }, async (request, reply) => {
+  app.post('/api/payment', { onRequest: requireKeyHeader }, (request, reply) => {
     const header = readKeyHeader(keyHeaderOf(request));
     const body = requiredBody(request);
     if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
-    const answer = await payments.pay(header.key, readPaymentRequest(body));
-    return answer.state === 'processed' || answer.state === 'replayed'
-      ? sendOutcome(reply, answer.state, answer.final)
-      : sendError(reply, refusalOf(answer));
+    payments.pay(header.key, readPaymentRequest(body)).then((answer) => sendAnswer(reply, answer), failWith(reply));
   });
 
-  app.get('/api/payment-status', { onRequest: requireKeyHeader }, async (request, reply) => {
+  app.get('/api/payment-status', { onRequest: requireKeyHeader }, (request, reply) => {
     const header = readKeyHeader(keyHeaderOf(request));
-    const final = header.state === 'present' ? await payments.outcome(header.key) : undefined;
-    if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
-    return sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+    if (header.state !== 'present') throw publicErrors.paymentNotFound();
+    payments.outcome(header.key).then((final) => {
+      if (final?.outcome.state === 'COMPLETED') sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+      else sendError(reply, publicErrors.paymentNotFound());
+    }, failWith(reply));
   });
 }
 
@@ -35,6 +37,11 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
 function requireKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
   const missing = readKeyHeader(keyHeaderOf(request)).state === 'missing';
   done(missing ? publicErrors.missingIdempotencyKey() : undefined);
+}
+
+function sendAnswer(reply: FastifyReply, answer: PayAnswer): void {
+  if (answer.state === 'processed' || answer.state === 'replayed') sendOutcome(reply, answer.state, answer.final);
+  else sendError(reply, refusalOf(answer));
 }
 
 function sendOutcome(reply: FastifyReply, state: 'processed' | 'replayed', final: FinalOutcome): FastifyReply {

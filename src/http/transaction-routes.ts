@@ -7,6 +7,7 @@ import type { Transaction } from '../transactions/transaction.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
 import { ifMatchCondition, ifNoneMatchCondition, quoted } from './entity-tags.js';
+import { failWith } from './errors.js';
 import type { JsonBody } from './json-body.js';
 import { sendTransactionList } from './transaction-list-reply.js';
 import { readNewStatus, readNewTransaction, readTransactionId } from './transaction-request.js';
@@ -22,10 +23,13 @@ const REVALIDATE = 'private, no-cache';
 export function registerTransactionRoutes(server: FastifyInstance, transactions: Transactions): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
-  app.get('/api/transactions', { schema: { querystring: ListQuery } }, async (request, reply) => {
-    const list = await transactions.list(request.query, ifNoneMatchCondition(request.headers['if-none-match']));
-    reply.header('etag', quoted(list.tag)).header('cache-control', REVALIDATE);
-    return list.state === 'not modified' ? reply.code(304).send() : sendTransactionList(reply, list.pages);
+  app.get('/api/transactions', { schema: { querystring: ListQuery } }, (request, reply) => {
+    const condition = ifNoneMatchCondition(request.headers['if-none-match']);
+    transactions.list(request.query, condition).then((list) => {
+      reply.header('etag', quoted(list.tag)).header('cache-control', REVALIDATE);
+      if (list.state === 'not modified') reply.code(304).send();
+      else sendTransactionList(reply, list.pages).catch(failWith(reply));
+    }, failWith(reply));
   });
 
   app.post('/api/transactions', async (request, reply) => {

@@ -17,6 +17,8 @@ export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: '
  * the IETF draft. A header sent twice arrives joined by a comma, so it is no UUID and invalid.
  */
 export function readKeyHeader(value: string | undefined): KeyHeader {
+  // As the service gave it out: the usual case.
+  if (value !== undefined && UUID.test(value)) return { state: 'present', key: value };
   const bare = unquote((value ?? '').trim());
   if (bare === '') return { state: 'missing' };
   const key = bare.toLowerCase();

@@ -20,15 +20,16 @@ const MAX_DIGITS = 15;
 /** ASCII only: upper-casing alone would turn the long s of "uſd" into USD. */
 const CURRENCY_CODE = /^[A-Za-z]{3}$/;
 const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
+const ANY_DIGIT_BUT_ZERO = /[1-9]/;
 
 /**
  * Judges an amount and a currency code as sent (decisions P4). Returns the canonical Money, or the sentence that tells
  * the client what is wrong with which member.
  */
 export function judgeMoney(amount: string, currencyCode: string): Money | { problem: string } {
-  const currency = currencyCode.toUpperCase();
+  const currency = CURRENCY_CODE.test(currencyCode) ? currencyCode.toUpperCase() : '';
   const decimals = MINOR_UNITS.get(currency);
-  if (!CURRENCY_CODE.test(currencyCode) || decimals === undefined) {
+  if (decimals === undefined) {
     return { problem: "'currency' must be an ISO 4217 code of a currency with a minor unit, such as USD." };
   }
   if (!PLAIN_DECIMAL.test(amount)) {
@@ -37,15 +38,16 @@ export function judgeMoney(amount: string, currencyCode: string): Money | { prob
         "'amount' must be a plain decimal number such as 100.50, without sign, exponent, spaces or leading zeros.",
     };
   }
-  const [whole = '', fraction = ''] = amount.split('.');
-  if (whole.length + fraction.length > MAX_DIGITS) {
-    return { problem: `'amount' must have at most ${MAX_DIGITS} digits in all.` };
-  }
-  if (fraction.length > decimals) {
+  const point = amount.indexOf('.');
+  const fractionDigits = point < 0 ? 0 : amount.length - point - 1;
+  const digits = point < 0 ? amount.length : amount.length - 1;
+  if (digits > MAX_DIGITS) return { problem: `'amount' must have at most ${MAX_DIGITS} digits in all.` };
+  if (fractionDigits > decimals) {
     return { problem: `'amount' has more decimals than ${currency} has (${decimals}).` };
   }
-  if (!/[1-9]/.test(amount)) return { problem: "'amount' must be more than 0." };
-  return { amount: decimals === 0 ? whole : `${whole}.${fraction.padEnd(decimals, '0')}`, currency };
+  if (!ANY_DIGIT_BUT_ZERO.test(amount)) return { problem: "'amount' must be more than 0." };
+  if (fractionDigits === decimals) return { amount, currency };
+  return { amount: (point < 0 ? `${amount}.` : amount).padEnd(digits - fractionDigits + 1 + decimals, '0'), currency };
 }
 
 /** Two requests with the same fingerprint ask for the same payment (decisions P6). */

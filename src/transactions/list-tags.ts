@@ -59,5 +59,6 @@ export class ListTags {
 }
 
 function filterKey(filter: TransactionFilter): string {
+  if (filter.from === '' && filter.to === '') return '';
   return JSON.stringify([filter.from, filter.to]);
 }

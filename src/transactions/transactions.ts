@@ -140,7 +140,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
 }
 
 function canMatch({ from, to }: TransactionFilter): boolean {
-  return [from, to].every((account) => account === '' || canBeAccount(account));
+  return (from === '' || canBeAccount(from)) && (to === '' || canBeAccount(to));
 }
 
 const NO_PAGES: TransactionPages = {
