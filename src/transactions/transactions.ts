@@ -70,7 +70,9 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     commit: (writeBy: number | undefined) => Promise<T>,
     written: (result: T) => Transaction | undefined,
   ): Promise<T> {
-    const mark = await cache.mark(id);
+    const mark = await cache.mark(id).catch((fault: unknown) => {
+      throw new StoreUnavailable('unchanged', 'the cache could not be told of the change to come', fault);
+    });
     const result = await commit(mark.writeBy).catch(async (fault: unknown) => {
       // A write of unknown outcome may still commit: its mark stands until it has surely ended.
       if (!isUnknown(fault)) await cache.evict(mark).catch(ignore);

@@ -42,7 +42,8 @@ export function createPostgresTransactionStore(
       transactions.map((transaction) => toTenThousandths(transaction.amount)),
       transactions.map((transaction) => transaction.status),
     ]);
-    return rows.map(transactionOf);
+    // Ids were given in the order of the batch; the rows may come back in any.
+    return rows.map(transactionOf).sort((a, b) => a.id - b.id);
   }
 
   /** One read serves all that asked before it was sent; its answer is never kept for later ones. */
