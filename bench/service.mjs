@@ -1,26 +1,10 @@
-// Starts and ends the processes that are measured, and reads what CPU time they have used.
+// Starts and ends the servers that are measured.
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { cpuTimeUs, deadline, watch } from './processes.mjs';
 
 const START_DEADLINE_MS = 20_000;
-/** Linux counts CPU time in hundredths of a second towards user space, whatever the kernel's own clock is. */
-const TICK_US = 10_000;
-
-/** @type {Set<import('node:child_process').ChildProcess>} */
-const running = new Set();
-// However the benchmark ends, nothing that it started goes on.
-process.on('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
-});
-for (const [signal, code] of /** @type {const} */ ([
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-])) {
-  process.once(signal, () => process.exit(code));
-}
 
 /**
  * @typedef {object} Server
@@ -42,11 +26,7 @@ export async function startServer(module, environment = {}) {
     env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  running.add(child);
-  const ended = once(child, 'exit').then(([code]) => {
-    running.delete(child);
-    return code;
-  });
+  const ended = watch(child);
   const port = await Promise.race([
     listeningPort(child),
     ended.then((code) => Promise.reject(new Error(`${module} ended with ${code} before it listened`))),
@@ -70,18 +50,5 @@ function listeningPort(child) {
       if (!line.includes('"listening"')) return;
       resolve(JSON.parse(line).port);
     });
-  });
-}
-
-/** Fields 14 and 15 of proc(5) `stat`; the process name before them may contain spaces, its closing bracket is the last. */
-function cpuTimeUs(pid) {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * TICK_US;
-}
-
-function deadline(ms, sentence) {
-  return new Promise((_, reject) => {
-    setTimeout(() => reject(new Error(sentence)), ms).unref();
   });
 }

@@ -1,0 +1,140 @@
+// Real stores for the distributed deployment: Redis and PostgreSQL on free ports, their data in temporary folders. Nothing
+// is installed for it: what is not there is named in a sentence.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync } from 'node:fs';
+import { chown } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { delimiter, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { cpuTimeUs, familyCpuTimeUs, temporaryFolder, watch } from './processes.mjs';
+
+const run = promisify(execFile);
+const START_DEADLINE_MS = 20_000;
+const POLL_MS = 50;
+/** PostgreSQL refuses to run as root; nobody is on every Debian. */
+const NOBODY = 65_534;
+const DEBIAN_POSTGRES = '/usr/lib/postgresql';
+/** Where the tests unpack Debian's Redis on a machine that has none. */
+const UNPACKED_REDIS = fileURLToPath(new URL('../node_modules/.cache/test-servers/redis/', import.meta.url));
+/** As a payment service would set it: on disk every second, and no key ever thrown away for want of room. */
+const REDIS_SETTINGS = ['--appendonly', 'yes', '--maxmemory-policy', 'noeviction', '--save', ''];
+/** What an acknowledged payment rests on. The defaults, and asked for: a benchmark without them would be worth nothing. */
+const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
+
+/**
+ * @typedef {object} Store
+ * @property {string} url
+ * @property {() => number} cpuUs  of all its processes since it started
+ * @property {() => Promise<void>} stop
+ */
+
+/** @returns {Promise<Store>} */
+export async function startRedis() {
+  const { path, environment } = findRedis();
+  const [folder, port] = [await temporaryFolder(), await freePort()];
+  const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder];
+  const child = spawn(path, [...place, ...REDIS_SETTINGS], { env: environment, stdio: 'ignore' });
+  const ended = watch(child);
+  const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 0 });
+  client.on('error', () => {});
+  await untilAnswers('Redis', ended, () => client.ping());
+  client.disconnect();
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    cpuUs: () => cpuTimeUs(child.pid),
+    stop: () => end(child, 'SIGKILL', ended),
+  };
+}
+
+/** @returns {Promise<Store>} */
+export async function startPostgres() {
+  const binaries = findPostgres();
+  const [folder, port] = [await temporaryFolder(), await freePort()];
+  const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
+  if (owner.uid !== undefined) await chown(folder, owner.uid, owner.gid);
+  const data = join(folder, 'data');
+  await run(join(binaries, 'initdb'), ['-D', data, '-U', 'idempay', '-A', 'trust', '-E', 'UTF8', '--no-sync'], owner);
+  const settings = { listen_addresses: '127.0.0.1', unix_socket_directories: folder, ...DURABLE };
+  const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const child = spawn(join(binaries, 'postgres'), ['-D', data, '-p', String(port), ...options], {
+    ...owner,
+    stdio: 'ignore',
+  });
+  // SIGQUIT also reaches the processes of its connections; SIGKILL would not.
+  const ended = watch(child, 'SIGQUIT');
+  const url = `postgres://idempay@127.0.0.1:${port}/postgres`;
+  await untilAnswers('PostgreSQL', ended, () => connectOnce(url));
+  return { url, cpuUs: () => familyCpuTimeUs(child.pid), stop: () => end(child, 'SIGQUIT', ended) };
+}
+
+async function connectOnce(url) {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+function findRedis() {
+  const installed = (process.env.PATH ?? '')
+    .split(delimiter)
+    .map((folder) => join(folder, 'redis-server'))
+    .find((path) => existsSync(path));
+  if (installed) return { path: installed, environment: process.env };
+  const path = join(UNPACKED_REDIS, 'usr/bin/redis-server');
+  if (!existsSync(path)) throw new Error('it needs redis-server on the PATH: apt-get install redis-server');
+  const triplet = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }[process.arch] ?? '';
+  return { path, environment: { ...process.env, LD_LIBRARY_PATH: join(UNPACKED_REDIS, 'usr/lib', triplet) } };
+}
+
+/** The folder of the newest PostgreSQL's programs. */
+function findPostgres() {
+  const versions = existsSync(DEBIAN_POSTGRES) ? readdirSync(DEBIAN_POSTGRES) : [];
+  const newestFirst = versions.toSorted((a, b) => Number(b) - Number(a));
+  const folder = newestFirst
+    .map((version) => join(DEBIAN_POSTGRES, version, 'bin'))
+    .find((bin) => existsSync(join(bin, 'initdb')));
+  if (!folder) throw new Error(`it needs PostgreSQL in ${DEBIAN_POSTGRES}: apt-get install postgresql`);
+  return folder;
+}
+
+async function untilAnswers(name, ended, ask) {
+  const giveUpAt = performance.now() + START_DEADLINE_MS;
+  let hasEnded = false;
+  ended.then(() => {
+    hasEnded = true;
+  });
+  for (;;) {
+    try {
+      await ask();
+      return;
+    } catch (cause) {
+      if (hasEnded) throw new Error(`${name} ended before it answered`, { cause });
+      if (performance.now() > giveUpAt) throw new Error(`${name} did not answer in time`, { cause });
+      await delay(POLL_MS);
+    }
+  }
+}
+
+async function end(child, signal, ended) {
+  child.kill(signal);
+  await ended;
+}
+
+/** A port of 127.0.0.1 that nobody listens on at this moment. */
+async function freePort() {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
