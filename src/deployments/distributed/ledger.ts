@@ -1,10 +1,11 @@
 import { StoreUnavailable } from '../../errors.js';
 import type { ClaimAttempt, Claimed, Found, Ledger, Settled } from '../../payments/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
+import { finalOf } from '../final-row.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import * as statements from './ledger-statements.js';
-import { finalOf, type PaymentRow } from './payment-row.js';
+import type { PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
 
 interface Settlement {

@@ -1,5 +1,5 @@
 import type { Statement } from './postgres.js';
-import { TRANSACTION_COLUMNS } from './transaction-row.js';
+import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
 /** The counter row is held until the commit, so whoever gets the next ids commits later. */
 export const CREATE: Statement = {

@@ -9,12 +9,12 @@ import {
   type TransactionStatus,
 } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import { Turns } from '../turns.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { type Postgres, release, type Statement } from './postgres.js';
 import { WRITE_DEADLINE_MS } from './time-limits.js';
-import { type TransactionRow, transactionOf } from './transaction-row.js';
 import * as statements from './transaction-statements.js';
 
 interface ListVersionRow {

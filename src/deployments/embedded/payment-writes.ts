@@ -1,6 +1,7 @@
 import type { Claimed, Settled } from '../../payments/ledger.js';
 import { type Claim, KEY_GENERATED, type Outcome } from '../../payments/payment.js';
-import { finalOf, type PaymentRow } from './payment-row.js';
+import { finalOf } from '../final-row.js';
+import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
 
 const ISSUE = `INSERT INTO idempotency_keys (key, value, expires_at) VALUES (?, '${KEY_GENERATED}', ?) ON CONFLICT DO NOTHING`;

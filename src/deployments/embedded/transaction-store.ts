@@ -1,7 +1,8 @@
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import type { Reader, SnapshotConnection } from './reader.js';
-import { TRANSACTION_COLUMNS, type TransactionRow, transactionOf } from './transaction-row.js';
+import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 import type { Writer } from './writer.js';
 
 const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;

@@ -1,8 +1,9 @@
 import { toTenThousandths } from '../../transactions/amount.js';
 import { FINAL_STATUSES, type NewTransaction, type TransactionStatus } from '../../transactions/transaction.js';
 import type { StatusChange } from '../../transactions/transaction-store.js';
+import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import type { Database } from './sqlite.js';
-import { TRANSACTION_COLUMNS, type TransactionRow, transactionOf } from './transaction-row.js';
+import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
 const NEXT_ID = `
   UPDATE transaction_list SET last_id = last_id + 1, version = version + 1

@@ -1,18 +1,16 @@
-import { fromTenThousandths } from '../../transactions/amount.js';
-import type { Transaction, TransactionStatus } from '../../transactions/transaction.js';
+import { fromTenThousandths } from '../transactions/amount.js';
+import type { Transaction, TransactionStatus } from '../transactions/transaction.js';
 
-/** Counts leave the database as text, because as numbers large ones would not be exact; ids have 15 digits and are. */
-export const TRANSACTION_COLUMNS = `
-  id::float8 AS id, from_account, to_account, amount::text AS amount, status, version,
-  floor(extract(epoch FROM created_at) * 1000)::float8 AS created_at`;
-
+/** A transaction as both databases give it: the amount as text, because as a number a large count would not be exact. */
 export interface TransactionRow {
   id: number;
   from_account: string;
   to_account: string;
+  /** A count of ten-thousandths. */
   amount: string;
   status: TransactionStatus;
   version: number;
+  /** Milliseconds since the epoch. */
   created_at: number;
 }
 

@@ -1,0 +1,23 @@
+import type { OpenPorts } from '../support/ports.js';
+import { describeKeyStoreContract } from './key-store-contract.js';
+import { describeKeyValueStoreReportContract } from './key-value-store-report-contract.js';
+import { describeLedgerContract } from './ledger-contract.js';
+import { describeLedgerRecoveryContract } from './ledger-recovery-contract.js';
+import { describeTransactionCacheContract } from './transaction-cache-contract.js';
+import { describeTransactionListContract } from './transaction-list-contract.js';
+import { describeTransactionStoreContract } from './transaction-store-contract.js';
+
+/** All that a deployment must keep; each runs them in one line. */
+export function describeEveryContract(deployment: string, open: OpenPorts): void {
+  for (const describeContract of [
+    describeKeyStoreContract,
+    describeLedgerContract,
+    describeLedgerRecoveryContract,
+    describeTransactionStoreContract,
+    describeTransactionListContract,
+    describeTransactionCacheContract,
+    describeKeyValueStoreReportContract,
+  ]) {
+    describeContract(deployment, open);
+  }
+}
