@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { inParallel } from '../support/concurrency.js';
+import { type DistributedStores, openDistributedStores, openStoppableStores } from '../support/distributed-stores.js';
+import { generateKey, pay } from '../support/http-client.js';
+import { expectFirst } from '../support/payment-answers.js';
+import { startStandby } from '../support/servers/standby.js';
+import { runToExit } from '../support/service.js';
+import { givenTransaction } from '../support/transactions.js';
+import { until } from '../support/until.js';
+
+const PROCESSES = 5;
+const REPLICATION_DEADLINE_MS = 20_000;
+
+/** All that the schema is made of, as text to compare. */
+const SCHEMA = `
+  SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable AS line
+  FROM information_schema.columns WHERE table_schema = 'idempay'
+  UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'idempay'
+  UNION ALL SELECT conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE connamespace = 'idempay'::regnamespace
+  UNION ALL SELECT name || ' ' || applied_at FROM idempay.migrations
+  ORDER BY line`;
+
+describe('the schema', () => {
+  let stores: DistributedStores;
+
+  beforeEach(async () => {
+    stores = await openDistributedStores();
+  });
+  afterEach(() => stores.close());
+
+  it(`is made once by ${PROCESSES} processes that start at once on an empty database, and all of them serve`, async () => {
+    const services = await Promise.all(Array.from({ length: PROCESSES }, () => stores.start()));
+
+    for (const { url } of services) expectFirst(await pay(url, await generateKey(url)));
+    const applied = await stores.sql<{ name: string }>('SELECT name FROM idempay.migrations ORDER BY name');
+    expect(applied.length).toBeGreaterThan(0);
+    expect(new Set(applied.map(({ name }) => name)).size).toBe(applied.length);
+    expect(await stores.sql('SELECT only_row FROM idempay.transaction_list')).toEqual([{ only_row: true }]);
+  });
+
+  it('and the rows are left alone by a second start', async () => {
+    const first = await stores.start();
+    const key = await generateKey(first.url);
+    expectFirst(await pay(first.url, key));
+    await givenTransaction(first.url);
+    await first.stop();
+    const everything = async () => ({
+      schema: await stores.sql(SCHEMA),
+      payments: await stores.sql('SELECT payment::text FROM idempay.payments payment'),
+      transactions: await stores.sql('SELECT transaction::text FROM idempay.transactions transaction'),
+      list: await stores.sql('SELECT * FROM idempay.transaction_list'),
+    });
+    const before = await everything();
+
+    await inParallel(2, 2, async () => (await stores.start()).stop());
+    expect(await everything()).toEqual(before);
+  });
+
+  it('of a newer version is refused with a sentence', async () => {
+    await (await stores.start()).stop();
+    await stores.sql("INSERT INTO idempay.migrations (name) VALUES ('9999_from_the_future.sql')");
+
+    const exit = await runToExit(stores.environment);
+    expect(exit.code).toBe(1);
+    expect(exit.output).toContain('migrated by a newer version of Idempay');
+  });
+});
+
+describe('a PostgreSQL standby', () => {
+  it('is refused at start with a sentence, and used as soon as it is the primary', async () => {
+    const stores = await openStoppableStores();
+    const standby = await startStandby(stores.postgres);
+    try {
+      // It follows: what the primary acknowledged arrives there.
+      const primary = await stores.start();
+      const { transactionId } = await givenTransaction(primary.url);
+      await until('the standby to have the row', REPLICATION_DEADLINE_MS, () =>
+        standby.has('idempay', `SELECT 1 FROM idempay.transactions WHERE id = ${transactionId}`),
+      );
+      const environment = { DATABASE_URL: standby.url('idempay') };
+
+      const refused = await runToExit({ ...stores.environment, ...environment });
+      expect(refused.code).toBe(1);
+      expect(refused.output).toContain('this PostgreSQL server is a standby; connect to the primary');
+      expect(refused.output).not.toMatch(/^\s+at /m);
+
+      await primary.stop();
+      await standby.promote();
+      const { url } = await stores.start(environment);
+      expectFirst(await pay(url, await generateKey(url)));
+      expect((await givenTransaction(url)).transactionId).toBeGreaterThan(transactionId);
+    } finally {
+      await standby.close();
+      await stores.close();
+    }
+  }, 90_000);
+});
