@@ -15,9 +15,17 @@ export function installErrorHandler(app: FastifyInstance): void {
   app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));
 }
 
-/** For the rejection of a promise whose handler has returned already. */
-export function failWith(reply: FastifyReply): (fault: unknown) => void {
-  return (fault) => reply.send(fault);
+/**
+ * Answers when the promise does, for a handler that returns at once: the framework's own wrapping of a returned promise
+ * costs as much as a replay. A fault of either, the promise or `send`, is answered as an error.
+ * `send` must not return the reply: it is a thenable, and would be waited for until the client has it all.
+ */
+export function answerWith<T>(
+  reply: FastifyReply,
+  promise: Promise<T>,
+  send: (value: T) => undefined | Promise<void>,
+): void {
+  promise.then(send).catch((fault: unknown) => reply.send(fault));
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {

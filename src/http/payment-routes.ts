@@ -4,32 +4,33 @@ import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { FinalOutcome } from '../payments/payment.js';
 import type { PayAnswer, Payments } from '../payments/payments.js';
 import { requiredBody } from './body-parser.js';
-import { failWith, sendError } from './errors.js';
+import { answerWith, sendError } from './errors.js';
 import { readPaymentRequest } from './payment-request.js';
 
-/**
- * Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. The handlers answer when their promise does
- * instead of returning it: the framework's own wrapping of one costs as much as a replay.
- */
+/** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
   app.get('/api/server-generated/generate-key', { exposeHeadRoute: false }, (_request, reply) => {
-    payments.issueKey().then((key) => sendText(reply, key), failWith(reply));
+    answerWith(reply, payments.issueKey(), (key) => {
+      sendText(reply, key);
+    });
   });
 
   app.post('/api/payment', { onRequest: requireKeyHeader }, (request, reply) => {
     const header = readKeyHeader(keyHeaderOf(request));
     const body = requiredBody(request);
     if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
-    payments.pay(header.key, readPaymentRequest(body)).then((answer) => sendAnswer(reply, answer), failWith(reply));
+    answerWith(reply, payments.pay(header.key, readPaymentRequest(body)), (answer) => {
+      sendAnswer(reply, answer);
+    });
   });
 
   app.get('/api/payment-status', { onRequest: requireKeyHeader }, (request, reply) => {
     const header = readKeyHeader(keyHeaderOf(request));
     if (header.state !== 'present') throw publicErrors.paymentNotFound();
-    payments.outcome(header.key).then((final) => {
-      if (final?.outcome.state === 'COMPLETED') sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
-      else sendError(reply, publicErrors.paymentNotFound());
-    }, failWith(reply));
+    answerWith(reply, payments.outcome(header.key), (final) => {
+      if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
+      sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+    });
   });
 }
 

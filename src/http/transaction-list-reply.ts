@@ -8,11 +8,10 @@ import type { TransactionPages } from '../transactions/transactions.js';
 const STALLED_CLIENT_MS = 30_000;
 
 /** A short list in one piece; a long one page by page, so that memory stays flat however long it is. */
-export async function sendTransactionList(reply: FastifyReply, pages: TransactionPages): Promise<FastifyReply> {
+export async function sendTransactionList(reply: FastifyReply, pages: TransactionPages): Promise<void> {
   reply.header('content-type', 'application/json; charset=utf-8');
   const first = await firstPage(pages);
-  if (first.last) return reply.send(`[${joined(first.rows)}]`);
-  return reply.send(streamOf(first.rows, pages));
+  reply.send(first.last ? `[${joined(first.rows)}]` : streamOf(first.rows, pages));
 }
 
 async function firstPage(pages: TransactionPages): ReturnType<TransactionPages['next']> {

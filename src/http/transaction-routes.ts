@@ -7,7 +7,7 @@ import type { Transaction } from '../transactions/transaction.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
 import { ifMatchCondition, ifNoneMatchCondition, quoted } from './entity-tags.js';
-import { failWith } from './errors.js';
+import { answerWith } from './errors.js';
 import type { JsonBody } from './json-body.js';
 import { sendTransactionList } from './transaction-list-reply.js';
 import { readNewStatus, readNewTransaction, readTransactionId } from './transaction-request.js';
@@ -25,11 +25,11 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.get('/api/transactions', { schema: { querystring: ListQuery } }, (request, reply) => {
     const condition = ifNoneMatchCondition(request.headers['if-none-match']);
-    transactions.list(request.query, condition).then((list) => {
+    answerWith(reply, transactions.list(request.query, condition), (list) => {
       reply.header('etag', quoted(list.tag)).header('cache-control', REVALIDATE);
-      if (list.state === 'not modified') reply.code(304).send();
-      else sendTransactionList(reply, list.pages).catch(failWith(reply));
-    }, failWith(reply));
+      if (list.state === 'list') return sendTransactionList(reply, list.pages);
+      reply.code(304).send();
+    });
   });
 
   app.post('/api/transactions', async (request, reply) => {
