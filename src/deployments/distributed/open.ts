@@ -7,7 +7,7 @@ import { createRedisReport } from './key-value-store-report.js';
 import { createPostgresLedger } from './ledger.js';
 import { migrate } from './migrate.js';
 import { Postgres } from './postgres.js';
-import { connectRedis, type RedisClient } from './redis-client.js';
+import { connected, connectRedis } from './redis-client.js';
 import type { RedisLocation } from './redis-url.js';
 import { watchRedis } from './redis-watch.js';
 import { createRedisTransactionCache } from './transaction-cache.js';
@@ -68,10 +68,6 @@ export async function openDistributed(options: {
       await database.close();
     },
   };
-}
-
-async function connected(redis: RedisClient): Promise<void> {
-  if (redis.status !== 'ready') await new Promise<void>((resolve) => redis.once('ready', resolve));
 }
 
 /** A server that is away refuses a connection many times a second; the log need not. */

@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Command, Redis, type RedisOptions } from 'ioredis';
 import { StoreUnavailable } from '../../errors.js';
 import type { RedisLocation } from './redis-url.js';
 
 /** A reply later than this is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
 const COMMAND_TIMEOUT_MS = 900;
 const CONNECT_TIMEOUT_MS = 2_000;
+/** A server that has left commands unanswered this long is reached by a new connection, or was replaced by another one. */
+const SILENCE_TIMEOUT_MS = 3_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** How soon a Cluster's new masters are noticed when nobody is told about them. */
@@ -26,6 +28,8 @@ export function connectRedis(location: RedisLocation, onError: (error: Error) =>
     ...(location.tls ? { tls: {} } : {}),
     commandTimeout: COMMAND_TIMEOUT_MS,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    socketTimeout: SILENCE_TIMEOUT_MS,
+    enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableAutoPipelining: true,
@@ -37,7 +41,7 @@ export function connectRedis(location: RedisLocation, onError: (error: Error) =>
 }
 
 function createClient(location: RedisLocation, shared: RedisOptions): RedisClient {
-  const alone: RedisOptions = { ...shared, enableOfflineQueue: false, retryStrategy: reconnectDelayMs };
+  const alone: RedisOptions = { ...shared, retryStrategy: reconnectDelayMs };
   switch (location.topology) {
     case 'standalone':
       return new Redis({ ...alone, ...location.node, db: location.database });
@@ -48,23 +52,38 @@ function createClient(location: RedisLocation, shared: RedisOptions): RedisClien
         name: location.master,
         db: location.database,
         enableTLSForSentinelMode: location.tls,
+        ...(location.tls ? { sentinelTLS: {} } : {}),
         sentinelRetryStrategy: reconnectDelayMs,
+        // A Sentinel that hangs must not keep us from asking the next one.
+        sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
+        sentinelReconnectStrategy: reconnectDelayMs,
         failoverDetector: true,
         // A master that was demoted while we stayed connected refuses writes: leave it and ask the Sentinels again.
         reconnectOnError: (error) => error.message.startsWith('READONLY'),
       });
     case 'cluster':
-      return new Cluster([...location.nodes], {
-        redisOptions: shared,
-        enableOfflineQueue: false,
-        enableAutoPipelining: true,
-        slotsRefreshInterval: SLOTS_REFRESH_INTERVAL_MS,
-        // Not sent again after a lost connection; a redirection (MOVED) was never executed and may be followed.
-        retryDelayOnFailover: 0,
-        retryDelayOnClusterDown: 0,
-        clusterRetryStrategy: reconnectDelayMs,
-      });
+      return connectMasters(
+        new Cluster([...location.nodes], {
+          redisOptions: shared,
+          enableOfflineQueue: false,
+          // A Cluster that is down refuses each command itself; waiting for it to be up would queue what came meanwhile.
+          enableReadyCheck: false,
+          enableAutoPipelining: true,
+          slotsRefreshInterval: SLOTS_REFRESH_INTERVAL_MS,
+          // Not sent again after a lost connection; a redirection (MOVED) was never executed and may be followed.
+          retryDelayOnFailover: 0,
+          retryDelayOnClusterDown: 0,
+          clusterRetryStrategy: reconnectDelayMs,
+        }),
+      );
   }
+}
+
+/** Nodes connect when they are first used, and nothing is queued until they have: so they are used at once. */
+function connectMasters(cluster: Cluster): Cluster {
+  return cluster.on('+node', (node: Redis) => {
+    if (!node.options.readOnly) node.connect().catch(() => {});
+  });
 }
 
 function reconnectDelayMs(attempt: number): number {
@@ -76,11 +95,21 @@ export function mastersOf(client: RedisClient): readonly Redis[] {
   return client instanceof Cluster ? client.nodes('master') : [client];
 }
 
+/** Resolves when every server that holds data can be asked. It may take for ever. */
+export async function connected(client: RedisClient): Promise<void> {
+  if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', resolve));
+  const connecting = mastersOf(client).filter((server) => server.status !== 'ready');
+  await Promise.all(connecting.map((server) => new Promise<void>((resolve) => server.once('ready', resolve))));
+}
+
 export type Script = (
   client: RedisClient,
   keys: readonly string[],
   parameters: readonly (string | number)[],
 ) => Promise<unknown>;
+
+/** Answers of a Cluster that has not executed a command: it belongs to another node, or not to the pipeline it was sent in. */
+const MISROUTED = /^(MOVED|ASK|TRYAGAIN) |slots allocation group/;
 
 /**
  * A Lua script, run by its digest. A server that does not know it (after a restart, or another node of a Cluster) has not
@@ -94,17 +123,44 @@ export function loadScript(name: string): Script {
     try {
       return await client.evalsha(digest, keys.length, ...values);
     } catch (error) {
-      if (!(error as Error).message.startsWith('NOSCRIPT')) throw redisFault(error);
+      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keys.length, values);
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw redisFault(error);
     }
-    return client.eval(text, keys.length, ...values).catch((error: unknown) => {
+    try {
+      return await client.eval(text, keys.length, ...values);
+    } catch (error) {
+      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keys.length, values);
       throw redisFault(error);
-    });
+    }
   };
 }
 
-/** Sent but unanswered is unknown; everything else was refused before it could do anything. */
+/** Outside the automatic pipelines, which follow a redirection only when all that is in them is redirected to one node. */
+function sendAlone(
+  client: RedisClient,
+  text: string,
+  keyCount: number,
+  values: readonly (string | number)[],
+): Promise<unknown> {
+  const command = new Command('eval', [text, keyCount, ...values], { replyEncoding: 'utf8' });
+  return Promise.resolve(client.sendCommand(command)).catch((error: unknown) => {
+    throw redisFault(error);
+  });
+}
+
+/** What was never sent: ioredis found no connection, or no node that has the slot. */
+const NEVER_SENT = /enableOfflineQueue options is false|redirections|slots allocation group/;
+
+/**
+ * Refused by the server or never sent: nothing was done. Everything else, above all a connection that was lost while the
+ * answer was awaited, is unknown; ioredis words that in many ways.
+ */
 export function redisFault(error: unknown): StoreUnavailable {
-  const message = error instanceof Error ? error.message : String(error);
-  const unanswered = /timed out|Connection is closed|ECONNRESET|EPIPE/i.test(message);
-  return new StoreUnavailable(unanswered ? 'unknown' : 'unchanged', `Redis: ${message}`, error);
+  const message = messageOf(error);
+  const refused = (error as Error).name === 'ReplyError' || NEVER_SENT.test(message) || error instanceof TypeError;
+  return new StoreUnavailable(refused ? 'unchanged' : 'unknown', `Redis: ${message}`, error);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
