@@ -2,7 +2,7 @@
 -- KEYS: 1 entry, 2 fill token, 3 write marks
 -- ARGV: 1 token, 2 version, 3 transaction, 4 life of the entry in ms
 -- Returns: 1 stored, 0 refused
-local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local held = redis.call('HMGET', KEYS[2], 'token', 'run')
 if held[1] ~= ARGV[1] or held[2] ~= run then return 0 end
 redis.call('DEL', KEYS[2])

@@ -21,7 +21,7 @@ local results = redis.call('HEXISTS', KEYS[3], 'newest') + redis.call('HEXISTS',
 if redis.call('HLEN', KEYS[3]) > results then return stood end
 
 if newest ~= 'none' then
-  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+  local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
   local transaction = redis.call('HGET', KEYS[3], 'transaction')
   redis.call('HSET', KEYS[1], 'run', run, 'version', newest, 'transaction', transaction)
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
