@@ -1,4 +1,4 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 /**
  * Tests import the build (`#idempay/*` is `dist/*`, see package.json), so that they prove what is shipped. At most two
@@ -7,6 +7,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    // They kill Clusters for minutes: `npm run test:topologies`.
+    exclude: [...configDefaults.exclude, 'test/topologies/**'],
     globalSetup: ['./test/support/servers/shared-postgres.ts'],
     pool: 'forks',
     maxWorkers: 2,

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe } from 'vitest';
-import { startRedis } from './servers/redis.js';
-import { createSharedDatabase } from './servers/shared-database.js';
 import { type Service, startService } from './service.js';
+import { openStores } from './topologies/open-stores.js';
+import { TOPOLOGY } from './topologies/topology.js';
 
 /** One way to run the service. The black-box suites run once over each, knowing nothing of what is behind it. */
 export interface Deployment {
@@ -29,18 +29,16 @@ const embedded: Deployment = {
   },
 };
 
-/** A Redis server for each test's stores, and a database for each in the PostgreSQL server that all tests share. */
+/** A Redis for each test's stores, and a database for each in the PostgreSQL server that all tests share. */
 const distributed: Deployment = {
-  name: 'distributed',
+  name: TOPOLOGY ?? 'distributed',
   async open() {
-    const [redis, database] = await Promise.all([startRedis(), createSharedDatabase()]);
-    return manageStores({ REDIS_URL: redis.url, DATABASE_URL: database.url }, async () => {
-      await Promise.all([redis.close(), database.drop()]);
-    });
+    const { redisUrl, databaseUrl, environment, close } = await openStores();
+    return manageStores({ REDIS_URL: redisUrl, DATABASE_URL: databaseUrl, ...environment }, close);
   },
 };
 
-export const DEPLOYMENTS: readonly Deployment[] = [embedded, distributed];
+export const DEPLOYMENTS: readonly Deployment[] = TOPOLOGY ? [distributed] : [embedded, distributed];
 
 /** Registers the same suite once for each deployment. */
 export function describeDeployments(title: string, suite: (deployment: Deployment) => void): void {

@@ -6,8 +6,7 @@ import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
-import { startRedis } from './servers/redis.js';
-import { createSharedDatabase } from './servers/shared-database.js';
+import { openStores } from './topologies/open-stores.js';
 import { until } from './until.js';
 
 /** The adapters of one deployment on fresh, empty stores; `close` removes the stores too. */
@@ -36,12 +35,12 @@ export const openEmbeddedPorts: OpenPorts = async ({ transactionCacheTtlMs = LON
 };
 
 export const openDistributedPorts: OpenPorts = async ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS } = {}) => {
-  const [redis, database] = await Promise.all([startRedis(), createSharedDatabase()]);
-  const location = readRedisUrl(redis.url);
-  if (!location) throw new Error(`${redis.url} is no Redis URL`);
+  const stores = await openStores();
+  const location = readRedisUrl(stores.redisUrl);
+  if (!location) throw new Error(`${stores.redisUrl} is no Redis URL`);
   const deployment = await openDistributed({
     redis: location,
-    databaseUrl: database.url,
+    databaseUrl: stores.databaseUrl,
     poolSize: 10,
     transactionCacheTtlMs,
     clock: systemClock,
@@ -57,7 +56,7 @@ export const openDistributedPorts: OpenPorts = async ({ transactionCacheTtlMs = 
     ...deployment,
     async close() {
       await deployment.close();
-      await Promise.all([redis.close(), database.drop()]);
+      await stores.close();
     },
   };
 };

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 
 /** Where servers that the machine lacks are unpacked; nothing is installed into the system. */
-const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/test-servers/', import.meta.url));
+export const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/test-servers/', import.meta.url));
 
 /** A program and the environment it needs to find its libraries. */
 export interface Binary {
@@ -84,7 +84,7 @@ async function download(packages: readonly string[], folder: string): Promise<vo
   });
 }
 
-function withLibraries(root: string): NodeJS.ProcessEnv {
+export function withLibraries(root: string): NodeJS.ProcessEnv {
   const triplets: Record<string, string> = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
   const triplet = triplets[process.arch] ?? '';
   return { ...process.env, LD_LIBRARY_PATH: join(root, 'usr/lib', triplet) };

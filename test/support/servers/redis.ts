@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { until } from '../until.js';
-import { findRedis } from './binaries.js';
+import { type Binary, findRedis } from './binaries.js';
 import { freePort } from './free-port.js';
 
 const START_DEADLINE_MS = 10_000;
@@ -27,8 +27,8 @@ export interface RedisServer {
 }
 
 /** `settings` are lines of redis.conf as arguments, such as `['--appendonly', 'yes']`. */
-export async function startRedis(settings: readonly string[] = []): Promise<RedisServer> {
-  const binary = await findRedis();
+export async function startRedis(settings: readonly string[] = [], program?: Binary): Promise<RedisServer> {
+  const binary = program ?? (await findRedis());
   const folder = await mkdtemp(join(tmpdir(), 'idempay-redis-'));
   const port = await freePort();
   const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 1 });

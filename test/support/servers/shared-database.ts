@@ -7,8 +7,10 @@ export async function createSharedDatabase(): Promise<{ url: string; drop(): Pro
   const server = `postgres://idempay@127.0.0.1:${inject('postgresPort')}`;
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   await administer(server, `CREATE DATABASE ${name}`);
+  const user = inject('postgresUserUrl');
+  if (user) await administer(server, `ALTER DATABASE ${name} OWNER TO "${new URL(user).username}"`);
   return {
-    url: `${server}/${name}`,
+    url: user ? user.replace('/postgres?', `/${name}?`) : `${server}/${name}`,
     drop: () => administer(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
   };
 }

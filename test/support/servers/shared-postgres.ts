@@ -1,16 +1,33 @@
 import type { TestProject } from 'vitest/node';
+import { TOPOLOGY } from '../topologies/topology.js';
+import { embeddedPostgres } from './binaries.js';
 import { startPostgres } from './postgres.js';
+import { startSecuredPostgres } from './secured-postgres.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** Port of the PostgreSQL server that all test files share; each takes databases of its own. */
     postgresPort: number;
+    /** Who the service is there, with a password and over TLS, where that is what the run is about; else empty. */
+    postgresUserUrl: string;
   }
 }
 
-/** Tests that stop or break PostgreSQL start their own. This one skips fsync, because nobody pulls its plug. */
+/** Nobody pulls the plug of the shared server. */
+const UNSAFE = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
+
+/** Tests that stop or break PostgreSQL start their own. */
 export default async function startSharedPostgres(project: TestProject): Promise<() => Promise<void>> {
-  const server = await startPostgres(['fsync=off', 'synchronous_commit=off', 'full_page_writes=off']);
+  if (TOPOLOGY === 'tls') {
+    const secured = await startSecuredPostgres(UNSAFE);
+    project.provide('postgresPort', secured.port);
+    project.provide('postgresUserUrl', secured.userUrl);
+    // For the processes of this run, which are started after this: theirs is read when they start.
+    process.env.NODE_EXTRA_CA_CERTS = secured.authority;
+    return () => secured.close();
+  }
+  const server = await startPostgres(UNSAFE, TOPOLOGY === 'postgres-18' ? await embeddedPostgres() : undefined);
   project.provide('postgresPort', server.port);
+  project.provide('postgresUserUrl', '');
   return () => server.close();
 }

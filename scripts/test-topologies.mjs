@@ -1,0 +1,70 @@
+// Runs the contract suites and the whole HTTP suite on every topology that the distributed deployment claims, then the
+// failover tests. Nothing is left out of a topology: all of test/http runs on each. A topology whose servers cannot be
+// had on this machine is named in the last line; one that fails makes the command fail.
+// Arguments name topologies, or `failover`; without any, all run.
+import { spawn, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const SUITES = ['test/contracts/distributed.test.ts', 'test/http'];
+const RUNS = [
+  { name: 'cluster', topology: 'cluster', files: SUITES },
+  { name: 'sentinel', topology: 'sentinel', files: SUITES },
+  { name: 'valkey', topology: 'valkey', files: SUITES },
+  { name: 'postgres 18', topology: 'postgres-18', files: SUITES },
+  { name: 'tls', topology: 'tls', files: SUITES },
+  { name: 'failover', topology: '', files: ['test/topologies'] },
+];
+
+const asked = process.argv.slice(2);
+const runs = RUNS.filter(
+  ({ name, topology }) => asked.length === 0 || asked.includes(name) || asked.includes(topology),
+);
+if (runs.length === 0) throw new Error(`name some of: ${RUNS.map(({ name }) => name).join(', ')}`);
+
+const built = spawnSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
+if (built.status !== 0) process.exit(built.status ?? 1);
+
+const total = { passed: 0, failed: 0 };
+const ends = { passed: [], failed: [], absent: [] };
+for (const run of runs) {
+  const startedAt = performance.now();
+  process.stdout.write(`\n--- ${run.name}\n`);
+  const { code, output } = await test(run);
+  const [, passed = 0, failed = 0] = /^(\d+) passed, (\d+) failed$/m.exec(output)?.map(Number) ?? [];
+  const end = code === 0 ? 'passed' : output.includes(`not to be had here: ${run.name}`) ? 'absent' : 'failed';
+  ends[end].push(run.name);
+  total.passed += passed;
+  // A run that ended before it could count is one failure, unless its servers are what is missing.
+  total.failed += end === 'failed' ? Math.max(1, failed) : 0;
+  process.stdout.write(`--- ${run.name} ${end} after ${Math.round((performance.now() - startedAt) / 1000)} s\n`);
+}
+
+process.stdout.write(`\n${total.passed} passed, ${total.failed} failed\n`);
+const phrases = [
+  `${ends.passed.join(', ') || 'none'} passed`,
+  ...(ends.failed.length > 0 ? [`${ends.failed.join(', ')} failed`] : []),
+  `not to be had here: ${ends.absent.join(', ') || 'nothing'}`,
+];
+process.stdout.write(`topologies: ${phrases.join('; ')}\n`);
+process.exit(ends.failed.length === 0 ? 0 : 1);
+
+function test({ topology, files }) {
+  const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'test/topologies/vitest.config.ts', ...files];
+  const child = spawn(process.execPath, vitest, {
+    cwd: root,
+    env: { ...process.env, IDEMPAY_TOPOLOGY: topology },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const [stream, sink] of [
+    [child.stdout, process.stdout],
+    [child.stderr, process.stderr],
+  ]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text;
+      sink.write(text);
+    });
+  }
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })));
+}

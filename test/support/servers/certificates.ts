@@ -1,0 +1,52 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** Files of a certificate authority of the test's own and of one server certificate that it signed for this machine. */
+export interface Certificates {
+  readonly folder: string;
+  readonly authority: string;
+  readonly certificate: string;
+  readonly key: string;
+  remove(): Promise<void>;
+}
+
+export async function makeCertificates(): Promise<Certificates> {
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-tls-'));
+  const openssl = (...parameters: string[]) => run('openssl', parameters, { cwd: folder });
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  await openssl(
+    'req',
+    '-x509',
+    ...key,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.pem',
+    '-days',
+    '2',
+    '-subj',
+    '/CN=test authority',
+  );
+  await openssl('req', ...key, '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=idempay test server');
+  await writeFile(join(folder, 'names'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\n');
+  const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'names'];
+  await openssl('x509', '-req', '-in', 'server.csr', ...signed, '-out', 'server.pem', '-days', '2');
+  return {
+    ...certificatesIn(folder),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+export function certificatesIn(folder: string): Omit<Certificates, 'remove'> {
+  return {
+    folder,
+    authority: join(folder, 'ca.pem'),
+    certificate: join(folder, 'server.pem'),
+    key: join(folder, 'server.key'),
+  };
+}
