@@ -44,11 +44,14 @@ export function readNewStatus(body: JsonBody | undefined, fromQuery: string | un
   return inBody;
 }
 
-/** The id of a path; throws the 400 for what is no plain positive integer. */
-export function readTransactionId(text: string): { text: string; id: number | undefined } {
+/**
+ * The id of a path; throws the 400 for what is no plain positive integer. One that is too large for any transaction is
+ * read as 0, which no transaction has either.
+ */
+export function readTransactionId(text: string): { text: string; id: number } {
   if (!PLAIN_POSITIVE_INTEGER.test(text)) throw publicErrors.invalidTransactionId();
   const id = Number(text);
-  return { text, id: id <= LAST_TRANSACTION_ID ? id : undefined };
+  return { text, id: id <= LAST_TRANSACTION_ID ? id : 0 };
 }
 
 function requiredMembers(body: JsonBody): Members {

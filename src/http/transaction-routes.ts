@@ -32,50 +32,56 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     });
   });
 
-  app.post('/api/transactions', async (request, reply) => {
-    const transaction = await transactions.create(readNewTransaction(requiredBody(request)));
-    return send(reply.code(201).header('location', `/api/transactions/${transaction.id}`), transaction);
+  app.post('/api/transactions', (request, reply) => {
+    answerWith(reply, transactions.create(readNewTransaction(requiredBody(request))), (transaction) => {
+      reply.code(201).header('location', `/api/transactions/${transaction.id}`);
+      sendTransaction(reply, transaction);
+    });
   });
 
-  app.get('/api/transactions/:id', { schema: { params: TransactionPath } }, async (request, reply) => {
+  app.get('/api/transactions/:id', { schema: { params: TransactionPath } }, (request, reply) => {
     const { text, id } = readTransactionId(request.params.id);
-    const found = id === undefined ? undefined : await transactions.get(id);
-    reply.header('cache-status', `transactionCache; ${found?.cache === 'hit' ? 'hit' : 'fwd=miss'}`);
-    if (!found?.transaction) throw publicErrors.transactionNotFound(text);
-    const { tag } = represent(found.transaction);
-    if (ifNoneMatchCondition(request.headers['if-none-match'])?.(tag)) {
-      return reply.code(304).header('etag', quoted(tag)).header('cache-control', REVALIDATE).send();
-    }
-    return send(reply, found.transaction);
+    answerWith(reply, transactions.get(id), ({ transaction, cache }) => {
+      reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : 'fwd=miss'}`);
+      if (!transaction) throw publicErrors.transactionNotFound(text);
+      const { tag } = represent(transaction);
+      if (ifNoneMatchCondition(request.headers['if-none-match'])?.(tag)) {
+        reply.code(304).header('etag', quoted(tag)).header('cache-control', REVALIDATE).send();
+      } else {
+        sendTransaction(reply, transaction);
+      }
+    });
   });
 
   app.put(
     '/api/transactions/:id/status',
     { schema: { params: TransactionPath, querystring: StatusQuery } },
-    async (request, reply) => {
+    (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
       const status = readNewStatus(request.body as JsonBody | undefined, request.query.newStatus);
-      if (id === undefined) throw publicErrors.transactionNotFound(text);
-      const change = await transactions.changeStatus(id, status, ifMatchOf(request));
-      switch (change.state) {
-        case 'done':
-          return send(reply, change.transaction);
-        case 'not found':
-          throw publicErrors.transactionNotFound(text);
-        case 'precondition failed':
-          throw publicErrors.transactionChanged();
-        case 'final':
-          throw publicErrors.transactionFinal(change.status);
-      }
+      answerWith(reply, transactions.changeStatus(id, status, ifMatchOf(request)), (change) => {
+        switch (change.state) {
+          case 'done':
+            sendTransaction(reply, change.transaction);
+            return;
+          case 'not found':
+            throw publicErrors.transactionNotFound(text);
+          case 'precondition failed':
+            throw publicErrors.transactionChanged();
+          case 'final':
+            throw publicErrors.transactionFinal(change.status);
+        }
+      });
     },
   );
 
-  app.delete('/api/transactions/:id', { schema: { params: TransactionPath } }, async (request, reply) => {
+  app.delete('/api/transactions/:id', { schema: { params: TransactionPath } }, (request, reply) => {
     const { text, id } = readTransactionId(request.params.id);
-    const result = id === undefined ? 'not found' : await transactions.remove(id, ifMatchOf(request));
-    if (result === 'not found') throw publicErrors.transactionNotFound(text);
-    if (result === 'precondition failed') throw publicErrors.transactionChanged();
-    return reply.code(204).send();
+    answerWith(reply, transactions.remove(id, ifMatchOf(request)), (result) => {
+      if (result === 'not found') throw publicErrors.transactionNotFound(text);
+      if (result === 'precondition failed') throw publicErrors.transactionChanged();
+      reply.code(204).send();
+    });
   });
 }
 
@@ -83,9 +89,9 @@ function ifMatchOf(request: FastifyRequest) {
   return ifMatchCondition(request.headers['if-match']);
 }
 
-function send(reply: FastifyReply, transaction: Transaction): FastifyReply {
+function sendTransaction(reply: FastifyReply, transaction: Transaction): void {
   const { json, tag } = represent(transaction);
-  return reply
+  reply
     .header('content-type', 'application/json; charset=utf-8')
     .header('etag', quoted(tag))
     .header('cache-control', REVALIDATE)
