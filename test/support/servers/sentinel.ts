@@ -22,6 +22,8 @@ export interface SentinelTrio {
   /** The servers that hold data, whatever their roles are at this moment. */
   readonly servers: readonly RedisServer[];
   master(): Promise<RedisServer>;
+  /** Has the Sentinels replace a master that is well. */
+  giveWay(): Promise<void>;
   /** Waits until the master has both its replicas in step and every Sentinel says so. */
   whole(): Promise<void>;
   close(): Promise<void>;
@@ -66,6 +68,11 @@ export async function startSentinelTrio(settings: readonly string[] = []): Promi
     url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/${MASTER}`,
     servers,
     master: find,
+    async giveWay() {
+      const before = await find();
+      await (sentinels[0] as Sentinel).client.call('SENTINEL', 'FAILOVER', MASTER);
+      await until('another master', FORM_DEADLINE_MS, async () => (await find()) !== before);
+    },
     whole,
     async close() {
       await Promise.all([...sentinels, ...servers].map((each) => each.close()));
@@ -95,7 +102,7 @@ async function startSentinel(masterPort: number): Promise<Sentinel> {
       `dir ${folder}`,
       `sentinel monitor ${MASTER} 127.0.0.1 ${masterPort} 2`,
       `sentinel down-after-milliseconds ${MASTER} ${DOWN_AFTER_MS}`,
-      `sentinel failover-timeout ${MASTER} 6000`,
+      `sentinel failover-timeout ${MASTER} 3000`,
       `sentinel parallel-syncs ${MASTER} ${REPLICAS}`,
       '',
     ].join('\n'),

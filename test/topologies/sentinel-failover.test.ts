@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { type FailoverTrial, startTrial } from '../support/failover-trial.js';
+import { type SentinelTrio, startSentinelTrio } from '../support/servers/sentinel.js';
+
+const ROUND_MS = 240_000;
+
+/** Two processes pay and write on while Sentinels replace the master under them. */
+describe('under load with Sentinels', () => {
+  let trio: SentinelTrio;
+  let trial: FailoverTrial;
+
+  beforeAll(async () => {
+    trio = await startSentinelTrio();
+    trial = await startTrial(trio.url);
+  });
+  afterAll(async () => {
+    await trial?.close();
+    await trio?.close();
+  });
+
+  test.each([1, 2, 3])(
+    'a killed master costs seconds, no payment and no truth (%i of 3)',
+    async (round) => {
+      const victim = await trio.master();
+      await trial.round(`Sentinel, master killed, ${round} of 3`, () => victim.kill());
+      await victim.start();
+      await trio.whole();
+    },
+    ROUND_MS,
+  );
+
+  test(
+    'a master that is told to give way, and lives on as a replica, costs as little',
+    async () => {
+      await trial.round('Sentinel, master told to give way', () => trio.giveWay());
+    },
+    ROUND_MS,
+  );
+});
