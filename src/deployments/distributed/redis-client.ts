@@ -36,7 +36,7 @@ export function connectRedis(location: RedisLocation, onError: (error: Error) =>
     connectionName: 'idempay',
   };
   const client = createClient(location, shared);
-  client.on('error', onError);
+  client.on('error', (error: Error) => onError(withoutCommand(error)));
   return client;
 }
 
@@ -64,7 +64,8 @@ function createClient(location: RedisLocation, shared: RedisOptions): RedisClien
     case 'cluster':
       return connectMasters(
         new Cluster([...location.nodes], {
-          redisOptions: shared,
+          // The ASKING before a redirected command must not wait in a pipeline while the command goes ahead.
+          redisOptions: { ...shared, enableAutoPipelining: false },
           enableOfflineQueue: false,
           // A Cluster that is down refuses each command itself; waiting for it to be up would queue what came meanwhile.
           enableReadyCheck: false,
@@ -158,7 +159,14 @@ const NEVER_SENT = /enableOfflineQueue options is false|redirections|slots alloc
 export function redisFault(error: unknown): StoreUnavailable {
   const message = messageOf(error);
   const refused = (error as Error).name === 'ReplyError' || NEVER_SENT.test(message) || error instanceof TypeError;
-  return new StoreUnavailable(refused ? 'unchanged' : 'unknown', `Redis: ${message}`, error);
+  return new StoreUnavailable(refused ? 'unchanged' : 'unknown', `Redis: ${message}`, withoutCommand(error));
+}
+
+/** ioredis hangs the refused command onto the error, and that of a refused log-in holds the password: it is not for logs. */
+function withoutCommand<E>(error: E): E {
+  const { lastNodeError } = error as { lastNodeError?: unknown };
+  for (const each of [error, lastNodeError]) if (each instanceof Error) delete (each as { command?: unknown }).command;
+  return error;
 }
 
 function messageOf(error: unknown): string {

@@ -10,10 +10,17 @@ const USER = 'service';
 /** Characters that a URL must escape are part of the proof. */
 const PASSWORD = 'p@ss:w/rd#1';
 
+export interface SecuredPostgres {
+  readonly port: number;
+  /** Of the database `postgres`, for the user who needs TLS and a password. */
+  readonly userUrl: string;
+  /** File of the authority that signed the server's certificate. */
+  readonly authority: string;
+  close(): Promise<void>;
+}
+
 /** A server whose own user needs TLS and a password; without TLS only the test's administrator gets in. */
-export async function startSecuredPostgres(
-  settings: readonly string[],
-): Promise<{ port: number; userUrl: string; authority: string; close(): Promise<void> }> {
+export async function startSecuredPostgres(settings: readonly string[]): Promise<SecuredPostgres> {
   const certificates = await makeCertificates();
   const hba = join(certificates.folder, 'hba.conf');
   await writeFile(
@@ -35,6 +42,7 @@ export async function startSecuredPostgres(
   const client = new pg.Client({ connectionString: server.url('postgres') });
   await client.connect();
   await client.query(`CREATE ROLE ${USER} LOGIN PASSWORD '${PASSWORD}'`);
+  await client.query(`GRANT CREATE ON DATABASE postgres TO ${USER}`);
   await client.end();
   return {
     port: server.port,

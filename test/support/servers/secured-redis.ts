@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { certificatesIn } from './certificates.js';
 import { freePort } from './free-port.js';
-import { type RedisServer, startRedis } from './redis.js';
+import { startRedis } from './redis.js';
 
 /** Characters that a URL must escape are part of the proof. */
 const PASSWORD = 'p@ss:w/rd#1';
@@ -19,10 +19,17 @@ const RIGHTS = [
   '+dbsize',
 ];
 
-/** TLS on a second port, and a user who may touch our keys only. The plain port stays, for the test's own client. */
-export async function startSecuredRedis(): Promise<RedisServer & { readonly plainUrl: string }> {
-  const authority = process.env.NODE_EXTRA_CA_CERTS;
-  if (!authority) throw new Error('NODE_EXTRA_CA_CERTS must name the authority of the test before this process starts');
+/** TLS on a second port. */
+export interface SecuredRedis {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/**
+ * A server with the certificate beside `authority` and a user who may touch our keys only. The plain port stays, for the
+ * test's own client; whoever does not say who they are gets nothing but an answer to a ping.
+ */
+export async function startSecuredRedis(authority: string): Promise<SecuredRedis> {
   const { certificate, key } = certificatesIn(dirname(authority));
   const port = await freePort();
   const redis = await startRedis([
@@ -30,8 +37,6 @@ export async function startSecuredRedis(): Promise<RedisServer & { readonly plai
     ...['--tls-ca-cert-file', authority, '--tls-auth-clients', 'no'],
   ]);
   await redis.client.call('ACL', 'SETUSER', 'idempay', 'on', `>${PASSWORD}`, ...RIGHTS);
-  // Whoever does not say who they are gets nothing but an answer to a ping.
   await redis.client.call('ACL', 'SETUSER', 'default', '-@all', '+ping', '+info', '+@connection');
-  const secured = `rediss://idempay:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`;
-  return Object.assign(Object.create(redis) as RedisServer, { url: secured, plainUrl: redis.url });
+  return { url: `rediss://idempay:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`, close: redis.close };
 }

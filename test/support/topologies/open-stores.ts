@@ -16,11 +16,10 @@ export interface OpenStores {
 
 export async function openStores(): Promise<OpenStores> {
   const [redis, database] = await Promise.all([openRedis(), createSharedDatabase()]);
-  const authority = process.env.NODE_EXTRA_CA_CERTS;
   return {
     redisUrl: redis.url,
     databaseUrl: database.url,
-    environment: TOPOLOGY === 'tls' && authority ? { NODE_EXTRA_CA_CERTS: authority } : {},
+    environment: TOPOLOGY === 'tls' ? { NODE_EXTRA_CA_CERTS: authority() } : {},
     async close() {
       await Promise.all([redis.close(), database.drop()]);
     },
@@ -35,10 +34,17 @@ async function openRedis(): Promise<{ readonly url: string; close(): Promise<voi
     case 'valkey':
       return startRedis([], await findValkey());
     case 'tls':
-      return startSecuredRedis();
+      return startSecuredRedis(authority());
     default:
       return startRedis();
   }
+}
+
+/** Set by the run before its processes start, because Node reads it when it starts. */
+function authority(): string {
+  const file = process.env.NODE_EXTRA_CA_CERTS;
+  if (!file) throw new Error('NODE_EXTRA_CA_CERTS must name the authority that the tests made');
+  return file;
 }
 
 /** A Cluster takes seconds to form, so they are kept and emptied between uses (see `leases.ts`). */
