@@ -52,10 +52,10 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
   let refusing = false;
   let delayMs = 0;
 
-  const listener = createServer({ noDelay: true }, (client) => {
+  const listener = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
     client.on('error', () => {});
     if (refusing) return void client.resetAndDestroy();
-    const server = connect({ host: '127.0.0.1', port, noDelay: true });
+    const server = connect({ host: '127.0.0.1', port, noDelay: true, allowHalfOpen: true });
     server.on('error', () => {});
     const connection: Connection = { client, server, stranded: false };
     connections.add(connection);
