@@ -25,8 +25,11 @@ const UNDISTURBED_MS = 1_500;
 const FINISH_LIMIT_MS = (LOCK_TTL_SECONDS + 3) * 1_000 + 5_000;
 
 export interface FailoverTrial {
-  /** Lets `fail` happen under load, and asserts everything that was promised. Prints how long what was away. */
-  round(name: string, fail: () => Promise<void>): Promise<void>;
+  /**
+   * Lets `fail` happen under load, and `heal` once payments succeed again, and asserts everything that was promised.
+   * Prints how long payments were away.
+   */
+  round(name: string, fail: () => Promise<void>, heal?: () => void): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -44,7 +47,7 @@ export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
   const urls = services.map(({ url }) => url);
 
   return {
-    async round(name, fail) {
+    async round(name, fail, heal = () => {}) {
       const load = new PaymentLoad(urls, random.fork(), [400]);
       const journal = new LoadJournal();
       journal.mayBeUnavailable = true;
@@ -59,6 +62,7 @@ export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
           async () => {
             await pause(UNDISTURBED_MS);
             awayMs = await timeAway(services, fail);
+            heal();
             await pause(UNDISTURBED_MS);
           },
         );

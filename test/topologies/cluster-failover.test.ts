@@ -33,6 +33,21 @@ describe('under load on a Cluster', () => {
   );
 
   test(
+    'a master that hangs, is replaced and then goes on shows nobody what it held',
+    async () => {
+      const victim = (await cluster.masters())[0];
+      if (!victim) throw new Error('there is no master');
+      await trial.round(
+        'Cluster, master paused, then going on',
+        async () => victim.signal('SIGSTOP'),
+        () => victim.signal('SIGCONT'),
+      );
+      await cluster.whole();
+    },
+    ROUND_MS,
+  );
+
+  test(
     'a master that is told to give way, and lives on as a replica, costs as little',
     async () => {
       const masters = await cluster.masters();

@@ -30,6 +30,21 @@ describe('under load with Sentinels', () => {
   );
 
   test(
+    'a master that hangs, is replaced and then goes on shows nobody what it held',
+    async () => {
+      const victim = await trio.master();
+      if (!victim) throw new Error('there is no master');
+      await trial.round(
+        'Sentinel, master paused, then going on',
+        async () => victim.signal('SIGSTOP'),
+        () => victim.signal('SIGCONT'),
+      );
+      await trio.whole();
+    },
+    ROUND_MS,
+  );
+
+  test(
     'a master that is told to give way, and lives on as a replica, costs as little',
     async () => {
       await trial.round('Sentinel, master told to give way', () => trio.giveWay());

@@ -24,6 +24,8 @@ export interface SentinelTrio {
   master(): Promise<RedisServer>;
   /** Has the Sentinels replace a master that is well. */
   giveWay(): Promise<void>;
+  /** SIGSTOP for the Sentinel that the URL names first: it takes connections and says nothing. */
+  pauseFirst(): void;
   /** Waits until the master has both its replicas in step and every Sentinel says so. */
   whole(): Promise<void>;
   close(): Promise<void>;
@@ -73,6 +75,7 @@ export async function startSentinelTrio(settings: readonly string[] = []): Promi
       await (sentinels[0] as Sentinel).client.call('SENTINEL', 'FAILOVER', MASTER);
       await until('another master', FORM_DEADLINE_MS, async () => (await find()) !== before);
     },
+    pauseFirst: () => (sentinels[0] as Sentinel).pause(),
     whole,
     async close() {
       await Promise.all([...sentinels, ...servers].map((each) => each.close()));
@@ -85,6 +88,7 @@ export async function startSentinelTrio(settings: readonly string[] = []): Promi
 interface Sentinel {
   readonly port: number;
   readonly client: Redis;
+  pause(): void;
   close(): Promise<void>;
 }
 
@@ -114,6 +118,7 @@ async function startSentinel(masterPort: number): Promise<Sentinel> {
   return {
     port,
     client,
+    pause: () => void child.kill('SIGSTOP'),
     async close() {
       client.disconnect();
       if (child.exitCode === null && child.signalCode === null) {
