@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generateKey, pay } from '../support/http-client.js';
-import { type SentinelTrio, startSentinelTrio } from '../support/servers/sentinel.js';
+import { makeCertificates } from '../support/servers/certificates.js';
+import { freePort } from '../support/servers/free-port.js';
+import { startRedis } from '../support/servers/redis.js';
+import { type SentinelTrio, startSentinel, startSentinelTrio } from '../support/servers/sentinel.js';
 import { createSharedDatabase } from '../support/servers/shared-database.js';
 import { startService } from '../support/service.js';
 import { until } from '../support/until.js';
@@ -28,5 +31,38 @@ test('a Sentinel that hangs keeps nobody from finding the master', async () => {
   } finally {
     await service.kill();
     await database.drop();
+  }
+});
+
+/**
+ * Bug: with `rediss+sentinel` the Sentinels were asked without TLS.
+ * Cause: ioredis takes their TLS from `sentinelTLS`, not from `tls`.
+ * Fix: both are set.
+ */
+test('a master is found through a Sentinel that speaks TLS on the port that the URL names', async () => {
+  const database = await createSharedDatabase();
+  const certificates = await makeCertificates();
+  const { authority, certificate, key } = certificates;
+  const files = { 'tls-cert-file': certificate, 'tls-key-file': key, 'tls-ca-cert-file': authority };
+  const tls = { ...files, 'tls-auth-clients': 'no' };
+  const [masterPort, sentinelPort] = [await freePort(), await freePort()];
+  const settings = Object.entries({ 'tls-port': String(masterPort), ...tls });
+  const master = await startRedis(settings.flatMap(([name, value]) => [`--${name}`, value]));
+  const secured = Object.entries({ 'tls-port': String(sentinelPort), 'tls-replication': 'yes', ...tls });
+  const sentinel = await startSentinel(
+    masterPort,
+    secured.map(([name, value]) => `${name} ${value}`),
+  );
+  const service = await startService({
+    REDIS_URL: `rediss+sentinel://127.0.0.1:${sentinelPort}/idempay`,
+    DATABASE_URL: database.url,
+    NODE_EXTRA_CA_CERTS: authority,
+  });
+  try {
+    const issued = await until('a key', CONNECT_DEADLINE_MS, () => generateKey(service.url).catch(() => undefined));
+    expect((await pay(service.url, issued)).status).toBe(200);
+  } finally {
+    await service.kill();
+    await Promise.all([sentinel.close(), master.close(), certificates.remove(), database.drop()]);
   }
 });

@@ -85,15 +85,16 @@ export async function startSentinelTrio(settings: readonly string[] = []): Promi
   return trio;
 }
 
-interface Sentinel {
+export interface Sentinel {
   readonly port: number;
+
   readonly client: Redis;
   pause(): void;
   close(): Promise<void>;
 }
 
-/** A Sentinel rewrites its own file of settings, so each has one. */
-async function startSentinel(masterPort: number): Promise<Sentinel> {
+/** A Sentinel rewrites its own file of settings, so each has one; `more` are lines of it. */
+export async function startSentinel(masterPort: number, more: readonly string[] = []): Promise<Sentinel> {
   const binary = await findRedis();
   const folder = await mkdtemp(join(tmpdir(), 'idempay-sentinel-'));
   const port = await freePort();
@@ -108,6 +109,7 @@ async function startSentinel(masterPort: number): Promise<Sentinel> {
       `sentinel down-after-milliseconds ${MASTER} ${DOWN_AFTER_MS}`,
       `sentinel failover-timeout ${MASTER} 3000`,
       `sentinel parallel-syncs ${MASTER} ${REPLICAS}`,
+      ...more,
       '',
     ].join('\n'),
   );

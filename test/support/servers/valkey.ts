@@ -19,6 +19,7 @@ export async function findValkey(): Promise<Binary> {
   const root = join(CACHE, 'valkey');
   if (!existsSync(root)) {
     await unpack(root).catch((cause) => {
+      // The words that `scripts/test-topologies.mjs` looks for.
       throw new Error('not to be had here: valkey', { cause });
     });
   }
