@@ -48,6 +48,18 @@ describe('under load on a Cluster', () => {
   );
 
   test(
+    'all nodes killed at once and started again are found again without a restart of ours',
+    async () => {
+      await trial.round('Cluster, all nodes killed and started', async () => {
+        await Promise.all(cluster.nodes.map((node) => node.kill()));
+        await Promise.all(cluster.nodes.map((node) => node.start()));
+      });
+      await cluster.whole();
+    },
+    ROUND_MS,
+  );
+
+  test(
     'a master that is told to give way, and lives on as a replica, costs as little',
     async () => {
       const masters = await cluster.masters();
