@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { runWrk } from './wrk.mjs';
 
 const PAYMENT = JSON.stringify({ amount: '100.50', currency: 'USD' });
@@ -25,6 +26,8 @@ const CHECKED_PAYMENTS = 200;
 /** Preparation ends by count; this only bounds it. */
 const PREPARATION_SECONDS = 60;
 const SETTLE_DEADLINE_MS = 5000;
+/** Longer than a create takes on a loaded machine. */
+const STANDS_MS = 500;
 
 /**
  * @typedef {'ours' | 'bare' | 'naive'} Name
@@ -159,7 +162,7 @@ function knownList({ url, bareUrl, ids, collect }) {
         const create = ['POST', LIST, TRANSACTION, '"transactionId":(%d+)', ids];
         await collect([...create, String(LISTED_TRANSACTIONS)], JSON_TYPE);
         await writeLines(ids, (await linesOf(ids)).slice(0, CACHED_TRANSACTIONS));
-        [tag, bareTag] = await Promise.all([url, bareUrl].map(listTag));
+        [tag, bareTag] = await Promise.all([url, bareUrl].map(settledListTag));
       }
       const load = (known) => ({ script: 'report.lua', path: LIST, headers: { 'If-None-Match': known } });
       return { ours: load(tag), bare: load(bareTag) };
@@ -174,6 +177,16 @@ function knownList({ url, bareUrl, ids, collect }) {
 /** @returns {import('./wrk.mjs').Load} */
 function keyed(method, path, body, tokens, headers = {}, mode = 'cycle') {
   return { script: 'keyed.lua', args: [method, path, body, tokens, mode], headers };
+}
+
+/** The last creates may still be under way when wrk has gone, so the tag is asked for until it stands. */
+async function settledListTag(url) {
+  for (let tag = await listTag(url); ; ) {
+    await delay(STANDS_MS);
+    const again = await listTag(url);
+    if (again === tag) return tag;
+    tag = again;
+  }
 }
 
 async function listTag(url) {
