@@ -10,6 +10,12 @@ const source = join(root, 'src');
 const output = join(root, 'dist');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
+if (!existsSync(compiler)) {
+  // Without the development dependencies (NODE_ENV=production) a build that is there is served as it is.
+  if (existsSync(join(output, 'main.js'))) process.exit(0);
+  console.error('TypeScript is not installed, so there is nothing to build with: npm ci --include=dev');
+  process.exit(1);
+}
 removeOutputsWithoutSource();
 const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Clock, systemClock } from './clock.js';
 import type { Config } from './config.js';
@@ -83,7 +84,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       const closeIdle = setInterval(() => server.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       const cut = setTimeout(() => server.server.closeAllConnections(), limitMs);
       try {
-        await Promise.all([server.close(), Promise.race([recovery.stop(), delay(limitMs)])]);
+        await Promise.all([server.close(), Promise.race([recovery.stop(), delay(limitMs, undefined, { ref: false })])]);
       } finally {
         clearInterval(closeIdle);
         clearTimeout(cut);
@@ -124,8 +125,4 @@ function createOwners(): () => string {
     attempts += 1;
     return `${instance}:${attempts}`;
   };
-}
-
-function delay(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }

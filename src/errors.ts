@@ -40,6 +40,11 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** Whether a write may have happened all the same. */
+export function isUnknown(fault: unknown): boolean {
+  return fault instanceof StoreUnavailable && fault.effect === 'unknown';
+}
+
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
@@ -87,8 +92,8 @@ export const publicErrors = {
     new PublicError(
       503,
       cause.effect === 'unchanged'
-        ? 'The store cannot take this request at the moment and nothing was changed. Retry it, a payment with the same Idempotency-Key.'
-        : 'The store failed while it worked on this request, so its outcome is not known. Retry it, a payment with the same Idempotency-Key.',
+        ? 'The store cannot serve this request at the moment; nothing was changed. Retry in a few seconds, a payment with the same Idempotency-Key.'
+        : 'The store failed while it worked on this request, so its outcome is not known. Retry in a few seconds, a payment with the same Idempotency-Key.',
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
       cause,
     ),

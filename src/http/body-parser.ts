@@ -22,6 +22,12 @@ export function installBodyParser(app: FastifyInstance): void {
       done(error as Error);
     }
   });
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, refuseOtherTypes);
+}
+
+/** A body of another media type is refused; none at all is none, whatever type it is said to have. */
+function refuseOtherTypes(_request: FastifyRequest, bytes: string | Buffer, done: (error: Error | null) => void): void {
+  done(bytes.length === 0 ? null : publicErrors.unsupportedMediaType());
 }
 
 /** The parsed body; the 400 that asks for one when there is none. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { errorBody, PublicError, publicErrors, StoreUnavailable } from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
@@ -76,11 +77,25 @@ const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
 
 /** What never became a request is answered on the bare socket, with the same body. */
 export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering(socket)) {
     socket.destroy();
     return;
   }
-  const { status, message } = PARSER_ERRORS[error.code ?? ''] ?? MALFORMED;
+  endWithError(socket, PARSER_ERRORS[error.code ?? ''] ?? MALFORMED);
+}
+
+/** CONNECT never becomes a request that could be routed (decisions G1). */
+export function answerConnect(_request: IncomingMessage, socket: Duplex): void {
+  endWithError(socket, publicErrors.methodNotAllowed('another method'));
+}
+
+/** An earlier, whole request on this connection still waits for its answer, which this must not be taken for. */
+function isAnswering(socket: Socket): boolean {
+  const answering = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  return answering?.req.complete === true;
+}
+
+function endWithError(socket: Duplex, { status, message }: PublicError): void {
   const body = errorBody(status, message);
   const text = JSON.stringify(body);
   socket.end(

@@ -6,6 +6,7 @@ import type { Payments } from '../payments/payments.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
 import {
+  answerConnect,
   answerMalformedHttp,
   answerUnknownExpectation,
   installErrorHandler,
@@ -57,6 +58,7 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
     done(isMissingHost(request.raw) ? publicErrors.invalidRequest('Send a Host header.') : undefined);
   });
   app.server.on('checkExpectation', answerUnknownExpectation);
+  app.server.on('connect', answerConnect);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
   installErrorHandler(app);

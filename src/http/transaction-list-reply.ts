@@ -7,11 +7,26 @@ import type { TransactionPages } from '../transactions/transactions.js';
 /** A client that takes nothing for this long is cut off: its list holds a snapshot, and the store cannot tidy up. */
 const STALLED_CLIENT_MS = 30_000;
 
+/** However slowly it is read: a client that takes a page now and then must not hold a snapshot for hours. */
+const LONGEST_LIST_MS = 600_000;
+
 /** A short list in one piece; a long one page by page, so that memory stays flat however long it is. */
-export async function sendTransactionList(reply: FastifyReply, pages: TransactionPages): Promise<void> {
-  reply.header('content-type', 'application/json; charset=utf-8');
+export async function sendTransactionList(
+  reply: FastifyReply,
+  headers: Readonly<Record<string, string>>,
+  pages: TransactionPages,
+): Promise<void> {
   const first = await firstPage(pages);
-  reply.send(first.last ? `[${joined(first.rows)}]` : streamOf(first.rows, pages));
+  reply.headers(headers).header('content-type', 'application/json; charset=utf-8');
+  if (first.last) {
+    reply.send(`[${joined(first.rows)}]`);
+  } else if (reply.request.method === 'HEAD') {
+    // The rest would be read only to be thrown away; an empty stream leaves the length unsaid.
+    pages.close();
+    reply.send(Readable.from([]));
+  } else {
+    reply.send(streamOf(first.rows, pages));
+  }
 }
 
 async function firstPage(pages: TransactionPages): ReturnType<TransactionPages['next']> {
@@ -26,8 +41,9 @@ async function firstPage(pages: TransactionPages): ReturnType<TransactionPages['
 function streamOf(firstRows: readonly Transaction[], pages: TransactionPages): Readable {
   let opening: string | undefined = `[${joined(firstRows)}`;
   let stalled: NodeJS.Timeout | undefined;
+  const longest = setTimeout(() => stream.destroy(), LONGEST_LIST_MS).unref();
 
-  return new Readable({
+  const stream = new Readable({
     read() {
       clearTimeout(stalled);
       if (opening !== undefined) {
@@ -53,10 +69,12 @@ function streamOf(firstRows: readonly Transaction[], pages: TransactionPages): R
     },
     destroy(error, done) {
       clearTimeout(stalled);
+      clearTimeout(longest);
       pages.close();
       done(error);
     },
   });
+  return stream;
 }
 
 function joined(rows: readonly Transaction[]): string {

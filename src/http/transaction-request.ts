@@ -49,6 +49,7 @@ export function readNewStatus(body: JsonBody | undefined, fromQuery: string | un
  * read as 0, which no transaction has either.
  */
 export function readTransactionId(text: string): { text: string; id: number } {
+  if (text === '') throw publicErrors.unknownRoute();
   if (!PLAIN_POSITIVE_INTEGER.test(text)) throw publicErrors.invalidTransactionId();
   const id = Number(text);
   return { text, id: id <= LAST_TRANSACTION_ID ? id : 0 };

@@ -26,9 +26,9 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
   app.get('/api/transactions', { schema: { querystring: ListQuery } }, (request, reply) => {
     const condition = ifNoneMatchCondition(request.headers['if-none-match']);
     answerWith(reply, transactions.list(request.query, condition), (list) => {
-      reply.header('etag', quoted(list.tag)).header('cache-control', REVALIDATE);
-      if (list.state === 'list') return sendTransactionList(reply, list.pages);
-      reply.code(304).send();
+      const headers = { etag: quoted(list.tag), 'cache-control': REVALIDATE };
+      if (list.state === 'list') return sendTransactionList(reply, headers, list.pages);
+      reply.code(304).headers(headers).send();
     });
   });
 

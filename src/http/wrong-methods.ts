@@ -2,7 +2,7 @@ import { METHODS } from 'node:http';
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { publicErrors } from '../errors.js';
 
-/** Node answers CONNECT itself; it never becomes a request. */
+/** CONNECT never becomes a request; the server answers it beside the router. */
 const UNROUTABLE = new Set(['CONNECT']);
 
 /**

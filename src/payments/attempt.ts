@@ -36,6 +36,8 @@ export function createCarryOut(collaborators: {
     try {
       const result = await askProcessor(claim, origin, () => lease.outlives(processor.sendLimitMs));
       if (result.state === 'unknown') {
+        // Before the lease is ended: a renewal that came after would give a dead attempt a whole one.
+        lease.drop();
         await giveUp(claim);
         return outcomeElsewhere(claim);
       }
@@ -49,6 +51,7 @@ export function createCarryOut(collaborators: {
       await keys.finish(claim.key, claim.owner, settled.final).catch(() => {});
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
+      lease.drop();
       await giveUp(claim);
       throw charged ? new StoreUnavailable('unknown', 'the outcome could not be written', fault) : fault;
     } finally {

@@ -7,7 +7,7 @@ import type { Fence, FinalOutcome } from './payment.js';
  * Every operation is one atomic step and safe to run twice. Durations are milliseconds; faults are StoreUnavailable.
  */
 export interface KeyStore {
-  /** Stores a new record with the value `KEY GENERATED`. Durable when this resolves. */
+  /** Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. */
   issue(key: string, ttlMs: number): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */

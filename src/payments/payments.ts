@@ -14,7 +14,7 @@ const ON_THE_WAY_MS = 250;
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is durable when this resolves. */
+  /** Spec 4.1, endpoint 1. The key is stored when this resolves. */
   issueKey(): Promise<string>;
   /** Spec 4.1, endpoint 2, rules 2 to 5. `request` may be the problem with its content, which only rule 5 reports. */
   pay(key: string, request: Money | { problem: string }): Promise<PayAnswer>;

@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../errors.js';
+import { isUnknown, StoreUnavailable } from '../errors.js';
 import { canBeAccount } from './account.js';
 import { EMPTY_LIST_TAG, ListTags } from './list-tags.js';
 import { transactionTag } from './representation.js';
@@ -168,10 +168,6 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
 function missWithoutFill(fault: unknown): CacheLookUp {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return { state: 'miss', token: undefined };
-}
-
-function isUnknown(fault: unknown): boolean {
-  return fault instanceof StoreUnavailable && fault.effect === 'unknown';
 }
 
 function ignore(): void {}

@@ -32,7 +32,9 @@ describe('the settings of Redis', () => {
   }
 
   function warningsOf(started: Service): string[] {
-    return started.logs.filter(({ level }) => level === 40).map(({ msg }) => msg ?? '');
+    return started.logs
+      .filter(({ level, msg }) => level === 40 && msg?.startsWith('Redis'))
+      .map(({ msg }) => msg ?? '');
   }
 
   test('that may evict keys, or forget them in a restart, are warned of at start', async () => {

@@ -4,6 +4,9 @@ import type { Postgres, Statement } from './postgres.js';
 /** Clocks drift by milliseconds in this time. */
 const SYNCHRONIZE_EVERY_MS = 30_000;
 
+/** A reply that took this long would set the clock back by it. */
+const SLOW_REPLY_MS = 250;
+
 const NOW: Statement = {
   name: 'database_now',
   text: 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
@@ -14,7 +17,7 @@ const NOW: Statement = {
  * the moment it executes a statement, however long we were paused before.
  */
 export class DatabaseClock {
-  private offsetMs = 0;
+  private offsetMs: number | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -34,11 +37,15 @@ export class DatabaseClock {
 
   /** Milliseconds since the epoch on the database's clock; early by at most the way of one reply, never late. */
   at(monotonicMs: number): number {
-    return monotonicMs + this.offsetMs;
+    return monotonicMs + (this.offsetMs ?? 0);
   }
 
-  private async synchronize(): Promise<void> {
+  /** Learns the offset now, because what was refused as too late may only have been judged by an old one. */
+  async synchronize(): Promise<void> {
+    const askedAt = this.clock.monotonic();
     const [row] = await this.database.read<{ now: number }>(NOW);
-    if (row) this.offsetMs = row.now - this.clock.monotonic();
+    const answeredAt = this.clock.monotonic();
+    const first = this.offsetMs === undefined;
+    if (row && (first || answeredAt - askedAt < SLOW_REPLY_MS)) this.offsetMs = row.now - answeredAt;
   }
 }

@@ -1,15 +1,12 @@
+import type { Redis } from 'ioredis';
 import { StoreUnavailable } from '../../errors.js';
 import type { KeyValueStoreReport, StoredValue } from '../../health/key-value-store.js';
+import { readStoreKey } from '../../health/store-key.js';
 import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
-import { TRANSACTION_CACHE } from '../../transactions/transaction-cache.js';
 import { cacheKeys, paymentKeys } from './key-names.js';
 import { mastersOf, type RedisClient, redisFault } from './redis-client.js';
-import { infoOfMasters, numberIn, type RedisInfo } from './redis-info.js';
-
-/** Nothing else is ever a key record. */
-const RECORD_KEY = /^[0-9a-f-]{36}$/;
-const CACHE_KEY = new RegExp(`^${TRANSACTION_CACHE}::(\\d{1,15})$`);
+import { infoOf, numberIn, type RedisInfo } from './redis-info.js';
 
 /** What Redis says of itself, over all masters of a Cluster. Only keys of this service can be asked for. */
 export function createRedisReport(client: RedisClient): KeyValueStoreReport {
@@ -17,31 +14,36 @@ export function createRedisReport(client: RedisClient): KeyValueStoreReport {
     const [value, ttlMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch((error: unknown) => {
       throw redisFault(error);
     });
-    if (value === null || value === undefined) return undefined;
+    // It may have expired between the two: PTTL then says that there is none (-2), which is not "no expiry" (-1).
+    if (value === null || value === undefined || Number(ttlMs) === -2) return undefined;
     return { value: String(value), ttlSeconds: Number(ttlMs) < 0 ? null : Math.ceil(Number(ttlMs) / 1000) };
+  }
+
+  function knownMasters(): readonly Redis[] {
+    const masters = mastersOf(client);
+    if (masters.length === 0) throw new StoreUnavailable('unchanged', 'no Redis server is known');
+    return masters;
   }
 
   return {
     store: 'redis',
 
     async ping() {
-      const masters = mastersOf(client);
-      if (masters.length === 0) throw new StoreUnavailable('unchanged', 'no Redis server is known');
-      await Promise.all(masters.map((server) => server.ping()));
+      await Promise.all(knownMasters().map((server) => server.ping()));
     },
 
-    async value(key): Promise<StoredValue | undefined> {
-      const id = CACHE_KEY.exec(key)?.[1];
-      if (id !== undefined) {
-        const entry = await field(cacheKeys(id).entry, 'transaction');
-        return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
-      }
-      return RECORD_KEY.test(key) ? field(paymentKeys(key).record, 'value') : undefined;
+    async value(text): Promise<StoredValue | undefined> {
+      const key = readStoreKey(text);
+      if (key?.kind === 'record') return field(paymentKeys(key.key).record, 'value');
+      if (key?.kind !== 'cache entry') return undefined;
+      const entry = await field(cacheKeys(key.transactionId).entry, 'transaction');
+      return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
     },
 
     async statistics() {
-      const infos = await infoOfMasters(client);
-      const sizes = await Promise.all(mastersOf(client).map((server) => server.dbsize()));
+      const masters = knownMasters();
+      const infos = await Promise.all(masters.map((server) => infoOf(server)));
+      const sizes = await Promise.all(masters.map((server) => server.dbsize()));
       const sum = (name: string) => infos.reduce((total, info) => total + numberIn(info, name), 0);
       return {
         totalKeys: sizes.reduce((total, size) => total + Number(size), 0),

@@ -1,7 +1,10 @@
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
 
-/** `clock_timestamp()` and not `now()`: a statement that waited for a lock must judge by the moment it goes on. */
+/**
+ * `clock_timestamp()` and not `now()`: a statement that waited must judge by the moment it goes on. The attempts are sorted
+ * below the condition (`OFFSET 0` keeps it so), so each is judged just before its own insert, not all before the first.
+ */
 export const CLAIM: Statement = {
   name: 'claim',
   text: `
@@ -9,10 +12,12 @@ export const CLAIM: Statement = {
       (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, claimed_at)
     SELECT key, transaction_id, amount, currency, fingerprint, processor, 'PROCESSING', 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp()
-    FROM unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float8[], $9::float8[])
-      AS attempt (key, transaction_id, amount, currency, fingerprint, processor, owner, lease_ms, claim_before)
+    FROM (
+      SELECT * FROM
+        unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float8[], $9::float8[])
+        AS sent (key, transaction_id, amount, currency, fingerprint, processor, owner, lease_ms, claim_before)
+      ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
-    ORDER BY key
     ON CONFLICT (key) DO NOTHING
     RETURNING owner`,
 };
@@ -31,16 +36,17 @@ export const TAKE_OVER: Statement = {
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
+/** An array and not `IN`: a join could run the sub-select again for each row, and take more than its limit. */
 export const TAKE_OVER_ABANDONED: Statement = {
   name: 'take_over_abandoned',
   text: `
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond'
-    WHERE key IN (
+    WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
       WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor = $3
       ORDER BY lease_until LIMIT $4
-      FOR UPDATE SKIP LOCKED)
+      FOR UPDATE SKIP LOCKED))
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
@@ -66,4 +72,13 @@ export const SETTLE: Statement = {
     WHERE payment.key = settled.key AND payment.epoch = settled.epoch AND payment.owner = settled.owner
       AND payment.state = 'PROCESSING'
     RETURNING payment.key, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
+};
+
+/**
+ * Changes nothing, but its commit waits for the synchronous standby, and so for every commit before it. What was read
+ * rather than written may still lack its standby: the wait of the commit that wrote it may have been cancelled.
+ */
+export const CONFIRM: Statement = {
+  name: 'confirm_durable',
+  text: "SELECT pg_logical_emit_message(true, 'idempay', '')",
 };

@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../errors.js';
+import { isUnknown } from '../../errors.js';
 import type { ClaimAttempt, Claimed, Found, Ledger, Settled } from '../../payments/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
 import { finalOf } from '../final-row.js';
@@ -18,6 +18,7 @@ interface Settlement {
 export function createPostgresLedger(database: Postgres, clock: DatabaseClock): Ledger {
   const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll);
+  const confirmations = new Batcher<string, string>(confirmAll, 1);
   const leases = new Batcher<{ fence: Fence; leaseMs: number }, boolean>(setLeases);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -70,9 +71,16 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
     return batch.map(({ fence }) => changed.has(`${fence.key} ${fence.owner}`));
   }
 
-  async function findRow(key: string): Promise<PaymentRow | undefined> {
+  /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
+  async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
     const [row] = await database.read<PaymentRow>(statements.FIND, [key]);
+    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmations.add(row.key);
     return row;
+  }
+
+  async function confirmAll(keys: readonly string[]): Promise<string[]> {
+    await database.write(statements.CONFIRM);
+    return [...keys];
   }
 
   /** A claim whose reply was lost is read back by its owner; a new claim would meet itself. */
@@ -81,7 +89,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       return await claims.add(attempt);
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
-      const row = await findRow(attempt.key).catch(() => undefined);
+      const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
       if (row?.owner === attempt.owner && row.epoch === 1 && row.state === 'PROCESSING') return true;
       throw fault;
     }
@@ -112,7 +120,10 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
     if (row?.state === 'PROCESSING') {
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
     }
-    if (!row) return { state: 'too late' };
+    if (!row) {
+      clock.synchronize().catch(() => {});
+      return { state: 'too late' };
+    }
     return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
   }
 
@@ -167,8 +178,4 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
 function claimOf(row: PaymentRow): Claim {
   const { key, epoch, owner, transaction_id, amount, currency, fingerprint, processor, age_ms } = row;
   return { key, epoch, owner, transactionId: transaction_id, amount, currency, fingerprint, processor, ageMs: age_ms };
-}
-
-function isUnknown(fault: unknown): boolean {
-  return fault instanceof StoreUnavailable && fault.effect === 'unknown';
 }

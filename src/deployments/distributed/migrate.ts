@@ -1,31 +1,34 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import type { PoolClient } from 'pg';
+import { Client } from 'pg';
 import { CannotOpen } from '../deployment.js';
-import { type Postgres, release } from './postgres.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
+const CONNECT_TIMEOUT_MS = 5_000;
 /** Any number nobody else uses: the processes that start at once take turns on it. */
 const ADVISORY_LOCK = 4_242_017_001;
 
 /** Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. */
-export async function migrate(database: Postgres): Promise<void> {
+export async function migrate(databaseUrl: string): Promise<void> {
   const files = readdirSync(MIGRATIONS)
     .filter((name) => name.endsWith('.sql'))
     .sort();
-  const client = await database.connect();
+  // A connection of its own, without the pool's time limits: a migration takes as long as it takes, and so does a turn.
+  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  client.on('error', () => {});
   try {
-    await client.query('SET lock_timeout = 0; SET statement_timeout = 0');
+    await client.connect();
     await client.query('SELECT pg_advisory_lock($1)', [ADVISORY_LOCK]);
     await applyMissing(client, files);
-    await client.query('SELECT pg_advisory_unlock($1)', [ADVISORY_LOCK]);
   } finally {
-    // Its settings and perhaps its lock are its own: this connection is not for the pool.
-    release(client, true);
+    // Ends the turn too.
+    await client.end().catch(() => {});
   }
 }
 
-async function applyMissing(client: PoolClient, files: readonly string[]): Promise<void> {
-  await client.query('CREATE SCHEMA IF NOT EXISTS idempay');
+async function applyMissing(client: Client, files: readonly string[]): Promise<void> {
+  // Asked first, because the right to create schemas is needed only where the schema is not there yet.
+  const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
+  if (rowCount === 0) await client.query('CREATE SCHEMA IF NOT EXISTS idempay');
   await client.query(
     'CREATE TABLE IF NOT EXISTS idempay.migrations (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
   );
@@ -39,7 +42,7 @@ async function applyMissing(client: PoolClient, files: readonly string[]): Promi
   }
 }
 
-async function apply(client: PoolClient, file: string): Promise<void> {
+async function apply(client: Client, file: string): Promise<void> {
   await client.query('BEGIN');
   try {
     await client.query(readFileSync(new URL(file, MIGRATIONS), 'utf8'));

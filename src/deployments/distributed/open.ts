@@ -40,8 +40,9 @@ export async function openDistributed(options: {
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
-    await migrate(database);
     await databaseClock.start();
+    await migrate(options.databaseUrl);
+    await warnOfLostCommits(database, notices);
   } catch (error) {
     await database.close();
     if (error instanceof CannotOpen) throw error;
@@ -70,9 +71,23 @@ export async function openDistributed(options: {
   };
 }
 
+/** With one of these off, an acknowledged payment can be lost by a crash of the database server. */
+async function warnOfLostCommits(database: Postgres, notices: Notices): Promise<void> {
+  const settings = await database.read<{ fsync: string; synchronous_commit: string }>({
+    name: 'durability',
+    text: "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit",
+  });
+  for (const [name, value] of Object.entries(settings[0] ?? {})) {
+    if (value === 'off')
+      notices.warn(`PostgreSQL ${name} is off: a crash of its server can lose acknowledged payments.`);
+  }
+}
+
+/** The log of an outage repeats itself this often. */
+const QUIET_MS = 10_000;
+
 /** A server that is away refuses a connection many times a second; the log need not. */
 function createOncePerOutage(notices: Notices): (error: Error) => void {
-  const QUIET_MS = 10_000;
   let lastAt = Number.NEGATIVE_INFINITY;
   return (error) => {
     const now = performance.now();

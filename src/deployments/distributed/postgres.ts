@@ -110,10 +110,16 @@ export function release(client: PoolClient, unusable: boolean): void {
   client.release(unusable);
 }
 
-/** An ERROR is about the statement, which was rolled back; a FATAL is about the connection and says nothing certain. */
+/** An SQLSTATE; the codes of the operating system and of the driver look different. */
+const SQL_STATE = /^[0-9A-Z]{5}$/;
+/** About the connection or the server and not the statement: connection lost, shut down, session timed out, internal. */
+const NOTHING_CERTAIN = /^(08|57P0|25P0[345]|XX)/;
+
+/** By the code and not by the severity, which the server words in its own language. */
 function refusalOf(error: unknown): StatementRefused | undefined {
-  const { severity, code } = error as { severity?: string; code?: string };
-  return severity === 'ERROR' && code ? new StatementRefused(code, error as Error) : undefined;
+  const { code } = error as { code?: unknown };
+  if (typeof code !== 'string' || !SQL_STATE.test(code) || NOTHING_CERTAIN.test(code)) return undefined;
+  return new StatementRefused(code, error as Error);
 }
 
 async function refuseStandby(client: PoolClient): Promise<void> {

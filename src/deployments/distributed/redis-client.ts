@@ -150,7 +150,8 @@ function sendAlone(
 }
 
 /** What was never sent: ioredis found no connection, or no node that has the slot. */
-const NEVER_SENT = /enableOfflineQueue options is false|redirections|slots allocation group/;
+const NEVER_SENT =
+  /enableOfflineQueue options is false|redirections|slots allocation group|slots cache|None of startup nodes/;
 
 /**
  * Refused by the server or never sent: nothing was done. Everything else, above all a connection that was lost while the

@@ -36,7 +36,7 @@ const DEFAULT_PORT = { standalone: 6379, cluster: 6379, sentinel: 26379 } as con
  */
 export function readRedisUrl(text: string): RedisLocation | undefined {
   const match = FORM.exec(text);
-  if (!match) return undefined;
+  if (!match || !isPercentEncoded(text)) return undefined;
   const [, scheme, kind, credentials, hosts = '', path = ''] = match;
   const topology = (kind ?? 'standalone') as RedisLocation['topology'];
   const nodes = hosts.split(',').map((host) => readNode(host, DEFAULT_PORT[topology]));
@@ -75,6 +75,15 @@ function readCredentials(text: string | undefined): Pick<RedisAccess, 'username'
   const separator = text.indexOf(':');
   const [username, password] = separator < 0 ? [text, ''] : [text.slice(0, separator), text.slice(separator + 1)];
   return { username: decodeURIComponent(username) || undefined, password: decodeURIComponent(password) || undefined };
+}
+
+function isPercentEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function readDatabase(text: string | undefined): number | undefined {

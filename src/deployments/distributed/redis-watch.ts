@@ -19,14 +19,14 @@ export function watchRedis(
       const most = numberIn(info, 'maxmemory');
       return most === 0 || numberIn(info, 'used_memory') < most * FILL_BELOW;
     });
-    if (advised) return;
+    if (advised || infos.length === 0) return;
+    const persistence = await infoOfMasters(client, 'persistence');
     advised = true;
     const policies = new Set(infos.map((info) => info.get('maxmemory_policy') ?? 'noeviction'));
     policies.delete('noeviction');
     for (const policy of policies) {
       warn(`Redis maxmemory-policy is ${policy}: it may evict keys and locks. Set it to noeviction.`);
     }
-    const persistence = await infoOfMasters(client, 'persistence');
     if (persistence.some((info) => info.get('aof_enabled') === '0')) {
       warn(
         'Redis keeps no append-only file: issued keys that were not paid yet are lost when it restarts. Set appendonly yes.',

@@ -9,7 +9,10 @@ import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from './time-limits.js';
 
 /** Longer than any keyed read of the store of record; a loader that died delays nobody for longer. */
 const FILL_TOKEN_TTL_MS = 2_000;
-/** The mark outlives the statement it protects, however late that begins and however long it runs. */
+/**
+ * The mark outlives the statement it protects, however late that begins and however long it runs. Only a commit that waits
+ * for a standby may take longer, and its outcome is then unknown, not acknowledged (`docs/deployment.md`, Not promised).
+ */
 const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
 /** How a reader waits for the one loader: longer each time, then it reads the row itself. */
 const WAITS_MS = [2, 4, 8, 16, 32];

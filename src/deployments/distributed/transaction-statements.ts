@@ -51,7 +51,8 @@ export const LIST_VERSION: Statement = {
   text: 'SELECT version::float8 AS version, last_removal_version::float8 AS last_removal_version FROM idempay.transaction_list',
 };
 
-const FILTER = `id > $1 AND ($2 = '' OR from_account = $2) AND ($3 = '' OR to_account = $3) ORDER BY id LIMIT $4`;
+/** `transactions.id` and not `id`: that would be the output column, which no index is ordered by. */
+const FILTER = `id > $1 AND ($2 = '' OR from_account = $2) AND ($3 = '' OR to_account = $3) ORDER BY transactions.id LIMIT $4`;
 
 export const LIST_IDS: Statement = {
   name: 'list_ids',

@@ -72,10 +72,10 @@ export function createPostgresTransactionStore(
         if (changed) return { state: 'done', transaction: transactionOf(changed) };
         const transaction = await get(id);
         if (!transaction) return { state: 'not found' };
-        if (!mayBe(transaction.status, onlyFrom)) return { state: 'precondition failed' };
+        if (!isPermitted(transaction.status, onlyFrom)) return { state: 'precondition failed' };
         if (transaction.status === status) return { state: 'done', transaction };
         if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
-        refuseLate(writeBy);
+        await refuseLate(writeBy);
       }
       throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
     },
@@ -87,8 +87,8 @@ export function createPostgresTransactionStore(
         if (moved.length > 0) return 'removed';
         const transaction = await get(id);
         if (!transaction) return 'not found';
-        if (!mayBe(transaction.status, onlyFrom)) return 'precondition failed';
-        refuseLate(writeBy);
+        if (!isPermitted(transaction.status, onlyFrom)) return 'precondition failed';
+        await refuseLate(writeBy);
       }
       throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
     },
@@ -106,15 +106,19 @@ export function createPostgresTransactionStore(
     },
   };
 
-  /** A write that came too late under its cache mark was refused; it must not be tried without the mark. */
-  function refuseLate(writeBy: number | undefined): void {
+  /**
+   * The row would have taken the change, so somebody changed it meanwhile, or the write came too late under its cache mark:
+   * then it must not be tried without the mark. It also comes too late by a clock of ours that is behind the database's.
+   */
+  async function refuseLate(writeBy: number | undefined): Promise<void> {
+    await databaseClock.synchronize();
     if (writeBy !== undefined && clock.monotonic() >= writeBy) {
       throw new StoreUnavailable('unchanged', 'the write came too late to be safe for the cache');
     }
   }
 }
 
-function mayBe(status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | undefined): boolean {
+function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | undefined): boolean {
   return onlyFrom === undefined || onlyFrom.includes(status);
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.js';
 import type { KeyValueStoreReport } from '../../health/key-value-store.js';
+import { readStoreKey } from '../../health/store-key.js';
 import { transactionJson } from '../../transactions/representation.js';
-import { TRANSACTION_CACHE } from '../../transactions/transaction-cache.js';
 import type { KeyRecord } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { StoreCounters } from './store-counters.js';
@@ -10,10 +10,6 @@ import type { Writer } from './writer.js';
 
 const FIND_RECORD = 'SELECT value, expires_at FROM idempotency_keys WHERE key = ?';
 const PROBE = 'SELECT 1';
-/** Nothing else is ever a key record. SQLite would also stop reading a key at a NUL. */
-const RECORD_KEY = /^[0-9a-f-]{36}$/;
-const CACHE_KEY = new RegExp(`^${TRANSACTION_CACHE}::(\\d{1,15})$`);
-
 /** The embedded store is this process, so its memory, age and one client are the process's own. */
 export function createEmbeddedReport(
   writer: Writer,
@@ -34,14 +30,14 @@ export function createEmbeddedReport(
       await writer.write('ping');
     },
 
-    async value(key) {
-      const cacheKey = CACHE_KEY.exec(key);
-      if (cacheKey) {
-        const entry = cache.peek(Number(cacheKey[1]));
+    async value(text) {
+      const key = readStoreKey(text);
+      if (key?.kind === 'cache entry') {
+        const entry = cache.peek(key.transactionId);
         return entry && { value: transactionJson(entry.transaction), ttlSeconds: Math.ceil(entry.ttlMs / 1000) };
       }
-      if (!RECORD_KEY.test(key)) return undefined;
-      const record = findRecord.get(key) as Pick<KeyRecord, 'value' | 'expires_at'> | undefined;
+      if (key?.kind !== 'record') return undefined;
+      const record = findRecord.get(key.key) as Pick<KeyRecord, 'value' | 'expires_at'> | undefined;
       const ttlMs = (record?.expires_at ?? 0) - clock.now();
       return record && ttlMs > 0 ? { value: record.value, ttlSeconds: Math.ceil(ttlMs / 1000) } : undefined;
     },

@@ -37,7 +37,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     async find(key): Promise<Found> {
       const row = find.get(key) as PaymentRow | undefined;
       if (!row) return { state: 'absent' };
-      const now = Date.now();
+      const now = clock.now();
       if (row.state === 'PROCESSING') {
         const remainingMs = row.lease_until - now;
         return remainingMs > 0

@@ -34,11 +34,12 @@ const SETTLE = `
   UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
-/** An upsert: the record may have expired and been swept while its payment was under way, which never expires. */
-const RECORD_OUTCOME = `
-  INSERT INTO idempotency_keys (key, value, fingerprint, reason, expires_at) VALUES (?, ?, ?, ?, ?)
-  ON CONFLICT (key) DO UPDATE
-  SET value = excluded.value, fingerprint = excluded.fingerprint, reason = excluded.reason, expires_at = excluded.expires_at`;
+const RECORD_OUTCOME =
+  'UPDATE idempotency_keys SET value = ?, fingerprint = ?, reason = ?, expires_at = ? WHERE key = ?';
+
+/** For a record that expired and was swept while its payment was under way, which never expires. */
+const RESTORE_RECORD =
+  'INSERT INTO idempotency_keys (value, fingerprint, reason, expires_at, key) VALUES (?, ?, ?, ?, ?)';
 
 /** Keys are time-ordered, so what expired lies at the start; where nothing there has expired, little has anywhere. */
 const SWEEP = `
@@ -58,6 +59,7 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
   const setLease = database.prepare(SET_LEASE);
   const settle = database.prepare(SETTLE);
   const recordOutcome = database.prepare(RECORD_OUTCOME);
+  const restoreRecord = database.prepare(RESTORE_RECORD);
   const sweep = database.prepare(SWEEP);
 
   return {
@@ -134,7 +136,10 @@ export function createPaymentWrites(database: Database, keyCount: { records: num
       const now = Date.now();
       const expiresAt = now + ttlMs;
       if (settle.run(state, reason, expiresAt, now, key, epoch, owner).changes > 0) {
-        recordOutcome.run(key, value, fingerprint, reason, expiresAt);
+        if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes === 0) {
+          restoreRecord.run(value, fingerprint, reason, expiresAt, key);
+          keyCount.records += 1;
+        }
         return expiresAt;
       }
       const winner = find.get(key) as PaymentRow | undefined;

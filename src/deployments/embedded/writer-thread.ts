@@ -21,7 +21,11 @@ function run(path: string): void {
   parentPort?.on('message', (message: string) => {
     if (message === CLOSE) {
       // A stopped service leaves everything in the one file, so that a copy of it is a complete backup.
-      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      try {
+        database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      } catch {
+        // The log keeps what the file has no room for; the next start reads both.
+      }
       database.close();
       parentPort?.close();
       return;
