@@ -2,7 +2,8 @@ import type { Clock } from '../../clock.js';
 import type { Begun, KeyStore, Looked } from '../../payments/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/payment.js';
 import { paymentKeys } from './key-names.js';
-import { loadScript, type RedisClient } from './redis-client.js';
+import type { RedisClient } from './redis-client.js';
+import { loadScript } from './redis-script.js';
 
 /** Asks for a look instead of a lock. */
 const NOBODY = '';

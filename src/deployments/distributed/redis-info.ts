@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
-import { mastersOf, type RedisClient, redisFault } from './redis-client.js';
+import { mastersOf, type RedisClient } from './redis-client.js';
+import { redisFault } from './redis-fault.js';
 
 export type RedisInfo = ReadonlyMap<string, string>;
 

@@ -4,7 +4,8 @@ import type { Clock } from '../../clock.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { CacheLookUp, TransactionCache } from '../../transactions/transaction-cache.js';
 import { cacheKeys } from './key-names.js';
-import { loadScript, type RedisClient } from './redis-client.js';
+import type { RedisClient } from './redis-client.js';
+import { loadScript } from './redis-script.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from './time-limits.js';
 
 /** Longer than any keyed read of the store of record; a loader that died delays nobody for longer. */

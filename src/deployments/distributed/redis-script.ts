@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { Command, type Redis } from 'ioredis';
+import type { RedisClient } from './redis-client.js';
+import { messageOf, redisFault } from './redis-fault.js';
+
+export type Script = (
+  client: RedisClient,
+  keys: readonly string[],
+  parameters: readonly (string | number)[],
+) => Promise<unknown>;
+
+const SCRIPTS = new URL('./scripts/', import.meta.url);
+
+/** Makes a server know every script before it is asked to run one. Best effort: `loadScript` sends the text where it must. */
+export function teachScripts(server: Redis): void {
+  for (const file of readdirSync(SCRIPTS)) {
+    server.script('LOAD', readFileSync(new URL(file, SCRIPTS), 'utf8')).catch(() => {});
+  }
+}
+
+/** Answers of a Cluster that has not executed a command: it belongs to another node, or not to the pipeline it was sent in. */
+const MISROUTED = /^(MOVED|ASK|TRYAGAIN) |slots allocation group/;
+
+/**
+ * A Lua script, run by its digest. A server that does not know it (after a restart, or another node of a Cluster) has not
+ * executed anything, so it may be sent the text. Faults are StoreUnavailable.
+ */
+export function loadScript(name: string): Script {
+  const text = readFileSync(new URL(`${name}.lua`, SCRIPTS), 'utf8');
+  const digest = createHash('sha1').update(text).digest('hex');
+  return async function run(client, keys, parameters) {
+    const values = [...keys, ...parameters];
+    try {
+      return await client.evalsha(digest, keys.length, ...values);
+    } catch (error) {
+      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keys.length, values);
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw redisFault(error);
+    }
+    try {
+      return await client.eval(text, keys.length, ...values);
+    } catch (error) {
+      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keys.length, values);
+      throw redisFault(error);
+    }
+  };
+}
+
+/** Outside the automatic pipelines, which follow a redirection only when all that is in them is redirected to one node. */
+function sendAlone(
+  client: RedisClient,
+  text: string,
+  keyCount: number,
+  values: readonly (string | number)[],
+): Promise<unknown> {
+  const command = new Command('eval', [text, keyCount, ...values], { replyEncoding: 'utf8' });
+  return Promise.resolve(client.sendCommand(command)).catch((error: unknown) => {
+    throw redisFault(error);
+  });
+}
