@@ -5,6 +5,7 @@ import { type JsonBody, readJsonBody } from './json-body.js';
 /** Every body this service takes has a handful of short members (decisions P3). */
 export const BODY_LIMIT_BYTES = 16 * 1024;
 
+const PLAIN_JSON = 'application/json';
 const JSON_MEDIA_TYPE = /^application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i;
 const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;
 
@@ -14,15 +15,24 @@ const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;
  */
 export function installBodyParser(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(JSON_MEDIA_TYPE, { parseAs: 'buffer' }, (request, bytes, done) => {
-    try {
-      refuseEncodings(request);
-      done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer));
-    } catch (error) {
-      done(error as Error);
-    }
-  });
+  // The plain name as well as the pattern: it is what nearly every request says, and found without matching.
+  for (const mediaType of [PLAIN_JSON, JSON_MEDIA_TYPE]) {
+    app.addContentTypeParser(mediaType, { parseAs: 'buffer' }, readJson);
+  }
   app.addContentTypeParser('*', { parseAs: 'buffer' }, refuseOtherTypes);
+}
+
+function readJson(
+  request: FastifyRequest,
+  bytes: string | Buffer,
+  done: (error: Error | null, body?: unknown) => void,
+) {
+  try {
+    refuseEncodings(request);
+    done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer));
+  } catch (error) {
+    done(error as Error);
+  }
 }
 
 /** A body of another media type is refused; none at all is none, whatever type it is said to have. */
@@ -40,6 +50,8 @@ export function requiredBody(request: FastifyRequest): JsonBody {
 function refuseEncodings(request: FastifyRequest): void {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw publicErrors.unsupportedMediaType();
-  const charset = CHARSET.exec(request.headers['content-type'] ?? '')?.[1];
+  const mediaType = request.headers['content-type'] ?? '';
+  if (mediaType === PLAIN_JSON) return;
+  const charset = CHARSET.exec(mediaType)?.[1];
   if (charset !== undefined && charset.toLowerCase() !== 'utf-8') throw publicErrors.unsupportedMediaType();
 }

@@ -1,0 +1,152 @@
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
+import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
+import { createPostgresLedger } from '#idempay/deployments/distributed/ledger.js';
+import { openDistributed } from '#idempay/deployments/distributed/open.js';
+import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
+import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/distributed/transaction-statements.js';
+import { givenClaim, givenSettled, LONG_MS, newOwner, newProcessorName } from '../support/payment-attempts.js';
+import { openStores } from '../support/topologies/open-stores.js';
+
+const ROWS = 20_000;
+const ACCOUNTS = 200;
+const PAGE = 500;
+const MIDDLE_ID = 100_000_000_010_000;
+/** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
+const UNTIL_THE_PLAN_IS_KEPT = 10;
+
+let databaseUrl: string;
+let client: pg.Client;
+let remove: () => Promise<void>;
+
+/** A database with the schema as the service makes it. */
+beforeEach(async () => {
+  const stores = await openStores();
+  databaseUrl = stores.databaseUrl;
+  const redis = readRedisUrl(stores.redisUrl);
+  if (!redis) throw new Error('the Redis of the test has no URL of ours');
+  const rest = { poolSize: 2, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices: { warn: () => {} } };
+  await (await openDistributed({ redis, databaseUrl, ...rest })).close();
+  client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  remove = async () => {
+    await client.end();
+    await stores.close();
+  };
+});
+afterEach(() => remove());
+
+/**
+ * Bug: every page of a list read and sorted all the rows after it. Cause: `ORDER BY id` meant the output column, a float8
+ * that no index is ordered by. Fix: it orders by the table's column.
+ */
+describe('a page of the list in PostgreSQL', () => {
+  beforeEach(async () => {
+    await client.query(
+      `INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
+       SELECT 100000000000000 + n, 'from-' || n % $2, 'to-' || n % $2, 10000, 'PENDING', 1, now()
+       FROM generate_series(1, $1::int) AS n`,
+      [ROWS, ACCOUNTS],
+    );
+    await client.query('ANALYZE idempay.transactions');
+  });
+
+  const STATEMENTS: [string, Statement][] = [
+    ['rows', LIST_ROWS],
+    ['ids', LIST_IDS],
+  ];
+
+  describe.each(STATEMENTS)('of %s', (_what, statement) => {
+    test.each(['force_custom_plan', 'force_generic_plan', 'auto'])(
+      'without a filter comes from the primary key as it is, first and later pages, with %s',
+      async (mode) => {
+        for (const after of [0, MIDDLE_ID]) {
+          const { nodes, indexes } = await planOf(statement, mode, [after, '', '', PAGE]);
+          expect(nodes).not.toContain('Sort');
+          expect(nodes).not.toContain('Seq Scan');
+          expect(indexes).toEqual(['transactions_pkey']);
+        }
+      },
+    );
+
+    test.each([
+      ['from', ['from-7', ''], 'transactions_by_from_account'],
+      ['to', ['', 'to-7'], 'transactions_by_to_account'],
+    ])('filtered by %s comes from an index that holds it', async (_side, filter, index) => {
+      for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+        for (const after of [0, MIDDLE_ID]) {
+          const { nodes, indexes } = await planOf(statement, mode, [after, ...filter, PAGE]);
+          expect(nodes).not.toContain('Seq Scan');
+          expect(indexes.length).toBeGreaterThan(0);
+          for (const used of indexes) expect([index, 'transactions_pkey']).toContain(used);
+        }
+      }
+    });
+  });
+});
+
+/**
+ * Bug: recovery took over more payments than it asked for. Cause: a plan that was kept from when the table had one row
+ * joined it with the sub-select, which ran again, with its limit, for each row. Fix: the sub-select is an array, which is
+ * computed once.
+ */
+describe('taking over what was abandoned, in PostgreSQL', () => {
+  const ABANDONED = 300;
+  const LIMIT = 64;
+
+  test('keeps its limit with a plan from when the table had one row', async () => {
+    // One connection, so that it is the one that keeps the plan.
+    const database = new Postgres(databaseUrl, 1, () => {});
+    const clock = new DatabaseClock(database, systemClock);
+    try {
+      await clock.start();
+      const ledger = createPostgresLedger(database, clock);
+      const processor = newProcessorName();
+      const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
+      await client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
+      await givenSettled(ledger, await givenClaim(ledger, { processor }));
+      await client.query('ANALYZE idempay.payments');
+      for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) expect(await takeOver()).toEqual([]);
+
+      const claims = await Promise.all(Array.from({ length: ABANDONED }, () => givenClaim(ledger, { processor })));
+      await Promise.all(claims.map((claim) => ledger.abandon(claim)));
+      const rounds: number[] = [];
+      for (let left = ABANDONED; left > 0; left -= rounds.at(-1) ?? 0) {
+        rounds.push((await takeOver()).length);
+        expect(rounds.at(-1)).toBe(Math.min(LIMIT, left));
+      }
+      expect(await takeOver()).toEqual([]);
+    } finally {
+      clock.stop();
+      await database.close();
+    }
+  });
+});
+
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Index Name'?: string;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** The kinds of nodes of the plan, and the indexes that it reads. */
+async function planOf(statement: Statement, mode: string, values: readonly (string | number)[]) {
+  await client.query(`SET plan_cache_mode = ${mode}`);
+  await client.query(`PREPARE page AS ${statement.text}`);
+  const literals = values.map((value) => (typeof value === 'number' ? String(value) : client.escapeLiteral(value)));
+  const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+    `EXPLAIN (FORMAT JSON) EXECUTE page (${literals.join(', ')})`,
+  );
+  await client.query('DEALLOCATE page');
+  const all = rows.flatMap((row) => row['QUERY PLAN'].flatMap(({ Plan }) => withChildren(Plan)));
+  return {
+    nodes: all.map((node) => node['Node Type']),
+    indexes: all.flatMap((node) => node['Index Name'] ?? []),
+  };
+}
+
+function withChildren(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(withChildren)];
+}

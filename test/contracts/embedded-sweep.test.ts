@@ -1,0 +1,37 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { LONG_MS, newKey } from '../support/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../support/ports.js';
+import { until } from '../support/until.js';
+
+/** Ten full sweeps: at one a second they would take twice the deadline. */
+const EXPIRED = 10_000;
+const GONE_DEADLINE_MS = 5_000;
+
+/**
+ * Bug: expired keys were removed at a thousand a second at most once a single living key was older than they. Cause: the
+ * sweep went on at once only after a full batch, and the living key at its head kept every batch from being full. Fix: it
+ * goes on at once while more than half of a batch is removed.
+ */
+describe('the sweep of expired keys', () => {
+  let ports: Ports;
+
+  beforeEach(async () => {
+    ports = await openEmbeddedPorts();
+  });
+  afterEach(() => ports.close());
+
+  test('goes on at once behind an older key that lives, and leaves that', async () => {
+    const { keys, keyValueStore } = ports;
+    const living = newKey();
+    await keys.issue(living, LONG_MS);
+    await Promise.all(Array.from({ length: EXPIRED }, () => keys.issue(newKey(), 1)));
+
+    const statistics = await until('the expired keys to be gone', GONE_DEADLINE_MS, async () => {
+      const now = await keyValueStore.statistics();
+      return now.totalKeys === 1 && now;
+    });
+    expect(statistics.expiredKeys).toBe(EXPIRED);
+    expect(await keyValueStore.value(living)).toMatchObject({ value: 'KEY GENERATED' });
+    expect(await keys.look(living)).toEqual({ state: 'generated' });
+  });
+});
