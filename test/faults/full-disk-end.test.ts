@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { inParallel } from '../support/concurrency.js';
+import { expectError } from '../support/error-body.js';
+import { ask, generateKey, pay } from '../support/http-client.js';
+import { expectFirst, expectReplay } from '../support/payment-answers.js';
+import { type Service, startService } from '../support/service.js';
+import { mountSmallDisk, type SmallDisk } from '../support/small-disk.js';
+import { until } from '../support/until.js';
+
+const DISK_MEGABYTES = 32;
+/** More than the database has room for without growing, and less than what makes the log be moved into it. */
+const PAYMENTS = 300;
+const CLIENTS = 16;
+const DEADLINE_MS = 20_000;
+
+/**
+ * Bug: a service that was told to end while its disk was full ended with exit code 1, as if it had crashed. Cause: the log
+ * could not be moved into the database file, and that fault broke the writer thread. Fix: the log stays, and the next
+ * start reads both.
+ */
+describe('the embedded service that is told to end while its disk is full', () => {
+  let disk: SmallDisk;
+  let service: Service | undefined;
+
+  beforeEach(async () => {
+    disk = await mountSmallDisk(DISK_MEGABYTES);
+  });
+  afterEach(async () => {
+    await service?.kill();
+    await disk.remove();
+  });
+
+  it('ends with exit code 0, and has lost nothing when it is started again', async () => {
+    service = await startService({ DATA_DIR: disk.folder }, disk.launcher);
+    const { url } = service;
+    const paid = await inParallel(PAYMENTS, CLIENTS, async () => {
+      const key = await generateKey(url);
+      return { key, id: expectFirst(await pay(url, key)) };
+    });
+    await until('a write to be refused', DEADLINE_MS, async () => {
+      await disk.fill();
+      const answer = await ask(`${url}/api/server-generated/generate-key`);
+      if (answer.status === 200) return false;
+      expectError(answer, 503);
+      return true;
+    });
+    await disk.fill();
+
+    expect(await service.stop()).toEqual({ code: 0, signal: null });
+
+    await disk.free();
+    service = await startService({ DATA_DIR: disk.folder }, disk.launcher);
+    for (const { key, id } of paid) expectReplay(await pay(service.url, key), id);
+    expectFirst(await pay(service.url, await generateKey(service.url)));
+    expect(await service.stop()).toEqual({ code: 0, signal: null });
+  }, 60_000);
+});
