@@ -1,0 +1,186 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigError, readConfig } from '#idempay/config.js';
+import { type RedisLocation, readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
+
+const OPEN = { tls: false, username: undefined, password: undefined };
+const STANDALONE = { topology: 'standalone', node: { host: 'host', port: 6379 }, database: 0, ...OPEN } as const;
+const SENTINEL = {
+  topology: 'sentinel',
+  sentinels: [{ host: 'host', port: 26_379 }],
+  master: 'master',
+  database: 0,
+  ...OPEN,
+} as const;
+const CLUSTER = { topology: 'cluster', nodes: [{ host: 'host', port: 6379 }], ...OPEN } as const;
+
+/** The forms of `docs/deployment.md`, with and without each of their parts. */
+const TAKEN: [url: string, location: RedisLocation][] = [
+  ['redis://host', STANDALONE],
+  ['redis://host/', STANDALONE],
+  ['redis://host:6379/0', STANDALONE],
+  ['redis://host:1', { ...STANDALONE, node: { host: 'host', port: 1 } }],
+  ['redis://host:65535/15', { ...STANDALONE, node: { host: 'host', port: 65_535 }, database: 15 }],
+  ['redis://redis-0.example.internal:7000', { ...STANDALONE, node: { host: 'redis-0.example.internal', port: 7000 } }],
+  ['redis://127.0.0.1', { ...STANDALONE, node: { host: '127.0.0.1', port: 6379 } }],
+  ['redis://[::1]', { ...STANDALONE, node: { host: '::1', port: 6379 } }],
+  ['redis://[2001:db8::7]:7000/3', { ...STANDALONE, node: { host: '2001:db8::7', port: 7000 }, database: 3 }],
+  ['rediss://host', { ...STANDALONE, tls: true }],
+  [
+    'rediss://user:secret@host:6380/2',
+    {
+      ...STANDALONE,
+      node: { host: 'host', port: 6380 },
+      database: 2,
+      tls: true,
+      username: 'user',
+      password: 'secret',
+    },
+  ],
+  ['redis+sentinel://host/master', SENTINEL],
+  ['redis+sentinel://host:26379/master/0', SENTINEL],
+  ['redis+sentinel://host/master/', SENTINEL],
+  [
+    'redis+sentinel://a,b:7,[::1]:8/master/4',
+    {
+      ...SENTINEL,
+      sentinels: [
+        { host: 'a', port: 26_379 },
+        { host: 'b', port: 7 },
+        { host: '::1', port: 8 },
+      ],
+      database: 4,
+    },
+  ],
+  ['redis+sentinel://host/the%20master%2F1', { ...SENTINEL, master: 'the master/1' }],
+  ['rediss+sentinel://user:secret@host/master', { ...SENTINEL, tls: true, username: 'user', password: 'secret' }],
+  ['redis+cluster://host', CLUSTER],
+  ['redis+cluster://host/', CLUSTER],
+  [
+    'redis+cluster://a:1,b,[2001:db8::1]:3',
+    {
+      ...CLUSTER,
+      nodes: [
+        { host: 'a', port: 1 },
+        { host: 'b', port: 6379 },
+        { host: '2001:db8::1', port: 3 },
+      ],
+    },
+  ],
+  [
+    'rediss+cluster://user:secret@a,b',
+    {
+      ...CLUSTER,
+      nodes: [
+        { host: 'a', port: 6379 },
+        { host: 'b', port: 6379 },
+      ],
+      tls: true,
+      username: 'user',
+      password: 'secret',
+    },
+  ],
+];
+
+const CREDENTIALS: [text: string, username: string | undefined, password: string | undefined][] = [
+  ['user:secret', 'user', 'secret'],
+  ['user', 'user', undefined],
+  ['user:', 'user', undefined],
+  [':secret', undefined, 'secret'],
+  ['', undefined, undefined],
+  ['us%40er:p%40ss%2Fw%3Ard%25', 'us@er', 'p@ss/w:rd%'],
+  ['user:a:b:c', 'user', 'a:b:c'],
+  ['user:%E2%82%AC', 'user', '€'],
+  ['user:a+b', 'user', 'a+b'],
+];
+
+/** Whatever follows a percent sign here is no sequence, or its bytes are no UTF-8. */
+const BADLY_ENCODED = [
+  'redis://user:%zz@host',
+  'redis://user:100%@host',
+  'redis://us%er:secret@host',
+  'redis://user:%ff@host',
+  'redis+cluster://user:%E2%82@a,b',
+  'redis+sentinel://host/ma%ster',
+  'rediss+sentinel://user:secret@host/%C3',
+];
+
+const REFUSED = [
+  '',
+  'host',
+  'host:6379',
+  'http://host',
+  'REDIS//host',
+  'redis:host',
+  'redis://',
+  'redis:///0',
+  'redis://user:secret@',
+  'redis+standalone://host',
+  'redis+clusters://host',
+  'valkey://host',
+  'redis://host:0',
+  'redis://host:65536',
+  'redis://host:port',
+  'redis://host:',
+  'redis://host/-1',
+  'redis://host/zero',
+  'redis://host/0/1',
+  'redis://host?db=1',
+  'redis://host#1',
+  'redis://a,b',
+  'redis://::1',
+  'redis://[::1',
+  'redis://[host]',
+  'redis+sentinel://host',
+  'redis+sentinel://host/',
+  'redis+sentinel://host//0',
+  'redis+sentinel://host/master/0/1',
+  'redis+sentinel://host/master/x',
+  'redis+sentinel://a,,b/master',
+  'redis+sentinel://a:0/master',
+  'redis+cluster://host/0',
+  'redis+cluster://a,',
+  'redis+cluster://,a',
+  'redis+cluster://a:70000,b',
+];
+
+describe('REDIS_URL', () => {
+  test.each(TAKEN)('%s is taken for what it says', (url, location) => {
+    expect(readRedisUrl(url)).toEqual(location);
+  });
+
+  test.each(CREDENTIALS)('has the user and the password before its hosts: %s', (text, username, password) => {
+    for (const [url, location] of [
+      [`redis://${text}@host`, STANDALONE],
+      [`redis+sentinel://${text}@host/master`, SENTINEL],
+      [`redis+cluster://${text}@host`, CLUSTER],
+    ] as const) {
+      expect(readRedisUrl(url)).toEqual({ ...location, username, password });
+    }
+  });
+
+  test.each(REFUSED)('is refused when it has no such form: %s', (url) => {
+    expect(readRedisUrl(url)).toBeUndefined();
+  });
+
+  /**
+   * Bug: a password with a bare percent sign ended the start with a stack trace, whatever else was wrong. Cause: it threw
+   * where it was decoded. Fix: a URL that is not validly percent-encoded is one more problem of the list.
+   */
+  test.each(BADLY_ENCODED)('is a problem among the others when it is badly percent-encoded: %s', (url) => {
+    expect(readRedisUrl(url)).toBeUndefined();
+    const problems = problemsOf({ REDIS_URL: url, DATABASE_URL: 'postgres://localhost/idempay', PORT: 'x' });
+    expect(problems).toHaveLength(2);
+    expect(problems).toContainEqual(expect.stringMatching(/^PORT /));
+    expect(problems).toContainEqual(expect.stringMatching(/^REDIS_URL must have the form /));
+  });
+});
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    readConfig(environment);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
