@@ -1,0 +1,65 @@
+import { connect } from 'node:net';
+import { expect, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectCompleted, expectReplay } from '../support/payment-answers.js';
+import { GOOD_BODY } from '../support/payment-bodies.js';
+import { requestText } from '../support/raw-http.js';
+import { shareService } from '../support/shared-service.js';
+import { pause, until } from '../support/until.js';
+
+const PROCESSOR_DELAY_MS = 1_500;
+/** The payment is under way by then, on a busy machine too, and its answer is not due yet. */
+const STRAY_AFTER_MS = 500;
+const DEADLINE_MS = 15_000;
+
+/**
+ * Bug: a client whose payment was under way got a 400 for it when stray bytes followed it on its connection. Cause: what
+ * the parser refused was answered on the socket at once, before the answer that was due there. Fix: a connection that
+ * still owes an answer to a whole request is closed without one.
+ */
+describeDeployments('bytes after a whole payment, while it is under way', (deployment) => {
+  const shared = shareService(deployment, { PROCESSOR_DELAY_MS: String(PROCESSOR_DELAY_MS) });
+
+  it.concurrent.each([
+    ['noise', 'NOISE\r\n\r\n'],
+    ['one line end too many and a letter', '\r\n\r\nx\r\n\r\n'],
+    ['a header section that is too long', requestText('GET / HTTP/1.1', [`X-Long: ${'a'.repeat(40_000)}`])],
+  ])('are never taken for the payment: %s', async (_what, stray) => {
+    const key = await generateKey(shared.url);
+    const received = await sendWithStray(key, stray);
+    // Nothing, or what is true.
+    if (received !== '') expect(received).toMatch(/^HTTP\/1\.1 200 /);
+    expect(received).not.toMatch(/HTTP\/1\.1 4\d\d/);
+
+    const answer = await until('the payment', DEADLINE_MS, async () => {
+      const status = await paymentStatus(shared.url, key);
+      return status.status === 200 && status;
+    });
+    expectReplay(await pay(shared.url, key), expectCompleted(answer));
+  });
+
+  /** All that the service sends on the connection until it closes it, or until the payment is surely done. */
+  function sendWithStray(key: string, stray: string): Promise<string> {
+    return new Promise((resolve) => {
+      const socket = connect(shared.service.port, '127.0.0.1');
+      let received = '';
+      socket.setEncoding('latin1');
+      socket.on('data', (chunk: string) => {
+        received += chunk;
+        if (received.includes('\r\n\r\n')) socket.end();
+      });
+      // A service that closes while we still send resets the connection.
+      socket.on('error', () => {});
+      socket.on('close', () => resolve(received));
+      const headers = [
+        `Idempotency-Key: ${key}`,
+        'Content-Type: application/json',
+        `Content-Length: ${GOOD_BODY.length}`,
+      ];
+      socket.write(requestText('POST /api/payment HTTP/1.1', headers, GOOD_BODY));
+      pause(STRAY_AFTER_MS).then(() => socket.write(stray));
+      setTimeout(() => socket.destroy(), DEADLINE_MS).unref();
+    });
+  }
+});
