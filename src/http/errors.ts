@@ -86,7 +86,7 @@ export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket
 
 /** CONNECT never becomes a request that could be routed (decisions G1). */
 export function answerConnect(_request: IncomingMessage, socket: Duplex): void {
-  endWithError(socket, publicErrors.methodNotAllowed('another method'));
+  endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'));
 }
 
 /** An earlier, whole request on this connection still waits for its answer, which this must not be taken for. */
@@ -95,7 +95,7 @@ function isAnswering(socket: Socket): boolean {
   return answering?.req.complete === true;
 }
 
-function endWithError(socket: Duplex, { status, message }: PublicError): void {
+function endWithError(socket: Duplex, { status, message, headers }: PublicError): void {
   const body = errorBody(status, message);
   const text = JSON.stringify(body);
   socket.end(
@@ -103,6 +103,9 @@ function endWithError(socket: Duplex, { status, message }: PublicError): void {
       'Content-Type: application/json; charset=utf-8\r\n' +
       `Content-Length: ${Buffer.byteLength(text)}\r\n` +
       `${REQUEST_ID_HEADER}: ${newRequestId()}\r\n` +
+      Object.entries(headers)
+        .map(([name, value]) => `${name}: ${value}\r\n`)
+        .join('') +
       `Connection: close\r\n\r\n${text}`,
   );
 }

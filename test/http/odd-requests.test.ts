@@ -20,6 +20,7 @@ describeDeployments('requests that few clients send', (deployment) => {
       const answer = await exchange(shared.service.port, requestText(`CONNECT ${target} HTTP/1.1`, []));
       if (!answer) throw new Error('the connection was closed without an answer');
       expectError(answer, 405);
+      expect(answer.headers.allow).toBe('DELETE, GET, HEAD, POST, PUT');
     });
 
     it('does not disturb other requests', async () => {
