@@ -37,6 +37,6 @@ export type FillToken = string;
 export interface WriteMark {
   readonly id: number;
   readonly token: string;
-  /** By our monotonic clock: a write that begins later is no longer protected and must be refused. Absent: any time. */
+  /** By our monotonic clock: a write that begins later is no longer protected and must be refused. Absent: no limit. */
   readonly writeBy?: number;
 }
