@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { CacheLookUp, TransactionCache } from '../../transactions/transaction-cache.js';
@@ -15,6 +16,8 @@ const FILL_TOKEN_TTL_MS = 2_000;
  * for a standby may take longer, and its outcome is then unknown, not acknowledged (`docs/deployment.md`, Not promised).
  */
 const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
+/** Entries whose text has been read are kept parsed, by that very text: nothing about them can be stale. */
+const PARSED_ENTRIES = 10_000;
 /** How a reader waits for the one loader: longer each time, then it reads the row itself. */
 const WAITS_MS = [2, 4, 8, 16, 32];
 
@@ -31,7 +34,18 @@ export function createRedisTransactionCache(
   const mark = loadScript('cache-mark');
   const lift = loadScript('cache-lift');
   const instance = randomUUID();
+  const parsed = new LRUCache<string, Transaction>({ max: PARSED_ENTRIES });
   let tokens = 0;
+
+  /** One text, one object: what is made of it for the client (`represent`) is then remembered too. */
+  function parse(text: string): Transaction {
+    let transaction = parsed.get(text);
+    if (!transaction) {
+      transaction = JSON.parse(text) as Transaction;
+      parsed.set(text, transaction);
+    }
+    return transaction;
+  }
 
   function newToken(): string {
     tokens += 1;
@@ -48,7 +62,7 @@ export function createRedisTransactionCache(
     const [found, transaction] = (await lookUp(client, keysOf(id), [token, FILL_TOKEN_TTL_MS])) as string[];
     switch (found) {
       case 'hit':
-        return { state: 'hit', transaction: JSON.parse(transaction ?? '') as Transaction };
+        return { state: 'hit', transaction: parse(transaction ?? '') };
       case 'load':
         return { state: 'miss', token };
       case 'wait':
