@@ -36,8 +36,8 @@ export interface BeginAttempt {
 
 export type Begun =
   /**
-   * The lock is ours, and the key counts as valid for as long as the lease. A claim after `claimBy` (our monotonic clock,
-   * ms) must be refused.
+   * The lock is ours. A claim after `claimBy` (our monotonic clock, ms) must be refused: then the lease has ended, or the
+   * key has expired, unless the store lengthened the key's life to the lease.
    */
   { readonly state: 'taken'; readonly claimBy: number } | Locked | Final | Absent;
 

@@ -87,7 +87,9 @@ export function createEmbeddedKeyStore(
       if (looked.state !== 'generated') return looked;
       const takenAt = clock.monotonic();
       locks.set(key, { owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
-      return { state: 'taken', claimBy: takenAt + leaseMs };
+      // The record is not lengthened here, as Redis does it: so a claim must also come before the key's own expiry.
+      const keyRemainingMs = (findRecord(key)?.expiresAt ?? 0) - clock.now();
+      return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs) };
     },
 
     look: async (key) => lookAs(undefined, key),
