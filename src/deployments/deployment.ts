@@ -1,6 +1,7 @@
 import type { KeyValueStoreReport } from '../health/key-value-store.js';
 import type { KeyStore } from '../payments/key-store.js';
 import type { Ledger } from '../payments/ledger.js';
+import type { PaymentHistory } from '../payments/payment-history.js';
 import type { TransactionCache } from '../transactions/transaction-cache.js';
 import type { TransactionStore } from '../transactions/transaction-store.js';
 
@@ -8,6 +9,7 @@ import type { TransactionStore } from '../transactions/transaction-store.js';
 export interface Deployment {
   readonly keys: KeyStore;
   readonly ledger: Ledger;
+  readonly paymentHistory: PaymentHistory;
   readonly transactions: TransactionStore;
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;

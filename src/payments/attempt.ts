@@ -85,7 +85,7 @@ export function createCarryOut(collaborators: {
 
   /** The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. */
   async function giveUp(claim: Claim): Promise<void> {
-    await Promise.allSettled([ledger.abandon(claim), keys.release(claim.key, claim.owner)]);
+    await Promise.allSettled([ledger.abandon(claim, 0), keys.release(claim.key, claim.owner)]);
   }
 }
 

@@ -16,6 +16,13 @@ export interface KeyStore {
   /** What `begin` would find, without taking anything. */
   look(key: string): Promise<Looked>;
 
+  /**
+   * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,
+   * more than once, or never (a killed owner, a lost message): whoever waits looks again now and then, by `watch`, since
+   * only the lock that a watch found is announced. Takes nothing, and holds no connection of its own.
+   */
+  watch(key: string, onEnd: () => void): Promise<Watch>;
+
   /** Lengthens the lock, if it is still the owner's. */
   renew(fence: Fence, leaseMs: number): Promise<void>;
 
@@ -42,6 +49,12 @@ export type Begun =
   { readonly state: 'taken'; readonly claimBy: number } | Locked | Final | Absent;
 
 export type Looked = { readonly state: 'generated' } | Locked | Final | Absent;
+
+export interface Watch {
+  readonly looked: Looked;
+  /** Ends the subscription. */
+  unwatch(): void;
+}
 
 interface Locked {
   readonly state: 'locked';

@@ -17,7 +17,7 @@ export interface Ledger {
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 
-  /** Takes over up to `limit` abandoned payments of the processor, longest abandoned first. */
+  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, longest due first. */
   takeOverAbandoned(takeover: Takeover & { readonly limit: number }): Promise<readonly Claim[]>;
 
   /** Lengthens the lease; false when the attempt has been fenced off. */
@@ -26,8 +26,28 @@ export interface Ledger {
   /** Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. */
   settle(claim: Claim, outcome: Outcome, ttlMs: number): Promise<Settled>;
 
-  /** Ends the lease at once if it is still the attempt's: the outcome is unknown and anybody may look it up. */
-  abandon(fence: Fence): Promise<void>;
+  /**
+   * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
+   * from now on, `takeOverAbandoned` only after `recoverAfterMs`.
+   */
+  abandon(fence: Fence, recoverAfterMs: number): Promise<void>;
+
+  /**
+   * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only
+   * where nobody is at work on the payment, and `minAgeMs` have passed since its first claim.
+   */
+  resolve(resolution: Resolution): Promise<Resolved>;
+
+  /** Payments that are PROCESSING with a dead lease, first claimed more than `olderThanMs` ago. */
+  countAbandoned(olderThanMs: number): Promise<number>;
+
+  /**
+   * Removes up to `limit` final payments that were settled more than `retentionMs` ago and are repeated no more, oldest
+   * first; resolves to how many. Whatever was removed, its key can never be claimed again: before a row goes, the ledger
+   * has begun to answer 'expired' to every claim of a key (a UUIDv7) generated more than `retentionMs` ago. So a call may
+   * find nothing to remove at first, and later calls do.
+   */
+  removeSettled(retentionMs: number, limit: number): Promise<number>;
 }
 
 export interface ClaimAttempt extends Money {
@@ -52,7 +72,7 @@ export type Claimed =
   | UnderWay
   /** The store executed it after `claimBy`. The key itself may still be good. */
   | { readonly state: 'too late' }
-  /** The row is final and past its expiry. */
+  /** The row is final and past its expiry, or the key is so old that its row may have been removed. */
   | { readonly state: 'expired' };
 
 export type Found =
@@ -61,6 +81,27 @@ export type Found =
   /** PROCESSING, and nobody is at work on it. */
   | { readonly state: 'abandoned' }
   /** No row, or a final one past its expiry. */
+  | { readonly state: 'absent' };
+
+export interface Resolution {
+  readonly key: string;
+  /** Of the resolution itself: it names who wrote the outcome, as an attempt's does. */
+  readonly owner: string;
+  readonly state: Outcome['state'];
+  /** Why: kept in the row; of a decline also its reason. */
+  readonly reason: string;
+  readonly minAgeMs: number;
+  readonly ttlMs: number;
+}
+
+export type Resolved =
+  | { readonly state: 'resolved'; readonly final: FinalOutcome }
+  /** It was final before. */
+  | { readonly state: 'settled before' }
+  /** An attempt is at work on it. */
+  | { readonly state: 'under way'; readonly remainingMs: number }
+  /** Until then the service itself may still find out. */
+  | { readonly state: 'too early'; readonly remainingMs: number }
   | { readonly state: 'absent' };
 
 export type Settled =

@@ -1,0 +1,53 @@
+import type { Money } from './money.js';
+
+/** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
+export interface PaymentHistory {
+  find(key: string): Promise<PaymentRecord | undefined>;
+
+  /** Up to `limit` payments, newest key first. Keys are time-ordered (UUIDv7), so this is the order of their generation. */
+  newest(selection: Selection): Promise<readonly PaymentRecord[]>;
+
+  /** Up to `limit` payments that were settled in [from, to), in the order of their settling, then of their keys. */
+  settled(period: SettledPeriod): Promise<SettledPage>;
+}
+
+/** Times are milliseconds since the epoch, by the store's clock. */
+export interface PaymentRecord extends Money {
+  readonly key: string;
+  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly transactionId: string;
+  readonly processor: string;
+  /** How many times somebody set to work on it: the first claim and each takeover. */
+  readonly attempts: number;
+  readonly claimedAt: number;
+  readonly settledAt: number | undefined;
+  /** Of a decline. */
+  readonly reason: string | undefined;
+  /** Why an operator resolved it; undefined where the processor's own answer settled it. */
+  readonly resolution: string | undefined;
+}
+
+export interface Selection {
+  readonly state: PaymentRecord['state'] | undefined;
+  /** Only keys generated at or after this moment. */
+  readonly createdFrom: number | undefined;
+  /** Only keys generated before this moment. */
+  readonly createdTo: number | undefined;
+  /** Only keys below this one: where the page before ended. */
+  readonly before: string | undefined;
+  readonly limit: number;
+}
+
+export interface SettledPeriod {
+  readonly from: number;
+  readonly to: number;
+  /** `next` of the page before. */
+  readonly after: string | undefined;
+  readonly limit: number;
+}
+
+export interface SettledPage {
+  readonly payments: readonly PaymentRecord[];
+  /** Where the next page begins; undefined after the last one. Opaque to all but the adapter. */
+  readonly next: string | undefined;
+}
