@@ -12,13 +12,19 @@ import { createServer } from './http/server.js';
 import { createCarryOut } from './payments/attempt.js';
 import { createLeases } from './payments/leases.js';
 import { createPayments } from './payments/payments.js';
+import type { Processor } from './payments/processor.js';
+import { createAlarm } from './payments/processors/alarm.js';
+import { createHttpProcessor } from './payments/processors/http.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { createRecovery } from './payments/recovery.js';
 import { createTransactionIds } from './payments/transaction-id.js';
 import { createTransactions } from './transactions/transactions.js';
 
-/** What a restart finds abandoned is worked on this long before the port opens; the rest behind the open port. */
-const RECOVERY_BEFORE_LISTENING_MS = 2_000;
+/**
+ * What a restart finds abandoned is worked on this long before the port opens; the rest behind the open port. Nobody waits
+ * for a processor over the network.
+ */
+const RECOVERY_BEFORE_LISTENING_MS = { simulated: 2_000, http: 0 } as const;
 /** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
@@ -39,7 +45,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   const { keys, ledger } = deployment;
 
   const rules = config.payments;
-  const processor = createSimulatedProcessor(config.processor.delayMs);
+  const processor = openProcessor(config, logger, clock);
   const newOwner = createOwners();
   const leases = createLeases(keys, ledger, rules.lockTtlMs, clock);
   const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs: rules.idempotencyTtlMs });
@@ -74,7 +80,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     broken: deployment.broken,
 
     async listen() {
-      await recovery.start(RECOVERY_BEFORE_LISTENING_MS);
+      await recovery.start(RECOVERY_BEFORE_LISTENING_MS[config.processor.kind]);
       await server.listen({ host: config.host, port: config.port });
       return (server.server.address() as AddressInfo).port;
     },
@@ -88,6 +94,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       } finally {
         clearInterval(closeIdle);
         clearTimeout(cut);
+        await processor.close();
         await deployment.close();
       }
     },
@@ -113,6 +120,17 @@ function openDeployment(
         clock,
         notices: { warn },
       });
+    }
+  }
+}
+
+function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Processor & { close(): Promise<void> } {
+  switch (processor.kind) {
+    case 'simulated':
+      return { ...createSimulatedProcessor(processor.delayMs), close: async () => {} };
+    case 'http': {
+      const sound = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
+      return createHttpProcessor({ ...processor, alarm: createAlarm(sound, clock) });
     }
   }
 }

@@ -1,4 +1,5 @@
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis-url.js';
+import { PROCESSOR_URL_FORM, readProcessorUrl } from './payments/processors/processor-url.js';
 
 /** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
 export interface Config {
@@ -8,7 +9,7 @@ export interface Config {
   readonly deployment: DeploymentSettings;
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
-  readonly processor: { readonly kind: 'simulated'; readonly delayMs: number };
+  readonly processor: ProcessorSettings;
 }
 
 /** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (decisions G2). */
@@ -25,7 +26,14 @@ export interface PaymentSettings {
   readonly idempotencyTtlMs: number;
   readonly lockTtlMs: number;
   readonly payloadMismatch: 'replay' | 'reject';
+  /** How long a finished payment is kept after its end; undefined: for ever. */
+  readonly retentionMs: number | undefined;
 }
+
+/** `dedupMs`: how long after its claim a payment's reference may be sent again; 0: never, it is only looked up. */
+export type ProcessorSettings =
+  | { readonly kind: 'simulated'; readonly delayMs: number; readonly dedupMs: number }
+  | { readonly kind: 'http'; readonly url: string; readonly timeoutMs: number; readonly dedupMs: number };
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -33,7 +41,8 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 const SECOND_MS = 1000;
 const DAY_SECONDS = 86_400;
 /** Ten years: far beyond any use, and every deadline computed from it stays an exact integer. */
-const MAX_TTL_SECONDS = 3650 * DAY_SECONDS;
+const MAX_TTL_DAYS = 3650;
+const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647;
 
@@ -50,21 +59,17 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   const problems: string[] = [];
   const settings = new Settings(environment, problems);
 
+  const payments = readPayments(settings);
   const config: Config = {
     host: settings.text('HOST', '127.0.0.1'),
     port: settings.integer('PORT', 8080, 0, 65_535),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
     deployment: readDeployment(settings),
-    payments: {
-      idempotencyTtlMs: settings.integer('IDEMPOTENCY_TTL_SECONDS', DAY_SECONDS, 1, MAX_TTL_SECONDS) * SECOND_MS,
-      lockTtlMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
-      payloadMismatch: settings.choice('PAYLOAD_MISMATCH', 'replay', ['replay', 'reject'] as const),
-    },
+    payments,
     transactionCacheTtlMs:
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
-    processor: { kind: 'simulated', delayMs: settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS) },
+    processor: readProcessor(settings, payments.lockTtlMs),
   };
-  refuseWhatIsNotServedYet(settings, config);
 
   if (problems.length > 0) throw new ConfigError(problems);
   return deepFreeze(config);
@@ -88,28 +93,39 @@ function readDeployment(settings: Settings): DeploymentSettings {
     : { kind: 'embedded', dataDir };
 }
 
-/** Settings whose names are fixed already (decisions G3) but whose feature this version does not have. */
-function refuseWhatIsNotServedYet(settings: Settings, config: Config): void {
-  settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 1, MAX_TTL_SECONDS);
-  const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
-  if (settings.parsed('PROCESSOR_URL', readHttpUrl, 'http://host/path or https://host/path')) {
-    settings.problem('PROCESSOR_URL: this version has the simulated processor only; unset it');
-    if (timeoutMs >= config.payments.lockTtlMs) {
-      settings.problem('PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease');
-    }
+function readPayments(settings: Settings): PaymentSettings {
+  const idempotencyTtlMs = settings.integer('IDEMPOTENCY_TTL_SECONDS', DAY_SECONDS, 1, MAX_TTL_SECONDS) * SECOND_MS;
+  const retentionMs = settings.has('PAYMENT_RETENTION_DAYS')
+    ? settings.integer('PAYMENT_RETENTION_DAYS', MAX_TTL_DAYS, 1, MAX_TTL_DAYS) * DAY_SECONDS * SECOND_MS
+    : undefined;
+  if (retentionMs !== undefined && retentionMs < idempotencyTtlMs) {
+    settings.problem(
+      'PAYMENT_RETENTION_DAYS must be at least IDEMPOTENCY_TTL_SECONDS: a payment is kept while its key is still answered',
+    );
   }
+  return {
+    idempotencyTtlMs,
+    lockTtlMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
+    payloadMismatch: settings.choice('PAYLOAD_MISMATCH', 'replay', ['replay', 'reject'] as const),
+    retentionMs,
+  };
+}
+
+/** Every setting is judged whichever processor is chosen; PROCESSOR_DELAY_MS beside PROCESSOR_URL is valid and unused. */
+function readProcessor(settings: Settings, lockTtlMs: number): ProcessorSettings {
+  const url = settings.parsed('PROCESSOR_URL', (text) => readProcessorUrl(text) && text, PROCESSOR_URL_FORM);
+  const delayMs = settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS);
+  const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
+  const dedupMs = settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 0, MAX_TTL_SECONDS) * SECOND_MS;
+  if (url === undefined) return { kind: 'simulated', delayMs, dedupMs };
+  if (timeoutMs >= lockTtlMs) {
+    settings.problem('PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease');
+  }
+  return { kind: 'http', url, timeoutMs, dedupMs };
 }
 
 function readDatabaseUrl(text: string): string | undefined {
-  return isUrlOf(text, ['postgres:', 'postgresql:']) ? text : undefined;
-}
-
-function readHttpUrl(text: string): string | undefined {
-  return isUrlOf(text, ['http:', 'https:']) ? text : undefined;
-}
-
-function isUrlOf(text: string, protocols: readonly string[]): boolean {
-  return URL.canParse(text) && protocols.includes(new URL(text).protocol);
+  return URL.canParse(text) && ['postgres:', 'postgresql:'].includes(new URL(text).protocol) ? text : undefined;
 }
 
 /** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */

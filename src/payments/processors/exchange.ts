@@ -1,0 +1,103 @@
+import { type Dispatcher, Pool } from 'undici';
+import { type Clock, systemClock } from '../../clock.js';
+
+/** Several times what recovery looks up at once, so that it cannot crowd out payments; few enough for any descriptor limit. */
+const CONNECTIONS = 256;
+/** A reply is one short JSON object; whoever sends more is not speaking our contract. */
+const LONGEST_REPLY_BYTES = 64 * 1024;
+
+export interface Question {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+}
+
+export type Reply =
+  | { readonly complete: true; readonly status: number; readonly body: Buffer }
+  /** `status` is known when the reply broke off after its head. */
+  | { readonly complete: false; readonly status: number | undefined; readonly cause: string };
+
+/** HTTP/1.1 with one origin over kept connections: each question is sent at most once, and answered by one deadline. */
+export interface Exchanges {
+  /** Never throws and never asks twice: whatever goes wrong is an incomplete reply with a readable cause. */
+  ask(question: Question): Promise<Reply>;
+  /** Closes the connections; what is still under way gets an incomplete reply. */
+  close(): Promise<void>;
+}
+
+/**
+ * The deadline counts from the call and covers the whole exchange: waiting for a connection, connecting, sending, and the
+ * last byte of the reply. Redirects are not followed, and no proxy is taken from the environment.
+ */
+export function createExchanges(origin: string, timeoutMs: number, clock: Clock = systemClock): Exchanges {
+  const pool = new Pool(origin, {
+    connections: CONNECTIONS,
+    // One request at a time: a lost connection never leaves others in doubt.
+    pipelining: 1,
+    maxResponseSize: LONGEST_REPLY_BYTES,
+    connectTimeout: timeoutMs,
+    // Each starts anew with every byte. Our own deadline does not.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+
+  function ask(question: Question): Promise<Reply> {
+    return new Promise((resolve) => {
+      const dueAt = clock.monotonic() + timeoutMs;
+      let progress = 'the request was not sent';
+      let status: number | undefined;
+      let connection: Dispatcher.DispatchController | undefined;
+      let answered = false;
+      const chunks: Buffer[] = [];
+
+      function answer(reply: Reply): void {
+        if (answered) return;
+        answered = true;
+        clearTimeout(timer);
+        resolve(reply);
+      }
+      /** The connection is closed: a late reply must not be taken for the next request's. */
+      function breakOff(cause: string): void {
+        answer({ complete: false, status, cause });
+        connection?.abort(new Error(cause));
+      }
+      const timer = setTimeout(() => breakOff(`${progress} within ${timeoutMs} ms`), timeoutMs);
+
+      pool.dispatch(question, {
+        onRequestStart(controller) {
+          // Thrown before the first byte, this takes the request off the queue and leaves the connection to others. The
+          // clock is asked because a process that was stopped may get here before its timers.
+          if (answered || clock.monotonic() >= dueAt)
+            throw new Error('the deadline passed before the request was sent');
+          connection = controller;
+          progress = 'no reply came';
+        },
+        onResponseStart(_controller, code, headers) {
+          if (code < 200) return; // RFC 9110 15.2: interim; the final one follows.
+          status = code;
+          progress = 'the reply did not end';
+          // We accept none (`Accept-Encoding: identity`).
+          if (headers['content-encoding'] !== undefined) breakOff('the reply is encoded, which we do not accept');
+        },
+        onResponseData(_controller, chunk) {
+          chunks.push(chunk);
+        },
+        onResponseEnd() {
+          answer({ complete: true, status: status as number, body: Buffer.concat(chunks) });
+        },
+        onResponseError(_controller, error) {
+          answer({ complete: false, status, cause: describe(error) });
+        },
+      });
+    });
+  }
+
+  return { ask, close: () => pool.destroy() };
+}
+
+/** Some errors of a connect have only a code. */
+function describe(error: Error): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return [code, message].filter(Boolean).join(': ') || error.name;
+}
