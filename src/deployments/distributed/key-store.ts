@@ -1,15 +1,18 @@
 import type { Clock } from '../../clock.js';
 import type { Begun, KeyStore, Looked } from '../../payments/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/payment.js';
-import { paymentKeys } from './key-names.js';
+import { LOCK_ENDS, paymentKeys } from './key-names.js';
+import type { LockEnds } from './lock-ends.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 
 /** Asks for a look instead of a lock. */
 const NOBODY = '';
+/** Asks for a mark on the lock that is found, so that its end is announced. */
+const MARK = 'mark';
 
 /** Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. */
-export function createRedisKeyStore(client: RedisClient, clock: Clock): KeyStore {
+export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: Clock): KeyStore {
   const issue = loadScript('issue');
   const begin = loadScript('begin');
   const renew = loadScript('renew');
@@ -19,6 +22,11 @@ export function createRedisKeyStore(client: RedisClient, clock: Clock): KeyStore
   async function runBegin(key: string, owner: string, leaseMs: number, fingerprint: string): Promise<unknown[]> {
     const { record, lock } = paymentKeys(key);
     return (await begin(client, [record, lock], [owner, leaseMs, fingerprint, KEY_GENERATED])) as unknown[];
+  }
+
+  async function runLook(key: string, ...mark: [] | [typeof MARK]): Promise<Looked> {
+    const { record, lock } = paymentKeys(key);
+    return lookedFrom((await begin(client, [record, lock], [NOBODY, 0, '', KEY_GENERATED, ...mark])) as unknown[]);
   }
 
   return {
@@ -33,7 +41,18 @@ export function createRedisKeyStore(client: RedisClient, clock: Clock): KeyStore
       return lookedFrom(reply) as Exclude<Looked, { state: 'generated' }>;
     },
 
-    look: async (key) => lookedFrom(await runBegin(key, NOBODY, 0, '')),
+    look: (key) => runLook(key),
+
+    async watch(key, onEnd) {
+      await ends.subscribed();
+      const unwatch = ends.listen(paymentKeys(key).lock, onEnd);
+      try {
+        return { looked: await runLook(key, MARK), unwatch };
+      } catch (fault) {
+        unwatch();
+        throw fault;
+      }
+    },
 
     async renew({ key, owner }, leaseMs) {
       await renew(client, [paymentKeys(key).lock], [owner, leaseMs]);
@@ -43,11 +62,15 @@ export function createRedisKeyStore(client: RedisClient, clock: Clock): KeyStore
       const { record, lock } = paymentKeys(key);
       const { outcome, fingerprint, expiresAt } = final;
       const reason = outcome.state === 'DECLINED' ? outcome.reason : '';
-      await finish(client, [record, lock], [owner, recordValueOf(outcome), fingerprint, reason, expiresAt]);
+      await finish(
+        client,
+        [record, lock],
+        [...[owner, LOCK_ENDS], ...[recordValueOf(outcome), fingerprint, reason, expiresAt]],
+      );
     },
 
     async release(key, owner) {
-      await release(client, [paymentKeys(key).lock], [owner]);
+      await release(client, [paymentKeys(key).lock], [owner, LOCK_ENDS]);
     },
   };
 }

@@ -5,6 +5,7 @@ import { DatabaseClock } from './database-clock.js';
 import { createRedisKeyStore } from './key-store.js';
 import { createRedisReport } from './key-value-store-report.js';
 import { createPostgresLedger } from './ledger.js';
+import { LockEnds } from './lock-ends.js';
 import { migrate } from './migrate.js';
 import { Postgres } from './postgres.js';
 import { connected, connectRedis } from './redis-client.js';
@@ -52,10 +53,11 @@ export async function openDistributed(options: {
 
   const redis = connectRedis(options.redis, createOncePerOutage(notices));
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
+  const lockEnds = new LockEnds(redis, (error) => notices.warn('the ends of locks cannot be listened to', error));
   const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {
-    keys: createRedisKeyStore(redis, clock),
+    keys: createRedisKeyStore(redis, lockEnds, clock),
     ledger: createPostgresLedger(database, databaseClock),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots),
     transactionCache: createRedisTransactionCache(redis, options.transactionCacheTtlMs, clock, watch.roomForFills),
@@ -64,6 +66,7 @@ export async function openDistributed(options: {
     broken: new Promise(() => {}),
     async close() {
       watch.stop();
+      lockEnds.close();
       databaseClock.stop();
       redis.disconnect();
       await database.close();

@@ -98,8 +98,25 @@ function withScripts(server: Redis): Redis {
   return server.on('ready', () => teachScripts(server));
 }
 
-function reconnectDelayMs(attempt: number): number {
+export function reconnectDelayMs(attempt: number): number {
   return Math.min(RECONNECT_MIN_MS * 2 ** Math.min(attempt - 1, 5), RECONNECT_MAX_MS);
+}
+
+/**
+ * A connection that listens, and is not connected yet: to the same server, or to any master of a Cluster, which tells its
+ * subscribers what was published on any other. It does not reconnect: the next one may have to go to another server.
+ */
+export function listenerBeside(client: RedisClient): Redis | undefined {
+  const servers = mastersOf(client);
+  return servers[Math.floor(Math.random() * servers.length)]?.duplicate({
+    lazyConnect: true,
+    retryStrategy: () => null,
+    enableOfflineQueue: false,
+    enableAutoPipelining: false,
+    // Sentinels disconnect who listens to a master that they demote.
+    failoverDetector: false,
+    connectionName: 'idempay-listener',
+  });
 }
 
 /** The servers that hold data: one, or the masters of a Cluster. */

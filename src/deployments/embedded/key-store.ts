@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
 import type { KeyStore, Looked } from '../../payments/key-store.js';
 import { type FinalOutcome, KEY_GENERATED } from '../../payments/payment.js';
+import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { StoreCounters } from './store-counters.js';
@@ -40,6 +41,7 @@ export function createEmbeddedKeyStore(
 ): KeyStore {
   const recordByKey = reader.prepare(FIND_RECORD);
   const locks = new Map<string, Lock>();
+  const endings = new EndListeners();
   const remembered = new LRUCache<string, RememberedRecord>({ max: REMEMBERED_RECORDS });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
@@ -72,8 +74,9 @@ export function createEmbeddedKeyStore(
     return record;
   }
 
-  function deleteLock(key: string, owner: string): void {
-    if (locks.get(key)?.owner === owner) locks.delete(key);
+  /** Whether there was a lock of that owner. */
+  function deleteLock(key: string, owner: string): boolean {
+    return locks.get(key)?.owner === owner && locks.delete(key);
   }
 
   return {
@@ -94,6 +97,11 @@ export function createEmbeddedKeyStore(
 
     look: async (key) => lookAs(undefined, key),
 
+    async watch(key, onEnd) {
+      const looked = lookAs(undefined, key);
+      return { looked, unwatch: endings.add(key, onEnd) };
+    },
+
     async renew({ key, owner }, leaseMs) {
       const lock = locks.get(key);
       if (lock?.owner === owner) lock.endsAt = clock.monotonic() + leaseMs;
@@ -103,10 +111,11 @@ export function createEmbeddedKeyStore(
     async finish(key, owner, final) {
       remembered.set(key, { expiresAt: final.expiresAt, final });
       deleteLock(key, owner);
+      endings.tell(key);
     },
 
     async release(key, owner) {
-      deleteLock(key, owner);
+      if (deleteLock(key, owner)) endings.tell(key);
     },
   };
 }

@@ -1,0 +1,102 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { EndListeners } from '../end-listeners.js';
+import { LOCK_ENDS } from './key-names.js';
+import { listenerBeside, type RedisClient, reconnectDelayMs } from './redis-client.js';
+import { withoutCommand } from './redis-fault.js';
+
+/** A healthy server subscribes us sooner, also over TLS and a long wire; without it whoever waits looks again now and then. */
+const SUBSCRIBE_WAIT_MS = 300;
+/** A connection may die without a word: while somebody waits it is asked this often, and given up when it stays silent. */
+const PING_INTERVAL_MS = 1_000;
+/** A server that refuses the subscription goes on refusing it until somebody grants the right. */
+const REFUSED_RETRY_MS = 10_000;
+
+/**
+ * The ends of marked locks, as `finish.lua` and `release.lua` of any process announce them: one connection for all who
+ * listen, opened for the first of them and kept. What is announced while there is none is lost; so whenever a
+ * subscription comes into force, everyone who listens already is told once.
+ */
+export class LockEnds {
+  readonly #client: RedisClient;
+  readonly #onRefused: (error: Error) => void;
+  readonly #listeners = new EndListeners();
+  readonly #closing = new AbortController();
+  #server: Redis | undefined;
+  /** Of the latest attempt to subscribe: resolves when it succeeded, when it failed, and when it takes too long. */
+  #attempted: Promise<unknown> | undefined;
+  #pingedAt = Number.NEGATIVE_INFINITY;
+
+  /** `onRefused` is told once when the server does not let us subscribe. */
+  constructor(client: RedisClient, onRefused: (error: Error) => void) {
+    this.#client = client;
+    this.#onRefused = onRefused;
+  }
+
+  /** Resolves soon, and never rejects. If a subscription can be had, whoever listens from then on misses nothing. */
+  async subscribed(): Promise<void> {
+    if (!this.#attempted) void this.#keepSubscribed();
+    this.#ping();
+    await this.#attempted;
+  }
+
+  /** Returns what ends it. */
+  listen(lock: string, onEnd: () => void): () => void {
+    return this.#listeners.add(lock, onEnd);
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#server?.disconnect();
+  }
+
+  async #keepSubscribed(): Promise<void> {
+    const { signal } = this.#closing;
+    let failures = 0;
+    let refusedBefore = false;
+    while (!signal.aborted) {
+      const subscribing = this.#subscribe();
+      this.#attempted = Promise.race([subscribing, delay(SUBSCRIBE_WAIT_MS, undefined, { ref: false })]);
+      const { ended, refused } = await subscribing;
+      await ended;
+      failures = ended ? 1 : failures + 1;
+      if (refused && !refusedBefore) this.#onRefused(refused);
+      refusedBefore = refused !== undefined;
+      const pauseMs = refused ? REFUSED_RETRY_MS : reconnectDelayMs(failures);
+      await delay(pauseMs, undefined, { ref: false, signal }).catch(() => {});
+    }
+  }
+
+  /** Resolves when it is known whether the subscription is in force; if so, with a promise of its end. */
+  async #subscribe(): Promise<{ readonly ended?: Promise<void>; readonly refused?: Error }> {
+    const server = listenerBeside(this.#client);
+    if (!server) return {};
+    this.#server = server;
+    // The client beside it reports what is wrong with the server.
+    server.on('error', () => {});
+    server.on('message', (_channel, lock) => this.#listeners.tell(lock));
+    const ended = new Promise<void>((resolve) => server.once('end', resolve));
+    try {
+      await server.connect();
+      await server.subscribe(LOCK_ENDS);
+    } catch (error) {
+      const refused = server.status === 'ready' && isRefusal(error) ? { refused: withoutCommand(error) } : {};
+      server.disconnect();
+      return refused;
+    }
+    this.#listeners.tellAll();
+    return { ended };
+  }
+
+  #ping(): void {
+    const now = performance.now();
+    if (this.#server?.status !== 'ready' || now - this.#pingedAt < PING_INTERVAL_MS) return;
+    this.#pingedAt = now;
+    // The client gives up a connection that does not answer (`socketTimeout`).
+    this.#server.ping().catch(() => {});
+  }
+}
+
+function isRefusal(error: unknown): error is Error {
+  return (error as Error).name === 'ReplyError';
+}
