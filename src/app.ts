@@ -9,14 +9,13 @@ import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
 import { createHealth } from './health/health.js';
 import { createServer } from './http/server.js';
-import { createCarryOut } from './payments/attempt.js';
-import { createLeases } from './payments/leases.js';
-import { createPayments } from './payments/payments.js';
+import { backOffMs } from './payments/attempt.js';
+import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
-import { createRecovery } from './payments/recovery.js';
+import type { RecoveryEvents } from './payments/recovery.js';
 import { createTransactionIds } from './payments/transaction-id.js';
 import { createTransactions } from './transactions/transactions.js';
 
@@ -42,39 +41,27 @@ export interface App {
 export async function createApp(config: Config, logger: Logger): Promise<App> {
   const clock = systemClock;
   const deployment = await openDeployment(config, logger, clock);
-  const { keys, ledger } = deployment;
 
-  const rules = config.payments;
   const processor = openProcessor(config, logger, clock);
-  const newOwner = createOwners();
-  const leases = createLeases(keys, ledger, rules.lockTtlMs, clock);
-  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs: rules.idempotencyTtlMs });
-  const newTransactionId = createTransactionIds(clock.now);
-  const payments = createPayments({
-    keys,
-    ledger,
+  const area = createPaymentArea({
+    keys: deployment.keys,
+    ledger: deployment.ledger,
+    history: deployment.paymentHistory,
     processor,
-    carryOut,
-    rules,
+    rules: { ...config.payments, resolvableAfterMs: config.processor.dedupMs },
+    recoverAfterMs: backOffMs,
     clock,
-    newTransactionId,
-    newOwner,
-  });
-  const recovery = createRecovery({
-    ledger,
-    processor,
-    carryOut,
-    leaseMs: rules.lockTtlMs,
-    clock,
-    newOwner,
-    onFault: (fault) => logger.error({ err: fault }, 'a recovery round failed'),
+    newTransactionId: createTransactionIds(clock.now),
+    newOwner: createOwners(),
+    events: paymentEvents(logger),
   });
 
+  const { payments, records: paymentRecords, recovery, retention, waiting } = area;
   const transactions = createTransactions(deployment.transactions, deployment.transactionCache);
   const health = createHealth(deployment.keyValueStore, clock);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
-  const server = createServer({ payments, transactions, health }, frameworkLogger);
+  const server = createServer({ payments, paymentRecords, transactions, health }, frameworkLogger);
 
   return {
     broken: deployment.broken,
@@ -82,6 +69,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     async listen() {
       await recovery.start(RECOVERY_BEFORE_LISTENING_MS[config.processor.kind]);
       await server.listen({ host: config.host, port: config.port });
+      retention.start();
       return (server.server.address() as AddressInfo).port;
     },
 
@@ -89,8 +77,10 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => server.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       const cut = setTimeout(() => server.server.closeAllConnections(), limitMs);
+      const background = Promise.all([recovery.stop(), retention.stop()]);
       try {
-        await Promise.all([server.close(), Promise.race([recovery.stop(), delay(limitMs, undefined, { ref: false })])]);
+        waiting.end();
+        await Promise.all([server.close(), Promise.race([background, delay(limitMs, undefined, { ref: false })])]);
       } finally {
         clearInterval(closeIdle);
         clearTimeout(cut);
@@ -133,6 +123,20 @@ function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Pro
       return createHttpProcessor({ ...processor, alarm: createAlarm(sound, clock) });
     }
   }
+}
+
+/** What happens to payments beside the requests that ask for them. */
+function paymentEvents(logger: Logger): RecoveryEvents {
+  return {
+    fault: (fault) => logger.error({ err: fault }, 'a round of recovery or retention failed'),
+    unknown: ({ key, transactionId, processor, epoch }, cause) =>
+      logger.warn(
+        { key, transactionId, processor, attempt: epoch, cause },
+        'the outcome of a payment is not known yet',
+      ),
+    overdue: (count) =>
+      logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),
+  };
 }
 
 /** Names each attempt of this process: no other process, before or after, makes the same name. */

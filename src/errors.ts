@@ -66,6 +66,16 @@ export const publicErrors = {
   paymentOutcomeUnknown: () =>
     new PublicError(504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'),
 
+  // What operators ask of payments.
+  paymentFinal: (state: string) =>
+    new PublicError(409, `The payment is ${state}, which is final: it cannot be resolved.`),
+  resolutionTooEarly: (retryAfterSeconds: number) =>
+    new PublicError(
+      409,
+      'The service may still find out the outcome of this payment itself. Resolve it when Retry-After has passed.',
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
+
   // Transactions, decisions T4, T5, T7.
   transactionNotFound: (id: string) => new PublicError(404, `Transaction not found for id: ${id}`),
   invalidTransactionId: () =>

@@ -6,6 +6,7 @@ import type { PayAnswer, Payments } from '../payments/payments.js';
 import { requiredBody } from './body-parser.js';
 import { answerWith, sendError } from './errors.js';
 import { readPaymentRequest } from './payment-request.js';
+import { preferredWaitSeconds } from './prefer.js';
 
 /** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
@@ -19,7 +20,10 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
     const header = readKeyHeader(keyHeaderOf(request));
     const body = requiredBody(request);
     if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
-    answerWith(reply, payments.pay(header.key, readPaymentRequest(body)), (answer) => {
+    const waitSeconds = preferredWaitSeconds(request.headers.prefer);
+    const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
+    answerWith(reply, payments.pay(header.key, readPaymentRequest(body), patience), (answer) => {
+      if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
       sendAnswer(reply, answer);
     });
   });
@@ -38,6 +42,13 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
 function requireKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
   const missing = readKeyHeader(keyHeaderOf(request)).state === 'missing';
   done(missing ? publicErrors.missingIdempotencyKey() : undefined);
+}
+
+/** Aborted when the connection ends before the answer: nobody is there any more to wait for it. */
+function clientGone(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  return gone.signal;
 }
 
 function sendAnswer(reply: FastifyReply, answer: PayAnswer): void {

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
 import { publicErrors } from '../errors.js';
 import type { Health } from '../health/health.js';
+import type { PaymentRecords } from '../payments/payment-records.js';
 import type { Payments } from '../payments/payments.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
@@ -14,6 +15,7 @@ import {
   sendError,
 } from './errors.js';
 import { registerHealthRoutes } from './health-routes.js';
+import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
@@ -28,6 +30,7 @@ const MAX_PARAMETER_LENGTH = 16_384;
 
 export interface Features {
   readonly payments: Payments;
+  readonly paymentRecords: PaymentRecords;
   readonly transactions: Transactions;
   readonly health: Health;
 }
@@ -63,6 +66,7 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
   installBodyParser(app);
   installErrorHandler(app);
   registerPaymentRoutes(app, features.payments);
+  registerPaymentRecordRoutes(app, features.paymentRecords);
   registerTransactionRoutes(app, features.transactions);
   registerHealthRoutes(app, features.health);
   answerWrongMethods();

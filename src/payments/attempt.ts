@@ -11,7 +11,7 @@ export type AttemptResult =
   /** Another attempt wrote it. */
   | { readonly state: 'finished elsewhere'; readonly final: FinalOutcome }
   /** Not known (yet): never reported as failed (decisions P11). */
-  | { readonly state: 'unknown' };
+  | { readonly state: 'unknown'; readonly cause: string };
 
 /** Carries out a claimed payment: ask the processor, settle, tell the key store. */
 export type CarryOut = (claim: Claim, askedAt: number, origin: 'first claim' | 'takeover') => Promise<AttemptResult>;
@@ -22,8 +22,10 @@ export function createCarryOut(collaborators: {
   processor: Processor;
   leases: Leases;
   idempotencyTtlMs: number;
+  /** How long recovery leaves a payment alone whose outcome stayed unknown in that many attempts. */
+  recoverAfterMs: (attempts: number) => number;
 }): CarryOut {
-  const { keys, ledger, processor, leases, idempotencyTtlMs } = collaborators;
+  const { keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs } = collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -39,13 +41,13 @@ export function createCarryOut(collaborators: {
         // Before the lease is ended: a renewal that came after would give a dead attempt a whole one.
         lease.drop();
         await giveUp(claim);
-        return outcomeElsewhere(claim);
+        return outcomeElsewhere(claim, result.cause);
       }
       charged = true;
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
       if (settled.state === 'fenced off') {
         await keys.release(claim.key, claim.owner).catch(() => {});
-        return { state: 'unknown' };
+        return { state: 'unknown', cause: 'another attempt has taken the payment over' };
       }
       // The commit is known, so the answer is the outcome, whatever the key store says next.
       await keys.finish(claim.key, claim.owner, settled.final).catch(() => {});
@@ -78,15 +80,24 @@ export function createCarryOut(collaborators: {
   }
 
   /** Whoever took the payment over meanwhile may have finished it; what is not final stays unknown. */
-  async function outcomeElsewhere(claim: Claim): Promise<AttemptResult> {
+  async function outcomeElsewhere(claim: Claim, cause: string): Promise<AttemptResult> {
     const found = await ledger.find(claim.key);
-    return found.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown' };
+    return found.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
   }
 
   /** The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. */
   async function giveUp(claim: Claim): Promise<void> {
-    await Promise.allSettled([ledger.abandon(claim, 0), keys.release(claim.key, claim.owner)]);
+    const abandoned = ledger.abandon(claim, recoverAfterMs(claim.epoch));
+    await Promise.allSettled([abandoned, keys.release(claim.key, claim.owner)]);
   }
+}
+
+/** Recovery's patience with a payment that stays unknown: a second, then twice as long each time, at most a minute. */
+const FIRST_BACK_OFF_MS = 1_000;
+const LONGEST_BACK_OFF_MS = 60_000;
+
+export function backOffMs(attempts: number): number {
+  return Math.min(FIRST_BACK_OFF_MS * 2 ** (attempts - 1), LONGEST_BACK_OFF_MS);
 }
 
 function outcomeOf(claim: Claim, result: Exclude<ChargeResult, { state: 'unknown' }>): Outcome {

@@ -8,6 +8,7 @@ import { fingerprintOf, type Money } from './money.js';
 import type { Claim, FinalOutcome } from './payment.js';
 import type { Processor } from './processor.js';
 import { RecentDurations } from './recent-durations.js';
+import type { Patience, Waiting } from './waiting.js';
 
 /** What a client loses between our answer and its next request: a wait that ends this early is not rounded up. */
 const ON_THE_WAY_MS = 250;
@@ -16,20 +17,30 @@ const ON_THE_WAY_MS = 250;
 export interface Payments {
   /** Spec 4.1, endpoint 1. The key is stored when this resolves. */
   issueKey(): Promise<string>;
-  /** Spec 4.1, endpoint 2, rules 2 to 5. `request` may be the problem with its content, which only rule 5 reports. */
-  pay(key: string, request: Money | { problem: string }): Promise<PayAnswer>;
+  /**
+   * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for its end before it is
+   * told that it is in progress.
+   */
+  pay(key: string, request: PaymentRequest, patience?: Patience): Promise<PayAnswer>;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none. */
   outcome(key: string): Promise<FinalOutcome | undefined>;
 }
 
-export type PayAnswer =
+/** What is to be paid, or the problem with the request's content, which only rule 5 reports. */
+export type PaymentRequest = Money | { readonly problem: string };
+
+export type PayAnswer = (
   | { readonly state: 'processed'; readonly final: FinalOutcome }
   | { readonly state: 'replayed'; readonly final: FinalOutcome }
   | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
   | { readonly state: 'invalid key' }
   | { readonly state: 'invalid content'; readonly problem: string }
   | { readonly state: 'mismatch' }
-  | { readonly state: 'unknown' };
+  | { readonly state: 'unknown' }
+) & {
+  /** The request's patience was used: it waited for another attempt. */
+  readonly waited?: true;
+};
 
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
@@ -46,10 +57,37 @@ export function createPayments(collaborators: {
   clock: Clock;
   newTransactionId: () => string;
   newOwner: () => string;
+  waiting: Waiting;
+  /** An attempt of a request ended without a known outcome. */
+  onUnknown: (claim: Claim, cause: string) => void;
 }): Payments {
-  const { keys, ledger, processor, carryOut, rules, clock, newTransactionId, newOwner } = collaborators;
+  const { keys, ledger, processor, carryOut, rules, clock, newTransactionId, newOwner, waiting, onUnknown } =
+    collaborators;
   const durations = new RecentDurations(processor.typicalMs);
   const leaseMs = rules.lockTtlMs;
+
+  function tryToPay(key: string, request: PaymentRequest): Promise<PayAnswer> {
+    return 'problem' in request ? refuseContent(key, request.problem) : pay(key, request);
+  }
+
+  /** Waits where others are told to come back; whoever meets an attempt that ended without an outcome begins itself. */
+  async function payPatiently(key: string, request: PaymentRequest, patience: Patience): Promise<PayAnswer> {
+    let answer = await tryToPay(key, request);
+    if (answer.state !== 'in progress') return answer;
+    const place = waiting.enter(key, patience);
+    if (!place) return answer;
+    try {
+      let answeredAt = clock.monotonic();
+      while (answer.state === 'in progress' && (await place.next())) {
+        answer = await tryToPay(key, request);
+        answeredAt = clock.monotonic();
+      }
+      if (answer.state === 'in progress') answer = laterBy(clock.monotonic() - answeredAt, answer.retryAfterSeconds);
+      return { ...answer, waited: true };
+    } finally {
+      place.leave();
+    }
+  }
 
   async function pay(key: string, money: Money): Promise<PayAnswer> {
     const owner = newOwner();
@@ -101,7 +139,11 @@ export function createPayments(collaborators: {
       });
     switch (claimed.state) {
       case 'claimed':
-        return answerOf(await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')), fingerprint);
+        return answerOf(
+          claimed.claim,
+          await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')),
+          fingerprint,
+        );
       case 'taken over':
         return finishTakeover(claimed.claim, askedAt, fingerprint);
       case 'final':
@@ -149,7 +191,7 @@ export function createPayments(collaborators: {
 
   /** The row's own amount is paid, never the request's; a request for another one is told so only afterwards. */
   async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
-    return answerOf(await carryOut(claim, askedAt, 'takeover'), fingerprint);
+    return answerOf(claim, await carryOut(claim, askedAt, 'takeover'), fingerprint);
   }
 
   /** A request whose content cannot be paid takes no lock at all: it learns what rules 2 to 4 say, then its own problem. */
@@ -170,8 +212,11 @@ export function createPayments(collaborators: {
     }
   }
 
-  function answerOf(result: AttemptResult, fingerprint: string): PayAnswer {
-    if (result.state === 'unknown') return { state: 'unknown' };
+  function answerOf(claim: Claim, result: AttemptResult, fingerprint: string): PayAnswer {
+    if (result.state === 'unknown') {
+      onUnknown(claim, result.cause);
+      return { state: 'unknown' };
+    }
     if (differs(result.final.fingerprint, fingerprint)) return { state: 'mismatch' };
     return { state: result.state === 'settled' ? 'processed' : 'replayed', final: result.final };
   }
@@ -212,7 +257,7 @@ export function createPayments(collaborators: {
       await keys.issue(key, rules.idempotencyTtlMs);
       return key;
     },
-    pay: (key, request) => ('problem' in request ? refuseContent(key, request.problem) : pay(key, request)),
+    pay: (key, request, patience) => (patience ? payPatiently(key, request, patience) : tryToPay(key, request)),
     async outcome(key) {
       const looked = await keys.look(key).catch(forgotten);
       if (looked.state === 'final') return looked.final;
@@ -220,6 +265,12 @@ export function createPayments(collaborators: {
       return found.state === 'final' ? found.final : undefined;
     },
   };
+}
+
+/** What remains of a wait that was told some time ago. */
+function laterBy(elapsedMs: number, retryAfterSeconds: number): PayAnswer {
+  const remaining = retryAfterSeconds - Math.floor(elapsedMs / 1000);
+  return { state: 'in progress', retryAfterSeconds: Math.max(1, remaining) };
 }
 
 /** A key store that cannot be asked knows as much as one that forgot: the row is asked instead. */

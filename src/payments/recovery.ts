@@ -1,24 +1,36 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
-import type { CarryOut } from './attempt.js';
+import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Ledger } from './ledger.js';
+import type { Claim } from './payment.js';
 import type { Processor } from './processor.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
 const RECOVERY_INTERVAL_MS = 3_000;
-/** Taken over and worked on at a time: bounded, so that recovery after an outage cannot crowd out live payments. */
+/** Worked on at a time: bounded, so that recovery after an outage cannot crowd out live payments. */
 const RECOVERY_CONCURRENCY = 64;
+/** How often the payments that only an operator can still resolve are counted. */
+const OVERDUE_INTERVAL_MS = 60_000;
 
 export interface Recovery {
   /**
-   * Begins: one round at once, then one every few seconds until `stop`. Resolves when the first round has ended or
-   * `waitMs` have passed; a slow processor then goes on being asked behind the open port.
+   * Begins: one round at once, then one every few seconds until `stop`. Resolves when everything that was found has been
+   * worked on or `waitMs` have passed; a slow processor then goes on being asked behind the open port.
    */
   start(waitMs: number): Promise<void>;
-  /** Finishes abandoned payments until none is left. Resolves to how many were finished. */
+  /** Works on abandoned payments until none is due. Resolves to how many were finished. */
   runOnce(): Promise<number>;
-  /** Begins nothing more; resolves when the round under way has ended. */
+  /** Begins nothing more; resolves when what is under way has ended. */
   stop(): Promise<void>;
+}
+
+export interface RecoveryEvents {
+  /** A round, or a payment's takeover, failed; the next round tries again. */
+  fault(fault: unknown): void;
+  /** The outcome of a payment is still not known. */
+  unknown(claim: Claim, cause: string): void;
+  /** So many payments are unknown for longer than the processor can be asked again: an operator must resolve them. */
+  overdue(count: number): void;
 }
 
 /** Takes over what a dead owner left PROCESSING, and finishes it with the row's own values (protocol, step 6). */
@@ -27,63 +39,87 @@ export function createRecovery(collaborators: {
   processor: Processor;
   carryOut: CarryOut;
   leaseMs: number;
+  /** From this age on, a payment that is still unknown is an operator's. */
+  overdueAfterMs: number;
   clock: Clock;
   newOwner: () => string;
-  onFault: (fault: unknown) => void;
+  events: RecoveryEvents;
 }): Recovery {
-  const { ledger, processor, carryOut, leaseMs, clock, newOwner, onFault } = collaborators;
+  const { ledger, processor, carryOut, leaseMs, overdueAfterMs, clock, newOwner, events } = collaborators;
+  const working = new Set<Promise<void>>();
+  let finished = 0;
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
   let round: Promise<unknown> = Promise.resolve();
+  let countedAt = Number.NEGATIVE_INFINITY;
 
   async function runOnce(): Promise<number> {
-    let finished = 0;
+    const before = finished;
+    await takeOverWhatIsDue();
+    await Promise.all(working);
+    return finished - before;
+  }
+
+  /** Resolves when nothing more is due, not when it is done: one payment that is slow to look up delays no other. */
+  async function takeOverWhatIsDue(): Promise<void> {
     while (!stopped) {
-      const batch = await finishBatch();
-      finished += batch.finished;
-      // A payment that stayed unknown is abandoned again at once: the next round, not this one, asks again.
-      if (batch.taken < RECOVERY_CONCURRENCY || batch.finished === 0) break;
-    }
-    return finished;
-  }
-
-  async function finishBatch(): Promise<{ taken: number; finished: number }> {
-    const askedAt = clock.monotonic();
-    const claims = await ledger.takeOverAbandoned({
-      owner: newOwner(),
-      leaseMs,
-      processor: processor.name,
-      limit: RECOVERY_CONCURRENCY,
-    });
-    const results = await Promise.all(
-      claims.map((claim) =>
-        carryOut(claim, askedAt, 'takeover').catch((fault: unknown) => {
-          onFault(fault);
-          return { state: 'unknown' } as const;
-        }),
-      ),
-    );
-    return { taken: claims.length, finished: results.filter((result) => result.state !== 'unknown').length };
-  }
-
-  function runRound(): void {
-    round = runOnce()
-      .catch(onFault)
-      .finally(() => {
-        if (!stopped) timer = setTimeout(runRound, RECOVERY_INTERVAL_MS).unref();
+      const free = RECOVERY_CONCURRENCY - working.size;
+      if (free === 0) {
+        await Promise.race(working);
+        continue;
+      }
+      const askedAt = clock.monotonic();
+      const claims = await ledger.takeOverAbandoned({
+        owner: newOwner(),
+        leaseMs,
+        processor: processor.name,
+        limit: free,
       });
+      for (const claim of claims) workOn(claim, askedAt);
+      if (claims.length < free) return;
+    }
+  }
+
+  function workOn(claim: Claim, askedAt: number): void {
+    const work = carryOut(claim, askedAt, 'takeover')
+      .then((result) => report(claim, result), events.fault)
+      .finally(() => working.delete(work));
+    working.add(work);
+  }
+
+  function report(claim: Claim, result: AttemptResult): void {
+    if (result.state === 'unknown') events.unknown(claim, result.cause);
+    else finished += 1;
+  }
+
+  async function countOverdue(): Promise<void> {
+    if (clock.monotonic() - countedAt < OVERDUE_INTERVAL_MS) return;
+    countedAt = clock.monotonic();
+    const count = await ledger.countAbandoned(overdueAfterMs);
+    if (count > 0) events.overdue(count);
+  }
+
+  async function runRound(): Promise<void> {
+    await takeOverWhatIsDue().catch(events.fault);
+    await countOverdue().catch(events.fault);
+    if (!stopped) timer = setTimeout(startRound, RECOVERY_INTERVAL_MS).unref();
+  }
+
+  function startRound(): void {
+    round = runRound();
   }
 
   return {
     runOnce,
     async start(waitMs) {
-      runRound();
-      await Promise.race([round, delay(waitMs)]);
+      startRound();
+      await Promise.race([round.then(() => Promise.all(working)), delay(waitMs, undefined, { ref: false })]);
     },
     async stop() {
       stopped = true;
       clearTimeout(timer);
       await round;
+      await Promise.all(working);
     },
   };
 }

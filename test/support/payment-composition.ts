@@ -1,70 +1,68 @@
 import { type Clock, systemClock } from '#idempay/clock.js';
-import { createCarryOut } from '#idempay/payments/attempt.js';
 import type { KeyStore } from '#idempay/payments/key-store.js';
-import { createLeases } from '#idempay/payments/leases.js';
 import type { Ledger } from '#idempay/payments/ledger.js';
-import { createPayments, type Payments } from '#idempay/payments/payments.js';
+import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
+import type { PaymentHistory } from '#idempay/payments/payment-history.js';
 import type { Processor } from '#idempay/payments/processor.js';
-import { createRecovery, type Recovery } from '#idempay/payments/recovery.js';
 import { type FailingPort, failingPort } from './failing-ports.js';
 import { LONG_MS, newOwner, newTransactionId } from './payment-attempts.js';
 
 /** The payments of one process, as the composition root builds them, over ports that fail when asked to. */
-export interface Composition {
-  readonly payments: Payments;
-  readonly recovery: Recovery;
+export interface Composition extends PaymentArea {
   readonly keys: FailingPort<KeyStore>;
   readonly ledger: FailingPort<Ledger>;
   /** The owners of its attempts so far, oldest first. */
   readonly owners: readonly string[];
-  /** What its recovery reported. */
+  /** What failed behind the requests. */
   readonly faults: readonly unknown[];
+  /** The keys of payments whose outcome stayed unknown, with the cause, oldest first. */
+  readonly unknown: readonly { readonly key: string; readonly cause: string }[];
+  /** How many payments waited for an operator, each time they were counted. */
+  readonly overdue: readonly number[];
 }
 
 /** Two compositions over the same ports are two processes of one deployment. */
 export function compose(
-  ports: { readonly keys: KeyStore; readonly ledger: Ledger },
+  ports: { readonly keys: KeyStore; readonly ledger: Ledger; readonly paymentHistory: PaymentHistory },
   processor: Processor,
   settings: {
     readonly leaseMs?: number;
     readonly idempotencyTtlMs?: number;
     readonly payloadMismatch?: 'replay' | 'reject';
+    readonly resolvableAfterMs?: number;
+    readonly retentionMs?: number;
+    readonly recoverAfterMs?: (attempts: number) => number;
     readonly clock?: Clock;
   } = {},
 ): Composition {
   const { leaseMs = LONG_MS, idempotencyTtlMs = LONG_MS, payloadMismatch = 'replay', clock = systemClock } = settings;
-  const failingKeys = failingPort(ports.keys);
-  const failingLedger = failingPort(ports.ledger);
-  const keys = failingKeys.port;
-  const ledger = failingLedger.port;
+  const { resolvableAfterMs = LONG_MS, retentionMs, recoverAfterMs = () => 0 } = settings;
+  const keys = failingPort(ports.keys);
+  const ledger = failingPort(ports.ledger);
 
   const owners: string[] = [];
   const faults: unknown[] = [];
-  const nextOwner = () => {
-    const owner = newOwner();
-    owners.push(owner);
-    return owner;
-  };
-  const leases = createLeases(keys, ledger, leaseMs, clock);
-  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs });
-  const payments = createPayments({
-    keys,
-    ledger,
+  const unknown: { key: string; cause: string }[] = [];
+  const overdue: number[] = [];
+  const area = createPaymentArea({
+    keys: keys.port,
+    ledger: ledger.port,
+    history: ports.paymentHistory,
     processor,
-    carryOut,
-    rules: { idempotencyTtlMs, lockTtlMs: leaseMs, payloadMismatch },
+    rules: { idempotencyTtlMs, lockTtlMs: leaseMs, payloadMismatch, resolvableAfterMs, retentionMs },
+    recoverAfterMs,
     clock,
     newTransactionId,
-    newOwner: nextOwner,
+    newOwner() {
+      const owner = newOwner();
+      owners.push(owner);
+      return owner;
+    },
+    events: {
+      fault: (fault) => faults.push(fault),
+      unknown: ({ key }, cause) => unknown.push({ key, cause }),
+      overdue: (count) => overdue.push(count),
+    },
   });
-  const recovery = createRecovery({
-    ledger,
-    processor,
-    carryOut,
-    leaseMs,
-    clock,
-    newOwner: nextOwner,
-    onFault: (fault) => faults.push(fault),
-  });
-  return { payments, recovery, keys: failingKeys, ledger: failingLedger, owners, faults };
+  return { ...area, keys, ledger, owners, faults, unknown, overdue };
 }

@@ -1,0 +1,101 @@
+import { publicErrors } from '../errors.js';
+import { readKeyHeader } from '../payments/idempotency-key.js';
+import type { Selection } from '../payments/payment-history.js';
+import type { Verdict } from '../payments/payment-records.js';
+import { type JsonBody, membersOf } from './json-body.js';
+
+const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'] as const;
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 500;
+const MAX_REASON_CODE_POINTS = 500;
+const DAY_MS = 86_400_000;
+
+const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+/** RFC 3339: a moment always says its offset. */
+const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i;
+const CONTROL_CHARACTER = /\p{Cc}/u;
+
+export interface ListQuery {
+  readonly state?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: string;
+  readonly cursor?: string;
+}
+
+/** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */
+export function readSelection(query: ListQuery): Selection {
+  return {
+    state: query.state ? stateNamed(query.state) : undefined,
+    createdFrom: query.from ? momentOf('from', query.from) : undefined,
+    createdTo: query.to ? momentOf('to', query.to) : undefined,
+    before: query.cursor ? cursorOf(query.cursor) : undefined,
+    limit: query.limit ? limitOf(query.limit) : DEFAULT_LIMIT,
+  };
+}
+
+/** The day of an export, UTC, as [from, to) in milliseconds since the epoch. */
+export function readDay(text: string | undefined): { day: string; from: number; to: number } {
+  const from = text !== undefined && DAY.test(text) ? startOfDay(text) : undefined;
+  if (text === undefined || from === undefined) {
+    throw publicErrors.invalidRequest("'day' must be a day in UTC such as 2026-11-20.");
+  }
+  return { day: text, from, to: from + DAY_MS };
+}
+
+/** What an operator found out; throws the 400 that names the member. */
+export function readVerdict(body: JsonBody): Verdict {
+  const members = membersOf(body);
+  if ('problem' in members) throw publicErrors.invalidBody(members.problem);
+  const outcome = members.get('outcome');
+  const state = outcome?.type === 'string' ? outcome.text.toUpperCase() : undefined;
+  if (state !== 'COMPLETED' && state !== 'DECLINED') {
+    throw publicErrors.invalidBody('\'outcome\' must be "completed" or "declined".');
+  }
+  const member = members.get('reason');
+  const reason = member?.type === 'string' ? member.text.trim() : '';
+  const length = [...reason].length;
+  if (length < 1 || length > MAX_REASON_CODE_POINTS || !reason.isWellFormed() || CONTROL_CHARACTER.test(reason)) {
+    throw publicErrors.invalidBody(
+      `'reason' must be a string of 1 to ${MAX_REASON_CODE_POINTS} characters on one line: how the outcome was found out.`,
+    );
+  }
+  return { state, reason };
+}
+
+function stateNamed(text: string): Selection['state'] {
+  const state = STATES.find((known) => known === text.toUpperCase());
+  if (!state) throw publicErrors.invalidRequest(`'state' must be one of ${STATES.join(', ')}.`);
+  return state;
+}
+
+function momentOf(name: string, text: string): number {
+  // In a query an unescaped plus sign arrives as a space.
+  const plain = text.replace(' ', '+');
+  const ms = DAY.test(plain) ? startOfDay(plain) : MOMENT.test(plain) ? Date.parse(plain) : Number.NaN;
+  if (ms === undefined || Number.isNaN(ms)) {
+    throw publicErrors.invalidRequest(`'${name}' must be a day (2026-11-20) or a moment (2026-11-20T13:00:00Z).`);
+  }
+  return ms;
+}
+
+/** Undefined for a day that no month has, which the platform would take for one of the next. */
+function startOfDay(day: string): number | undefined {
+  const ms = Date.parse(`${day}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day) ? ms : undefined;
+}
+
+function cursorOf(text: string): string {
+  const header = readKeyHeader(text);
+  if (header.state !== 'present') {
+    throw publicErrors.invalidRequest("'cursor' must come from the Link header of the page before.");
+  }
+  return header.key;
+}
+
+function limitOf(text: string): number {
+  const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw publicErrors.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`);
+}

@@ -1,0 +1,110 @@
+import { Readable } from 'node:stream';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { Type } from 'typebox';
+import { publicErrors } from '../errors.js';
+import { readKeyHeader } from '../payments/idempotency-key.js';
+import type { PaymentRecord } from '../payments/payment-history.js';
+import type { PaymentRecords, ResolveAnswer, ShownPayment } from '../payments/payment-records.js';
+import { paymentJson, paymentTag } from '../payments/payment-representation.js';
+import { requiredBody } from './body-parser.js';
+import { ifNoneMatchCondition, quoted } from './entity-tags.js';
+import { answerWith } from './errors.js';
+import { type ListQuery as ListParameters, readDay, readSelection, readVerdict } from './payment-record-request.js';
+
+const Text = Type.Optional(Type.String());
+const ListQuery = Type.Object({ state: Text, from: Text, to: Text, limit: Text, cursor: Text });
+const ExportQuery = Type.Object({ day: Text });
+const PaymentPath = Type.Object({ key: Type.String() });
+
+/** Clients may keep it but must ask each time: a payment that is under way changes. */
+const REVALIDATE = 'private, no-cache';
+
+/** The payments as clients and operators look at them, and the operator's resolution (docs/processor.md). */
+export function registerPaymentRecordRoutes(server: FastifyInstance, records: PaymentRecords): void {
+  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+
+  app.get('/api/payments', { schema: { querystring: ListQuery } }, (request, reply) => {
+    answerWith(reply, records.list(readSelection(request.query)), ({ payments, next }) => {
+      if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
+      reply
+        .header('content-type', 'application/json; charset=utf-8')
+        .header('cache-control', 'no-store')
+        .send(`[${payments.map(paymentJson).join(',')}]`);
+    });
+  });
+
+  app.get('/api/payments/export', { schema: { querystring: ExportQuery } }, (request, reply) => {
+    const { day, from, to } = readDay(request.query.day);
+    const pages = records.settled(from, to)[Symbol.asyncIterator]();
+    // The first page is read before anything is answered, so that a store that is away is still a 503.
+    answerWith(reply, pages.next(), (first) => {
+      reply
+        .header('content-type', 'application/x-ndjson; charset=utf-8')
+        .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
+        .header('cache-control', 'no-store')
+        .send(Readable.from(linesOf(first, pages)));
+    });
+  });
+
+  app.get('/api/payments/:key', { schema: { params: PaymentPath } }, (request, reply) => {
+    answerWith(reply, records.get(keyIn(request.params)), (payment) => {
+      if (!payment) throw publicErrors.paymentNotFound();
+      sendPayment(reply, payment, request.headers['if-none-match']);
+    });
+  });
+
+  app.post('/api/payments/:key/resolution', { schema: { params: PaymentPath } }, (request, reply) => {
+    const verdict = readVerdict(requiredBody(request));
+    answerWith(reply, records.resolve(keyIn(request.params), verdict), (answer) => {
+      sendPayment(reply, resolvedPayment(answer));
+    });
+  });
+}
+
+/** The key of a path, in any case, as the header of a payment takes it; what is no key has no payment. */
+function keyIn({ key }: { key: string }): string {
+  const header = readKeyHeader(key);
+  if (header.state !== 'present') throw publicErrors.paymentNotFound();
+  return header.key;
+}
+
+function sendPayment(reply: FastifyReply, payment: ShownPayment, ifNoneMatch?: string): void {
+  const json = paymentJson(payment);
+  const tag = paymentTag(json);
+  reply.header('etag', quoted(tag)).header('cache-control', REVALIDATE);
+  if (ifNoneMatchCondition(ifNoneMatch)?.(tag)) reply.code(304).send();
+  else reply.header('content-type', 'application/json; charset=utf-8').send(json);
+}
+
+function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
+  switch (answer.state) {
+    case 'resolved':
+      if (answer.payment) return answer.payment;
+      throw publicErrors.paymentNotFound();
+    case 'final':
+      throw publicErrors.paymentFinal(answer.payment?.state ?? 'removed');
+    case 'in progress':
+      throw publicErrors.paymentInProgress(answer.retryAfterSeconds);
+    case 'too early':
+      throw publicErrors.resolutionTooEarly(answer.retryAfterSeconds);
+    case 'not found':
+      throw publicErrors.paymentNotFound();
+  }
+}
+
+/** The same list from where this page ended (RFC 8288). */
+function pageAfter(query: ListParameters, cursor: string): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...query, cursor })) if (value) parameters.set(name, value);
+  return `/api/payments?${parameters}`;
+}
+
+async function* linesOf(
+  first: IteratorResult<readonly PaymentRecord[]>,
+  pages: AsyncIterator<readonly PaymentRecord[]>,
+): AsyncGenerator<string> {
+  for (let page = first; !page.done; page = await pages.next()) {
+    if (page.value.length > 0) yield page.value.map((payment) => `${paymentJson(payment)}\n`).join('');
+  }
+}

@@ -1,0 +1,19 @@
+/** However long a client would wait: a proxy's usual patience is 60 s, and a drain must not take longer than this. */
+const LONGEST_WAIT_SECONDS = 30;
+
+/** A token, or a quoted string without escapes, which no number needs. */
+const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
+
+/**
+ * The seconds of `Prefer: wait=N` (RFC 7240 4.3), at most 30; undefined where none is asked for. The first `wait` counts
+ * (RFC 7240 2), and what is malformed is ignored, as every preference may be.
+ */
+export function preferredWaitSeconds(header: string | string[] | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  for (const preference of String(header).split(',')) {
+    const [name = ''] = preference.split(';');
+    const wait = WAIT.exec(name.trim());
+    if (wait) return Math.min(Number(wait[1] ?? wait[2]), LONGEST_WAIT_SECONDS) || undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,73 @@
+import type { Clock } from '../clock.js';
+import { createCarryOut } from './attempt.js';
+import type { KeyStore } from './key-store.js';
+import { createLeases } from './leases.js';
+import type { Ledger } from './ledger.js';
+import type { PaymentHistory } from './payment-history.js';
+import { createPaymentRecords, type PaymentRecords } from './payment-records.js';
+import { createPayments, type PaymentRules, type Payments } from './payments.js';
+import type { Processor } from './processor.js';
+import { createRecovery, type Recovery, type RecoveryEvents } from './recovery.js';
+import { createRetention, type Retention } from './retention.js';
+import { createWaiting, type Waiting } from './waiting.js';
+
+/** Everything of the payment area in one process, built on its ports. */
+export interface PaymentArea {
+  readonly payments: Payments;
+  readonly records: PaymentRecords;
+  readonly recovery: Recovery;
+  readonly retention: Retention;
+  readonly waiting: Waiting;
+}
+
+export function createPaymentArea(collaborators: {
+  keys: KeyStore;
+  ledger: Ledger;
+  history: PaymentHistory;
+  processor: Processor;
+  rules: PaymentRules & {
+    /** Undefined: payments are kept for ever. */
+    readonly retentionMs?: number | undefined;
+    /** Payments that are unknown for longer are an operator's to resolve. */
+    readonly resolvableAfterMs: number;
+  };
+  /** How long recovery leaves a payment alone that stayed unknown in that many attempts. */
+  recoverAfterMs: (attempts: number) => number;
+  clock: Clock;
+  newTransactionId: () => string;
+  /** Names one attempt; no other process, before or after, makes the same name. */
+  newOwner: () => string;
+  events: RecoveryEvents;
+}): PaymentArea {
+  const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newTransactionId, newOwner, events } =
+    collaborators;
+  const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
+  const leases = createLeases(keys, ledger, leaseMs, clock);
+  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs });
+  const waiting = createWaiting(keys, clock);
+  const payments = createPayments({
+    keys,
+    ledger,
+    processor,
+    carryOut,
+    rules,
+    clock,
+    newTransactionId,
+    newOwner,
+    waiting,
+    onUnknown: events.unknown,
+  });
+  const records = createPaymentRecords({ keys, ledger, history, rules, resolvableAfterMs, newOwner });
+  const recovery = createRecovery({
+    ledger,
+    processor,
+    carryOut,
+    leaseMs,
+    overdueAfterMs: resolvableAfterMs,
+    clock,
+    newOwner,
+    events,
+  });
+  const retention = createRetention(ledger, retentionMs, events.fault);
+  return { payments, records, recovery, retention, waiting };
+}

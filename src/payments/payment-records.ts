@@ -1,0 +1,108 @@
+import type { KeyStore } from './key-store.js';
+import type { Ledger } from './ledger.js';
+import type { Outcome } from './payment.js';
+import type { PaymentHistory, PaymentRecord, Selection } from './payment-history.js';
+import type { PaymentRules } from './payments.js';
+
+/** Read at a time by an export: short enough that other requests are served between two pages. */
+const EXPORT_PAGE = 500;
+
+/** A payment as it is shown: also one whose key was issued and that has no row yet (decisions P11). */
+export type ShownPayment = PaymentRecord | { readonly state: 'PENDING'; readonly key: string };
+
+/** What clients and operators may ask of payments, and what only an operator can decide. */
+export interface PaymentRecords {
+  /** Undefined for a key that was never issued, has expired unpaid, or whose payment is no longer kept. */
+  get(key: string): Promise<ShownPayment | undefined>;
+  /** Newest first; `next` is where the next page begins (`before`), undefined after the last one. */
+  list(
+    selection: Selection,
+  ): Promise<{ readonly payments: readonly PaymentRecord[]; readonly next: string | undefined }>;
+  /** Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling. */
+  settled(from: number, to: number): AsyncIterable<readonly PaymentRecord[]>;
+  /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
+  resolve(key: string, verdict: Verdict): Promise<ResolveAnswer>;
+}
+
+export interface Verdict {
+  readonly state: Outcome['state'];
+  readonly reason: string;
+}
+
+export type ResolveAnswer =
+  /** Also when the same verdict is given again. The payment is undefined when its row has been removed meanwhile. */
+  | { readonly state: 'resolved' | 'final'; readonly payment: PaymentRecord | undefined }
+  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  /** The service may still find out by itself: asking the processor, or sending the charge again. */
+  | { readonly state: 'too early'; readonly retryAfterSeconds: number }
+  | { readonly state: 'not found' };
+
+export function createPaymentRecords(collaborators: {
+  keys: KeyStore;
+  ledger: Ledger;
+  history: PaymentHistory;
+  rules: PaymentRules;
+  /** From this age on the service finds nothing out any more, and an operator may decide. */
+  resolvableAfterMs: number;
+  newOwner: () => string;
+}): PaymentRecords {
+  const { keys, ledger, history, rules, resolvableAfterMs, newOwner } = collaborators;
+
+  return {
+    async get(key) {
+      const payment = await history.find(key);
+      if (payment) return payment;
+      const { state } = await keys.look(key);
+      if (state === 'absent') return undefined;
+      // Locked: an attempt is about to claim. Final: it was claimed and settled after the row was looked for.
+      return state === 'final' ? history.find(key) : { state: 'PENDING', key };
+    },
+
+    async list(selection) {
+      // One more than asked for tells whether there is a next page.
+      const found = await history.newest({ ...selection, limit: selection.limit + 1 });
+      const payments = found.slice(0, selection.limit);
+      return { payments, next: found.length > payments.length ? payments.at(-1)?.key : undefined };
+    },
+
+    async *settled(from, to) {
+      let after: string | undefined;
+      do {
+        const page = await history.settled({ from, to, after, limit: EXPORT_PAGE });
+        yield page.payments;
+        after = page.next;
+      } while (after !== undefined);
+    },
+
+    /**
+     * Dies before `resolve`: nothing happened. Dies after it: the row is final, and the next begin or look finds it there
+     * and repairs the key record. Given twice: the second finds the first one's verdict.
+     */
+    async resolve(key, { state, reason }) {
+      const owner = newOwner();
+      const resolution = { key, owner, state, reason, minAgeMs: resolvableAfterMs, ttlMs: rules.idempotencyTtlMs };
+      const resolved = await ledger.resolve(resolution);
+      switch (resolved.state) {
+        case 'resolved':
+          // The commit is known, so the verdict stands, whatever the key store says next.
+          await keys.finish(key, owner, resolved.final).catch(() => {});
+          return { state: 'resolved', payment: await history.find(key) };
+        case 'settled before': {
+          const payment = await history.find(key);
+          const sameVerdict = payment?.state === state && payment.resolution === reason;
+          return { state: sameVerdict ? 'resolved' : 'final', payment };
+        }
+        case 'under way':
+          return { state: 'in progress', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
+        case 'too early':
+          return { state: 'too early', retryAfterSeconds: wholeSeconds(resolved.remainingMs) };
+        case 'absent':
+          return { state: 'not found' };
+      }
+    },
+  };
+}
+
+function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
+}

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto';
+import { keyTimeOf } from './key-time.js';
+import type { PaymentRecord } from './payment-history.js';
+import type { ShownPayment } from './payment-records.js';
+
+/** What a client sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. */
+export function paymentJson(payment: ShownPayment): string {
+  const row: Partial<PaymentRecord> = payment.state === 'PENDING' ? {} : payment;
+  return JSON.stringify({
+    idempotencyKey: payment.key,
+    state: payment.state,
+    amount: row.amount ?? null,
+    currency: row.currency ?? null,
+    transactionId: row.transactionId ?? null,
+    processor: row.processor ?? null,
+    attempts: row.attempts ?? 0,
+    reason: row.reason ?? null,
+    resolution: row.resolution ?? null,
+    createdAt: isoTime(keyTimeOf(payment.key)),
+    claimedAt: isoTime(row.claimedAt),
+    settledAt: isoTime(row.settledAt),
+  });
+}
+
+/** A tag over all that is shown (RFC 9110 8.8.3), without quotes. */
+export function paymentTag(json: string): string {
+  return createHash('md5').update(json).digest('hex');
+}
+
+function isoTime(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}

@@ -1,0 +1,149 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../clock.js';
+import type { KeyStore, Watch } from './key-store.js';
+
+/** Requests that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
+const MAX_WAITERS = 2_000;
+/** An announcement can be lost, and a killed owner makes none: the lock is looked at this often. */
+const LOOK_AGAIN_MS = 1_000;
+/**
+ * From one try of a waiter to its next: at once where the attempt it waits for has ended, and longer each time where its
+ * end turned out to be none, so that a thousand waiters for one stuck payment do not ask the stores all the time.
+ */
+const TRY_AGAIN_MS = [0, 50, 100, 200, 400, 800, 1_000] as const;
+
+/** What a request is ready to wait for (RFC 7240 4.3). */
+export interface Patience {
+  readonly ms: number;
+  /** Aborted when nobody is there any more to be answered. */
+  readonly gone: AbortSignal;
+}
+
+/** Lets requests wait for the attempt that is under way on their key, in this process or in another. */
+export interface Waiting {
+  /** A place among those who wait, given back with `leave`; undefined when there is none. */
+  enter(key: string, patience: Patience): WaitingPlace | undefined;
+  /** From now on nobody waits: at drain. */
+  end(): void;
+}
+
+export interface WaitingPlace {
+  /** Resolves to true when the attempt has probably ended, so that it is worth to try; to false when the wait is over. */
+  next(): Promise<boolean>;
+  leave(): void;
+}
+
+export function createWaiting(keys: KeyStore, clock: Clock): Waiting {
+  const watched = new Map<string, SharedWatch>();
+  /** One for each waiter; aborted when its wait is over. */
+  const waiters = new Set<AbortController>();
+  let ended = false;
+
+  /** All waiters of one key share one subscription and one look a second. */
+  function join(key: string, onEnd: () => void): () => void {
+    const shared = watched.get(key) ?? new SharedWatch(keys, key, () => watched.delete(key));
+    watched.set(key, shared);
+    return shared.join(onEnd);
+  }
+
+  return {
+    enter(key, { ms, gone }) {
+      if (ended || waiters.size >= MAX_WAITERS) return undefined;
+      const waiter = new AbortController();
+      const over = waiter.signal;
+      const giveUp = () => waiter.abort();
+      const limit = setTimeout(giveUp, ms).unref();
+      gone.addEventListener('abort', giveUp, { once: true });
+      waiters.add(waiter);
+      let tries = 0;
+      let triedAt = clock.monotonic();
+      return {
+        async next() {
+          const attemptEnded = await until(over, (onEnd) => join(key, onEnd));
+          const pause = (TRY_AGAIN_MS[tries] ?? LOOK_AGAIN_MS) - (clock.monotonic() - triedAt);
+          if (attemptEnded && pause > 0) await delay(pause, undefined, { signal: over }).catch(() => {});
+          tries += 1;
+          triedAt = clock.monotonic();
+          return !over.aborted;
+        },
+        leave() {
+          clearTimeout(limit);
+          gone.removeEventListener('abort', giveUp);
+          waiters.delete(waiter);
+        },
+      };
+    },
+    end() {
+      ended = true;
+      for (const waiter of waiters) waiter.abort();
+    },
+  };
+}
+
+/** Resolves to true when what `subscribe` waits for has happened, to false when `over` came first. */
+function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void): Promise<boolean> {
+  if (over.aborted) return Promise.resolve(false);
+  return new Promise((resolve) => {
+    const unsubscribe = subscribe(() => end(true));
+    const onOver = () => end(false);
+    over.addEventListener('abort', onOver, { once: true });
+    function end(happened: boolean): void {
+      over.removeEventListener('abort', onOver);
+      unsubscribe();
+      resolve(happened);
+    }
+  });
+}
+
+/** One key's watch, for as long as somebody waits and the lock stands. */
+class SharedWatch {
+  private readonly listeners = new Set<() => void>();
+  private watch: Watch | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private over = false;
+
+  constructor(
+    private readonly keys: KeyStore,
+    private readonly key: string,
+    private readonly onOver: () => void,
+  ) {
+    this.look();
+  }
+
+  join(onEnd: () => void): () => void {
+    this.listeners.add(onEnd);
+    return () => {
+      this.listeners.delete(onEnd);
+      if (this.listeners.size === 0) this.close();
+    };
+  }
+
+  /** Subscribes first, then looks: an end between the two is not missed. */
+  private async look(): Promise<void> {
+    const watch = await this.keys.watch(this.key, () => this.end()).catch(() => undefined);
+    if (this.over) {
+      watch?.unwatch();
+      return;
+    }
+    this.watch?.unwatch();
+    this.watch = watch;
+    if (watch && watch.looked.state !== 'locked') this.end();
+    // A store that cannot be asked now is asked again, like one whose announcement may have been lost.
+    else this.timer = setTimeout(() => this.look(), LOOK_AGAIN_MS).unref();
+  }
+
+  private end(): void {
+    if (this.over) return;
+    const listeners = [...this.listeners];
+    this.close();
+    for (const listener of listeners) listener();
+  }
+
+  private close(): void {
+    if (this.over) return;
+    this.over = true;
+    clearTimeout(this.timer);
+    this.watch?.unwatch();
+    this.onOver();
+  }
+}
