@@ -1,0 +1,88 @@
+/** How the processor treats what reaches it: what a test, or a demonstration, makes it do. A rate is from 0 to 1. */
+export interface Behaviour {
+  /** Before the charge is logged: until then nothing is charged. */
+  readonly latencyMs: number;
+  /** After the charge is logged, before the reply. */
+  readonly replyLatencyMs: number;
+  /** Of the charges that did not fail: declined, which is an outcome like any other. */
+  readonly declineRate: number;
+  /** Answered 500, and nothing charged. */
+  readonly failRate: number;
+  /** Charged and logged, then the connection is cut without a reply. */
+  readonly lostReplyRate: number;
+  /** When false, every charge that arrives is another one, whatever its reference: a processor that cannot be trusted. */
+  readonly deduplicate: boolean;
+  /** Every request about charges is answered with this status, and nothing charged: a wrong set-up or an outage. */
+  readonly refuseWith: number | null;
+}
+
+export const USUAL_BEHAVIOUR: Behaviour = Object.freeze({
+  latencyMs: 0,
+  replyLatencyMs: 0,
+  declineRate: 0,
+  failRate: 0,
+  lostReplyRate: 0,
+  deduplicate: true,
+  refuseWith: null,
+});
+
+/** `setTimeout` fires at once for anything longer. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+interface Rule {
+  readonly words: string;
+  accepts(value: unknown): boolean;
+}
+
+const DELAY: Rule = {
+  words: `a whole number from 0 to ${MAX_TIMER_MS}`,
+  accepts: (value) => isWholeNumber(value, 0, MAX_TIMER_MS),
+};
+const RATE: Rule = {
+  words: 'a number from 0 to 1',
+  accepts: (value) => typeof value === 'number' && value >= 0 && value <= 1,
+};
+const SWITCH: Rule = { words: 'true or false', accepts: (value) => typeof value === 'boolean' };
+const REFUSAL: Rule = {
+  words: 'null or a status from 400 to 599',
+  accepts: (value) => value === null || isWholeNumber(value, 400, 599),
+};
+
+const RULES: Readonly<Record<keyof Behaviour, Rule>> = {
+  latencyMs: DELAY,
+  replyLatencyMs: DELAY,
+  declineRate: RATE,
+  failRate: RATE,
+  lostReplyRate: RATE,
+  deduplicate: SWITCH,
+  refuseWith: REFUSAL,
+};
+
+/** What `value` must be to become the member `name`; undefined when it is that already. */
+export function ruleBrokenBy(name: keyof Behaviour, value: unknown): string | undefined {
+  return RULES[name].accepts(value) ? undefined : RULES[name].words;
+}
+
+/** The behaviour changed by a patch, or one sentence for each member that is unknown or has a bad value. */
+export function changeBehaviour(
+  behaviour: Behaviour,
+  patch: unknown,
+): { readonly changed: Behaviour } | { readonly problems: readonly string[] } {
+  if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) {
+    return { problems: ['send a JSON object with the members to change'] };
+  }
+  const problems = Object.entries(patch).flatMap(([name, value]) => {
+    if (!isMember(name)) return [`'${name}' is unknown; there are ${Object.keys(RULES).join(', ')}`];
+    const rule = ruleBrokenBy(name, value);
+    return rule === undefined ? [] : [`'${name}' must be ${rule}`];
+  });
+  return problems.length > 0 ? { problems } : { changed: Object.freeze({ ...behaviour, ...patch }) };
+}
+
+function isMember(name: string): name is keyof Behaviour {
+  return Object.hasOwn(RULES, name);
+}
+
+function isWholeNumber(value: unknown, least: number, most: number): boolean {
+  return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+}

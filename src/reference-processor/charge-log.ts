@@ -1,0 +1,136 @@
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+export interface Charge {
+  /** The idempotency key: the same for one payment, however often it is sent. */
+  readonly reference: string;
+  readonly transactionId: string;
+  /** A decimal number as text, and kept as text: money never passes through a binary fraction. */
+  readonly amount: string;
+  readonly currency: string;
+}
+
+export type Outcome = { readonly status: 'succeeded' } | { readonly status: 'declined'; readonly reason: string };
+
+/** One line of the log. `at` is the time of the outcome, in ISO 8601. */
+export type ChargeLine = Charge & Outcome & { readonly at: string };
+
+/** The line is not in the log, and never will be. */
+export class ChargeNotLogged extends Error {
+  override readonly name = 'ChargeNotLogged';
+}
+
+/** The log cannot be used as it is; the message says why. */
+export class ChargeLogError extends Error {
+  override readonly name = 'ChargeLogError';
+}
+
+export interface ChargeLog {
+  /** What the log held when it was opened. */
+  readonly earlier: readonly ChargeLine[];
+  /**
+   * Resolves when the line is on the disk, to stay. Throws ChargeNotLogged when the disk is full; never settles once
+   * the log is broken.
+   */
+  append(line: ChargeLine): Promise<void>;
+  /** Resolves with the fault after which nobody knows what the file holds: the process must end, and read it again. */
+  readonly broken: Promise<Error>;
+}
+
+/**
+ * Opens the log of charges, one JSON text per line, for one process at a time. A last line without its end was being
+ * written when the process died: nobody was told of it, so it is cut off. Throws ChargeLogError for any other damage.
+ */
+export async function openChargeLog(path: string): Promise<ChargeLog> {
+  await mkdir(dirname(path), { recursive: true });
+  const file = await open(path, 'a+');
+  await syncFolder(dirname(path));
+
+  const { size } = await file.stat();
+  const { buffer: content } = await file.read(Buffer.alloc(size), 0, size, 0);
+  const wholeLinesBytes = content.lastIndexOf('\n') + 1;
+  if (wholeLinesBytes < size) await cutBack(file, wholeLinesBytes);
+  const earlier = linesOf(content.toString('utf8', 0, wholeLinesBytes), path);
+  return { earlier, ...appendTo(file, wholeLinesBytes) };
+}
+
+function linesOf(text: string, path: string): ChargeLine[] {
+  const lines = text.split('\n').slice(0, -1);
+  return lines.map((line, index) => {
+    try {
+      return JSON.parse(line) as ChargeLine;
+    } catch (cause) {
+      const sentence = `Line ${index + 1} of ${path} is not a charge. Move the file away, or set another CHARGE_LOG.`;
+      throw new ChargeLogError(sentence, { cause });
+    }
+  });
+}
+
+interface Waiting {
+  readonly text: string;
+  logged(): void;
+  refused(error: ChargeNotLogged): void;
+}
+
+/** Lines that arrive while others are being written share the next write and its sync (group commit). */
+function appendTo(file: FileHandle, bytesAtStart: number): Pick<ChargeLog, 'append' | 'broken'> {
+  let bytes = bytesAtStart;
+  let waiting: Waiting[] = [];
+  let isWriting = false;
+  let breakWith: (fault: Error) => void;
+  const broken = new Promise<Error>((resolve) => {
+    breakWith = resolve;
+  });
+
+  async function writeWaiting(): Promise<void> {
+    while (waiting.length > 0) {
+      const batch = waiting;
+      waiting = [];
+      const text = Buffer.from(batch.map((line) => line.text).join(''));
+      try {
+        await file.appendFile(text);
+      } catch (cause) {
+        // Some of the bytes may be there. With the disk full, taking them back still works.
+        await cutBack(file, bytes);
+        for (const line of batch) line.refused(new ChargeNotLogged('The charge cannot be logged.', { cause }));
+        continue;
+      }
+      // A sync that fails leaves unknown what the disk has: no second attempt could tell.
+      await file.datasync();
+      bytes += text.length;
+      for (const line of batch) line.logged();
+    }
+  }
+
+  return {
+    broken,
+    append: (line) =>
+      new Promise((logged, refused) => {
+        waiting.push({ text: `${JSON.stringify(line)}\n`, logged, refused });
+        if (isWriting) return;
+        isWriting = true;
+        // A fault leaves `isWriting` set: nothing is written to a broken log any more.
+        writeWaiting().then(
+          () => {
+            isWriting = false;
+          },
+          (fault: Error) => breakWith(fault),
+        );
+      }),
+  };
+}
+
+async function cutBack(file: FileHandle, bytes: number): Promise<void> {
+  await file.truncate(bytes);
+  await file.datasync();
+}
+
+/** The name of a new file is on the disk only when its folder is. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

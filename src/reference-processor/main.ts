@@ -1,0 +1,55 @@
+import type { AddressInfo } from 'node:net';
+import { type Logger, pino } from 'pino';
+import { ChargeLogError, openChargeLog } from './charge-log.js';
+import { createCharges } from './charges.js';
+import { createServer } from './server.js';
+import { readSettings, SettingsError } from './settings.js';
+
+/**
+ * The reference processor: a small payment processor of its own, which Idempay sends charges to over HTTP. It shares no
+ * code with the service, and its log of charges is the judge of what was charged.
+ */
+try {
+  await serve();
+} catch (error) {
+  console.error(sentenceFor(error));
+  process.exit(1);
+}
+
+async function serve(): Promise<void> {
+  // An end at any moment is as safe as a kill: what is not in the log was not charged, and nobody was told otherwise.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));
+
+  const settings = readSettings(process.env);
+  const logger = await createLogger();
+  const log = await openChargeLog(settings.chargeLog);
+  log.broken.then((fault) => {
+    logger.fatal({ err: fault }, 'the charge log is broken; the process ends, and a new start reads what it holds');
+    process.exit(1);
+  });
+
+  const { host, chargeLog, behaviour } = settings;
+  // The framework's own info lines would only repeat what is said below.
+  const frameworkLogger = logger.child({}, { level: 'warn' });
+  const app = createServer(createCharges(log, Math.random), behaviour, Math.random, frameworkLogger);
+  await app.listen({ host, port: settings.port });
+  const { port } = app.server.address() as AddressInfo;
+  logger.info({ host, port, chargeLog, charges: log.earlier.length }, 'listening');
+}
+
+/** JSON lines; on a terminal, the same for eyes. */
+async function createLogger(): Promise<Logger> {
+  if (!process.stdout.isTTY) return pino();
+  const { default: pretty } = await import('pino-pretty');
+  return pino(pretty({ sync: true, ignore: 'pid,hostname' }));
+}
+
+function sentenceFor(error: unknown): string {
+  if (error instanceof SettingsError || error instanceof ChargeLogError) return error.message;
+  const { code, message, stack } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') return `The port is in use (${message}). Set another PROCESSOR_PORT.`;
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return `A file or an address cannot be used (${message}). Set another CHARGE_LOG, PROCESSOR_HOST or PROCESSOR_PORT.`;
+  }
+  return stack ?? String(error);
+}
