@@ -1,0 +1,160 @@
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { Agent } from 'node:http';
+import { promisify } from 'node:util';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  lookUpCharge,
+  type ReferenceProcessor,
+  sendCharge,
+  startReferenceProcessor,
+} from '../support/reference-processor.js';
+import { until } from '../support/until.js';
+
+const run = promisify(execFile);
+
+const DEADLINE_MS = 10_000;
+/** Requests at work at the moment of the kill, and how many answers are awaited before it. */
+const CONCURRENT = 300;
+const ANSWERED_BEFORE_KILL = 500;
+
+describe('the charge log of the reference processor', () => {
+  let processor: ReferenceProcessor;
+  afterEach(() => processor?.close());
+
+  it('has the line when the answer is there, and keeps it through kill -9 right after', async () => {
+    processor = await startReferenceProcessor();
+    const reference = randomUUID();
+    expect((await sendCharge(processor.url, reference)).status).toBe(201);
+    await processor.kill();
+    expect(await processor.chargesOf(reference)).toHaveLength(1);
+
+    await processor.restart({ declineRate: 1 });
+    expect((await sendCharge(processor.url, reference)).status).toBe(201);
+    expect((await lookUpCharge(processor.url, reference)).json()).toEqual({ status: 'succeeded' });
+    expect(await processor.chargesOf(reference)).toHaveLength(1);
+  });
+
+  it('has every charge that was answered, once, when the process is killed under load', async () => {
+    processor = await startReferenceProcessor({ behaviour: { declineRate: 0.2 } });
+    const { url } = processor;
+    const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENT });
+    const answered = new Map<string, number>();
+    const payUntilKilled = async () => {
+      for (;;) {
+        const reference = randomUUID();
+        const answer = await sendCharge(url, reference, undefined, { agent }).catch(() => undefined);
+        if (!answer) return;
+        answered.set(reference, answer.status);
+      }
+    };
+    const clients = Array.from({ length: CONCURRENT }, payUntilKilled);
+    await until('answers', DEADLINE_MS, () => answered.size >= ANSWERED_BEFORE_KILL);
+    await processor.kill();
+    await Promise.all(clients);
+    agent.destroy();
+
+    const statusOf = new Map((await processor.charges()).map((line) => [line.reference, line.status]));
+    for (const [reference, status] of answered) {
+      expect(statusOf.get(reference)).toBe(status === 201 ? 'succeeded' : 'declined');
+    }
+
+    await processor.restart();
+    expect((await sendCharge(url, randomUUID())).status).toBeLessThan(403);
+    expect(await readFile(processor.chargeLog, 'utf8')).toMatch(/\}\n$/);
+    const references = (await processor.charges()).map((line) => line.reference);
+    expect(new Set(references).size).toBe(references.length);
+    expect(references.length).toBe(statusOf.size + 1);
+  });
+
+  it('is read without the last line that was being written when the process died', async () => {
+    processor = await startReferenceProcessor();
+    const [whole, torn] = [randomUUID(), randomUUID()];
+    await sendCharge(processor.url, whole);
+    await processor.kill();
+    const before = await readFile(processor.chargeLog, 'utf8');
+    // All of a line but its end: nobody was told of it either.
+    await appendFile(processor.chargeLog, before.trim().replace(whole, torn));
+    expect(await processor.charges()).toHaveLength(1);
+
+    await processor.restart();
+    expect(await readFile(processor.chargeLog, 'utf8')).toBe(before);
+    expect((await lookUpCharge(processor.url, torn)).status).toBe(404);
+    expect((await sendCharge(processor.url, torn)).status).toBe(201);
+    expect((await processor.charges()).map((line) => line.reference)).toEqual([whole, torn]);
+  });
+
+  it('that is damaged elsewhere ends the start, which says where, and leaves it alone', async () => {
+    processor = await startReferenceProcessor();
+    await sendCharge(processor.url, randomUUID());
+    await processor.kill();
+    const damaged = `${await readFile(processor.chargeLog, 'utf8')}{"reference":\n`;
+    await writeFile(processor.chargeLog, damaged);
+
+    await expect(processor.restart()).rejects.toThrow(/"code":1.*Line 2 of .*charges\.ndjson is not a charge/s);
+    expect(await readFile(processor.chargeLog, 'utf8')).toBe(damaged);
+  });
+
+  it('that cannot grow is answered with 503, nothing is charged, and the charge is taken when it can again', async () => {
+    processor = await startReferenceProcessor({ launcher: ['prlimit', '--fsize=1000:unlimited'] });
+    const { url } = processor;
+    const charged: string[] = [];
+    let refused: string | undefined;
+    while (refused === undefined) {
+      const reference = randomUUID();
+      const { status } = await sendCharge(url, reference);
+      if (status === 201) charged.push(reference);
+      else {
+        expect(status).toBe(503);
+        refused = reference;
+      }
+    }
+    expect(charged.length).toBeGreaterThan(0);
+    expect((await lookUpCharge(url, refused)).status).toBe(404);
+    expect(await readFile(processor.chargeLog, 'utf8')).toMatch(/\}\n$/);
+    for (const reference of charged) expect((await sendCharge(url, reference)).status).toBe(201);
+
+    await run('prlimit', ['--pid', `${processor.pid}`, '--fsize=unlimited']);
+    expect((await sendCharge(url, refused)).status).toBe(201);
+    expect((await processor.charges()).map((line) => line.reference)).toEqual([...charged, refused]);
+  });
+
+  it('that is broken ends the process with exit code 1 and without an answer', async () => {
+    // What is written to this device fails, and cannot be taken back either.
+    processor = await startReferenceProcessor({ environment: { CHARGE_LOG: '/dev/full' } });
+    await expect(sendCharge(processor.url, randomUUID())).rejects.toThrow(/socket hang up|ECONNRESET/);
+    expect(await processor.ended).toEqual({ code: 1, signal: null });
+  });
+
+  it('is whole when the process is told to end, which it does at once with exit code 0', async () => {
+    processor = await startReferenceProcessor({ behaviour: { replyLatencyMs: 60_000 } });
+    const reference = randomUUID();
+    const answer = sendCharge(processor.url, reference).catch(() => 'no answer');
+    await until('the charge', DEADLINE_MS, async () => (await processor.chargesOf(reference)).length === 1);
+
+    expect(await processor.stop()).toEqual({ code: 0, signal: null });
+    expect(await answer).toBe('no answer');
+    await processor.restart();
+    expect((await lookUpCharge(processor.url, reference)).status).toBe(200);
+  });
+
+  it('grows no further while the process is paused', async () => {
+    processor = await startReferenceProcessor();
+    const reference = randomUUID();
+    processor.pause();
+    let isAnswered = false;
+    const answer = sendCharge(processor.url, reference).finally(() => {
+      isAnswered = true;
+    });
+    // The kernel takes the connection, so that a client sees a silent processor, not one that is away.
+    await until('the process to be stopped', DEADLINE_MS, async () =>
+      /\) T /.test(await readFile(`/proc/${processor.pid}/stat`, 'utf8')),
+    );
+    expect(isAnswered).toBe(false);
+    expect(await processor.chargesOf(reference)).toEqual([]);
+
+    processor.resume();
+    expect((await answer).status).toBe(201);
+  });
+});

@@ -1,0 +1,105 @@
+import { describe, expect, it } from 'vitest';
+import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
+import { readSettings, SettingsError } from '#idempay/reference-processor/settings.js';
+import { ask } from '../support/http-client.js';
+import { startReferenceProcessor } from '../support/reference-processor.js';
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    readSettings(environment);
+    return [];
+  } catch (error) {
+    if (error instanceof SettingsError) return error.problems;
+    throw error;
+  }
+}
+
+describe('the settings of the reference processor', () => {
+  it('have their defaults when nothing is set, or set to nothing', () => {
+    const defaults = {
+      host: '127.0.0.1',
+      port: 8090,
+      chargeLog: './data/charges.ndjson',
+      behaviour: USUAL_BEHAVIOUR,
+    };
+    expect(readSettings({})).toEqual(defaults);
+    expect(readSettings({ PROCESSOR_PORT: '', CHARGE_LOG: ' ', PROCESSOR_DEDUPLICATE: '' })).toEqual(defaults);
+  });
+
+  it('are read from the environment, next to variables of the service', () => {
+    const environment = {
+      PROCESSOR_HOST: '0.0.0.0',
+      PROCESSOR_PORT: '0',
+      CHARGE_LOG: '/tmp/log',
+      PROCESSOR_LATENCY_MS: '5',
+      PROCESSOR_REPLY_LATENCY_MS: '6',
+      PROCESSOR_DECLINE_RATE: '0.1',
+      PROCESSOR_FAIL_RATE: '1',
+      PROCESSOR_LOST_REPLY_RATE: '.5',
+      PROCESSOR_DEDUPLICATE: 'false',
+      PROCESSOR_REFUSE_WITH: '503',
+      PROCESSOR_URL: 'http://127.0.0.1:8090',
+      PROCESSOR_TIMEOUT_MS: '1000',
+    };
+    expect(readSettings(environment)).toEqual({
+      host: '0.0.0.0',
+      port: 0,
+      chargeLog: '/tmp/log',
+      behaviour: {
+        latencyMs: 5,
+        replyLatencyMs: 6,
+        declineRate: 0.1,
+        failRate: 1,
+        lostReplyRate: 0.5,
+        deduplicate: false,
+        refuseWith: 503,
+      },
+    });
+  });
+
+  it.each([
+    ['PROCESSOR_PORT', ['x', '-1', '65536', '1.5']],
+    ['PROCESSOR_LATENCY_MS', ['x', '-1', '1.5', '2147483648']],
+    ['PROCESSOR_REPLY_LATENCY_MS', ['true', '1e3']],
+    ['PROCESSOR_DECLINE_RATE', ['1.1', '-0.1', 'half', 'NaN']],
+    ['PROCESSOR_FAIL_RATE', ['2', 'Infinity']],
+    ['PROCESSOR_LOST_REPLY_RATE', ['2', 'null']],
+    ['PROCESSOR_DEDUPLICATE', ['yes', '1', 'TRUE']],
+    ['PROCESSOR_REFUSE_WITH', ['200', '600', 'false']],
+  ])('are refused when %s is bad', (name, values) => {
+    for (const value of values) {
+      const problems = problemsOf({ [name]: value });
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toMatch(new RegExp(`^${name} must be .*, not '${value}'$`));
+    }
+  });
+
+  it('end the start with exit code 1 and every problem', async () => {
+    const start = startReferenceProcessor({
+      environment: { PROCESSOR_PORT: 'here', PROCESSOR_DECLINE_RATE: '2', PROCESSOR_DEDUPLICATE: 'maybe' },
+    });
+    await expect(start).rejects.toThrow(
+      /"code":1.*PROCESSOR_PORT must.*PROCESSOR_DECLINE_RATE must.*PROCESSOR_DEDUPLICATE must/s,
+    );
+  });
+
+  it('make the behaviour of the first request', async () => {
+    const behaviour = { ...USUAL_BEHAVIOUR, latencyMs: 3, declineRate: 0.5, deduplicate: false, refuseWith: 401 };
+    const processor = await startReferenceProcessor({ behaviour });
+    try {
+      expect((await ask(`${processor.url}/behaviour`)).json()).toEqual(behaviour);
+    } finally {
+      await processor.close();
+    }
+  });
+
+  it('with a port in use end the start with a sentence', async () => {
+    const processor = await startReferenceProcessor();
+    try {
+      const second = startReferenceProcessor({ port: processor.port });
+      await expect(second).rejects.toThrow(/"code":1.*The port is in use .*PROCESSOR_PORT/s);
+    } finally {
+      await processor.close();
+    }
+  });
+});
