@@ -1,6 +1,7 @@
 import type { OpenPorts } from '../support/ports.js';
 import { describeKeyStoreContract } from './key-store-contract.js';
 import { describeKeyValueStoreReportContract } from './key-value-store-report-contract.js';
+import { describeKeyWatchContract } from './key-watch-contract.js';
 import { describeLedgerContract } from './ledger-contract.js';
 import { describeLedgerRecoveryContract } from './ledger-recovery-contract.js';
 import { describeTransactionCacheContract } from './transaction-cache-contract.js';
@@ -11,6 +12,7 @@ import { describeTransactionStoreContract } from './transaction-store-contract.j
 export function describeEveryContract(deployment: string, open: OpenPorts): void {
   for (const describeContract of [
     describeKeyStoreContract,
+    describeKeyWatchContract,
     describeLedgerContract,
     describeLedgerRecoveryContract,
     describeTransactionStoreContract,

@@ -8,8 +8,8 @@ import { loadScript } from './redis-script.js';
 
 /** Asks for a look instead of a lock. */
 const NOBODY = '';
-/** Asks for a mark on the lock that is found, so that its end is announced. */
-const MARK = 'mark';
+/** Asks for the end of the lock that is found to be announced. */
+const WATCH = 'watch';
 
 /** Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. */
 export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: Clock): KeyStore {
@@ -24,9 +24,9 @@ export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: 
     return (await begin(client, [record, lock], [owner, leaseMs, fingerprint, KEY_GENERATED])) as unknown[];
   }
 
-  async function runLook(key: string, ...mark: [] | [typeof MARK]): Promise<Looked> {
+  async function runLook(key: string, ...watch: [] | [typeof WATCH]): Promise<Looked> {
     const { record, lock } = paymentKeys(key);
-    return lookedFrom((await begin(client, [record, lock], [NOBODY, 0, '', KEY_GENERATED, ...mark])) as unknown[]);
+    return lookedFrom((await begin(client, [record, lock], [NOBODY, 0, '', KEY_GENERATED, ...watch])) as unknown[]);
   }
 
   return {
@@ -47,7 +47,7 @@ export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: 
       await ends.subscribed();
       const unwatch = ends.listen(paymentKeys(key).lock, onEnd);
       try {
-        return { looked: await runLook(key, MARK), unwatch };
+        return { looked: await runLook(key, WATCH), unwatch };
       } catch (fault) {
         unwatch();
         throw fault;
@@ -62,11 +62,7 @@ export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: 
       const { record, lock } = paymentKeys(key);
       const { outcome, fingerprint, expiresAt } = final;
       const reason = outcome.state === 'DECLINED' ? outcome.reason : '';
-      await finish(
-        client,
-        [record, lock],
-        [...[owner, LOCK_ENDS], ...[recordValueOf(outcome), fingerprint, reason, expiresAt]],
-      );
+      await finish(client, [record, lock], [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, LOCK_ENDS]);
     },
 
     async release(key, owner) {

@@ -13,54 +13,52 @@ const PING_INTERVAL_MS = 1_000;
 const REFUSED_RETRY_MS = 10_000;
 
 /**
- * The ends of marked locks, as `finish.lua` and `release.lua` of any process announce them: one connection for all who
+ * The ends of watched locks, as `finish.lua` and `release.lua` of any process announce them: one connection for all who
  * listen, opened for the first of them and kept. What is announced while there is none is lost; so whenever a
  * subscription comes into force, everyone who listens already is told once.
  */
 export class LockEnds {
-  readonly #client: RedisClient;
-  readonly #onRefused: (error: Error) => void;
-  readonly #listeners = new EndListeners();
-  readonly #closing = new AbortController();
-  #server: Redis | undefined;
+  private readonly listeners = new EndListeners();
+  private readonly closing = new AbortController();
+  private server: Redis | undefined;
   /** Of the latest attempt to subscribe: resolves when it succeeded, when it failed, and when it takes too long. */
-  #attempted: Promise<unknown> | undefined;
-  #pingedAt = Number.NEGATIVE_INFINITY;
+  private attempted: Promise<unknown> | undefined;
+  private pingedAt = Number.NEGATIVE_INFINITY;
 
   /** `onRefused` is told once when the server does not let us subscribe. */
-  constructor(client: RedisClient, onRefused: (error: Error) => void) {
-    this.#client = client;
-    this.#onRefused = onRefused;
-  }
+  constructor(
+    private readonly client: RedisClient,
+    private readonly onRefused: (error: Error) => void,
+  ) {}
 
   /** Resolves soon, and never rejects. If a subscription can be had, whoever listens from then on misses nothing. */
   async subscribed(): Promise<void> {
-    if (!this.#attempted) void this.#keepSubscribed();
-    this.#ping();
-    await this.#attempted;
+    if (!this.attempted) void this.keepSubscribed();
+    this.ping();
+    await this.attempted;
   }
 
   /** Returns what ends it. */
   listen(lock: string, onEnd: () => void): () => void {
-    return this.#listeners.add(lock, onEnd);
+    return this.listeners.add(lock, onEnd);
   }
 
   close(): void {
-    this.#closing.abort();
-    this.#server?.disconnect();
+    this.closing.abort();
+    this.server?.disconnect();
   }
 
-  async #keepSubscribed(): Promise<void> {
-    const { signal } = this.#closing;
+  private async keepSubscribed(): Promise<void> {
+    const { signal } = this.closing;
     let failures = 0;
     let refusedBefore = false;
     while (!signal.aborted) {
-      const subscribing = this.#subscribe();
-      this.#attempted = Promise.race([subscribing, delay(SUBSCRIBE_WAIT_MS, undefined, { ref: false })]);
+      const subscribing = this.subscribe();
+      this.attempted = Promise.race([subscribing, delay(SUBSCRIBE_WAIT_MS, undefined, { ref: false })]);
       const { ended, refused } = await subscribing;
       await ended;
       failures = ended ? 1 : failures + 1;
-      if (refused && !refusedBefore) this.#onRefused(refused);
+      if (refused && !refusedBefore) this.onRefused(refused);
       refusedBefore = refused !== undefined;
       const pauseMs = refused ? REFUSED_RETRY_MS : reconnectDelayMs(failures);
       await delay(pauseMs, undefined, { ref: false, signal }).catch(() => {});
@@ -68,13 +66,13 @@ export class LockEnds {
   }
 
   /** Resolves when it is known whether the subscription is in force; if so, with a promise of its end. */
-  async #subscribe(): Promise<{ readonly ended?: Promise<void>; readonly refused?: Error }> {
-    const server = listenerBeside(this.#client);
+  private async subscribe(): Promise<{ readonly ended?: Promise<void>; readonly refused?: Error }> {
+    const server = listenerBeside(this.client);
     if (!server) return {};
-    this.#server = server;
+    this.server = server;
     // The client beside it reports what is wrong with the server.
     server.on('error', () => {});
-    server.on('message', (_channel, lock) => this.#listeners.tell(lock));
+    server.on('message', (_channel, lock) => this.listeners.tell(lock));
     const ended = new Promise<void>((resolve) => server.once('end', resolve));
     try {
       await server.connect();
@@ -84,16 +82,16 @@ export class LockEnds {
       server.disconnect();
       return refused;
     }
-    this.#listeners.tellAll();
+    this.listeners.tellAll();
     return { ended };
   }
 
-  #ping(): void {
+  private ping(): void {
     const now = performance.now();
-    if (this.#server?.status !== 'ready' || now - this.#pingedAt < PING_INTERVAL_MS) return;
-    this.#pingedAt = now;
+    if (this.server?.status !== 'ready' || now - this.pingedAt < PING_INTERVAL_MS) return;
+    this.pingedAt = now;
     // The client gives up a connection that does not answer (`socketTimeout`).
-    this.#server.ping().catch(() => {});
+    this.server.ping().catch(() => {});
   }
 }
 

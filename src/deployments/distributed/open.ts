@@ -53,7 +53,9 @@ export async function openDistributed(options: {
 
   const redis = connectRedis(options.redis, createOncePerOutage(notices));
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
-  const lockEnds = new LockEnds(redis, (error) => notices.warn('the ends of locks cannot be listened to', error));
+  const lockEnds = new LockEnds(redis, (error) =>
+    notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
+  );
   const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {

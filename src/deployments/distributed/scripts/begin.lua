@@ -1,7 +1,7 @@
 -- Rules 2 to 4 of spec 4.1 in one step: locked by another, else final, else take the lock, else absent.
 -- KEYS: 1 record, 2 lock
 -- ARGV: 1 owner ('' only looks), 2 lease in ms, 3 fingerprint, 4 the first value of a record,
---       5 (optional) 'mark': the end of a lock that is found is to be announced
+--       5 'watch', or nothing: the end of a lock that is found is to be announced
 -- Returns: {'locked', fingerprint, held ms, remaining ms} | {'final', value, fingerprint, reason, expires at}
 --          | {'taken', ms within which to claim} | {'generated'} | {'absent'}
 local time = redis.call('TIME')
@@ -9,8 +9,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local lock = redis.call('HMGET', KEYS[2], 'owner', 'fingerprint', 'taken_at')
 if lock[1] and lock[1] ~= ARGV[1] then
-  -- The answer counts, whether or not there is room for the mark.
-  if ARGV[5] then redis.pcall('HSET', KEYS[2], 'marked', 1) end
+  -- A server that has no room for that still tells what it found.
+  if ARGV[5] then redis.pcall('HSET', KEYS[2], 'watched', 1) end
   return {'locked', lock[2], now - lock[3], redis.call('PTTL', KEYS[2])}
 end
 
