@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
+import { createConfirmDurable } from '#idempay/deployments/distributed/durability.js';
 import { createPostgresLedger } from '#idempay/deployments/distributed/ledger.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres.js';
@@ -102,7 +103,7 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
     const clock = new DatabaseClock(database, systemClock);
     try {
       await clock.start();
-      const ledger = createPostgresLedger(database, clock);
+      const ledger = createPostgresLedger(database, clock, createConfirmDurable(database));
       const processor = newProcessorName();
       const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
       await client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
@@ -111,7 +112,7 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
       for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) expect(await takeOver()).toEqual([]);
 
       const claims = await Promise.all(Array.from({ length: ABANDONED }, () => givenClaim(ledger, { processor })));
-      await Promise.all(claims.map((claim) => ledger.abandon(claim)));
+      await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
       const rounds: number[] = [];
       for (let left = ABANDONED; left > 0; left -= rounds.at(-1) ?? 0) {
         rounds.push((await takeOver()).length);

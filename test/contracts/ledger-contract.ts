@@ -158,7 +158,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       await takenOver(first);
       expect(await ledger.settle(first, completed(first), LONG_MS)).toEqual({ state: 'fenced off' });
       expect(await ledger.renew(first, 2 * LONG_MS)).toBe(false);
-      await ledger.abandon(first);
+      await ledger.abandon(first, 0);
       const found = await ledger.find(first.key);
       if (found.state !== 'under way') throw new Error(`the payment is '${found.state}', not under way`);
       expect(found.remainingMs).toBeLessThanOrEqual(LONG_MS);
@@ -176,7 +176,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       const stranger = { ...claim, owner: newOwner() };
       expect(await ledger.settle(stranger, completed(claim), LONG_MS)).toEqual({ state: 'fenced off' });
       expect(await ledger.renew(stranger, LONG_MS)).toBe(false);
-      await ledger.abandon(stranger);
+      await ledger.abandon(stranger, 0);
       expect(await ledger.find(claim.key)).toMatchObject({ state: 'under way' });
     });
 
@@ -243,7 +243,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       const final = await givenSettled(ledger, claim);
       await untilPast(SHORT_MS);
       expect(await ledger.renew(claim, LONG_MS)).toBe(false);
-      await ledger.abandon(claim);
+      await ledger.abandon(claim, 0);
       expect(await ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: LONG_MS })).toBeUndefined();
       expect(await ledger.find(claim.key)).toEqual({ state: 'final', final });
     });
@@ -259,7 +259,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
 
     test('9: an abandoned payment is taken over at once', async () => {
       const claim = await givenClaim(ledger, { leaseMs: LONG_MS });
-      await ledger.abandon(claim);
+      await ledger.abandon(claim, 0);
       expect(await ledger.find(claim.key)).toMatchObject({ state: 'abandoned' });
       const claimed = await ledger.claim(claimAttempt({ key: claim.key, transactionId: newTransactionId() }));
       expect(claimed).toMatchObject({ state: 'taken over', claim: { epoch: 2, transactionId: claim.transactionId } });

@@ -38,7 +38,7 @@ export function describeLedgerRecoveryContract(name: string, open: OpenPorts): v
       // Not in the order of the keys, or the order of the keys alone could pass for the order of time.
       claims.sort((a, b) => (a.key < b.key ? 1 : -1));
       for (const claim of claims) {
-        await ledger.abandon(claim);
+        await ledger.abandon(claim, 0);
         await untilPast(1);
       }
       return claims;
@@ -112,7 +112,7 @@ export function describeLedgerRecoveryContract(name: string, open: OpenPorts): v
         const [claim] = await takeOverAbandoned(processor, 1);
         if (!claim) throw new Error('nothing was taken over');
         seen.add(claim.key);
-        await ledger.abandon(claim);
+        await ledger.abandon(claim, 0);
         await untilPast(1);
       }
       expect([...seen].sort()).toEqual(keysOf(abandoned));
@@ -121,7 +121,7 @@ export function describeLedgerRecoveryContract(name: string, open: OpenPorts): v
     test('4: two at once never get the same row, and together they get every row', async () => {
       const processor = newProcessorName();
       const claims = await Promise.all(Array.from({ length: 60 }, () => givenClaim(ledger, { processor })));
-      await Promise.all(claims.map((claim) => ledger.abandon(claim)));
+      await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
       const taken = (await Promise.all(Array.from({ length: 6 }, () => takeOverAbandoned(processor, 20)))).flat();
       const rest = await takeOverAbandoned(processor, 60);
       expect(keysOf([...taken, ...rest])).toEqual(keysOf(claims));

@@ -42,7 +42,7 @@ describe('recovery', () => {
   /** Claims whose owners have died, with nothing charged. */
   async function givenAbandoned(processor: string, count: number): Promise<string[]> {
     const claims = await Promise.all(Array.from({ length: count }, () => givenClaim(ports.ledger, { processor })));
-    await Promise.all(claims.map((claim) => ports.ledger.abandon(claim)));
+    await Promise.all(claims.map((claim) => ports.ledger.abandon(claim, 0)));
     return claims.map(({ key }) => key);
   }
 
@@ -74,7 +74,7 @@ describe('recovery', () => {
   test('sends what never arrived, once, with the transaction id and the money of the row', async () => {
     const { processor, recovery, payments } = given();
     const claim = await givenClaim(ports.ledger, { processor: processor.name, amount: '7.00', currency: 'EUR' });
-    await ports.ledger.abandon(claim);
+    await ports.ledger.abandon(claim, 0);
     expect(await recovery.runOnce()).toBe(1);
     const { key, transactionId } = claim;
     expect(processor.lookUps).toEqual([key]);

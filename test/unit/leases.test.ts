@@ -50,7 +50,7 @@ describe('a lease', () => {
   }
 
   async function fenceOff(): Promise<void> {
-    await ports.ledger.abandon(claim);
+    await ports.ledger.abandon(claim, 0);
     await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });
   }
 

@@ -4,20 +4,24 @@ import type { Statement } from './postgres.js';
 /**
  * `clock_timestamp()` and not `now()`: a statement that waited must judge by the moment it goes on. The attempts are sorted
  * below the condition (`OFFSET 0` keeps it so), so each is judged just before its own insert, not all before the first.
+ * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `retention-statements.ts`.
  */
 export const CLAIM: Statement = {
   name: 'claim',
   text: `
     INSERT INTO idempay.payments
-      (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, claimed_at)
+      (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, recover_at,
+        claimed_at)
     SELECT key, transaction_id, amount, currency, fingerprint, processor, 'PROCESSING', 1, owner,
-      clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp()
+      clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
+      clock_timestamp()
     FROM (
       SELECT * FROM
         unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float8[], $9::float8[])
         AS sent (key, transaction_id, amount, currency, fingerprint, processor, owner, lease_ms, claim_before)
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
+      AND key >= (SELECT keys_before FROM idempay.payment_horizon)
     ON CONFLICT (key) DO NOTHING
     RETURNING owner`,
 };
@@ -31,7 +35,8 @@ export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
     UPDATE idempay.payments
-    SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
+    SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
+      recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
     WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor = $4
     RETURNING ${PAYMENT_COLUMNS}`,
 };
@@ -41,11 +46,12 @@ export const TAKE_OVER_ABANDONED: Statement = {
   name: 'take_over_abandoned',
   text: `
     UPDATE idempay.payments
-    SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond'
+    SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
+      recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond'
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
-      WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor = $3
-      ORDER BY lease_until LIMIT $4
+      WHERE state = 'PROCESSING' AND recover_at <= now() AND lease_until <= clock_timestamp() AND processor = $3
+      ORDER BY recover_at LIMIT $4
       FOR UPDATE SKIP LOCKED))
     RETURNING ${PAYMENT_COLUMNS}`,
 };
@@ -54,8 +60,10 @@ export const SET_LEASE: Statement = {
   name: 'set_lease',
   text: `
     UPDATE idempay.payments payment
-    SET lease_until = clock_timestamp() + fence.lease_ms * interval '1 millisecond'
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[]) AS fence (key, epoch, owner, lease_ms)
+    SET lease_until = clock_timestamp() + fence.lease_ms * interval '1 millisecond',
+      recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::float8[])
+      AS fence (key, epoch, owner, lease_ms, recover_after_ms)
     WHERE payment.key = fence.key AND payment.epoch = fence.epoch AND payment.owner = fence.owner
       AND payment.state = 'PROCESSING'
     RETURNING payment.key, payment.owner`,
@@ -74,11 +82,22 @@ export const SETTLE: Statement = {
     RETURNING payment.key, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
 };
 
-/**
- * Changes nothing, but its commit waits for the synchronous standby, and so for every commit before it. What was read
- * rather than written may still lack its standby: the wait of the commit that wrote it may have been cancelled.
- */
-export const CONFIRM: Statement = {
-  name: 'confirm_durable',
-  text: "SELECT pg_logical_emit_message(true, 'idempay', '')",
+/** With one epoch more and an owner of its own, so that whoever held the payment before can no longer settle it. */
+export const RESOLVE: Statement = {
+  name: 'resolve',
+  text: `
+    UPDATE idempay.payments
+    SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
+      settled_at = clock_timestamp(), expires_at = clock_timestamp() + $5::float8 * interval '1 millisecond'
+    WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp()
+      AND claimed_at <= clock_timestamp() - $6::float8 * interval '1 millisecond'
+    RETURNING ${PAYMENT_COLUMNS}`,
+};
+
+export const COUNT_ABANDONED: Statement = {
+  name: 'count_abandoned',
+  text: `
+    SELECT count(*)::float8 AS abandoned FROM idempay.payments
+    WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp()
+      AND claimed_at < clock_timestamp() - $1::float8 * interval '1 millisecond'`,
 };

@@ -1,12 +1,14 @@
 import { isUnknown } from '../../errors.js';
-import type { ClaimAttempt, Claimed, Found, Ledger, Settled } from '../../payments/ledger.js';
+import type { ClaimAttempt, Claimed, Found, Ledger, Resolution, Resolved, Settled } from '../../payments/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
 import { finalOf } from '../final-row.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
+import type { ConfirmDurable } from './durability.js';
 import * as statements from './ledger-statements.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
+import { createRetention } from './retention.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -14,12 +16,18 @@ interface Settlement {
   readonly ttlMs: number;
 }
 
+interface LeaseChange {
+  readonly fence: Fence;
+  readonly leaseMs: number;
+  readonly recoverAfterMs: number;
+}
+
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
-export function createPostgresLedger(database: Postgres, clock: DatabaseClock): Ledger {
+export function createPostgresLedger(database: Postgres, clock: DatabaseClock, confirmDurable: ConfirmDurable): Ledger {
   const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll);
-  const confirmations = new Batcher<string, string>(confirmAll, 1);
-  const leases = new Batcher<{ fence: Fence; leaseMs: number }, boolean>(setLeases);
+  const leases = new Batcher<LeaseChange, boolean>(setLeases);
+  const retention = createRetention(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
   async function insertClaims(attempts: readonly ClaimAttempt[]): Promise<boolean[]> {
@@ -59,13 +67,14 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
     });
   }
 
-  async function setLeases(batch: readonly { fence: Fence; leaseMs: number }[]): Promise<boolean[]> {
+  async function setLeases(batch: readonly LeaseChange[]): Promise<boolean[]> {
     const sorted = batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
     const rows = await database.write<{ owner: string; key: string }>(statements.SET_LEASE, [
       sorted.map(({ fence }) => fence.key),
       sorted.map(({ fence }) => fence.epoch),
       sorted.map(({ fence }) => fence.owner),
       sorted.map(({ leaseMs }) => leaseMs),
+      sorted.map(({ recoverAfterMs }) => recoverAfterMs),
     ]);
     const changed = new Set(rows.map((row) => `${row.key} ${row.owner}`));
     return batch.map(({ fence }) => changed.has(`${fence.key} ${fence.owner}`));
@@ -74,13 +83,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
   /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
   async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
     const [row] = await database.read<PaymentRow>(statements.FIND, [key]);
-    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmations.add(row.key);
+    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmDurable();
     return row;
-  }
-
-  async function confirmAll(keys: readonly string[]): Promise<string[]> {
-    await database.write(statements.CONFIRM);
-    return [...keys];
   }
 
   /** A claim whose reply was lost is read back by its owner; a new claim would meet itself. */
@@ -121,6 +125,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
     }
     if (!row) {
+      if (await retention.mayBeRemoved(key)) return { state: 'expired' };
       clock.synchronize().catch(() => {});
       return { state: 'too late' };
     }
@@ -137,6 +142,20 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       const row = await findRow(claim.key).catch(() => undefined);
       if (!row || row.state === 'PROCESSING') throw fault;
       return row.owner === claim.owner && row.epoch === claim.epoch ? (row.expires_at ?? undefined) : undefined;
+    }
+  }
+
+  /** When the reply was lost: the row says whether it was this resolution that counted. */
+  async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
+    const { key, owner, state, reason, ttlMs, minAgeMs } = resolution;
+    try {
+      const [row] = await database.write<PaymentRow>(statements.RESOLVE, [key, owner, state, reason, ttlMs, minAgeMs]);
+      return row;
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key).catch(() => undefined);
+      if (!row || row.state === 'PROCESSING') throw fault;
+      return row.owner === owner ? row : undefined;
     }
   }
 
@@ -157,10 +176,10 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       return rows.map(claimOf);
     },
 
-    renew: (fence, leaseMs) => leases.add({ fence, leaseMs }),
+    renew: (fence, leaseMs) => leases.add({ fence, leaseMs, recoverAfterMs: leaseMs }),
 
-    async abandon(fence) {
-      await leases.add({ fence, leaseMs: 0 });
+    async abandon(fence, recoverAfterMs) {
+      await leases.add({ fence, leaseMs: 0, recoverAfterMs });
     },
 
     async settle(claim, outcome, ttlMs): Promise<Settled> {
@@ -172,6 +191,23 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock): 
       const row = await findRow(claim.key);
       return row && row.state !== 'PROCESSING' ? { state: 'final', final: finalOf(row) } : { state: 'fenced off' };
     },
+
+    async resolve(resolution): Promise<Resolved> {
+      const resolved = await resolveOrReadBack(resolution);
+      if (resolved) return { state: 'resolved', final: finalOf(resolved) };
+      const row = await findRow(resolution.key);
+      if (!row) return { state: 'absent' };
+      if (row.state !== 'PROCESSING') return { state: 'settled before' };
+      if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
+      return { state: 'too early', remainingMs: Math.max(0, resolution.minAgeMs - row.age_ms) };
+    },
+
+    async countAbandoned(olderThanMs) {
+      const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [olderThanMs]);
+      return counted?.abandoned ?? 0;
+    },
+
+    removeSettled: retention.removeSettled,
   };
 }
 

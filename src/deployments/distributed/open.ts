@@ -2,11 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
 import { CannotOpen, type Deployment } from '../deployment.js';
 import { DatabaseClock } from './database-clock.js';
+import { createConfirmDurable } from './durability.js';
 import { createRedisKeyStore } from './key-store.js';
 import { createRedisReport } from './key-value-store-report.js';
 import { createPostgresLedger } from './ledger.js';
 import { LockEnds } from './lock-ends.js';
 import { migrate } from './migrate.js';
+import { createPostgresPaymentHistory } from './payment-history.js';
 import { Postgres } from './postgres.js';
 import { connected, connectRedis } from './redis-client.js';
 import type { RedisLocation } from './redis-url.js';
@@ -57,10 +59,12 @@ export async function openDistributed(options: {
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
   const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
+  const confirmDurable = createConfirmDurable(database);
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {
     keys: createRedisKeyStore(redis, lockEnds, clock),
-    ledger: createPostgresLedger(database, databaseClock),
+    ledger: createPostgresLedger(database, databaseClock, confirmDurable),
+    paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots),
     transactionCache: createRedisTransactionCache(redis, options.transactionCacheTtlMs, clock, watch.roomForFills),
     keyValueStore: createRedisReport(redis),

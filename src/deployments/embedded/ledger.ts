@@ -8,8 +8,15 @@ import type { Writer } from './writer.js';
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
+const COUNT_ABANDONED = `
+  SELECT count(*) AS abandoned FROM payments WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < ?`;
+
+/** Removed in one commit: a few milliseconds of the writer's time. */
+const REMOVAL_BATCH = 500;
+
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
+  const countAbandoned = reader.prepare(COUNT_ABANDONED);
 
   return {
     async claim(attempt) {
@@ -54,7 +61,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     takeOverAbandoned: ({ owner, leaseMs, processor, limit }): Promise<readonly Claim[]> =>
       writer.write('takeOverAbandoned', owner, leaseMs, processor, limit),
     renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
-    abandon: ({ key, epoch, owner }: Fence) => writer.write('abandon', key, epoch, owner),
+    abandon: ({ key, epoch, owner }: Fence, recoverAfterMs) =>
+      writer.write('abandon', key, epoch, owner, recoverAfterMs),
 
     async settle({ key, epoch, owner, fingerprint }, outcome, ttlMs) {
       const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
@@ -63,6 +71,25 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       );
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, expiresAt: settled } };
+    },
+
+    resolve: ({ key, owner, state, reason, minAgeMs, ttlMs }) =>
+      writer.write('resolve', key, owner, state, reason, minAgeMs, ttlMs),
+
+    async countAbandoned(olderThanMs) {
+      const now = clock.now();
+      return (countAbandoned.get(now, now - olderThanMs) as { abandoned: number }).abandoned;
+    },
+
+    async removeSettled(retentionMs, limit) {
+      let removed = 0;
+      let batch: number;
+      do {
+        const asked = Math.min(REMOVAL_BATCH, limit - removed);
+        batch = await writer.write('removeSettled', retentionMs, asked);
+        removed += batch;
+      } while (batch === REMOVAL_BATCH && removed < limit);
+      return removed;
     },
   };
 }

@@ -6,6 +6,7 @@ import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
 import { migrate } from './migrate.js';
+import { createEmbeddedPaymentHistory } from './payment-history.js';
 import { Reader } from './reader.js';
 import { openForWriting } from './sqlite.js';
 import { createStoreCounters } from './store-counters.js';
@@ -41,6 +42,7 @@ export async function openEmbedded(options: {
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters),
       ledger: createEmbeddedLedger(writer, reader, clock),
+      paymentHistory: createEmbeddedPaymentHistory(reader),
       transactions: createEmbeddedTransactionStore(writer, reader),
       transactionCache,
       keyValueStore: createEmbeddedReport(writer, reader, transactionCache, counters, clock),

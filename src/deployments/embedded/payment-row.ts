@@ -1,15 +1,15 @@
 import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/payment.js';
 import type { FinalRow } from '../final-row.js';
+import type { HistoryRow } from '../history-row.js';
 
-export interface PaymentRow extends FinalRow {
-  key: string;
-  amount: string;
-  currency: string;
-  processor: string;
-  epoch: number;
-  owner: string;
-  lease_until: number;
-  claimed_at: number;
+/** Every column; times are milliseconds since the epoch. */
+export interface PaymentRow extends FinalRow, HistoryRow {
+  readonly state: HistoryRow['state'];
+  readonly transaction_id: string;
+  readonly reason: string | null;
+  readonly owner: string;
+  readonly lease_until: number;
+  readonly recover_at: number;
 }
 
 export interface KeyRecord {

@@ -1,0 +1,39 @@
+import type { PaymentRecord } from '../../payments/payment-history.js';
+import type { Statement } from './postgres.js';
+
+const COLUMNS = `
+  key, state, transaction_id, amount::text AS amount, currency, processor, epoch, reason, resolution,
+  floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
+  floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
+  floor(extract(epoch FROM settled_at) * 1000000)::float8 AS settled_at_us`;
+
+export const FIND: Statement = {
+  name: 'find_record',
+  text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key = $1`,
+};
+
+/** A statement for each state, so that a plan that is kept can use the partial index of that state. */
+export const NEWEST: Record<PaymentRecord['state'] | 'any', Statement> = {
+  any: newestWhere('newest_payments', ''),
+  PROCESSING: newestWhere('newest_processing', "AND state = 'PROCESSING'"),
+  COMPLETED: newestWhere('newest_completed', "AND state = 'COMPLETED'"),
+  DECLINED: newestWhere('newest_declined', "AND state = 'DECLINED'"),
+};
+
+function newestWhere(name: string, condition: string): Statement {
+  return {
+    name,
+    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key >= $1 AND key < $2 ${condition} ORDER BY key DESC LIMIT $3`,
+  };
+}
+
+/** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */
+export const SETTLED: Statement = {
+  name: 'settled_payments',
+  text: `
+    SELECT ${COLUMNS} FROM idempay.payments
+    WHERE (payments.settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2)
+      AND payments.settled_at >= 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
+      AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * interval '1 millisecond'
+    ORDER BY payments.settled_at, key LIMIT $5`,
+};

@@ -1,0 +1,39 @@
+import type { PaymentHistory } from '../../payments/payment-history.js';
+import { keyRangeOf, pageOf, startOf } from '../history-pages.js';
+import { type HistoryRow, recordOf } from '../history-row.js';
+import type { ConfirmDurable } from './durability.js';
+import * as statements from './payment-history-statements.js';
+import type { Postgres } from './postgres.js';
+
+interface Row extends HistoryRow {
+  /** To the microsecond: two payments that were settled in one millisecond still have an order. */
+  readonly settled_at_us: number | null;
+}
+
+const UNITS_PER_MS = 1_000;
+
+/** What counts is told only once it is as durable as what was written; `newest` is a look, and asks for less. */
+export function createPostgresPaymentHistory(database: Postgres, confirmDurable: ConfirmDurable): PaymentHistory {
+  return {
+    async find(key) {
+      const [row] = await database.read<Row>(statements.FIND, [key]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && recordOf(row);
+    },
+
+    async newest(selection) {
+      const { from, below } = keyRangeOf(selection);
+      const statement = statements.NEWEST[selection.state ?? 'any'];
+      const rows = await database.read<Row>(statement, [from, below, selection.limit]);
+      return rows.map(recordOf);
+    },
+
+    async settled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const rows = await database.read<Row>(statements.SETTLED, [start.settledAt, start.key, from, to, limit + 1]);
+      if (rows.length > 0) await confirmDurable();
+      return pageOf(rows, limit, (row) => row.settled_at_us ?? 0);
+    },
+  };
+}

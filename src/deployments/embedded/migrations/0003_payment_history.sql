@@ -1,0 +1,25 @@
+-- When recovery may take a payment that is PROCESSING: with the end of its lease, or later when it was given up unclear.
+ALTER TABLE payments ADD COLUMN recover_at INTEGER NOT NULL DEFAULT 0;
+UPDATE payments SET recover_at = lease_until WHERE state = 'PROCESSING';
+
+-- Why an operator resolved it; NULL where the processor's own answer settled it.
+ALTER TABLE payments ADD COLUMN resolution TEXT
+  CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000));
+
+-- Due first, with all that is asked of what is under way, so that counting reads the index alone.
+DROP INDEX payments_under_way;
+CREATE INDEX payments_under_way ON payments (recover_at, lease_until, claimed_at) WHERE state = 'PROCESSING';
+
+-- Each state that is rare among all rows, newest or oldest first; the common one is found in the table itself.
+CREATE INDEX payments_processing ON payments (key) WHERE state = 'PROCESSING';
+CREATE INDEX payments_declined ON payments (key) WHERE state = 'DECLINED';
+
+CREATE INDEX payments_settled ON payments (settled_at, key) WHERE settled_at IS NOT NULL;
+
+-- One row. Keys below `keys_before` are never claimed any more, so the rows of such keys may be removed.
+CREATE TABLE payment_horizon (
+  only_row    INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  keys_before TEXT    NOT NULL CHECK (length(keys_before) = 36)
+) STRICT;
+
+INSERT INTO payment_horizon VALUES (1, '00000000-0000-0000-0000-000000000000');

@@ -1,0 +1,41 @@
+import { lowestKeyAt } from '../payments/key-time.js';
+import type { Selection, SettledPage, SettledPeriod } from '../payments/payment-history.js';
+import { type HistoryRow, recordOf } from './history-row.js';
+
+export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';
+const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** The keys that a selection is of: from the first bound on, and below the second. Times are ranges of keys (UUIDv7). */
+export function keyRangeOf({ createdFrom, createdTo, before }: Selection): { from: string; below: string } {
+  const from = createdFrom === undefined ? BELOW_ALL_KEYS : lowestKeyAt(createdFrom);
+  const created = createdTo === undefined ? ABOVE_ALL_KEYS : lowestKeyAt(createdTo);
+  return { from, below: before !== undefined && before < created ? before : created };
+}
+
+/** A place in the order of settling, just after a payment: the time in the store's own unit, then the key. */
+export interface SettledPosition {
+  readonly settledAt: number;
+  readonly key: string;
+}
+
+const POSITION = /^(\d{1,16})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+
+/** Where a page begins; RangeError when `after` is not a `next` that a page gave. */
+export function startOf({ from, after }: SettledPeriod, unitsPerMs: number): SettledPosition {
+  if (after === undefined) return { settledAt: from * unitsPerMs, key: BELOW_ALL_KEYS };
+  const [, settledAt, key] = POSITION.exec(after) ?? [];
+  if (settledAt === undefined || key === undefined) throw new RangeError('not a position in the order of settling');
+  return { settledAt: Number(settledAt), key };
+}
+
+/** Of one row more than the page holds, if there is one: it says that there is a next page. */
+export function pageOf<Row extends HistoryRow>(
+  rows: readonly Row[],
+  limit: number,
+  settledAtOf: (row: Row) => number,
+): SettledPage {
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const next = last && rows.length > limit ? `${settledAtOf(last)}.${last.key}` : undefined;
+  return { payments: shown.map(recordOf), next };
+}
