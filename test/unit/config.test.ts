@@ -14,27 +14,42 @@ function problemsOf(environment: Record<string, string | undefined>): readonly s
 
 const TEN_YEARS_SECONDS = 315_360_000;
 const LONGEST_TIMER_MS = 2_147_483_647;
+const DAY_MS = 86_400_000;
+const PROCESSOR = 'https://processor.example/v1';
 
-/** Each numeric setting with its bounds and where its value is found, in its unit there. */
+/** Each numeric setting with its bounds, where its value is found, in its unit there, and what it needs beside it. */
 const NUMBERS: readonly [
   name: string,
   least: number,
   most: number,
-  read: (config: Config) => number,
+  read: (config: Config) => number | undefined,
   factor: number,
+  beside?: Record<string, string>,
 ][] = [
   ['PORT', 0, 65_535, (config) => config.port, 1],
   ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
   ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.lockTtlMs, 1000],
+  ['PAYMENT_RETENTION_DAYS', 1, 3650, (config) => config.payments.retentionMs, DAY_MS],
   ['TRANSACTION_CACHE_TTL_SECONDS', 1, 2_147_483, (config) => config.transactionCacheTtlMs, 1000],
-  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, (config) => (config.processor as { delayMs: number }).delayMs, 1],
+  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, ({ processor }) => ('delayMs' in processor ? processor.delayMs : -1), 1],
+  ['PROCESSOR_DEDUP_SECONDS', 0, TEN_YEARS_SECONDS, (config) => config.processor.dedupMs, 1000],
+  [
+    'PROCESSOR_DEDUP_SECONDS',
+    0,
+    TEN_YEARS_SECONDS,
+    (config) => config.processor.dedupMs,
+    1000,
+    { PROCESSOR_URL: PROCESSOR },
+  ],
+  [
+    'PROCESSOR_TIMEOUT_MS',
+    1,
+    86_399_999,
+    ({ processor }) => ('timeoutMs' in processor ? processor.timeoutMs : -1),
+    1,
+    { PROCESSOR_URL: PROCESSOR, LOCK_TTL_SECONDS: '86400' },
+  ],
 ];
-
-/** Settings whose value shows nowhere yet, but which are judged all the same. */
-const JUDGED_ONLY = [
-  ['PROCESSOR_TIMEOUT_MS', 1, LONGEST_TIMER_MS],
-  ['PROCESSOR_DEDUP_SECONDS', 1, TEN_YEARS_SECONDS],
-] as const;
 
 describe('the settings', () => {
   test('have the defaults of decisions G3 when nothing is set', () => {
@@ -43,9 +58,9 @@ describe('the settings', () => {
       port: 8080,
       logLevel: 'info',
       deployment: { kind: 'embedded', dataDir: './data' },
-      payments: { idempotencyTtlMs: 86_400_000, lockTtlMs: 30_000, payloadMismatch: 'replay' },
+      payments: { idempotencyTtlMs: 86_400_000, lockTtlMs: 30_000, payloadMismatch: 'replay', retentionMs: undefined },
       transactionCacheTtlMs: 300_000,
-      processor: { kind: 'simulated', delayMs: 0 },
+      processor: { kind: 'simulated', delayMs: 0, dedupMs: 72_000_000 },
     });
   });
 
@@ -82,25 +97,25 @@ describe('the settings', () => {
     }).toThrow(TypeError);
   });
 
-  test.each(NUMBERS)('%s is taken from %i to %i', (name, least, most, read, factor) => {
+  test.each(NUMBERS)('%s is taken from %i to %i', (name, least, most, read, factor, beside) => {
     for (const value of [least, least + 1, most - 1, most]) {
-      expect(read(readConfig({ [name]: String(value) }))).toBe(value * factor);
+      expect(read(readConfig({ ...beside, [name]: String(value) }))).toBe(value * factor);
     }
   });
 
-  test.each([...NUMBERS, ...JUDGED_ONLY])(
-    '%s is refused below %i and above %i, and when it is no whole number',
-    (...of) => {
-      const [name, least, most] = of;
-      const sentence = `${name} must be a whole number from ${least} to ${most}`;
-      const wrong = [least - 1, most + 1, 1.5, -1, '1e1', '0x1', 'ten', '1 0', '1_0', 'Infinity', '9'.repeat(30), '１'];
-      for (const value of wrong) {
-        expect(problemsOf({ [name]: String(value) }), `${name}=${value}`).toEqual([expect.stringContaining(sentence)]);
-      }
-      expect(problemsOf({ [name]: String(least) })).toEqual([]);
-      expect(problemsOf({ [name]: String(most) })).toEqual([]);
-    },
-  );
+  test.each([
+    ...NUMBERS.filter(([, , , , , beside]) => !beside).map(([name, least, most]) => [name, least, most] as const),
+    // Judged although nothing uses it without PROCESSOR_URL.
+    ['PROCESSOR_TIMEOUT_MS', 1, LONGEST_TIMER_MS] as const,
+  ])('%s is refused below %i and above %i, and when it is no whole number', (name, least, most) => {
+    const sentence = `${name} must be a whole number from ${least} to ${most}`;
+    const wrong = [least - 1, most + 1, 1.5, -1, '1e1', '0x1', 'ten', '1 0', '1_0', 'Infinity', '9'.repeat(30), '１'];
+    for (const value of wrong) {
+      expect(problemsOf({ [name]: String(value) }), `${name}=${value}`).toEqual([expect.stringContaining(sentence)]);
+    }
+    expect(problemsOf({ [name]: String(least) })).toEqual([]);
+    expect(problemsOf({ [name]: String(most) })).toEqual([]);
+  });
 
   test.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])('LOG_LEVEL %s is taken', (level) => {
     expect(readConfig({ LOG_LEVEL: level }).logLevel).toBe(level);
@@ -127,7 +142,8 @@ describe('the settings', () => {
       TRANSACTION_CACHE_TTL_SECONDS: '-1',
       PROCESSOR_DELAY_MS: '1.5',
       PROCESSOR_TIMEOUT_MS: '0',
-      PROCESSOR_DEDUP_SECONDS: '0',
+      PROCESSOR_DEDUP_SECONDS: '-1',
+      PAYMENT_RETENTION_DAYS: '0',
       PAYLOAD_MISMATCH: 'maybe',
       REDIS_URL: 'http://example.com',
       DATABASE_URL: 'nonsense',
@@ -160,7 +176,7 @@ describe('the settings', () => {
 
   test('never show a password in a problem, whatever is wrong with the URL', () => {
     const secret = 'hunter2-hunter2';
-    const urls = [`http://u:${secret}@h`, `redis//u:${secret}@h`, `postgres://u:${secret}@h:port`, `u:${secret}`];
+    const urls = [`http://u:${secret}@h?a=b`, `redis//u:${secret}@h`, `postgres://u:${secret}@h:port`, `u:${secret}`];
     for (const name of ['REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL']) {
       for (const url of urls) {
         const problems = problemsOf({ [name]: url, PORT: 'x' });
@@ -169,13 +185,63 @@ describe('the settings', () => {
       }
     }
   });
+});
 
-  test('a processor that may take as long as the lease is refused', () => {
-    const url = 'https://processor.example';
-    const about = (environment: Record<string, string>) =>
-      problemsOf(environment).filter((problem) => problem.startsWith('PROCESSOR_TIMEOUT_MS'));
-    expect(about({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: '10', PROCESSOR_TIMEOUT_MS: '10000' })).toHaveLength(1);
-    expect(about({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: '10', PROCESSOR_TIMEOUT_MS: '9999' })).toEqual([]);
-    expect(about({ LOCK_TTL_SECONDS: '10', PROCESSOR_TIMEOUT_MS: '10000' })).toEqual([]);
+describe('the settings of a processor over HTTP', () => {
+  test('have the defaults of decisions G3', () => {
+    const expected = { kind: 'http', url: PROCESSOR, timeoutMs: 10_000, dedupMs: 72_000_000 };
+    expect(readConfig({ PROCESSOR_URL: PROCESSOR }).processor).toEqual(expected);
+  });
+
+  test.each(['http://h', 'https://h:8443/v1/', 'http://user:p%40ss@h/v1', 'http://[::1]:9000'])(
+    'may have the URL %s',
+    (url) => {
+      expect(readConfig({ PROCESSOR_URL: ` ${url} ` }).processor).toMatchObject({ kind: 'http', url });
+    },
+  );
+
+  test.each([
+    'ftp://h',
+    'processor.example',
+    'http://',
+    'http://h?tenant=1',
+    'http://h?',
+    'http://h/v1#a',
+    'http://user:100%@h',
+    'http://us%3Aer:secret@h',
+  ])('cannot have the URL %s', (url) => {
+    const problems = problemsOf({ PROCESSOR_URL: url });
+    expect(problems).toEqual([expect.stringMatching('^PROCESSOR_URL must have the form http://host/path')]);
+  });
+
+  test('leave the simulated delay valid, unused, and judged', () => {
+    const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: '50' });
+    expect(processor).not.toHaveProperty('delayMs');
+    expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: 'x' })).toHaveLength(1);
+  });
+
+  test('are refused when a call may take as long as the lease', () => {
+    const sentence = 'PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease';
+    const about = (lockTtlSeconds: string, timeoutMs: string, url = PROCESSOR) =>
+      problemsOf({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: lockTtlSeconds, PROCESSOR_TIMEOUT_MS: timeoutMs });
+    expect(about('10', '10000')).toEqual([sentence]);
+    expect(about('10', '10001')).toEqual([sentence]);
+    expect(about('10', '')).toEqual([sentence]);
+    expect(about('10', '9999')).toEqual([]);
+    expect(about('11', '')).toEqual([]);
+    expect(about('10', '10000', ''), 'without PROCESSOR_URL').toEqual([]);
+  });
+});
+
+describe('PAYMENT_RETENTION_DAYS', () => {
+  test('is refused when keys live longer than payments would be kept', () => {
+    const sentence = 'PAYMENT_RETENTION_DAYS must be at least IDEMPOTENCY_TTL_SECONDS';
+    const about = (days: string, ttlSeconds: string) =>
+      problemsOf({ PAYMENT_RETENTION_DAYS: days, IDEMPOTENCY_TTL_SECONDS: ttlSeconds });
+    expect(about('1', '86400')).toEqual([]);
+    expect(about('1', '86401')).toEqual([expect.stringContaining(sentence)]);
+    expect(about('3650', String(TEN_YEARS_SECONDS))).toEqual([]);
+    expect(about('', String(TEN_YEARS_SECONDS)), 'for ever').toEqual([]);
+    expect(about('x', String(TEN_YEARS_SECONDS)), 'one sentence for one mistake').toHaveLength(1);
   });
 });

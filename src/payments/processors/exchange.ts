@@ -62,14 +62,14 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
         answer({ complete: false, status, cause });
         connection?.abort(new Error(cause));
       }
-      const timer = setTimeout(() => breakOff(`${progress} within ${timeoutMs} ms`), timeoutMs);
+      const tooLate = () => `${progress} within ${timeoutMs} ms`;
+      const timer = setTimeout(() => breakOff(tooLate()), timeoutMs);
 
       pool.dispatch(question, {
         onRequestStart(controller) {
           // Thrown before the first byte, this takes the request off the queue and leaves the connection to others. The
           // clock is asked because a process that was stopped may get here before its timers.
-          if (answered || clock.monotonic() >= dueAt)
-            throw new Error('the deadline passed before the request was sent');
+          if (answered || clock.monotonic() >= dueAt) throw new Error(tooLate());
           connection = controller;
           progress = 'no reply came';
         },
@@ -77,8 +77,8 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
           if (code < 200) return; // RFC 9110 15.2: interim; the final one follows.
           status = code;
           progress = 'the reply did not end';
-          // We accept none (`Accept-Encoding: identity`).
-          if (headers['content-encoding'] !== undefined) breakOff('the reply is encoded, which we do not accept');
+          const encoding = String(headers['content-encoding'] ?? 'identity');
+          if (encoding.toLowerCase() !== 'identity') breakOff('the reply is encoded, which we do not accept');
         },
         onResponseData(_controller, chunk) {
           chunks.push(chunk);

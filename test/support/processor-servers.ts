@@ -1,0 +1,96 @@
+import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+import { createHttpProcessor, type HttpProcessor } from '#idempay/payments/processors/http.js';
+
+export interface Received {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+interface Listening {
+  readonly port: number;
+  /** How many connections were ever opened. */
+  connections(): number;
+  /** How many were open at the same time, at most. */
+  mostAtOnce(): number;
+}
+
+/** A processor's server that speaks HTTP: answers each request, once it is here whole, as the test says. */
+export async function startHttpServer(
+  answer: (response: Parameters<RequestListener>[1], received: Received) => void,
+): Promise<Listening & { readonly received: readonly Received[] }> {
+  const received: Received[] = [];
+  const server = createHttpServer({ keepAliveTimeout: 60_000 }, async (request, response) => {
+    const { method = '', url = '', headers } = request;
+    const body = (await buffer(request).catch(() => Buffer.alloc(0))).toString();
+    received.push({ method, url, headers, body });
+    answer(response, { method, url, headers, body });
+  });
+  return { ...(await listen(server)), received };
+}
+
+/** A server that speaks in bytes: `answer` is called once per whole request, which `received` and `asked` (its socket) keep. */
+export async function startByteServer(
+  answer: (socket: Socket, requestsBefore: number) => void,
+): Promise<Listening & { readonly received: readonly string[]; readonly asked: readonly Socket[] }> {
+  const received: string[] = [];
+  const asked: Socket[] = [];
+  const server = createTcpServer((socket) => {
+    let text = '';
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+      const [head = '', body] = text.split(/\r\n\r\n(.*)/s);
+      if (body === undefined || body.length < Number(/content-length: (\d+)/.exec(head)?.[1] ?? 0)) return;
+      received.push(text);
+      asked.push(socket);
+      text = '';
+      answer(socket, received.length - 1);
+    });
+  });
+  return { ...(await listen(server)), received, asked };
+}
+
+async function listen(server: Server): Promise<Listening> {
+  const open = new Set<Socket>();
+  let connections = 0;
+  let mostAtOnce = 0;
+  server.on('connection', (socket: Socket) => {
+    connections += 1;
+    open.add(socket);
+    mostAtOnce = Math.max(mostAtOnce, open.size);
+    socket.on('close', () => open.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    for (const socket of open) socket.destroy();
+    await closed;
+  });
+  return { port: (server.address() as AddressInfo).port, connections: () => connections, mostAtOnce: () => mostAtOnce };
+}
+
+/** Our side of it. Long enough for any machine, unless the test is about the deadline. */
+export function processorAt(
+  at: { readonly port: number; readonly path?: string; readonly userInfo?: string; readonly protocol?: string },
+  timeoutMs = 20_000,
+): HttpProcessor & { readonly alarms: readonly string[] } {
+  const alarms: string[] = [];
+  const url = `${at.protocol ?? 'http:'}//${at.userInfo ?? ''}127.0.0.1:${at.port}${at.path ?? ''}`;
+  const processor = createHttpProcessor({ url, timeoutMs, dedupMs: 0, alarm: (cause) => alarms.push(cause) });
+  onTestFinished(() => processor.close());
+  return { ...processor, alarms };
+}
+
+/** A port at which nobody listens. */
+export async function closedPort(): Promise<number> {
+  const server = createTcpServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

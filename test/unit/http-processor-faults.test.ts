@@ -1,0 +1,276 @@
+import { once } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Charge } from '#idempay/payments/processor.js';
+import { closedPort, processorAt, startByteServer, startHttpServer } from '../support/processor-servers.js';
+
+/** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
+const SHORT_MS = 200;
+const BODY = '{"status":"succeeded"}';
+const SUCCESS = `HTTP/1.1 200 OK\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`;
+const LONGEST_REPLY_BYTES = 64 * 1024;
+const MOST_CONNECTIONS = 256;
+
+const chargeOf = (reference: string): Charge => ({ reference, transactionId: 'TXN1', amount: '1.00', currency: 'USD' });
+const CHARGE = chargeOf('key');
+const unknown = (cause: string) => ({ state: 'unknown', cause: expect.stringContaining(cause) });
+
+describe('a processor that is too slow', () => {
+  test.each<[what: string, bytes: string, cause: string]>([
+    ['says nothing', '', 'no reply came within 200 ms'],
+    ['begins a head', 'HTTP/1.1 200 OK\r\ncontent-le', 'no reply came within 200 ms'],
+    ['says that it goes on', 'HTTP/1.1 103 Early Hints\r\n\r\n', 'no reply came within 200 ms'],
+    ['ends after the head', 'HTTP/1.1 200 OK\r\ncontent-length: 22\r\n\r\n', 'the reply did not end within 200 ms'],
+    ['ends one byte early', SUCCESS.slice(0, -1), 'the reply did not end within 200 ms'],
+    ['never ends its chunks', `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n16\r\n${BODY}\r\n`, 'did not end'],
+  ])('and %s leaves both calls unknown, and their connections closed', async (_what, bytes, cause) => {
+    const server = await startByteServer((socket) => socket.write(bytes));
+    const { charge, lookUp, alarms } = processorAt(server, SHORT_MS);
+    expect(await charge(CHARGE)).toEqual(unknown(cause));
+    expect(await lookUp('key')).toEqual(unknown(cause));
+    await vi.waitUntil(() => server.asked.every((socket) => socket.closed));
+    expect(server.asked).toHaveLength(2);
+    expect(server.asked[0]).not.toBe(server.asked[1]);
+    expect(alarms).toEqual([]);
+  });
+
+  test.each([
+    ['head', 'HTTP/1.1 200 OK\r\n', 'x-more: and more\r\n', 'no reply came within'],
+    ['body', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n', '1\r\n \r\n', 'the reply did not end within'],
+  ])('whose %s comes in drops has the same deadline', async (_what, first, drop, cause) => {
+    const server = await startByteServer((socket) => {
+      socket.write(first);
+      const dripping = setInterval(() => socket.write(drop), SHORT_MS / 20);
+      socket.on('close', () => clearInterval(dripping));
+    });
+    expect(await processorAt(server, SHORT_MS).charge(CHARGE)).toEqual(unknown(cause));
+  });
+
+  test('gets no charge that waited for a connection until its deadline, then or ever', async () => {
+    let patient = true;
+    const server = await startHttpServer((response) => {
+      if (!patient) response.end(BODY);
+    });
+    const { charge } = processorAt(server, 1_000);
+    const references = Array.from({ length: 4 * MOST_CONNECTIONS }, (_, index) => `burst-${index}`);
+    const results = await Promise.all(references.map((reference) => charge(chargeOf(reference))));
+    const notSent = references.filter((_, index) => {
+      const result = results[index];
+      return result?.state === 'unknown' && result.cause.includes('the request was not sent within 1000 ms');
+    });
+    expect(notSent).not.toEqual([]);
+
+    // The connections that they waited for are free now, and take new charges.
+    patient = false;
+    for (let index = 0; index < 10; index += 1) expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    const sent = new Set(server.received.map(({ headers }) => headers['idempotency-key']));
+    expect(notSent.filter((reference) => sent.has(reference))).toEqual([]);
+    expect(server.mostAtOnce()).toBeLessThanOrEqual(MOST_CONNECTIONS);
+  });
+
+  test('gets no charge from a process that was stopped until the deadline had passed', async () => {
+    const server = await startByteServer((socket) => socket.write(SUCCESS));
+    const { charge } = processorAt(server, SHORT_MS);
+    const charged = charge(CHARGE);
+    const until = performance.now() + 2 * SHORT_MS;
+    while (performance.now() < until);
+    expect(await charged).toMatchObject({ state: 'unknown' });
+
+    // On a connection that is open already, the next one is the only thing that could still send the first.
+    expect(await charge(chargeOf('later'))).toEqual({ state: 'succeeded' });
+    expect(server.received.filter((request) => request.includes('idempotency-key: key'))).toEqual([]);
+  });
+});
+
+describe('a connection that breaks', () => {
+  test.each<[when: string, bytes: string]>([
+    ['before the reply', ''],
+    ['within the head', 'HTTP/1.1 200 O'],
+    ['after the head', 'HTTP/1.1 200 OK\r\ncontent-length: 22\r\n\r\n'],
+    ['within the body', SUCCESS.slice(0, -1)],
+    ['within a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n17\r\n{"status":"succeeded"}'],
+    ['before the last chunk', `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n16\r\n${BODY}\r\n`],
+  ])('%s leaves the outcome unknown, whether it ends or is reset, and nothing is sent again', async (_when, bytes) => {
+    for (const end of ['end', 'resetAndDestroy'] as const) {
+      const server = await startByteServer((socket) => socket.write(bytes || '', () => socket[end]()));
+      const { charge, lookUp, alarms } = processorAt(server);
+      expect(await charge(CHARGE)).toMatchObject({ state: 'unknown', cause: expect.stringMatching(/\w/) });
+      expect(await lookUp('key')).toMatchObject({ state: 'unknown' });
+      await nextTurn();
+      expect(server.received).toHaveLength(2);
+      expect(alarms).toEqual([]);
+    }
+  });
+
+  test('when it is used again leaves the outcome unknown: it is not sent on another one', async () => {
+    const server = await startByteServer((socket, requestsBefore) => {
+      if (requestsBefore === 1) socket.resetAndDestroy();
+      else socket.write(SUCCESS);
+    });
+    const { charge } = processorAt(server);
+    expect(await charge(chargeOf('first'))).toEqual({ state: 'succeeded' });
+    await nextTurn();
+    expect(await charge(chargeOf('second'))).toMatchObject({ state: 'unknown' });
+    expect(await charge(chargeOf('third'))).toEqual({ state: 'succeeded' });
+    expect(server.received.map((request) => /idempotency-key: (\w+)/.exec(request)?.[1])).toEqual([
+      'first',
+      'second',
+      'third',
+    ]);
+    expect(server.connections()).toBe(2);
+  });
+
+  test('while it is idle costs nothing: the next charge has a new one', async () => {
+    const server = await startByteServer((socket) => socket.write(SUCCESS));
+    const { charge } = processorAt(server);
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    const [idle] = server.asked;
+    if (idle) await once(idle.end(), 'close');
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    expect(server.connections()).toBe(2);
+  });
+
+  test('cannot be made: unknown, with a cause for the operator', async () => {
+    const { charge, lookUp, alarms } = processorAt({ port: await closedPort() });
+    expect(await charge(CHARGE)).toEqual(unknown('ECONNREFUSED'));
+    expect(await lookUp('key')).toEqual(unknown('ECONNREFUSED'));
+    expect(alarms).toEqual([]);
+  });
+
+  test('that speaks no TLS although the URL says https is unknown', async () => {
+    const server = await startHttpServer((response) => response.end(BODY));
+    const { charge } = processorAt({ port: server.port, protocol: 'https:' });
+    expect(await charge(CHARGE)).toMatchObject({ state: 'unknown', cause: expect.stringMatching(/SSL|TLS/) });
+    expect(server.received).toEqual([]);
+  });
+});
+
+describe('a reply', () => {
+  test.each([
+    ['is not HTTP', 'hello\r\n\r\n'],
+    ['is of HTTP 0.9', BODY],
+    ['has a status that is no number', `HTTP/1.1 OK\r\ncontent-length: 22\r\n\r\n${BODY}`],
+    ['has two lengths', `HTTP/1.1 200 OK\r\ncontent-length: 22\r\ncontent-length: 5\r\n\r\n${BODY}`],
+    ['has a length and chunks', `HTTP/1.1 200 OK\r\ncontent-length: 22\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['has a broken chunk', `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n${BODY}\r\n0\r\n\r\n`],
+    ['has a head without end', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`],
+    ['changes the protocol', 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'],
+  ])('that %s is unknown, and its connection is not used again', async (_what, bytes) => {
+    const server = await startByteServer((socket, requestsBefore) => {
+      socket.write(requestsBefore === 0 ? bytes : SUCCESS);
+    });
+    const { charge } = processorAt(server);
+    expect(await charge(CHARGE)).toMatchObject({ state: 'unknown', cause: expect.stringMatching(/\w/) });
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    expect(server.connections()).toBe(2);
+    expect(server.received).toHaveLength(2);
+  });
+
+  test('may be as long as 64 KiB', async () => {
+    const server = await startHttpServer((response) => response.end(BODY.padEnd(LONGEST_REPLY_BYTES)));
+    expect(await processorAt(server).charge(CHARGE)).toEqual({ state: 'succeeded' });
+  });
+
+  test('that is longer is unknown, and its connection is closed', async () => {
+    const endings = [
+      BODY.padEnd(LONGEST_REPLY_BYTES + 1),
+      // The status is right; what is too long is not read to its end.
+      `${BODY}${' '.repeat(10 * LONGEST_REPLY_BYTES)}`,
+    ];
+    for (const body of endings) {
+      for (const length of [`content-length: ${body.length}\r\n\r\n`, 'connection: close\r\n\r\n']) {
+        const server = await startByteServer((socket) => socket.write(`HTTP/1.1 200 OK\r\n${length}${body}`));
+        expect(await processorAt(server).charge(CHARGE)).toEqual(unknown('UND_ERR_RES_EXCEEDED_MAX_SIZE'));
+        await vi.waitUntil(() => server.asked.every((socket) => socket.closed));
+      }
+    }
+  });
+
+  test.each([301, 302, 303, 307, 308])(
+    'that sends us elsewhere (%i) is unknown, and nobody goes there',
+    async (status) => {
+      const elsewhere = await startHttpServer((response) => response.end(BODY));
+      const location = `http://127.0.0.1:${elsewhere.port}/charges`;
+      const server = await startHttpServer((response) => response.writeHead(status, { location }).end(BODY));
+      const { charge, lookUp, alarms } = processorAt(server);
+      expect(await charge(CHARGE)).toEqual(unknown(String(status)));
+      expect(await lookUp('key')).toEqual(unknown(String(status)));
+      expect(elsewhere.connections()).toBe(0);
+      expect(alarms).toEqual([]);
+    },
+  );
+
+  test.each(['gzip', 'br', 'identity, gzip', 'x'])('that is encoded (%s) is unknown', async (encoding) => {
+    const server = await startHttpServer((response) => {
+      response.writeHead(200, { 'content-encoding': encoding }).end(encoding === 'gzip' ? gzipSync(BODY) : BODY);
+    });
+    expect(await processorAt(server).charge(CHARGE)).toEqual(unknown('encoded'));
+  });
+
+  test('may be preceded by interim ones', async () => {
+    const interim = 'HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';
+    const server = await startByteServer((socket) => socket.write(interim + SUCCESS));
+    const { charge } = processorAt(server);
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+  });
+
+  test('that nobody asked for is not taken for the next request', async () => {
+    const declined = 'HTTP/1.1 402 Payment Required\r\ncontent-length: 34\r\n\r\n{"status":"declined","reason":"x"}';
+    const server = await startByteServer((socket, requestsBefore) => {
+      socket.write(requestsBefore === 0 ? SUCCESS + declined : SUCCESS);
+    });
+    const { charge } = processorAt(server);
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    await nextTurn();
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+    expect(server.connections()).toBe(2);
+  });
+
+  test('that comes after its deadline is not taken for the next request', async () => {
+    const server = await startByteServer((socket, requestsBefore) => {
+      if (requestsBefore > 0) socket.write(SUCCESS);
+      else setTimeout(() => socket.write('HTTP/1.1 402 Payment Required\r\ncontent-length: 0\r\n\r\n'), 2 * SHORT_MS);
+    });
+    const { charge } = processorAt(server, SHORT_MS);
+    expect(await charge(CHARGE)).toEqual(unknown('no reply came'));
+    expect(await charge(CHARGE)).toEqual({ state: 'succeeded' });
+  });
+});
+
+describe('the connections to a processor', () => {
+  test('are used again: one is enough for charges one after another', async () => {
+    const server = await startHttpServer((response) => response.end(BODY));
+    const { charge } = processorAt(server);
+    for (let index = 0; index < 20; index += 1) {
+      expect(await charge(chargeOf(`key-${index}`))).toEqual({ state: 'succeeded' });
+      // As in the protocol, where settling comes between: a connection is free again one turn after its reply.
+      await nextTurn();
+    }
+    expect(server.connections()).toBe(1);
+    expect(server.received).toHaveLength(20);
+  });
+
+  test('do not go through a proxy of the environment', async () => {
+    const proxy = await startHttpServer((response) => response.end(BODY));
+    const names = ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy', 'NODE_USE_ENV_PROXY'];
+    for (const name of names) vi.stubEnv(name, name.startsWith('NODE') ? '1' : `http://127.0.0.1:${proxy.port}`);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const server = await startHttpServer((response) => response.end(BODY));
+    expect(await processorAt(server).charge(CHARGE)).toEqual({ state: 'succeeded' });
+    expect(proxy.connections()).toBe(0);
+  });
+
+  test('are closed with the processor: what is under way is unknown, and nothing is sent any more', async () => {
+    const server = await startHttpServer(() => {});
+    const { charge, lookUp, close } = processorAt(server);
+    const underWay = charge(CHARGE);
+    await vi.waitUntil(() => server.received.length === 1);
+    await close();
+    expect(await underWay).toMatchObject({ state: 'unknown' });
+    expect(await charge(CHARGE)).toMatchObject({ state: 'unknown' });
+    expect(await lookUp('key')).toMatchObject({ state: 'unknown' });
+    await close();
+    expect(server.received).toHaveLength(1);
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
+
+const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString('base64')}`;
+
+describe('the URL of a processor', () => {
+  test.each([
+    ['http://psp.example', 'http://psp.example', ''],
+    ['http://psp.example/', 'http://psp.example', ''],
+    ['https://psp.example:8443/v1', 'https://psp.example:8443', '/v1'],
+    ['https://psp.example/v1//', 'https://psp.example', '/v1'],
+    ['HTTPS://PSP.example:443/V1/', 'https://psp.example', '/V1'],
+    ['http://[::1]:9000/a/../b', 'http://[::1]:9000', '/b'],
+    ['http://psp.example/a%20b', 'http://psp.example', '/a%20b'],
+  ])('%s is read as origin and path, which are its name', (text, origin, path) => {
+    expect(readProcessorUrl(text)).toEqual({ name: origin + path, origin, path, authorization: undefined });
+  });
+
+  test.each([
+    ['http://user:secret@h', 'user:secret'],
+    ['http://user@h', 'user:'],
+    ['http://:secret@h', ':secret'],
+    ['http://user:a:b@h', 'user:a:b'],
+    ['http://us%65r:%70%40ss%2F%25@h', 'user:p@ss/%'],
+    ['http://n%C3%B6@h', 'nö:'],
+    ['http://nö:p@h', 'nö:p'],
+  ])('%s has Basic credentials, percent-decoded, and a name without them', (text, credentials) => {
+    expect(readProcessorUrl(text)).toMatchObject({ name: 'http://h', authorization: basic(credentials) });
+  });
+
+  test('without user information has no credentials', () => {
+    for (const text of ['http://h', 'http://@h', 'http://:@h']) {
+      expect(readProcessorUrl(text)).toHaveProperty('authorization', undefined);
+    }
+  });
+
+  test.each([
+    ['another scheme', 'ftp://h'],
+    ['no scheme', 'psp.example/v1'],
+    ['no host', 'http://'],
+    ['a port that is none', 'http://h:99999'],
+    ['a query', 'http://h/v1?tenant=1'],
+    ['an empty query', 'http://h/v1?'],
+    ['a fragment', 'http://h/v1#a'],
+    ['an empty fragment', 'http://h/v1#'],
+    ['percent signs that encode nothing', 'http://user:100%@h'],
+    ['percent signs that encode no UTF-8', 'http://user:%ff@h'],
+    ['a colon in the user', 'http://us%3Aer:secret@h'],
+    ['a control character in the password', 'http://user:%0d%0ax@h'],
+  ])('with %s is none', (_what, text) => {
+    expect(readProcessorUrl(text)).toBeUndefined();
+  });
+});
