@@ -36,7 +36,13 @@ export async function startHttpServer(
 /** A server that speaks in bytes: `answer` is called once per whole request, which `received` and `asked` (its socket) keep. */
 export async function startByteServer(
   answer: (socket: Socket, requestsBefore: number) => void,
-): Promise<Listening & { readonly received: readonly string[]; readonly asked: readonly Socket[] }> {
+): Promise<
+  Listening & {
+    readonly received: readonly string[];
+    readonly asked: readonly Socket[];
+    references(): (string | undefined)[];
+  }
+> {
   const received: string[] = [];
   const asked: Socket[] = [];
   const server = createTcpServer((socket) => {
@@ -52,7 +58,12 @@ export async function startByteServer(
       answer(socket, received.length - 1);
     });
   });
-  return { ...(await listen(server)), received, asked };
+  return {
+    ...(await listen(server)),
+    received,
+    asked,
+    references: () => received.map((text) => /idempotency-key: (\w+)/.exec(text)?.[1]),
+  };
 }
 
 async function listen(server: Server): Promise<Listening> {
