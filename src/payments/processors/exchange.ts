@@ -69,7 +69,10 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
         onRequestStart(controller) {
           // Thrown before the first byte, this takes the request off the queue and leaves the connection to others. The
           // clock is asked because a process that was stopped may get here before its timers.
-          if (answered || clock.monotonic() >= dueAt) throw new Error(tooLate());
+          if (answered || clock.monotonic() >= dueAt) {
+            breakOff(tooLate());
+            throw new Error(tooLate());
+          }
           connection = controller;
           progress = 'no reply came';
         },
@@ -87,7 +90,7 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
           answer({ complete: true, status: status as number, body: Buffer.concat(chunks) });
         },
         onResponseError(_controller, error) {
-          answer({ complete: false, status, cause: describe(error) });
+          answer({ complete: false, status, cause: `${progress} (${describe(error)})` });
         },
       });
     });
@@ -96,7 +99,7 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
   return { ask, close: () => pool.destroy() };
 }
 
-/** Some errors of a connect have only a code. */
+/** Some errors of connecting have a code and no message. */
 function describe(error: Error): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return [code, message].filter(Boolean).join(': ') || error.name;
