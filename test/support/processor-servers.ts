@@ -34,9 +34,7 @@ export async function startHttpServer(
 }
 
 /** A server that speaks in bytes: `answer` is called once per whole request, which `received` and `asked` (its socket) keep. */
-export async function startByteServer(
-  answer: (socket: Socket, requestsBefore: number) => void,
-): Promise<
+export async function startByteServer(answer: (socket: Socket, requestsBefore: number) => void): Promise<
   Listening & {
     readonly received: readonly string[];
     readonly asked: readonly Socket[];
