@@ -16,12 +16,14 @@ import { until } from '../support/until.js';
 const PREFIX = 'idempay:';
 const DEADLINE_MS = 10_000;
 
-/** Where the keys are among a command's words; what is not here is not for a service that shares its Redis. */
+/** Where the keys, or the channels, are among a command's words; what is not here is not for a service that shares its Redis. */
 const KEYS_OF: Readonly<Record<string, (words: readonly string[]) => readonly string[]>> = {
   evalsha: scriptKeys,
   eval: scriptKeys,
   del: (words) => words.slice(1),
   exists: (words) => words.slice(1),
+  subscribe: (words) => words.slice(1),
+  publish: second,
   ...Object.fromEntries(
     ['hget', 'hmget', 'hset', 'hdel', 'hlen', 'hexists', 'pexpire', 'pexpireat', 'pttl'].map((name) => [name, second]),
   ),

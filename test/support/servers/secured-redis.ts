@@ -9,6 +9,7 @@ const PASSWORD = 'p@ss:w/rd#1';
 const RIGHTS = [
   '~idempay:*',
   'resetchannels',
+  '&idempay:*',
   '-@all',
   '+@hash',
   '+@keyspace',
@@ -17,6 +18,8 @@ const RIGHTS = [
   '+time',
   '+ping',
   '+dbsize',
+  '+subscribe',
+  '+publish',
 ];
 
 /** TLS on a second port. */
