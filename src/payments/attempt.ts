@@ -70,7 +70,7 @@ export function createCarryOut(collaborators: {
     if (origin === 'takeover') {
       const found = await processor.lookUp(claim.key);
       if (found.state !== 'no record') return found;
-      if (claim.ageMs > processor.dedupMs) {
+      if (claim.ageMs >= processor.dedupMs) {
         return { state: 'unknown', cause: 'no record at the processor, and too old to be sent again' };
       }
     }
