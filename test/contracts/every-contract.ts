@@ -4,6 +4,9 @@ import { describeKeyValueStoreReportContract } from './key-value-store-report-co
 import { describeKeyWatchContract } from './key-watch-contract.js';
 import { describeLedgerContract } from './ledger-contract.js';
 import { describeLedgerRecoveryContract } from './ledger-recovery-contract.js';
+import { describeLedgerResolutionContract } from './ledger-resolution-contract.js';
+import { describeLedgerRetentionContract } from './ledger-retention-contract.js';
+import { describePaymentHistoryContract } from './payment-history-contract.js';
 import { describeTransactionCacheContract } from './transaction-cache-contract.js';
 import { describeTransactionListContract } from './transaction-list-contract.js';
 import { describeTransactionStoreContract } from './transaction-store-contract.js';
@@ -15,6 +18,9 @@ export function describeEveryContract(deployment: string, open: OpenPorts): void
     describeKeyWatchContract,
     describeLedgerContract,
     describeLedgerRecoveryContract,
+    describeLedgerResolutionContract,
+    describeLedgerRetentionContract,
+    describePaymentHistoryContract,
     describeTransactionStoreContract,
     describeTransactionListContract,
     describeTransactionCacheContract,

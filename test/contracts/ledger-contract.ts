@@ -17,7 +17,8 @@ import type { OpenPorts, Ports } from '../support/ports.js';
 import { untilPast } from '../support/until-past.js';
 
 /**
- * What every Ledger guarantees of one payment beyond its types (of many abandoned ones: `ledger-recovery-contract.ts`):
+ * What every Ledger guarantees of one payment beyond its types (of many abandoned ones: `ledger-recovery-contract.ts`, of
+ * an operator's verdict: `ledger-resolution-contract.ts`, of old ones: `ledger-retention-contract.ts`):
  *
  *  1. One row per key: of any number of claims at once exactly one is claimed, with epoch 1 and the values it was sent with.
  *  2. A claim that the store executes after `claimBy` writes nothing.

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Ledger } from '#idempay/payments/ledger.js';
 import type { Claim } from '#idempay/payments/payment.js';
 import {
+  claimAttempt,
   givenClaim,
   givenSettled,
   LONG_MS,
@@ -13,13 +14,15 @@ import type { OpenPorts, Ports } from '../support/ports.js';
 import { untilPast } from '../support/until-past.js';
 
 /**
- * What every Ledger guarantees of `takeOverAbandoned` beyond its types:
+ * What every Ledger guarantees of `takeOverAbandoned` and `countAbandoned` beyond their types:
  *
  *  1. It takes over PROCESSING rows with a dead lease, and no others: not the living, not the final.
  *  2. It takes over rows of the given processor only.
- *  3. It takes over at most `limit` rows, those longest abandoned first, so that none waits for ever behind others.
+ *  3. It takes over at most `limit` rows, those longest due first, so that none waits for ever behind others.
  *  4. Two at once never get the same row, and together they get every row.
  *  5. Each row taken over has one epoch more, the new owner and lease, and its own values.
+ *  6. What was given up with a back-off is not due before it is over; `claim` and `takeOver` may take it at once.
+ *  7. Counted are rows that are PROCESSING with a dead lease and old enough, due or not; and no others.
  */
 export function describeLedgerRecoveryContract(name: string, open: OpenPorts): void {
   describe(`the ledger's contract for recovery (${name})`, () => {
@@ -139,6 +142,79 @@ export function describeLedgerRecoveryContract(name: string, open: OpenPorts): v
       expect(await ledger.settle(first, { state: 'DECLINED', reason: 'late' }, LONG_MS)).toEqual({
         state: 'fenced off',
       });
+    });
+
+    describe('6: a payment that was given up with a back-off', () => {
+      async function givenBackedOff(recoverAfterMs: number): Promise<Claim> {
+        const claim = await givenClaim(ledger, { processor: newProcessorName() });
+        await ledger.abandon(claim, recoverAfterMs);
+        return claim;
+      }
+
+      test('is found abandoned, and is not taken over by recovery before the back-off is over', async () => {
+        const { key, processor } = await givenBackedOff(LONG_MS);
+        await untilPast(SHORT_MS);
+        expect(await ledger.find(key)).toEqual({ state: 'abandoned' });
+        expect(await takeOverAbandoned(processor, 10)).toEqual([]);
+      });
+
+      test('is due when the back-off is over', async () => {
+        const { key, processor } = await givenBackedOff(SHORT_MS);
+        await untilPast(SHORT_MS);
+        expect(keysOf(await takeOverAbandoned(processor, 10))).toEqual([key]);
+      });
+
+      test('is taken over at once by a claim and by takeOver', async () => {
+        const first = await givenBackedOff(LONG_MS);
+        const { key, processor } = first;
+        expect(await ledger.claim(claimAttempt({ key, processor }))).toMatchObject({ state: 'taken over' });
+        const second = await givenBackedOff(LONG_MS);
+        expect(await ledger.takeOver({ ...second, owner: newOwner(), leaseMs: LONG_MS })).toMatchObject({ epoch: 2 });
+      });
+
+      test('is due with the end of its new lease once somebody took it over', async () => {
+        const claim = await givenBackedOff(LONG_MS);
+        await ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: SHORT_MS });
+        await untilPast(SHORT_MS);
+        expect(keysOf(await takeOverAbandoned(claim.processor, 10))).toEqual([claim.key]);
+      });
+
+      test('is due with the end of its lease when its owner, whom nobody relieved, renewed it after all', async () => {
+        const claim = await givenBackedOff(LONG_MS);
+        expect(await ledger.renew(claim, SHORT_MS)).toBe(true);
+        await untilPast(SHORT_MS);
+        expect(keysOf(await takeOverAbandoned(claim.processor, 10))).toEqual([claim.key]);
+      });
+
+      test('does not keep those from being taken that are due later than it was given up', async () => {
+        const { processor } = await givenBackedOff(LONG_MS);
+        const due = await givenClaim(ledger, { processor });
+        await ledger.abandon(due, 0);
+        expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([due.key]);
+      });
+
+      test('is taken over before those that became due after it, however long its back-off was', async () => {
+        const processor = newProcessorName();
+        const patient = await givenClaim(ledger, { processor });
+        await ledger.abandon(patient, 2 * SHORT_MS);
+        const hasty = await givenClaim(ledger, { processor });
+        await ledger.abandon(hasty, SHORT_MS);
+        await untilPast(2 * SHORT_MS);
+        expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([hasty.key]);
+        expect(keysOf(await takeOverAbandoned(processor, 1))).toEqual([patient.key]);
+      });
+    });
+
+    test('7: counted is what has a dead lease, due or not; not the living, not the final, not the young', async () => {
+      const before = await ledger.countAbandoned(0);
+      const backedOff = await givenClaim(ledger);
+      await ledger.abandon(backedOff, LONG_MS);
+      await givenAbandoned(2, newProcessorName());
+      await givenClaim(ledger);
+      await givenSettled(ledger, await givenClaim(ledger));
+      await untilPast(1);
+      expect(await ledger.countAbandoned(0)).toBe(before + 3);
+      expect(await ledger.countAbandoned(LONG_MS)).toBe(0);
     });
   });
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { v7 as uuidV7 } from 'uuid';
 import { generateIdempotencyKey } from '#idempay/payments/idempotency-key.js';
 import type { ClaimAttempt, Ledger } from '#idempay/payments/ledger.js';
 import { fingerprintOf } from '#idempay/payments/money.js';
@@ -11,6 +12,8 @@ export const LONG_MS = 600_000;
 export const SHORT_MS = 30;
 
 export const newKey = generateIdempotencyKey;
+/** A key as it was generated at that moment; milliseconds since the epoch. */
+export const newKeyOf = (msecs: number): string => uuidV7({ msecs });
 export const newTransactionId = createTransactionIds(Date.now);
 
 export function newOwner(): string {

@@ -4,7 +4,7 @@ import type { Statement } from './postgres.js';
 /**
  * `clock_timestamp()` and not `now()`: a statement that waited must judge by the moment it goes on. The attempts are sorted
  * below the condition (`OFFSET 0` keeps it so), so each is judged just before its own insert, not all before the first.
- * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `retention-statements.ts`.
+ * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `payment-horizon-statements.ts`.
  */
 export const CLAIM: Statement = {
   name: 'claim',

@@ -6,9 +6,9 @@ import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './ledger-statements.js';
+import { createPaymentHorizon } from './payment-horizon.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
-import { createRetention } from './retention.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -27,7 +27,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll);
   const leases = new Batcher<LeaseChange, boolean>(setLeases);
-  const retention = createRetention(database);
+  const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
   async function insertClaims(attempts: readonly ClaimAttempt[]): Promise<boolean[]> {
@@ -125,7 +125,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
     }
     if (!row) {
-      if (await retention.mayBeRemoved(key)) return { state: 'expired' };
+      if (await horizon.mayBeRemoved(key)) return { state: 'expired' };
       clock.synchronize().catch(() => {});
       return { state: 'too late' };
     }
@@ -207,7 +207,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       return counted?.abandoned ?? 0;
     },
 
-    removeSettled: retention.removeSettled,
+    removeSettled: horizon.removeSettled,
   };
 }
 

@@ -1,17 +1,17 @@
 import { createKeyRecordWrites } from './key-record-writes.js';
+import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentWrites } from './payment-writes.js';
-import { createRetentionWrites } from './retention-writes.js';
 import type { Database } from './sqlite.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
 /** Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. */
 export function createWriteOperations(database: Database, keyCount: { records: number }) {
   const keyRecords = createKeyRecordWrites(database, keyCount);
-  const retention = createRetentionWrites(database);
+  const horizon = createPaymentHorizonWrites(database);
   return {
     ...keyRecords.operations,
-    ...createPaymentWrites(database, keyRecords.recordOutcome, retention.mayBeRemoved),
-    ...retention.operations,
+    ...createPaymentWrites(database, keyRecords.recordOutcome, horizon.mayBeRemoved),
+    ...horizon.operations,
     ...createTransactionWrites(database),
     /** Answers when the writer does: for the health check. */
     ping(): void {},

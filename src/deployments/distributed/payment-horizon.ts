@@ -1,6 +1,6 @@
 import type { Ledger } from '../../payments/ledger.js';
+import * as statements from './payment-horizon-statements.js';
 import type { Postgres } from './postgres.js';
-import * as statements from './retention-statements.js';
 import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
 
 /** A claim that missed a raise of the horizon has surely ended this long after the raise was visible. */
@@ -8,14 +8,14 @@ const CLAIMS_END_MS = STATEMENT_TIMEOUT_MS + 2_000;
 /** Rows looked at for each that may be removed. */
 const LOOKED_AT = 10;
 
-interface Retention {
+interface PaymentHorizon {
   readonly removeSettled: Ledger['removeSettled'];
   /** Whether the key is so old that its row, where it has none, may have been removed. */
   mayBeRemoved(key: string): Promise<boolean>;
 }
 
 /** Removes old payments, and sees to it that none of their keys is ever claimed again. Any number may do so at once. */
-export function createRetention(database: Postgres): Retention {
+export function createPaymentHorizon(database: Postgres): PaymentHorizon {
   return {
     async removeSettled(retentionMs, limit) {
       await database.write(statements.ADVANCE_HORIZON, [retentionMs, CLAIMS_END_MS]);

@@ -16,7 +16,7 @@ const REMOVE = `
 const LOOKED_AT = 10;
 
 /** Removes old payments, and sees to it that none of their keys is ever claimed again. Runs in the writer thread. */
-export function createRetentionWrites(database: Database) {
+export function createPaymentHorizonWrites(database: Database) {
   const raiseHorizon = database.prepare(RAISE_HORIZON);
   const remove = database.prepare(REMOVE);
   let keysBefore = (database.prepare(HORIZON).get() as { keys_before: string }).keys_before;
