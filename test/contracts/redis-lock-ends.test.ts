@@ -1,14 +1,17 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { createRedisKeyStore } from '#idempay/deployments/distributed/key-store.js';
-import { LockEnds } from '#idempay/deployments/distributed/lock-ends.js';
-import { connected, connectRedis } from '#idempay/deployments/distributed/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
-import type { KeyStore, Watch } from '#idempay/payments/key-store.js';
 import type { FinalOutcome } from '#idempay/payments/payment.js';
 import { LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
+import {
+  givenLockedKey,
+  givenWatch,
+  type LockedKey,
+  openRedisProcess,
+  type RedisProcess,
+  untilTold,
+  type Watching,
+} from '../support/redis-process.js';
 import { type RedisServer, startRedis } from '../support/servers/redis.js';
 import { startTcpProxy, type TcpProxy } from '../support/servers/tcp-proxy.js';
 import { until } from '../support/until.js';
@@ -23,25 +26,12 @@ const RIGHTS = ['~idempay:*', '-@all', '+@hash', '+@keyspace', '+@scripting', '+
 const EXIT_DEADLINE_MS = 10_000;
 const run = promisify(execFile);
 
-/** What one process has of Redis. */
-interface Process {
-  readonly keys: KeyStore;
-  readonly refusals: Error[];
-  close(): void;
-}
-
-interface Watching extends Watch {
-  readonly key: string;
-  readonly owner: string;
-  told(): number;
-}
-
 describe('the ends of locks in Redis', () => {
   let redis: RedisServer;
   let proxy: TcpProxy;
-  let processes: Process[];
-  let one: Process;
-  let other: Process;
+  let processes: RedisProcess[];
+  let one: RedisProcess;
+  let other: RedisProcess;
 
   beforeEach(async () => {
     redis = await startRedis();
@@ -55,22 +45,9 @@ describe('the ends of locks in Redis', () => {
     await redis.close();
   });
 
-  async function openProcess(url = redis.url): Promise<Process> {
-    const location = readRedisUrl(url);
-    if (!location) throw new Error(`${url} is no Redis URL`);
-    const client = connectRedis(location, () => {});
-    const refusals: Error[] = [];
-    const ends = new LockEnds(client, (error) => refusals.push(error));
-    const process = {
-      keys: createRedisKeyStore(client, ends, systemClock),
-      refusals,
-      close() {
-        ends.close();
-        client.disconnect();
-      },
-    };
+  async function openProcess(url = redis.url): Promise<RedisProcess> {
+    const process = await openRedisProcess(url);
     processes.push(process);
-    await connected(client);
     return process;
   }
 
@@ -80,24 +57,8 @@ describe('the ends of locks in Redis', () => {
     return redis.url.replace('://', '://limited:secret@');
   }
 
-  async function lockedKey({ keys }: Process, leaseMs = LONG_MS): Promise<{ key: string; owner: string }> {
-    const [key, owner] = [newKey(), newOwner()];
-    await keys.issue(key, LONG_MS);
-    await keys.begin({ key, owner, leaseMs, fingerprint: '100.50 USD' });
-    return { key, owner };
-  }
-
-  async function watching({ keys }: Process, locked?: { key: string; owner: string }): Promise<Watching> {
-    const { key, owner } = locked ?? (await lockedKey(other));
-    let told = 0;
-    const watch = await keys.watch(key, () => {
-      told += 1;
-    });
-    return { key, owner, ...watch, told: () => told };
-  }
-
-  function untilTold({ told }: Watching): Promise<unknown> {
-    return until('the end of the lock to be told', DEADLINE_MS, () => told() > 0);
+  async function watching(process: RedisProcess, locked?: LockedKey): Promise<Watching> {
+    return givenWatch(process, locked ?? (await givenLockedKey(other)));
   }
 
   async function listeners(): Promise<number> {
@@ -123,14 +84,14 @@ describe('the ends of locks in Redis', () => {
   });
 
   test('cost a payment that nobody watches no command, and one that is watched a PUBLISH inside its script', async () => {
-    const unwatched = await lockedKey(other);
+    const unwatched = await givenLockedKey(other);
     const watched = await watching(one);
     const monitor = await redis.client.duplicate().monitor();
     const seen: string[] = [];
     monitor.on('monitor', (_time: string, [name = '']: string[], source: string) => {
       seen.push(source === 'lua' ? `script ${name.toLowerCase()}` : name.toLowerCase());
     });
-    const commandsOf = async ({ key, owner }: { key: string; owner: string }) => {
+    const commandsOf = async ({ key, owner }: LockedKey) => {
       seen.length = 0;
       await other.keys.finish(key, owner, final());
       await redis.client.echo('done');
@@ -152,7 +113,7 @@ describe('the ends of locks in Redis', () => {
     await Promise.all([one.keys.watch(generated, () => {}), one.keys.watch(absent, () => {})]);
     expect(await redis.client.dbsize()).toBe(before);
 
-    const { key } = await watching(one, await lockedKey(other, 10 * SHORT_MS));
+    const { key } = await watching(one, await givenLockedKey(other, 10 * SHORT_MS));
     expect(await redis.client.hget(`idempay:{${key}}:lock`, 'watched')).toBe('1');
     await untilPast(10 * SHORT_MS);
     await other.keys.begin({ key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD' });
@@ -210,12 +171,12 @@ describe('the ends of locks in Redis', () => {
 
   test('cannot be heard by a user without the channel: everything else works, and that is reported once', async () => {
     const limited = await openProcess(await urlOfUser('+subscribe', '+publish'));
-    const watches = [await watching(limited, await lockedKey(limited)), await watching(one)];
+    const watches = [await watching(limited, await givenLockedKey(limited)), await watching(one)];
     expect(watches.map(({ looked }) => looked.state)).toEqual(['locked', 'locked']);
     for (const { key, owner } of watches) await limited.keys.finish(key, owner, final());
     for (const { key } of watches) expect((await watching(limited, { key, owner: '' })).looked.state).toBe('final');
 
-    const released = await watching(limited, await lockedKey(limited));
+    const released = await watching(limited, await givenLockedKey(limited));
     await limited.keys.release(released.key, released.owner);
     expect(await limited.keys.look(released.key)).toEqual({ state: 'generated' });
     expect(limited.refusals).toHaveLength(1);
@@ -225,14 +186,14 @@ describe('the ends of locks in Redis', () => {
 
   test('are heard by a user who may use our channels only', async () => {
     const limited = await openProcess(await urlOfUser('&idempay:*', '+subscribe', '+publish'));
-    const watch = await watching(limited, await lockedKey(limited));
+    const watch = await watching(limited, await givenLockedKey(limited));
     await limited.keys.release(watch.key, watch.owner);
     await untilTold(watch);
     expect(limited.refusals).toEqual([]);
   });
 
   test('are not told where there is no room to note who watches, but what a look finds is', async () => {
-    const locked = await lockedKey(other);
+    const locked = await givenLockedKey(other);
     await redis.client.config('SET', 'maxmemory', '1');
     expect((await watching(one, locked)).looked).toMatchObject({ state: 'locked', fingerprint: '100.50 USD' });
   });
@@ -265,7 +226,7 @@ describe('the ends of locks in Redis', () => {
   ])(
     'are not watched by a server that hangs: the %s watch fails within its deadline and is forgotten',
     async (_, subscribed) => {
-      const locked = await lockedKey(other);
+      const locked = await givenLockedKey(other);
       if (subscribed) await watching(one, locked);
       redis.signal('SIGSTOP');
       const askedAt = performance.now();
