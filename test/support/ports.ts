@@ -6,7 +6,7 @@ import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
-import { openStores } from './topologies/open-stores.js';
+import { type OpenStores, openStores } from './topologies/open-stores.js';
 import { until } from './until.js';
 
 /** The adapters of one deployment on fresh, empty stores; `close` removes the stores too. */
@@ -34,8 +34,23 @@ export const openEmbeddedPorts: OpenPorts = async ({ transactionCacheTtlMs = LON
   };
 };
 
-export const openDistributedPorts: OpenPorts = async ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS } = {}) => {
+export const openDistributedPorts: OpenPorts = async (settings) => {
   const stores = await openStores();
+  const ports = await openDistributedPortsOn(stores, settings);
+  return {
+    ...ports,
+    async close() {
+      await ports.close();
+      await stores.close();
+    },
+  };
+};
+
+/** The adapters of one process; any number may share the stores, which `close` leaves there. */
+export async function openDistributedPortsOn(
+  stores: Pick<OpenStores, 'redisUrl' | 'databaseUrl'>,
+  { transactionCacheTtlMs = LONG_CACHE_TTL_MS }: PortSettings = {},
+): Promise<Ports> {
   const location = readRedisUrl(stores.redisUrl);
   if (!location) throw new Error(`${stores.redisUrl} is no Redis URL`);
   const deployment = await openDistributed({
@@ -52,11 +67,5 @@ export const openDistributedPorts: OpenPorts = async ({ transactionCacheTtlMs = 
       () => false,
     ),
   );
-  return {
-    ...deployment,
-    async close() {
-      await deployment.close();
-      await stores.close();
-    },
-  };
-};
+  return deployment;
+}

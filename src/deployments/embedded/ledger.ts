@@ -8,7 +8,7 @@ import type { Writer } from './writer.js';
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
-const COUNT_ABANDONED = `
+export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM payments WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < ?`;
 
 /** Removed in one commit: a few milliseconds of the writer's time. */

@@ -6,7 +6,7 @@ const HORIZON = 'SELECT keys_before FROM payment_horizon';
 const RAISE_HORIZON = 'UPDATE payment_horizon SET keys_before = ? WHERE keys_before < ?';
 
 /** Looks at a bounded part of the oldest rows, so that one call is short also where most are still repeated. */
-const REMOVE = `
+export const REMOVE = `
   DELETE FROM payments WHERE key IN (
     SELECT key FROM (
       SELECT key, expires_at FROM payments WHERE settled_at < ? ORDER BY settled_at, key LIMIT ?)

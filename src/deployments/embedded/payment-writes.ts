@@ -17,7 +17,7 @@ const TAKE_OVER = `
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor = ?
   RETURNING *`;
 
-const TAKE_OVER_ABANDONED = `
+export const TAKE_OVER_ABANDONED = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?
   WHERE key IN (
     SELECT key FROM payments
