@@ -10,6 +10,7 @@ import { openEmbedded } from './deployments/embedded/open.js';
 import { createHealth } from './health/health.js';
 import { createServer } from './http/server.js';
 import { backOffMs } from './payments/attempt.js';
+import { generateIdempotencyKey } from './payments/idempotency-key.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
@@ -51,6 +52,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     rules: { ...config.payments, resolvableAfterMs: config.processor.dedupMs },
     recoverAfterMs: backOffMs,
     clock,
+    newKey: generateIdempotencyKey,
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(),
     events: paymentEvents(logger),

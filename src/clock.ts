@@ -4,9 +4,20 @@ export interface Clock {
   now(): number;
   /** Milliseconds since an arbitrary moment; never jumps, never runs backwards. */
   monotonic(): number;
+  /** Calls back once, `ms` from now, unless the function it returns was called before. Keeps no process alive. */
+  after(ms: number, callBack: () => void): () => void;
 }
 
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
+  after(ms, callBack) {
+    const timer = setTimeout(callBack, ms).unref();
+    return () => clearTimeout(timer);
+  },
 };
+
+/** Resolves `ms` from now. */
+export function sleep(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => clock.after(ms, resolve));
+}

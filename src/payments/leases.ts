@@ -28,7 +28,7 @@ interface Held {
 /** One timer renews all leases of the process, however many payments are under way. */
 export function createLeases(keys: KeyStore, ledger: Ledger, leaseMs: number, clock: Clock): Leases {
   const held = new Set<Held>();
-  let timer: NodeJS.Timeout | undefined;
+  let cancelRenewal: (() => void) | undefined;
 
   async function renew(lease: Held): Promise<void> {
     const askedAt = clock.monotonic();
@@ -38,7 +38,12 @@ export function createLeases(keys: KeyStore, ledger: Ledger, leaseMs: number, cl
     else lease.fencedOff = true;
   }
 
+  function scheduleRenewal(): void {
+    cancelRenewal = clock.after(leaseMs / RENEWALS_PER_LEASE, renewAll);
+  }
+
   function renewAll(): void {
+    scheduleRenewal();
     // Unreachable now is not fenced off: the lease simply goes on ageing, and `outlives` sees it.
     for (const lease of held) if (!lease.fencedOff) renew(lease).catch(() => {});
   }
@@ -47,7 +52,7 @@ export function createLeases(keys: KeyStore, ledger: Ledger, leaseMs: number, cl
     hold(fence, askedAt) {
       const lease: Held = { fence, endsAt: askedAt + leaseMs, fencedOff: false };
       held.add(lease);
-      timer ??= setInterval(renewAll, leaseMs / RENEWALS_PER_LEASE).unref();
+      if (held.size === 1) scheduleRenewal();
       return {
         async outlives(ms) {
           const enough = () => !lease.fencedOff && lease.endsAt - clock.monotonic() > ms;
@@ -55,11 +60,7 @@ export function createLeases(keys: KeyStore, ledger: Ledger, leaseMs: number, cl
           return enough();
         },
         drop() {
-          held.delete(lease);
-          if (held.size === 0) {
-            clearInterval(timer);
-            timer = undefined;
-          }
+          if (held.delete(lease) && held.size === 0) cancelRenewal?.();
         },
       };
     },

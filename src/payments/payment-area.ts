@@ -34,12 +34,13 @@ export function createPaymentArea(collaborators: {
   /** How long recovery leaves a payment alone that stayed unknown in that many attempts. */
   recoverAfterMs: (attempts: number) => number;
   clock: Clock;
+  newKey: () => string;
   newTransactionId: () => string;
   /** Names one attempt; no other process, before or after, makes the same name. */
   newOwner: () => string;
   events: RecoveryEvents;
 }): PaymentArea {
-  const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newTransactionId, newOwner, events } =
+  const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
   const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
   const leases = createLeases(keys, ledger, leaseMs, clock);
@@ -52,6 +53,7 @@ export function createPaymentArea(collaborators: {
     carryOut,
     rules,
     clock,
+    newKey,
     newTransactionId,
     newOwner,
     waiting,
@@ -68,6 +70,6 @@ export function createPaymentArea(collaborators: {
     newOwner,
     events,
   });
-  const retention = createRetention(ledger, retentionMs, events.fault);
+  const retention = createRetention(ledger, retentionMs, clock, events.fault);
   return { payments, records, recovery, retention, waiting };
 }

@@ -1,7 +1,6 @@
 import type { Clock } from '../clock.js';
 import { StoreUnavailable } from '../errors.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
-import { generateIdempotencyKey } from './idempotency-key.js';
 import type { KeyStore } from './key-store.js';
 import type { Ledger } from './ledger.js';
 import { fingerprintOf, type Money } from './money.js';
@@ -55,13 +54,14 @@ export function createPayments(collaborators: {
   carryOut: CarryOut;
   rules: PaymentRules;
   clock: Clock;
+  newKey: () => string;
   newTransactionId: () => string;
   newOwner: () => string;
   waiting: Waiting;
   /** An attempt of a request ended without a known outcome. */
   onUnknown: (claim: Claim, cause: string) => void;
 }): Payments {
-  const { keys, ledger, processor, carryOut, rules, clock, newTransactionId, newOwner, waiting, onUnknown } =
+  const { keys, ledger, processor, carryOut, rules, clock, newKey, newTransactionId, newOwner, waiting, onUnknown } =
     collaborators;
   const durations = new RecentDurations(processor.typicalMs);
   const leaseMs = rules.lockTtlMs;
@@ -253,7 +253,7 @@ export function createPayments(collaborators: {
 
   return {
     async issueKey() {
-      const key = generateIdempotencyKey();
+      const key = newKey();
       await keys.issue(key, rules.idempotencyTtlMs);
       return key;
     },

@@ -1,5 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import type { Clock } from '../clock.js';
+import { type Clock, sleep } from '../clock.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Ledger } from './ledger.js';
 import type { Claim } from './payment.js';
@@ -48,7 +47,7 @@ export function createRecovery(collaborators: {
   const { ledger, processor, carryOut, leaseMs, overdueAfterMs, clock, newOwner, events } = collaborators;
   const working = new Set<Promise<void>>();
   let finished = 0;
-  let timer: NodeJS.Timeout | undefined;
+  let cancelNextRound = () => {};
   let stopped = false;
   let round: Promise<unknown> = Promise.resolve();
   let countedAt = Number.NEGATIVE_INFINITY;
@@ -102,7 +101,7 @@ export function createRecovery(collaborators: {
   async function runRound(): Promise<void> {
     await takeOverWhatIsDue().catch(events.fault);
     await countOverdue().catch(events.fault);
-    if (!stopped) timer = setTimeout(startRound, RECOVERY_INTERVAL_MS).unref();
+    if (!stopped) cancelNextRound = clock.after(RECOVERY_INTERVAL_MS, startRound);
   }
 
   function startRound(): void {
@@ -113,11 +112,11 @@ export function createRecovery(collaborators: {
     runOnce,
     async start(waitMs) {
       startRound();
-      await Promise.race([round.then(() => Promise.all(working)), delay(waitMs, undefined, { ref: false })]);
+      await Promise.race([round.then(() => Promise.all(working)), sleep(clock, waitMs)]);
     },
     async stop() {
       stopped = true;
-      clearTimeout(timer);
+      cancelNextRound();
       await round;
       await Promise.all(working);
     },

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.js';
 import type { Ledger } from './ledger.js';
 
 /** How often old payments are looked for; they may stay this much longer than asked. */
@@ -17,9 +18,10 @@ export interface Retention {
 export function createRetention(
   ledger: Ledger,
   retentionMs: number | undefined,
+  clock: Clock,
   onFault: (fault: unknown) => void,
 ): Retention {
-  let timer: NodeJS.Timeout | undefined;
+  let cancelNext = () => {};
   let stopped = false;
   let removal: Promise<void> = Promise.resolve();
 
@@ -34,16 +36,16 @@ export function createRetention(
 
   function schedule(delayMs: number): void {
     if (stopped) return;
-    timer = setTimeout(() => {
+    cancelNext = clock.after(delayMs, () => {
       removal = removeBatch();
-    }, delayMs).unref();
+    });
   }
 
   return {
     start: () => schedule(0),
     async stop() {
       stopped = true;
-      clearTimeout(timer);
+      cancelNext();
       await removal;
     },
   };

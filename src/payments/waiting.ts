@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
 import type { KeyStore, Watch } from './key-store.js';
 
@@ -41,7 +40,7 @@ export function createWaiting(keys: KeyStore, clock: Clock): Waiting {
 
   /** All waiters of one key share one subscription and one look a second. */
   function join(key: string, onEnd: () => void): () => void {
-    const shared = watched.get(key) ?? new SharedWatch(keys, key, () => watched.delete(key));
+    const shared = watched.get(key) ?? new SharedWatch(keys, clock, key, () => watched.delete(key));
     watched.set(key, shared);
     return shared.join(onEnd);
   }
@@ -52,22 +51,22 @@ export function createWaiting(keys: KeyStore, clock: Clock): Waiting {
       const waiter = new AbortController();
       const over = waiter.signal;
       const giveUp = () => waiter.abort();
-      const limit = setTimeout(giveUp, ms).unref();
+      const cancelLimit = clock.after(ms, giveUp);
       gone.addEventListener('abort', giveUp, { once: true });
       waiters.add(waiter);
       let tries = 0;
       let triedAt = clock.monotonic();
       return {
         async next() {
-          const attemptEnded = await until(over, (onEnd) => join(key, onEnd));
-          const pause = (TRY_AGAIN_MS[tries] ?? LOOK_AGAIN_MS) - (clock.monotonic() - triedAt);
-          if (attemptEnded && pause > 0) await delay(pause, undefined, { signal: over }).catch(() => {});
+          await until(over, (onEnd) => join(key, onEnd));
+          const pauseMs = (TRY_AGAIN_MS[tries] ?? LOOK_AGAIN_MS) - (clock.monotonic() - triedAt);
+          if (pauseMs > 0) await until(over, (onEnd) => clock.after(pauseMs, onEnd));
           tries += 1;
           triedAt = clock.monotonic();
           return !over.aborted;
         },
         leave() {
-          clearTimeout(limit);
+          cancelLimit();
           gone.removeEventListener('abort', giveUp);
           waiters.delete(waiter);
         },
@@ -80,17 +79,16 @@ export function createWaiting(keys: KeyStore, clock: Clock): Waiting {
   };
 }
 
-/** Resolves to true when what `subscribe` waits for has happened, to false when `over` came first. */
-function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void): Promise<boolean> {
-  if (over.aborted) return Promise.resolve(false);
+/** Resolves when what `subscribe` waits for has happened, or `over` came first. */
+function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void): Promise<void> {
+  if (over.aborted) return Promise.resolve();
   return new Promise((resolve) => {
-    const unsubscribe = subscribe(() => end(true));
-    const onOver = () => end(false);
-    over.addEventListener('abort', onOver, { once: true });
-    function end(happened: boolean): void {
-      over.removeEventListener('abort', onOver);
+    const unsubscribe = subscribe(end);
+    over.addEventListener('abort', end, { once: true });
+    function end(): void {
+      over.removeEventListener('abort', end);
       unsubscribe();
-      resolve(happened);
+      resolve();
     }
   });
 }
@@ -99,11 +97,12 @@ function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void):
 class SharedWatch {
   private readonly listeners = new Set<() => void>();
   private watch: Watch | undefined;
-  private timer: NodeJS.Timeout | undefined;
+  private cancelLook = () => {};
   private over = false;
 
   constructor(
     private readonly keys: KeyStore,
+    private readonly clock: Clock,
     private readonly key: string,
     private readonly onOver: () => void,
   ) {
@@ -129,7 +128,7 @@ class SharedWatch {
     this.watch = watch;
     if (watch && watch.looked.state !== 'locked') this.end();
     // A store that cannot be asked now is asked again, like one whose announcement may have been lost.
-    else this.timer = setTimeout(() => this.look(), LOOK_AGAIN_MS).unref();
+    else this.cancelLook = this.clock.after(LOOK_AGAIN_MS, () => this.look());
   }
 
   private end(): void {
@@ -142,7 +141,7 @@ class SharedWatch {
   private close(): void {
     if (this.over) return;
     this.over = true;
-    clearTimeout(this.timer);
+    this.cancelLook();
     this.watch?.unwatch();
     this.onOver();
   }

@@ -126,7 +126,8 @@ describe('recovery', () => {
     await givenAbandoned(name, MANY);
     await untilPast(SHORT_MS);
     const processor = new RecordingProcessor(name, SHORT_MS);
-    const { recovery, payments } = compose(ports, processor);
+    const recoverAfterMs = (attempts: number) => (attempts > 1 ? LONG_MS : 0);
+    const { recovery, payments } = compose(ports, processor, { recoverAfterMs });
     expect(await recovery.runOnce(), 'finished of those that stay unclear').toBe(0);
 
     const key = await payments.issueKey();

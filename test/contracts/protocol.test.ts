@@ -250,7 +250,7 @@ describe('an outcome that is not known', () => {
 describe('a key store that has lost everything', () => {
   /** A process whose key store knows nothing of the keys of the others, beside the same ledger. */
   const afterTheLoss = (processor: RecordingProcessor): Composition =>
-    compose({ keys: forgetful.keys, ledger: ports.ledger }, processor);
+    compose({ ...ports, keys: forgetful.keys }, processor);
 
   test('a final payment is replayed from its row, and the record is put back', async () => {
     const processor = newProcessor();

@@ -5,7 +5,7 @@ import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-a
 import type { PaymentHistory } from '#idempay/payments/payment-history.js';
 import type { Processor } from '#idempay/payments/processor.js';
 import { type FailingPort, failingPort } from './failing-ports.js';
-import { LONG_MS, newOwner, newTransactionId } from './payment-attempts.js';
+import { LONG_MS, newKey, newOwner, newTransactionId } from './payment-attempts.js';
 
 /** The payments of one process, as the composition root builds them, over ports that fail when asked to. */
 export interface Composition extends PaymentArea {
@@ -52,6 +52,7 @@ export function compose(
     rules: { idempotencyTtlMs, lockTtlMs: leaseMs, payloadMismatch, resolvableAfterMs, retentionMs },
     recoverAfterMs,
     clock,
+    newKey,
     newTransactionId,
     newOwner() {
       const owner = newOwner();

@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Clock } from '#idempay/clock.js';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { StoreUnavailable } from '#idempay/errors.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import type { Claim } from '#idempay/payments/payment.js';
 import { type FailingPort, failingPort } from '../support/failing-ports.js';
+import { HandClock } from '../support/hand-clock.js';
 import { givenClaim, LONG_MS, newOwner } from '../support/payment-attempts.js';
 import { openEmbeddedPorts, type Ports } from '../support/ports.js';
 import { until } from '../support/until.js';
@@ -21,7 +21,7 @@ describe('a lease', () => {
   let keys: FailingPort<Ports['keys']>;
   let ledger: FailingPort<Ports['ledger']>;
   let leases: Leases;
-  let nowMs: number;
+  let clock: HandClock;
   let claim: Claim;
 
   beforeAll(async () => {
@@ -30,9 +30,7 @@ describe('a lease', () => {
   afterAll(() => ports.close());
 
   beforeEach(async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-    nowMs = 1_000_000;
-    const clock: Clock = { now: () => nowMs, monotonic: () => nowMs };
+    clock = new HandClock();
     keys = failingPort(ports.keys);
     ledger = failingPort(ports.ledger);
     leases = createLeases(keys.port, ledger.port, LEASE_MS, clock);
@@ -40,7 +38,6 @@ describe('a lease', () => {
     await ports.keys.issue(claim.key, LONG_MS);
     await ports.keys.begin({ ...claim, leaseMs: FIRST_LEASE_MS });
   });
-  afterEach(() => vi.useRealTimers());
 
   async function remainingMs(of = claim): Promise<{ row: number; lock: number }> {
     const row = await ports.ledger.find(of.key);
@@ -62,10 +59,10 @@ describe('a lease', () => {
   }
 
   test('that is held is renewed, row and lock, three times before it would end', async () => {
-    const lease = leases.hold(claim, nowMs);
-    vi.advanceTimersByTime(RENEWAL_MS - 1);
+    const lease = leases.hold(claim, clock.monotonic());
+    clock.advance(RENEWAL_MS - 1);
     expect((await remainingMs()).row).toBeLessThanOrEqual(FIRST_LEASE_MS);
-    vi.advanceTimersByTime(1);
+    clock.advance(1);
     await untilRenewed();
     lease.drop();
   });
@@ -74,9 +71,9 @@ describe('a lease', () => {
     const other = await givenClaim(ports.ledger, { leaseMs: FIRST_LEASE_MS });
     await ports.keys.issue(other.key, LONG_MS);
     await ports.keys.begin({ ...other, leaseMs: FIRST_LEASE_MS });
-    leases.hold(claim, nowMs).drop();
-    const held = leases.hold(other, nowMs);
-    vi.advanceTimersByTime(RENEWAL_MS);
+    leases.hold(claim, clock.monotonic()).drop();
+    const held = leases.hold(other, clock.monotonic());
+    clock.advance(RENEWAL_MS);
     await untilRenewed(other);
     const { row, lock } = await remainingMs();
     expect(row).toBeLessThanOrEqual(FIRST_LEASE_MS);
@@ -85,27 +82,27 @@ describe('a lease', () => {
   });
 
   test('leaves no timer behind when the last one is dropped, and takes a new one when another is held', () => {
-    const [one, other] = [leases.hold(claim, nowMs), leases.hold(claim, nowMs)];
+    const [one, other] = [leases.hold(claim, clock.monotonic()), leases.hold(claim, clock.monotonic())];
     one.drop();
-    expect(vi.getTimerCount()).toBe(1);
+    expect(clock.pending).toBe(1);
     other.drop();
-    expect(vi.getTimerCount()).toBe(0);
-    const third = leases.hold(claim, nowMs);
-    expect(vi.getTimerCount()).toBe(1);
+    expect(clock.pending).toBe(0);
+    const third = leases.hold(claim, clock.monotonic());
+    expect(clock.pending).toBe(1);
     third.drop();
   });
 
   test('that is young outlives a short call without asking the store', async () => {
     ledger.failAll('renew', FULL);
-    const lease = leases.hold(claim, nowMs);
-    nowMs += LEASE_MS - 1_001;
+    const lease = leases.hold(claim, clock.monotonic());
+    clock.leap(LEASE_MS - 1_001);
     expect(await lease.outlives(1_000)).toBe(true);
     lease.drop();
   });
 
   test('that is too old for a call is renewed first, and then outlives it', async () => {
-    const lease = leases.hold(claim, nowMs);
-    nowMs += LEASE_MS - 1_000;
+    const lease = leases.hold(claim, clock.monotonic());
+    clock.leap(LEASE_MS - 1_000);
     expect(await lease.outlives(1_000)).toBe(true);
     expect((await remainingMs()).row).toBeGreaterThan(FIRST_LEASE_MS);
     lease.drop();
@@ -113,16 +110,16 @@ describe('a lease', () => {
 
   test('counts from the moment before the claim was asked for, not from when it is held', async () => {
     ledger.failAll('renew', FULL);
-    const lease = leases.hold(claim, nowMs - LEASE_MS);
+    const lease = leases.hold(claim, clock.monotonic() - LEASE_MS);
     expect(await lease.outlives(0)).toBe(false);
     lease.drop();
   });
 
   test('counts from the moment before a renewal was asked for, not from its answer', async () => {
-    const lease = leases.hold(claim, nowMs - LEASE_MS);
+    const lease = leases.hold(claim, clock.monotonic() - LEASE_MS);
     ledger.interruptNext('renew', async (proceed) => {
       const renewed = await proceed();
-      nowMs += LEASE_MS;
+      clock.leap(LEASE_MS);
       return renewed;
     });
     expect(await lease.outlives(0)).toBe(false);
@@ -131,10 +128,10 @@ describe('a lease', () => {
 
   test('that cannot be renewed, for the store is away, lives until its time is over', async () => {
     ledger.failAll('renew', FULL);
-    const lease = leases.hold(claim, nowMs);
-    vi.advanceTimersByTime(RENEWAL_MS);
+    const lease = leases.hold(claim, clock.monotonic());
+    clock.advance(RENEWAL_MS);
     expect(await lease.outlives(1_000)).toBe(true);
-    nowMs += LEASE_MS - 1_000;
+    clock.leap(LEASE_MS - 1_000);
     expect(await lease.outlives(1_000)).toBe(false);
     ledger.heal();
     expect(await lease.outlives(1_000)).toBe(true);
@@ -143,14 +140,14 @@ describe('a lease', () => {
 
   test('whose lock cannot be renewed outlives a call all the same, for the row decides', async () => {
     keys.failAll('renew', FULL);
-    const lease = leases.hold(claim, nowMs);
-    nowMs += LEASE_MS;
+    const lease = leases.hold(claim, clock.monotonic());
+    clock.leap(LEASE_MS);
     expect(await lease.outlives(1_000)).toBe(true);
     lease.drop();
   });
 
   test('that was fenced off outlives nothing, however much of its time was left', async () => {
-    const lease = leases.hold(claim, nowMs);
+    const lease = leases.hold(claim, clock.monotonic());
     await fenceOff();
     const noticed = vi.fn();
     ledger.interruptNext('renew', async (proceed) => {
@@ -158,7 +155,7 @@ describe('a lease', () => {
       noticed(renewed);
       return renewed;
     });
-    vi.advanceTimersByTime(RENEWAL_MS);
+    clock.advance(RENEWAL_MS);
     await until('the renewal to be refused', DEADLINE_MS, () => noticed.mock.calls.length === 1);
     expect(noticed).toHaveBeenCalledWith(false);
     expect(await lease.outlives(0)).toBe(false);
@@ -166,9 +163,9 @@ describe('a lease', () => {
   });
 
   test('that was fenced off leaves the lease of the winner as long as it was', async () => {
-    const lease = leases.hold(claim, nowMs);
+    const lease = leases.hold(claim, clock.monotonic());
     await fenceOff();
-    nowMs += LEASE_MS;
+    clock.leap(LEASE_MS);
     expect(await lease.outlives(0)).toBe(false);
     expect(await ports.ledger.find(claim.key)).toMatchObject({ state: 'under way' });
     const found = await ports.ledger.find(claim.key);

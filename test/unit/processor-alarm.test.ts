@@ -1,13 +1,11 @@
 import { expect, test } from 'vitest';
 import { createAlarm } from '#idempay/payments/processors/alarm.js';
+import { HandClock } from '../support/hand-clock.js';
 
 test('an alarm sounds at once, then at most every ten seconds, and says how many causes it swallowed', () => {
-  let now = 0;
+  const clock = new HandClock(0);
   const sounded: [string, number][] = [];
-  const alarm = createAlarm((cause, swallowed) => sounded.push([cause, swallowed]), {
-    now: () => 0,
-    monotonic: () => now,
-  });
+  const alarm = createAlarm((cause, swallowed) => sounded.push([cause, swallowed]), clock);
   for (const [at, cause] of [
     [5, 'first'],
     [5, 'second'],
@@ -17,7 +15,7 @@ test('an alarm sounds at once, then at most every ten seconds, and says how many
     [99_000, 'sixth'],
     [109_000, 'seventh'],
   ] as const) {
-    now = at;
+    clock.advance(at - clock.now());
     alarm(cause);
   }
   expect(sounded).toEqual([
