@@ -4,10 +4,14 @@ import { systemClock } from '#idempay/clock.js';
 import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
 import { createConfirmDurable } from '#idempay/deployments/distributed/durability.js';
 import { createPostgresLedger } from '#idempay/deployments/distributed/ledger.js';
+import { COUNT_ABANDONED, TAKE_OVER_ABANDONED } from '#idempay/deployments/distributed/ledger-statements.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
+import { NEWEST, SETTLED } from '#idempay/deployments/distributed/payment-history-statements.js';
+import { REMOVE_SETTLED } from '#idempay/deployments/distributed/payment-horizon-statements.js';
 import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
 import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/distributed/transaction-statements.js';
+import { lowestKeyAt } from '#idempay/payments/key-time.js';
 import { givenClaim, givenSettled, LONG_MS, newOwner, newProcessorName } from '../support/payment-attempts.js';
 import { openStores } from '../support/topologies/open-stores.js';
 
@@ -88,6 +92,87 @@ describe('a page of the list in PostgreSQL', () => {
   });
 });
 
+/** Payments as they are after long service: a few under way, some declined, each key and time after the one before. */
+describe('what is read and removed of payments in PostgreSQL', () => {
+  const FIRST_MS = Date.UTC(2020, 0);
+  const MIDDLE_MS = FIRST_MS + (ROWS / 2) * 1_000;
+  const MIDDLE_US = MIDDLE_MS * 1_000;
+  const END_MS = FIRST_MS + ROWS * 1_000;
+  const BELOW_ALL = '00000000-0000-0000-0000-000000000000';
+  const ABOVE_ALL = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  const MODES = ['force_custom_plan', 'force_generic_plan'];
+
+  beforeEach(async () => {
+    await client.query(
+      `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
+         lease_until, recover_at, claimed_at, settled_at, expires_at, reason)
+       SELECT (lpad(to_hex($2::bigint + n * 1000), 12, '0') || '7000' || '8' || lpad(to_hex(n), 15, '0'))::uuid,
+         'TXN' || n, 1, 'USD', '1 USD', 'test', state, 1, 'owner', settled, settled, settled,
+         CASE WHEN state <> 'PROCESSING' THEN settled END, CASE WHEN state <> 'PROCESSING' THEN settled END,
+         CASE WHEN state = 'DECLINED' THEN 'no funds' END
+       FROM generate_series(1, $1::int) AS n,
+         LATERAL (SELECT to_timestamp($2::float8 / 1000 + n) AS settled,
+           CASE WHEN n % 1000 = 0 THEN 'PROCESSING' WHEN n % 20 = 0 THEN 'DECLINED' ELSE 'COMPLETED' END AS state) AS made`,
+      [ROWS, FIRST_MS],
+    );
+    await client.query('ANALYZE idempay.payments');
+    await client.query('UPDATE idempay.payment_horizon SET keys_before = $1, removable_before = $1', [ABOVE_ALL]);
+  });
+
+  test.each([
+    ['any state', NEWEST.any, 'payments_pkey'],
+    ['COMPLETED', NEWEST.COMPLETED, 'payments_pkey'],
+    ['DECLINED', NEWEST.DECLINED, 'payments_declined'],
+  ])('the newest of %s come from one index as it is, first and later pages', async (_state, statement, index) => {
+    for (const mode of MODES) {
+      for (const [from, below] of [
+        [BELOW_ALL, ABOVE_ALL],
+        [BELOW_ALL, lowestKeyAt(MIDDLE_MS)],
+        [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS)],
+      ] as const) {
+        const { nodes, indexes } = await planOf(statement, mode, [from, below, PAGE]);
+        expect(nodes).toEqual(['Limit', 'Index Scan']);
+        expect(indexes).toEqual([index]);
+      }
+    }
+  });
+
+  test('the newest under way are sorted from the index of what is under way', async () => {
+    for (const mode of MODES) {
+      const { nodes, indexes, tables } = await planOf(NEWEST.PROCESSING, mode, [BELOW_ALL, ABOVE_ALL, PAGE]);
+      expect(nodes).toContain('Sort');
+      expect(tables).toEqual([]);
+      expect(indexes).toEqual(['payments_under_way']);
+    }
+  });
+
+  test('what was settled comes from its index as it is, first and later pages', async () => {
+    for (const mode of MODES) {
+      for (const [position, key] of [
+        [FIRST_MS * 1_000, BELOW_ALL],
+        [MIDDLE_US, lowestKeyAt(MIDDLE_MS)],
+      ] as const) {
+        const { nodes, indexes } = await planOf(SETTLED, mode, [position, key, FIRST_MS, END_MS, PAGE]);
+        expect(nodes).toEqual(['Limit', 'Index Scan']);
+        expect(indexes).toEqual(['payments_settled']);
+      }
+    }
+  });
+
+  test.each([
+    ['counting abandoned payments', COUNT_ABANDONED, [0], ['payments_under_way']],
+    ['taking over what is due', TAKE_OVER_ABANDONED, ['owner', 1, 'test', 64], ['payments_pkey', 'payments_under_way']],
+    ['removing old payments', REMOVE_SETTLED, [1, PAGE, 10 * PAGE], ['payments_pkey', 'payments_settled']],
+  ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
+    for (const mode of MODES) {
+      const { nodes, indexes, tables } = await planOf(statement, mode, values);
+      expect(nodes).not.toContain('Sort');
+      expect(tables).not.toContain('payments');
+      expect([...new Set(indexes)].sort()).toEqual(expected);
+    }
+  });
+});
+
 /**
  * Bug: recovery took over more payments than it asked for. Cause: a plan that was kept from when the table had one row
  * joined it with the sub-select, which ran again, with its limit, for each row. Fix: the sub-select is an array, which is
@@ -128,11 +213,12 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
 
 interface PlanNode {
   readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
   readonly 'Index Name'?: string;
   readonly Plans?: readonly PlanNode[];
 }
 
-/** The kinds of nodes of the plan, and the indexes that it reads. */
+/** The kinds of nodes of the plan, the indexes that it reads, and the tables that it reads from end to end. */
 async function planOf(statement: Statement, mode: string, values: readonly (string | number)[]) {
   await client.query(`SET plan_cache_mode = ${mode}`);
   await client.query(`PREPARE page AS ${statement.text}`);
@@ -145,6 +231,7 @@ async function planOf(statement: Statement, mode: string, values: readonly (stri
   return {
     nodes: all.map((node) => node['Node Type']),
     indexes: all.flatMap((node) => node['Index Name'] ?? []),
+    tables: all.flatMap((node) => (node['Node Type'] === 'Seq Scan' ? (node['Relation Name'] ?? []) : [])),
   };
 }
 

@@ -24,11 +24,16 @@ describe('the plan in SQLite', () => {
   test.each([
     ['newest payments', NEWEST.any, 'PRIMARY KEY (key>? AND key<?)'],
     ['newest completed payments', NEWEST.COMPLETED, 'PRIMARY KEY (key>? AND key<?)'],
-    ['newest payments under way', NEWEST.PROCESSING, 'INDEX payments_processing (key>? AND key<?)'],
     ['newest declined payments', NEWEST.DECLINED, 'INDEX payments_declined (key>? AND key<?)'],
     ['settled payments', SETTLED, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of a page of %s is one range, in the order it has', (_what, sql, range) => {
     expect(planOf(sql)).toEqual([`SEARCH payments USING ${range}`]);
+  });
+
+  test('of a page of newest payments under way sorts the index of what is under way, and reads the rows of the page', () => {
+    const plan = planOf(NEWEST.PROCESSING);
+    expect(plan).toContain('SCAN payments USING COVERING INDEX payments_under_way');
+    expect(plan).toContain('SEARCH payments USING PRIMARY KEY (key=?)');
   });
 
   test('of counting abandoned payments reads the index of what is under way, and nothing else', () => {

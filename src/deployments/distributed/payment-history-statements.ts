@@ -12,19 +12,24 @@ export const FIND: Statement = {
   text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key = $1`,
 };
 
+const RANGE = 'key >= $1 AND key < $2';
+
 /** A statement for each state, so that a plan that is kept can use the partial index of that state. */
 export const NEWEST: Record<PaymentRecord['state'] | 'any', Statement> = {
-  any: newestWhere('newest_payments', ''),
-  PROCESSING: newestWhere('newest_processing', "AND state = 'PROCESSING'"),
-  COMPLETED: newestWhere('newest_completed', "AND state = 'COMPLETED'"),
-  DECLINED: newestWhere('newest_declined', "AND state = 'DECLINED'"),
+  any: newestOf('newest_payments', RANGE),
+  COMPLETED: newestOf('newest_completed', `${RANGE} AND state = 'COMPLETED'`),
+  DECLINED: newestOf('newest_declined', `${RANGE} AND state = 'DECLINED'`),
+  /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
+  PROCESSING: {
+    name: 'newest_processing',
+    text: `
+      WITH under_way AS MATERIALIZED (SELECT * FROM idempay.payments WHERE state = 'PROCESSING')
+      SELECT ${COLUMNS} FROM under_way WHERE ${RANGE} ORDER BY key DESC LIMIT $3`,
+  },
 };
 
-function newestWhere(name: string, condition: string): Statement {
-  return {
-    name,
-    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key >= $1 AND key < $2 ${condition} ORDER BY key DESC LIMIT $3`,
-  };
+function newestOf(name: string, condition: string): Statement {
+  return { name, text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${condition} ORDER BY key DESC LIMIT $3` };
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */

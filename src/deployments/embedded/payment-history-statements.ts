@@ -5,17 +5,19 @@ const COLUMNS =
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 
+const NEWEST_IN_RANGE = 'key >= ? AND key < ? ORDER BY key DESC LIMIT ?';
+
 /** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
 export const NEWEST: Record<PaymentRecord['state'] | 'any', string> = {
-  any: newestWhere(''),
-  PROCESSING: newestWhere("AND state = 'PROCESSING'"),
-  COMPLETED: newestWhere("AND state = 'COMPLETED'"),
-  DECLINED: newestWhere("AND state = 'DECLINED'"),
+  any: `SELECT ${COLUMNS} FROM payments WHERE ${NEWEST_IN_RANGE}`,
+  COMPLETED: `SELECT ${COLUMNS} FROM payments WHERE state = 'COMPLETED' AND ${NEWEST_IN_RANGE}`,
+  DECLINED: `SELECT ${COLUMNS} FROM payments WHERE state = 'DECLINED' AND ${NEWEST_IN_RANGE}`,
+  /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
+  PROCESSING: `
+    SELECT ${COLUMNS} FROM payments WHERE key IN (
+      SELECT key FROM payments INDEXED BY payments_under_way WHERE state = 'PROCESSING' AND ${NEWEST_IN_RANGE})
+    ORDER BY key DESC`,
 };
-
-function newestWhere(condition: string): string {
-  return `SELECT ${COLUMNS} FROM payments WHERE key >= ? AND key < ? ${condition} ORDER BY key DESC LIMIT ?`;
-}
 
 export const SETTLED = `
   SELECT ${COLUMNS} FROM payments

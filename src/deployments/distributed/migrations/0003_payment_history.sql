@@ -10,8 +10,7 @@ ALTER TABLE idempay.payments ADD COLUMN resolution text
 DROP INDEX idempay.payments_under_way;
 CREATE INDEX payments_under_way ON idempay.payments (recover_at) WHERE state = 'PROCESSING';
 
--- Each state that is rare among all rows, newest first; the common one is found by the primary key.
-CREATE INDEX payments_processing ON idempay.payments (key) WHERE state = 'PROCESSING';
+-- Declined payments are rare among all rows; completed ones are not, and are found by the primary key.
 CREATE INDEX payments_declined ON idempay.payments (key) WHERE state = 'DECLINED';
 
 CREATE INDEX payments_settled ON idempay.payments (settled_at, key) WHERE settled_at IS NOT NULL;

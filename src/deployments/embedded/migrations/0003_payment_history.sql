@@ -6,12 +6,11 @@ UPDATE payments SET recover_at = lease_until WHERE state = 'PROCESSING';
 ALTER TABLE payments ADD COLUMN resolution TEXT
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000));
 
--- Due first, with all that is asked of what is under way, so that counting reads the index alone.
+-- In the order in which they are due, with what is asked of all that are under way, so that the index alone is read.
 DROP INDEX payments_under_way;
 CREATE INDEX payments_under_way ON payments (recover_at, lease_until, claimed_at) WHERE state = 'PROCESSING';
 
--- Each state that is rare among all rows, newest or oldest first; the common one is found in the table itself.
-CREATE INDEX payments_processing ON payments (key) WHERE state = 'PROCESSING';
+-- Declined payments are rare among all rows; completed ones are not, and are found in the table itself.
 CREATE INDEX payments_declined ON payments (key) WHERE state = 'DECLINED';
 
 CREATE INDEX payments_settled ON payments (settled_at, key) WHERE settled_at IS NOT NULL;
