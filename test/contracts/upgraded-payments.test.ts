@@ -1,0 +1,186 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
+import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import type { Claim } from '#idempay/payments/payment.js';
+import { claimAttempt, completed, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
+import { openDistributedPortsOn, type Ports } from '../support/ports.js';
+import { type OpenStores, openStores } from '../support/topologies/open-stores.js';
+import { untilPast } from '../support/until-past.js';
+
+/** The schema before back-off, resolution and history came. */
+const OLD_MIGRATIONS = ['0001_payments.sql', '0002_transactions.sql'];
+const PROCESSOR = 'of-old';
+const HOUR_MS = 3_600_000;
+
+interface OldRow {
+  readonly key: string;
+  readonly transactionId: string;
+  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly epoch: number;
+  readonly leaseUntil: number;
+  readonly claimedAt: number;
+  readonly settledAt: number | null;
+  readonly expiresAt: number | null;
+  readonly reason: string | null;
+}
+
+let number = 0;
+
+function oldRow(members: Partial<OldRow>): OldRow {
+  const now = Date.now();
+  number += 1;
+  const underWay = { state: 'PROCESSING', settledAt: null, expiresAt: null, reason: null } as const;
+  const times = { leaseUntil: now - HOUR_MS, claimedAt: now - 2 * HOUR_MS };
+  return { key: newKey(), transactionId: `TXN${number}`, epoch: 3, ...underWay, ...times, ...members };
+}
+
+function finalRow(state: OldRow['state'], expiresInMs: number): OldRow {
+  const reason = state === 'DECLINED' ? 'no funds' : null;
+  return oldRow({ state, reason, settledAt: Date.now() - HOUR_MS, expiresAt: Date.now() + expiresInMs });
+}
+
+/** A row in every state. */
+function oldRows() {
+  return {
+    dead: oldRow({}),
+    alive: oldRow({ leaseUntil: Date.now() + LONG_MS, epoch: 1 }),
+    completed: finalRow('COMPLETED', HOUR_MS),
+    declined: finalRow('DECLINED', HOUR_MS),
+    expired: finalRow('COMPLETED', -HOUR_MS / 2),
+  };
+}
+
+function migration(deployment: string, name: string): Promise<string> {
+  return readFile(new URL(`../../src/deployments/${deployment}/migrations/${name}`, import.meta.url), 'utf8');
+}
+
+function takeOverAbandoned({ ledger }: Pick<Ports, 'ledger'>): Promise<readonly Claim[]> {
+  return ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor: PROCESSOR, limit: 10 });
+}
+
+const keysOf = (payments: readonly { readonly key: string }[]) => payments.map(({ key }) => key);
+
+/** What has an end keeps it, and what is under way goes on. */
+async function expectEveryPaymentKept(ports: Ports, rows: ReturnType<typeof oldRows>, due: OldRow[]): Promise<void> {
+  const { ledger, paymentHistory } = ports;
+  const { completed: paid, declined, expired, dead } = rows;
+  expect(await ledger.find(paid.key)).toMatchObject({ final: { outcome: { transactionId: paid.transactionId } } });
+  expect(await ledger.find(declined.key)).toMatchObject({ final: { outcome: { reason: 'no funds' } } });
+  expect(await ledger.claim(claimAttempt({ key: expired.key }))).toEqual({ state: 'expired' });
+  expect(await ledger.countAbandoned(HOUR_MS)).toBe(due.length);
+
+  const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 10 };
+  expect(keysOf(await paymentHistory.newest(everything)).sort()).toEqual(keysOf(Object.values(rows)).sort());
+  const settled = await paymentHistory.settled({ from: 0, to: Date.now(), after: undefined, limit: 10 });
+  expect(keysOf(settled.payments).sort()).toEqual(keysOf([paid, declined, expired]).sort());
+  expect(await paymentHistory.find(declined.key)).toMatchObject({
+    attempts: 3,
+    reason: 'no funds',
+    resolution: undefined,
+  });
+
+  const taken = await takeOverAbandoned(ports);
+  expect(keysOf(taken).sort()).toEqual(keysOf(due).sort());
+  const claim = taken.find(({ key }) => key === dead.key) as Claim;
+  expect(claim).toMatchObject({ epoch: 4, transactionId: dead.transactionId, amount: '7.00', currency: 'EUR' });
+  expect(await ledger.settle(claim, completed(claim), LONG_MS)).toMatchObject({ state: 'settled' });
+}
+
+describe('payments of the version before (embedded)', () => {
+  let dataDir: string;
+
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'idempay-upgrade-'));
+  });
+  afterEach(() => rm(dataDir, { recursive: true, force: true }));
+
+  async function givenOldFile(rows: readonly OldRow[]): Promise<void> {
+    const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
+    for (const name of OLD_MIGRATIONS) database.exec(await migration('embedded', name));
+    database.exec(`PRAGMA user_version = ${OLD_MIGRATIONS.length}`);
+    const insert = database.prepare(
+      `INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until,
+         expires_at, reason, claimed_at, settled_at)
+       VALUES (?, ?, '7.00', 'EUR', '7.00 EUR', ?, ?, ?, 'owner', ?, ?, ?, ?, ?)`,
+    );
+    for (const row of rows) {
+      const { key, transactionId, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt } = row;
+      insert.run(key, transactionId, PROCESSOR, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt);
+    }
+    database.close();
+  }
+
+  test('are kept, and what was under way is due at once, as after any start', async () => {
+    const rows = oldRows();
+    await givenOldFile(Object.values(rows));
+    const ports = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
+    await expectEveryPaymentKept(ports, rows, [rows.dead, rows.alive]);
+    await ports.close();
+  });
+});
+
+describe('payments of the version before (distributed)', () => {
+  let stores: OpenStores;
+  let client: pg.Client;
+  let ports: Ports | undefined;
+
+  beforeEach(async () => {
+    stores = await openStores();
+    client = new pg.Client({ connectionString: stores.databaseUrl });
+    await client.connect();
+    await client.query('CREATE SCHEMA idempay');
+    await client.query(
+      'CREATE TABLE idempay.migrations (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
+    );
+    for (const name of OLD_MIGRATIONS) {
+      await client.query(await migration('distributed', name));
+      await client.query('INSERT INTO idempay.migrations (name) VALUES ($1)', [name]);
+    }
+  });
+  afterEach(async () => {
+    await client.end();
+    await ports?.close();
+    await stores.close();
+  });
+
+  /** As the version before writes it: without the columns that it does not know. */
+  async function insertOld(row: OldRow): Promise<void> {
+    const { key, transactionId, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt } = row;
+    await client.query(
+      `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
+         lease_until, expires_at, reason, claimed_at, settled_at)
+       VALUES ($1, $2, 7.00, 'EUR', '7.00 EUR', $3, $4, $5, 'owner', to_timestamp($6::float8 / 1000),
+         to_timestamp($7::float8 / 1000), $8, to_timestamp($9::float8 / 1000), to_timestamp($10::float8 / 1000))`,
+      [key, transactionId, PROCESSOR, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt],
+    );
+  }
+
+  test('are kept, and what was abandoned is due at once', async () => {
+    const rows = oldRows();
+    for (const row of Object.values(rows)) await insertOld(row);
+    ports = await openDistributedPortsOn(stores);
+    await expectEveryPaymentKept(ports, rows, [rows.dead]);
+    expect(await ports.ledger.claim(claimAttempt({ key: rows.alive.key }))).toMatchObject({ state: 'under way' });
+  });
+
+  test('of a process that still runs beside the new one: its claims are recovered, and settled by it', async () => {
+    ports = await openDistributedPortsOn(stores);
+    const dying = oldRow({ leaseUntil: Date.now() + SHORT_MS });
+    const alive = oldRow({ leaseUntil: Date.now() + LONG_MS });
+    for (const row of [dying, alive]) await insertOld(row);
+    await untilPast(SHORT_MS);
+    expect(keysOf(await takeOverAbandoned(ports))).toEqual([dying.key]);
+
+    await client.query(
+      `UPDATE idempay.payments SET state = 'COMPLETED', settled_at = now(), expires_at = now() + interval '1 hour'
+       WHERE key = $1`,
+      [alive.key],
+    );
+    expect(await ports.ledger.find(alive.key)).toMatchObject({ state: 'final' });
+  });
+});
