@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.js';
 import { StoreUnavailable } from '../errors.js';
 import type { KeyStore } from './key-store.js';
 import type { Leases } from './leases.js';
@@ -24,8 +25,9 @@ export function createCarryOut(collaborators: {
   idempotencyTtlMs: number;
   /** How long recovery leaves a payment alone whose outcome stayed unknown in that many attempts. */
   recoverAfterMs: (attempts: number) => number;
+  clock: Clock;
 }): CarryOut {
-  const { keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs } = collaborators;
+  const { keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -36,7 +38,8 @@ export function createCarryOut(collaborators: {
     const lease = leases.hold(claim, askedAt);
     let charged = false;
     try {
-      const result = await askProcessor(claim, origin, () => lease.outlives(processor.sendLimitMs));
+      const ageMs = () => claim.ageMs + clock.monotonic() - askedAt;
+      const result = await askProcessor(claim, origin, ageMs, () => lease.outlives(processor.sendLimitMs));
       if (result.state === 'unknown') {
         // Before the lease is ended: a renewal that came after would give a dead attempt a whole one.
         lease.drop();
@@ -65,12 +68,13 @@ export function createCarryOut(collaborators: {
   async function askProcessor(
     claim: Claim,
     origin: 'first claim' | 'takeover',
+    ageMs: () => number,
     stillOurs: () => Promise<boolean>,
   ): Promise<ChargeResult> {
     if (origin === 'takeover') {
       const found = await processor.lookUp(claim.key);
       if (found.state !== 'no record') return found;
-      if (claim.ageMs >= processor.dedupMs) {
+      if (ageMs() >= processor.dedupMs) {
         return { state: 'unknown', cause: 'no record at the processor, and too old to be sent again' };
       }
     }

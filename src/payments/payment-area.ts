@@ -44,7 +44,7 @@ export function createPaymentArea(collaborators: {
     collaborators;
   const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
   const leases = createLeases(keys, ledger, leaseMs, clock);
-  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs });
+  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
   const waiting = createWaiting(keys, clock);
   const payments = createPayments({
     keys,
