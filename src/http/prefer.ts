@@ -1,6 +1,8 @@
 /** However long a client would wait: a proxy's usual patience is 60 s, and a drain must not take longer than this. */
 const LONGEST_WAIT_SECONDS = 30;
 
+/** What stands between two commas; one in a quoted string separates nothing. A string that is never closed ends the list. */
+const PREFERENCE = /(?:[^",]|"(?:[^"\\]|\\.)*(?:"|\\?$))+/g;
 /** A token, or a quoted string without escapes, which no number needs. */
 const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
 
@@ -10,9 +12,9 @@ const WAIT = /^wait\s*=\s*(?:(\d+)|"(\d+)")$/i;
  */
 export function preferredWaitSeconds(header: string | string[] | undefined): number | undefined {
   if (header === undefined) return undefined;
-  for (const preference of String(header).split(',')) {
-    const [name = ''] = preference.split(';');
-    const wait = WAIT.exec(name.trim());
+  for (const [preference] of String(header).matchAll(PREFERENCE)) {
+    const [withoutParameters = ''] = preference.split(';');
+    const wait = WAIT.exec(withoutParameters.trim());
     if (wait) return Math.min(Number(wait[1] ?? wait[2]), LONGEST_WAIT_SECONDS) || undefined;
   }
   return undefined;
