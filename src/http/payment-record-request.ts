@@ -9,6 +9,7 @@ const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 500;
 const MAX_REASON_CODE_POINTS = 500;
 const DAY_MS = 86_400_000;
+const DAY_LENGTH = '2026-11-20'.length;
 
 const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -73,8 +74,9 @@ function stateNamed(text: string): Selection['state'] {
 function momentOf(name: string, text: string): number {
   // In a query an unescaped plus sign arrives as a space.
   const plain = text.replace(' ', '+');
-  const ms = DAY.test(plain) ? startOfDay(plain) : MOMENT.test(plain) ? Date.parse(plain) : Number.NaN;
-  if (ms === undefined || Number.isNaN(ms)) {
+  const isWritten = DAY.test(plain) || MOMENT.test(plain);
+  const ms = isWritten && startOfDay(plain.slice(0, DAY_LENGTH)) !== undefined ? Date.parse(plain) : Number.NaN;
+  if (Number.isNaN(ms)) {
     throw publicErrors.invalidRequest(`'${name}' must be a day (2026-11-20) or a moment (2026-11-20T13:00:00Z).`);
   }
   return ms;
