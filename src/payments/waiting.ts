@@ -32,7 +32,7 @@ export interface WaitingPlace {
   leave(): void;
 }
 
-export function createWaiting(keys: KeyStore, clock: Clock): Waiting {
+export function createWaiting(keys: Pick<KeyStore, 'watch'>, clock: Clock): Waiting {
   const watched = new Map<string, SharedWatch>();
   /** One for each waiter; aborted when its wait is over. */
   const waiters = new Set<AbortController>();
@@ -53,6 +53,8 @@ export function createWaiting(keys: KeyStore, clock: Clock): Waiting {
       const giveUp = () => waiter.abort();
       const cancelLimit = clock.after(ms, giveUp);
       gone.addEventListener('abort', giveUp, { once: true });
+      // Who left during the first try is told nothing any more, and neither is a listener that comes after it.
+      if (gone.aborted) giveUp();
       waiters.add(waiter);
       let tries = 0;
       let triedAt = clock.monotonic();
@@ -101,7 +103,7 @@ class SharedWatch {
   private over = false;
 
   constructor(
-    private readonly keys: KeyStore,
+    private readonly keys: Pick<KeyStore, 'watch'>,
     private readonly clock: Clock,
     private readonly key: string,
     private readonly onOver: () => void,

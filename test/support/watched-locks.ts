@@ -1,0 +1,53 @@
+import type { KeyStore, Watch } from '#idempay/payments/key-store.js';
+
+/** The part of a key store that waiting needs, in memory: it loses an announcement, or fails, when a test says so. */
+export class WatchedLocks implements Pick<KeyStore, 'watch'> {
+  private readonly locked = new Set<string>();
+  private readonly listeners = new Map<string, Set<() => void>>();
+  private fault: Error | undefined;
+  /** How many times it was asked. */
+  asked = 0;
+
+  lock(key: string): void {
+    this.locked.add(key);
+  }
+
+  /** Ends the lock and tells whoever watches it. */
+  unlock(key: string): void {
+    this.locked.delete(key);
+    for (const onEnd of [...(this.listeners.get(key) ?? [])]) onEnd();
+  }
+
+  /** Ends the lock, and nobody hears of it. */
+  unlockSilently(key: string): void {
+    this.locked.delete(key);
+  }
+
+  failAll(fault: Error): void {
+    this.fault = fault;
+  }
+
+  heal(): void {
+    this.fault = undefined;
+  }
+
+  /** How many watches of the key stand, none of them ended. */
+  standing(key: string): number {
+    return this.listeners.get(key)?.size ?? 0;
+  }
+
+  async watch(key: string, onEnd: () => void): Promise<Watch> {
+    this.asked += 1;
+    if (this.fault) throw this.fault;
+    // Each watch is one of its own, also where the same function is told.
+    const listener = () => onEnd();
+    const listeners = this.listeners.get(key) ?? new Set();
+    this.listeners.set(key, listeners.add(listener));
+    return {
+      looked: this.locked.has(key)
+        ? { state: 'locked', fingerprint: '100.50 USD', heldMs: 0, remainingMs: 1 }
+        : { state: 'generated' },
+      unwatch: () => listeners.delete(listener),
+    };
+  }
+}
