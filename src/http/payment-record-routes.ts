@@ -43,7 +43,8 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
         .header('content-type', 'application/x-ndjson; charset=utf-8')
         .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
         .header('cache-control', 'no-store')
-        .send(Readable.from(linesOf(first, pages)));
+        // For HEAD the framework would read a stream to its end: all pages of the day, for nobody.
+        .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
     });
   });
 
