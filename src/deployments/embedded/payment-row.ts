@@ -4,9 +4,6 @@ import type { HistoryRow } from '../history-row.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {
-  readonly state: HistoryRow['state'];
-  readonly transaction_id: string;
-  readonly reason: string | null;
   readonly owner: string;
   readonly lease_until: number;
   readonly recover_at: number;
