@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../support/entity-tags.js';
+import { expectError } from '../support/error-body.js';
+import { generateKey, pay } from '../support/http-client.js';
+import { expectFirst, NO_PAYMENT, UNKNOWN_KEY } from '../support/payment-answers.js';
+import { readPayment, shownIn } from '../support/payment-records.js';
+import { shareService } from '../support/shared-service.js';
+
+describeDeployments('the tag of a payment in If-None-Match', (deployment) => {
+  const shared = shareService(deployment);
+
+  const given = async () => {
+    const key = await generateKey(shared.url);
+    expectFirst(await pay(shared.url, key));
+    const answer = await readPayment(shared.url, key);
+    return { key, tag: tagOf(answer), text: answer.text };
+  };
+
+  it.each(MATCHING_FORMS)('named by %s gives 304', async (_name, make) => {
+    const { key, tag } = await given();
+    const headers = { 'If-None-Match': make(tag) };
+    expectNotModified(await readPayment(shared.url, key, { headers }), tag);
+    expectNotModified(await readPayment(shared.url, key, { headers, method: 'HEAD' }), tag);
+  });
+
+  it.each(OTHER_FORMS)('not named by %s gives the payment', async (_name, make) => {
+    const { key, tag, text } = await given();
+    const answer = await readPayment(shared.url, key, { headers: { 'If-None-Match': make(tag) } });
+    shownIn(answer);
+    expect(answer.text).toBe(text);
+    expect(tagOf(answer)).toBe(tag);
+  });
+
+  it('gives 304 for a key that has not paid, and the payment once it has', async () => {
+    const key = await generateKey(shared.url);
+    const tag = tagOf(await readPayment(shared.url, key));
+    const headers = { 'If-None-Match': `"${tag}"` };
+    expectNotModified(await readPayment(shared.url, key, { headers }), tag);
+    expectFirst(await pay(shared.url, key));
+    const answer = await readPayment(shared.url, key, { headers });
+    expect(shownIn(answer).state).toBe('COMPLETED');
+    expect(tagOf(answer)).not.toBe(tag);
+  });
+
+  it('is another one for each payment', async () => {
+    const [one, other] = [await given(), await given()];
+    expect(one.tag).not.toBe(other.tag);
+    const headers = { 'If-None-Match': `"${one.tag}"` };
+    expect((await readPayment(shared.url, other.key, { headers })).status).toBe(200);
+  });
+
+  it.each(['*', '"0123456789abcdef0123456789abcdef"'])(
+    'gives 404 for an unknown key, whatever it names: %s',
+    async (form) => {
+      expectError(await readPayment(shared.url, UNKNOWN_KEY, { headers: { 'If-None-Match': form } }), 404, NO_PAYMENT);
+    },
+  );
+});

@@ -1,0 +1,118 @@
+import { expect } from 'vitest';
+import { type Answer, type Ask, ask, sendJson } from './http-client.js';
+
+/** A payment as `GET /api/payments/{key}`, the list and the export show it: every member always. */
+export interface ShownPayment {
+  readonly idempotencyKey: string;
+  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly amount: string | null;
+  readonly currency: string | null;
+  readonly transactionId: string | null;
+  readonly processor: string | null;
+  readonly attempts: number;
+  readonly reason: string | null;
+  readonly resolution: string | null;
+  readonly createdAt: string;
+  readonly claimedAt: string | null;
+  readonly settledAt: string | null;
+}
+
+const MEMBERS: readonly (keyof ShownPayment)[] = [
+  'idempotencyKey',
+  'state',
+  'amount',
+  'currency',
+  'transactionId',
+  'processor',
+  'attempts',
+  'reason',
+  'resolution',
+  'createdAt',
+  'claimedAt',
+  'settledAt',
+];
+const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
+
+export const JSON_UTF8 = 'application/json; charset=utf-8';
+
+export function readPayment(url: string, key: string, options: Ask = {}): Promise<Answer> {
+  return ask(`${url}/api/payments/${key}`, options);
+}
+
+/** What a 200 shows, with all that such an answer must have. */
+export function shownIn(answer: Answer): ShownPayment {
+  expect(answer.status, answer.text).toBe(200);
+  expect(answer.headers['content-type']).toBe(JSON_UTF8);
+  expect(answer.headers['cache-control']).toBe('private, no-cache');
+  expect(answer.headers.etag).toMatch(/^"[0-9a-f]{32}"$/);
+  return shownPayment(answer.text);
+}
+
+export async function shownPaymentOf(url: string, key: string): Promise<ShownPayment> {
+  return shownIn(await readPayment(url, key));
+}
+
+/** One payment's JSON text: its members in their order, without white space, and what each state says of the others. */
+export function shownPayment(text: string): ShownPayment {
+  const payment = JSON.parse(text) as ShownPayment;
+  expect(Object.keys(payment)).toEqual(MEMBERS);
+  expect(text).toBe(JSON.stringify(payment));
+  const { createdAt, claimedAt, settledAt } = payment;
+  const moments = [createdAt, claimedAt, settledAt].filter((moment) => moment !== null);
+  for (const moment of moments) expect(moment).toMatch(MOMENT);
+  expect(moments, 'the times are in order').toEqual([...moments].sort());
+
+  const isClaimed = payment.state !== 'PENDING';
+  for (const member of ['amount', 'currency', 'transactionId', 'processor', 'claimedAt'] as const) {
+    expect(payment[member] !== null, member).toBe(isClaimed);
+  }
+  expect(payment.attempts > 0, 'attempts').toBe(isClaimed);
+  expect(settledAt !== null, 'settledAt').toBe(payment.state === 'COMPLETED' || payment.state === 'DECLINED');
+  expect(payment.reason !== null, 'reason').toBe(payment.state === 'DECLINED');
+  return payment;
+}
+
+export interface PaymentPage {
+  readonly payments: readonly ShownPayment[];
+  /** Path and query of the next page, exactly as the `Link` header has it; undefined after the last one. */
+  readonly next: string | undefined;
+}
+
+/** One page of the list; `target` is a path and query, or a query alone. */
+export async function listPayments(url: string, target = ''): Promise<PaymentPage> {
+  const answer = await ask(`${url}${target.startsWith('/') ? target : `/api/payments${target}`}`);
+  expect(answer.status, answer.text).toBe(200);
+  expect(answer.headers['content-type']).toBe(JSON_UTF8);
+  expect(answer.headers['cache-control']).toBe('no-store');
+  const payments = answer.json<unknown[]>().map((payment) => shownPayment(JSON.stringify(payment)));
+  expect(answer.text).toBe(JSON.stringify(payments));
+  return { payments, next: nextOf(answer) };
+}
+
+function nextOf({ headers: { link } }: Answer): string | undefined {
+  if (link === undefined) return undefined;
+  const [, next] = /^<(\/api\/payments\?[!-~]+)>; rel="next"$/.exec(link as string) ?? [];
+  expect(next, `a Link: ${link}`).toBeDefined();
+  return next;
+}
+
+/** Every payment of a day (UTC) that was settled on it, in the order of the export. */
+export async function exportDay(url: string, day: string): Promise<ShownPayment[]> {
+  const answer = await ask(`${url}/api/payments/export?day=${day}`);
+  expect(answer.status, answer.text.slice(0, 500)).toBe(200);
+  expect(answer.headers['content-type']).toBe('application/x-ndjson; charset=utf-8');
+  expect(answer.headers['content-disposition']).toBe(`attachment; filename="payments-${day}.ndjson"`);
+  expect(answer.headers['cache-control']).toBe('no-store');
+  const lines = answer.text.split('\n');
+  expect(lines.pop(), 'what follows the last line end').toBe('');
+  return lines.map(shownPayment);
+}
+
+export function resolvePayment(
+  url: string,
+  key: string,
+  body: unknown = { outcome: 'completed', reason: 'on the statement' },
+  headers: Ask['headers'] = {},
+): Promise<Answer> {
+  return sendJson(`${url}/api/payments/${key}/resolution`, 'POST', body, headers);
+}
