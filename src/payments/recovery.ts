@@ -51,6 +51,7 @@ export function createRecovery(collaborators: {
   let stopped = false;
   let round: Promise<unknown> = Promise.resolve();
   let countedAt = Number.NEGATIVE_INFINITY;
+  let counting: Promise<void> | undefined;
 
   async function runOnce(): Promise<number> {
     const before = finished;
@@ -98,9 +99,19 @@ export function createRecovery(collaborators: {
     if (count > 0) events.overdue(count);
   }
 
+  /** Not before what was taken over has been worked on: until then its lease lives, and it would not be counted. */
+  function countWhenIdle(): void {
+    counting ??= Promise.all(working)
+      .then(countOverdue)
+      .catch(events.fault)
+      .finally(() => {
+        counting = undefined;
+      });
+  }
+
   async function runRound(): Promise<void> {
     await takeOverWhatIsDue().catch(events.fault);
-    await countOverdue().catch(events.fault);
+    countWhenIdle();
     if (!stopped) cancelNextRound = clock.after(RECOVERY_INTERVAL_MS, startRound);
   }
 
@@ -119,6 +130,7 @@ export function createRecovery(collaborators: {
       cancelNextRound();
       await round;
       await Promise.all(working);
+      await counting;
     },
   };
 }
