@@ -96,8 +96,13 @@ function nextOf({ headers: { link } }: Answer): string | undefined {
   return next;
 }
 
-/** Every payment of a day (UTC) that was settled on it, in the order of the export. */
+/** Every payment that was settled on a day (UTC), in the order of the export. */
 export async function exportDay(url: string, day: string): Promise<ShownPayment[]> {
+  return (await exportLines(url, day)).map(shownPayment);
+}
+
+/** The lines of an export, each one payment, not looked at any further. */
+export async function exportLines(url: string, day: string): Promise<string[]> {
   const answer = await ask(`${url}/api/payments/export?day=${day}`);
   expect(answer.status, answer.text.slice(0, 500)).toBe(200);
   expect(answer.headers['content-type']).toBe('application/x-ndjson; charset=utf-8');
@@ -105,7 +110,7 @@ export async function exportDay(url: string, day: string): Promise<ShownPayment[
   expect(answer.headers['cache-control']).toBe('no-store');
   const lines = answer.text.split('\n');
   expect(lines.pop(), 'what follows the last line end').toBe('');
-  return lines.map(shownPayment);
+  return lines;
 }
 
 export function resolvePayment(
