@@ -231,7 +231,7 @@ function variablesOf(behaviour: Partial<Behaviour>): Record<string, string> {
 }
 
 /** A port that nobody listens on at this moment. */
-async function portOutOfTheWay(): Promise<number> {
+export async function portOutOfTheWay(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
     const probe = createServer().listen(port, '127.0.0.1');
