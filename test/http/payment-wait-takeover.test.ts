@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DEPLOYMENTS, describeDeployments } from '../support/deployments.js';
+import { expectError } from '../support/error-body.js';
+import { generateKey, transactionIdOf } from '../support/http-client.js';
+import { beginPayment, expectFirst, expectReplay } from '../support/payment-answers.js';
+import { shownPaymentOf } from '../support/payment-records.js';
+import { AT_ONCE_MS, expectWaited, LONG_WAIT, payPreferring, timed } from '../support/preferring.js';
+import { shareProcessedService } from '../support/processed-service.js';
+import { type Behaviour, lookUpCharge } from '../support/reference-processor.js';
+import type { Service } from '../support/service.js';
+import { shareService } from '../support/shared-service.js';
+import { until } from '../support/until.js';
+
+/** Longer than any test, so that only a test that ends its service sees the end. */
+const ENDLESS_MS = 600_000;
+const REACHED_DEADLINE_MS = 10_000;
+
+describeDeployments('a request that waits', (deployment) => {
+  describe('for an attempt that ends without an outcome', () => {
+    const shared = shareProcessedService(deployment, {}, { PROCESSOR_TIMEOUT_MS: '1500', LOCK_TTL_SECONDS: '4' });
+
+    /** A payment whose charge the processor treats so, a duplicate that waits for it, and all later charges as usual. */
+    async function givenWaiting(behaviour: Partial<Behaviour>) {
+      const { url, processor } = shared();
+      const key = await generateKey(url);
+      await processor.behave(behaviour);
+      const { finished } = await beginPayment(url, key);
+      const duplicate = timed(payPreferring(url, key, LONG_WAIT));
+      // A charge keeps the behaviour that it found.
+      await until('the charge has reached the processor', REACHED_DEADLINE_MS, async () => {
+        return (await lookUpCharge(processor.url, key)).status !== 404;
+      });
+      await processor.behave({ latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
+      expectError(await finished, 504);
+      return { key, ...(await duplicate) };
+    }
+
+    it('begins an attempt of its own, which finds the charge whose reply was lost', async () => {
+      const { key, answer } = await givenWaiting({ replyLatencyMs: 1_000, lostReplyRate: 1 });
+      expect(answer.status, answer.text).toBe(200);
+      expectWaited(answer, LONG_WAIT);
+      const { url, processor } = shared();
+      const payment = await shownPaymentOf(url, key);
+      expect(payment).toMatchObject({ state: 'COMPLETED', transactionId: transactionIdOf(answer) });
+      expect(payment.attempts).toBeGreaterThanOrEqual(2);
+      expect(await processor.chargesOf(key)).toHaveLength(1);
+    });
+
+    it('tells that its own attempt did not find out either, and a later one does', async () => {
+      const { key, answer, tookMs } = await givenWaiting({ latencyMs: 4_000 });
+      expectError(answer, 504);
+      expectWaited(answer, LONG_WAIT);
+      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+
+      const { url, processor } = shared();
+      const done = await until('the payment is done', REACHED_DEADLINE_MS, async () => {
+        const repeat = await payPreferring(url, key, 'wait=1');
+        return repeat.status === 200 && repeat;
+      });
+      expect(await shownPaymentOf(url, key)).toMatchObject({ transactionId: transactionIdOf(done) });
+      expect(await processor.chargesOf(key)).toHaveLength(1);
+    });
+  });
+});
+
+for (const deployment of DEPLOYMENTS.filter(({ name }) => name !== 'embedded')) {
+  describe(`a request that waits at another process (${deployment.name})`, () => {
+    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000', LOCK_TTL_SECONDS: '3' });
+    let other: Service;
+    beforeAll(async () => {
+      other = await shared.stores.start({ PROCESSOR_DELAY_MS: '200', LOCK_TTL_SECONDS: '3' });
+    });
+    afterAll(() => other?.stop());
+
+    it('is told the result', async () => {
+      const key = await generateKey(shared.url);
+      const { finished } = await beginPayment(shared.url, key);
+      const waited = await Promise.all([1, 2, 3].map(() => payPreferring(other.url, key, LONG_WAIT)));
+      const transactionId = expectFirst(await finished);
+      for (const answer of waited) {
+        expectReplay(answer, transactionId);
+        expectWaited(answer, LONG_WAIT);
+      }
+    });
+
+    it('finishes the payment of a process that was killed', async () => {
+      const key = await generateKey(shared.url);
+      const killed = await shared.stores.start({ PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, LOCK_TTL_SECONDS: '3' });
+      const { finished } = await beginPayment(killed.url, key);
+      finished.catch(() => {});
+      const waiting = payPreferring(other.url, key, LONG_WAIT);
+      await killed.kill();
+      const { answer, tookMs } = await timed(waiting);
+      expect(answer.status, answer.text).toBe(200);
+      expectWaited(answer, LONG_WAIT);
+      expect(tookMs).toBeLessThan(3_000 + AT_ONCE_MS);
+      expect(await shownPaymentOf(other.url, key)).toMatchObject({
+        state: 'COMPLETED',
+        transactionId: transactionIdOf(answer),
+      });
+    });
+  });
+}

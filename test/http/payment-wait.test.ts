@@ -1,0 +1,243 @@
+import { Agent } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { expectError } from '../support/error-body.js';
+import { type Answer, ask, generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
+import {
+  beginPayment,
+  expectFirst,
+  expectInProgress,
+  expectReplay,
+  INVALID_KEY,
+  MISSING_KEY,
+  NO_PAYMENT,
+  UNKNOWN_KEY,
+} from '../support/payment-answers.js';
+import { GOOD_BODY, UNREADABLE_BODIES } from '../support/payment-bodies.js';
+import { readPayment, shownIn } from '../support/payment-records.js';
+import { AT_ONCE_MS, expectNotWaited, expectWaited, LONG_WAIT, payPreferring, timed } from '../support/preferring.js';
+import { requestText } from '../support/raw-http.js';
+import type { Service } from '../support/service.js';
+import { shareService } from '../support/shared-service.js';
+import { pause } from '../support/until.js';
+
+/** Longer than any test, so that only a test that ends its service sees the end. */
+const ENDLESS_MS = 600_000;
+/** A timer may fire a little before the moment by another clock. */
+const CLOCK_GRAIN_MS = 10;
+/** By then a request that would be answered at once has been. */
+const SURELY_WAITING_MS = 300;
+
+const OTHER_PAYMENT = { amount: '7', currency: 'EUR' };
+const NO_PAYMENT_AT_ALL = { amount: true };
+
+describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
+  describe('with a payment that does not end', () => {
+    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, PAYLOAD_MISMATCH: 'reject' });
+    let key: string;
+
+    beforeAll(async () => {
+      key = await generateKey(shared.url);
+      const { finished } = await beginPayment(shared.url, key);
+      // Its service is killed before it ends.
+      finished.catch(() => {});
+    });
+
+    it('is not needed: without it a duplicate is told at once that the payment is in progress', async () => {
+      const { answer, tookMs } = await timed(pay(shared.url, key));
+      expectNotWaited(answer);
+      expectInProgress(answer);
+      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+    });
+
+    it.each([
+      'wait=0',
+      'wait=abc',
+      'wait=-20',
+      'wait=',
+      'wait',
+      '',
+      'respond-async',
+      'note="a,wait=20,b"',
+      'x; wait=20',
+    ])('is not read from %j: the duplicate is told at once', async (prefer) => {
+      const { answer, tookMs } = await timed(payPreferring(shared.url, key, prefer));
+      expectNotWaited(answer);
+      expectInProgress(answer);
+      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+    });
+
+    it('lets the duplicate wait so many seconds, in whatever form it comes, and no longer', async () => {
+      const forms = [
+        'wait=1',
+        'respond-async, wait="1"; x=y',
+        ['respond-async', 'wait=1'],
+        'WAIT=1',
+        'wait = 1, wait=20',
+      ];
+      const waited = await Promise.all(forms.map((prefer) => timed(payPreferring(shared.url, key, prefer))));
+      for (const { answer, tookMs } of waited) {
+        expectInProgress(answer);
+        expectWaited(answer, 'wait=1');
+        expect(tookMs).toBeGreaterThanOrEqual(1_000 - CLOCK_GRAIN_MS);
+        expect(tookMs).toBeLessThan(1_000 + AT_ONCE_MS);
+      }
+    });
+
+    it('does not keep a duplicate waiting that pays something else, or nothing', async () => {
+      for (const body of [OTHER_PAYMENT, NO_PAYMENT_AT_ALL]) {
+        const { answer, tookMs } = await timed(payPreferring(shared.url, key, LONG_WAIT, body));
+        expectNotWaited(answer);
+        expectError(answer, 422);
+        expect(tookMs).toBeLessThan(AT_ONCE_MS);
+      }
+    });
+
+    it('does not keep a request waiting that is refused for its key or its body', async () => {
+      const prefer = { Prefer: LONG_WAIT };
+      const { tookMs } = await timed(
+        (async () => {
+          const noKey = { method: 'POST', headers: prefer, body: GOOD_BODY };
+          expectError(await ask(`${shared.url}/api/payment`, noKey), 400, MISSING_KEY);
+          expectError(await payPreferring(shared.url, UNKNOWN_KEY, LONG_WAIT), 400, INVALID_KEY);
+          for (const { status, body, headers } of UNREADABLE_BODIES) {
+            expectError(await pay(shared.url, key, body, { headers: { ...prefer, ...headers } }), status);
+          }
+        })(),
+      );
+      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+    });
+
+    it('is for paying only: whoever just looks is answered at once', async () => {
+      const headers = { Prefer: LONG_WAIT };
+      const { tookMs } = await timed(
+        (async () => {
+          const shown = await readPayment(shared.url, key, { headers });
+          expect(shownIn(shown).state).toBe('PROCESSING');
+          expectNotWaited(shown);
+          const status = await ask(`${shared.url}/api/payment-status`, {
+            headers: { ...headers, 'Idempotency-Key': key },
+          });
+          expectError(status, 404, NO_PAYMENT);
+          expectNotWaited(status);
+        })(),
+      );
+      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+    });
+
+    it('leaves a service well whose clients do not wait to the end', async () => {
+      const clients = await Promise.all(Array.from({ length: 50 }, () => beginWaiting(shared.service, key)));
+      await pause(SURELY_WAITING_MS);
+      for (const client of clients) client.destroy();
+      expectInProgress(await pay(shared.url, key));
+      expectWaited(await payPreferring(shared.url, key, 'wait=1'), 'wait=1');
+      expectError(await paymentStatus(shared.url, await generateKey(shared.url)), 404, NO_PAYMENT);
+      expect(shared.service.logs.filter(({ level }) => level >= 50)).toEqual([]);
+    });
+  });
+
+  describe('with a payment that ends', () => {
+    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
+
+    it('lets duplicates wait for its result, whatever they would pay themselves', async () => {
+      const key = await generateKey(shared.url);
+      const { finished } = await beginPayment(shared.url, key);
+      const duplicates = [
+        [LONG_WAIT, 'wait=20', undefined],
+        ['wait=100', 'wait=30', undefined],
+        ['return=minimal, Wait="25";x', 'wait=25', undefined],
+        [LONG_WAIT, 'wait=20', OTHER_PAYMENT],
+        [LONG_WAIT, 'wait=20', NO_PAYMENT_AT_ALL],
+      ] as const;
+      const waited = await Promise.all(
+        duplicates.map(([prefer, , body]) => timed(payPreferring(shared.url, key, prefer, body))),
+      );
+      const transactionId = expectFirst(await finished);
+      for (const [index, { answer, tookMs }] of waited.entries()) {
+        expectReplay(answer, transactionId);
+        expectWaited(answer, duplicates[index]?.[1]);
+        expect(tookMs).toBeLessThan(AT_ONCE_MS);
+      }
+    });
+
+    it('changes nothing for a first payment, nor for a repeat of one that is over', async () => {
+      const key = await generateKey(shared.url);
+      const first = await payPreferring(shared.url, key, LONG_WAIT);
+      const transactionId = expectFirst(first);
+      expectNotWaited(first);
+      const repeat = await payPreferring(shared.url, key, LONG_WAIT);
+      expectReplay(repeat, transactionId);
+      expectNotWaited(repeat);
+    });
+
+    it('tells one result to 200 who wait for it at once, and to those who pay at the same moment', async () => {
+      const key = await generateKey(shared.url);
+      const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
+      try {
+        const answers = await Promise.all(
+          Array.from({ length: 200 }, () => payPreferring(shared.url, key, LONG_WAIT, undefined, agent)),
+        );
+        expect(new Set(answers.map(transactionIdOf)).size).toBe(1);
+        const [first, ...others] = answers.filter(({ headers }) => headers['idempotent-replayed'] === undefined);
+        expect(others).toEqual([]);
+        expectFirst(first as Answer);
+        for (const answer of answers) if (answer !== first) expectReplay(answer);
+        expect(answers.filter(({ headers }) => headers['preference-applied'] === LONG_WAIT).length).toBeGreaterThan(
+          100,
+        );
+      } finally {
+        agent.destroy();
+      }
+    });
+
+    it('lets nobody wait for the end of a process that drains', async () => {
+      const stores = await deployment.open();
+      try {
+        const service = await stores.start({ PROCESSOR_DELAY_MS: '3000' });
+        const key = await generateKey(service.url);
+        const { finished } = await beginPayment(service.url, key);
+        let ended = 0;
+        const waiting = Array.from({ length: 5 }, () =>
+          payPreferring(service.url, key, LONG_WAIT).finally(() => {
+            ended += 1;
+          }),
+        );
+        await pause(SURELY_WAITING_MS);
+        expect(ended, 'who was answered before the drain').toBe(0);
+
+        const signalledAt = performance.now();
+        service.signal('SIGTERM');
+        const paid = finished.then((answer) => ({ answer, paidAt: performance.now() }));
+        for (const answer of await Promise.all(waiting)) {
+          expectInProgress(answer);
+          expectWaited(answer, LONG_WAIT);
+        }
+        const answeredAt = performance.now();
+        const { answer, paidAt } = await paid;
+        expectFirst(answer);
+        expect(answeredAt).toBeLessThan(paidAt);
+        expect(await service.ended).toEqual({ code: 0, signal: null });
+        // The drain itself would take 25 s at most, and a wait 20.
+        expect(performance.now() - signalledAt).toBeLessThan(12_000);
+      } finally {
+        await stores.close();
+      }
+    });
+  });
+});
+
+/** A duplicate that has been sent, ready to wait for long, on a connection that the test may end at any moment. */
+function beginWaiting({ port }: Service, key: string): Promise<Socket> {
+  const headers = [
+    `Idempotency-Key: ${key}`,
+    'Prefer: wait=30',
+    'Content-Type: application/json',
+    `Content-Length: ${GOOD_BODY.length}`,
+  ];
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', reject);
+    socket.write(requestText('POST /api/payment HTTP/1.1', headers, GOOD_BODY), () => resolve(socket));
+  });
+}
