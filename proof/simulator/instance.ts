@@ -1,19 +1,25 @@
 import type { Clock } from '#idempay/clock.js';
 import type { Actor, Simulation } from './simulation.js';
 
-/** The clocks of one instance: they are its machine's, so they may be wrong, and its timers stop when it is stopped. */
-export interface InstanceClock extends Clock {
-  /** Milliseconds that its wall clock is ahead. */
-  wallAheadMs: number;
+/** A machine's wall clock; the clocks of one machine are wrong together. */
+export interface WallClock {
+  aheadMs: number;
 }
 
-export function createInstanceClock(simulation: Simulation, instance: Actor, bornAheadMs: number): InstanceClock {
+/** The clocks of one instance: its machine's wall clock, a monotonic one that began at its birth, and timers. */
+export function createInstanceClock(
+  simulation: Simulation,
+  instance: Actor,
+  wall: WallClock,
+  bornAheadMs: number,
+): Clock {
   return {
-    wallAheadMs: 0,
-    now() {
-      return simulation.time + this.wallAheadMs;
-    },
+    now: () => simulation.time + wall.aheadMs,
     monotonic: () => simulation.time + bornAheadMs,
-    after: (ms, callBack) => simulation.after(ms, '', instance, callBack),
+    after: (ms, callBack) => simulation.after(ms, instance, callBack),
   };
+}
+
+export function newActor(name: string, index: number): Actor {
+  return { name, index, alive: true, pausedUntil: 0, pausedSince: 0, pausedMs: 0, wakesInOrder: false };
 }

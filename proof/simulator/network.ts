@@ -1,89 +1,139 @@
 import { StoreUnavailable } from '#idempay/errors.js';
 import type { Random } from '../../test/support/random.js';
+import type { Ambushes } from './ambushes.js';
 import type { Actor, Simulation } from './simulation.js';
 
 /** What the way between an instance and a server is like at the moment. Chances from 0 to 1. */
 export interface Weather {
   /** The request never arrives. */
-  lostRequest: number;
+  readonly lostRequest: number;
   /** It is done, and nobody is told. */
-  lostReply: number;
+  readonly lostReply: number;
   /** It is done twice: the second time later, as when a proxy or a driver sends it again. */
-  repeated: number;
+  readonly repeated: number;
   /** It takes so long that whoever asked has given up. */
-  slow: number;
+  readonly slow: number;
   /** The server is away: nothing arrives, and the caller is told so at once or at its deadline. */
-  down: boolean;
+  readonly down: boolean;
+  /** The server refuses to do it, and says so: a full disk. */
+  readonly full: boolean;
 }
 
-export const FINE: Weather = { lostRequest: 0, lostReply: 0, repeated: 0, slow: 0, down: false };
+export const FINE: Weather = { lostRequest: 0, lostReply: 0, repeated: 0, slow: 0, down: false, full: false };
 
 const USUAL_MS = 8;
 const SLOW_MS = 12_000;
+const REPEATED_WITHIN_MS = 3_000;
+
+export interface ServerSettings {
+  readonly name: string;
+  /** Callers give up after this; what is still on its way then may be done all the same. */
+  readonly deadlineMs: number;
+  /** Whether doing an operation twice is something that its callers must live with. */
+  readonly mayRepeat?: boolean;
+  /** Of a store in the caller's own process: what it has not done yet it never does when the process ends. */
+  readonly diesWithCaller?: boolean;
+}
+
+/** What a server does with a request: it replies, at once or later, or refuses. */
+export type Serve<T> = (reply: (result: T) => void, refuse: (fault: Error) => void) => void;
 
 /** One server, and the ways to it. Each operation is one atomic step of it, at a moment that the seed decides. */
 export class Server {
-  weather: Weather = { ...FINE };
+  weather: Weather = FINE;
+  private readonly streams = new Map<string, Random>();
 
   constructor(
     private readonly simulation: Simulation,
-    readonly name: string,
-    /** Callers give up after this; what is still on its way then may be done all the same. */
-    private readonly deadlineMs: number,
-    private readonly random: Random,
-    /** Whether doing an operation twice is something that its callers must live with. */
-    private readonly mayRepeat = false,
+    private readonly ambushes: Ambushes,
+    private readonly settings: ServerSettings,
   ) {}
 
-  /**
-   * Resolves at the caller with what `execute` gave at the server. Rejects with StoreUnavailable: `unchanged` where it
-   * surely was not done, `unknown` where nobody can tell.
-   */
-  ask<T>(caller: Actor, operation: string, execute: () => T): Promise<T> {
-    const { simulation, random, weather } = this;
-    const what = `${caller.name} ${operation}`;
-    return new Promise<T>((resolve, reject) => {
-      let open = true;
-      const giveUp = simulation.after(this.deadlineMs, `${what}: given up`, caller, () => {
-        open = false;
-        reject(new StoreUnavailable('unknown', `${this.name} did not answer in time`));
-      });
+  /** Every subject has its own luck, so that a history without one payment is the same history for the others. */
+  luckOf(subject: string): Random {
+    let random = this.streams.get(subject);
+    if (!random) {
+      random = this.simulation.stream(`${this.settings.name}: ${subject}`);
+      this.streams.set(subject, random);
+    }
+    return random;
+  }
 
-      const answer = (give: () => void) => {
+  ask<T>(caller: Actor, operation: string, subject: string, execute: () => T): Promise<T> {
+    return this.send(caller, operation, subject, (reply) => reply(execute()));
+  }
+
+  /**
+   * Resolves at the caller with what was replied. Rejects with StoreUnavailable: `unchanged` where it surely was not done,
+   * `unknown` where nobody can tell.
+   */
+  send<T>(caller: Actor, operation: string, subject: string, serve: Serve<T>): Promise<T> {
+    const { simulation, ambushes, weather } = this;
+    const { name, deadlineMs, mayRepeat, diesWithCaller } = this.settings;
+    const random = this.luckOf(subject);
+    const what = simulation.tracing ? `${caller.name} ${operation} ${subject}` : '';
+    const said = (text: string) => (simulation.tracing ? `${what}: ${text}` : '');
+
+    return new Promise<T>((resolve, reject) => {
+      // What still runs of an instance that died a moment ago.
+      if (!caller.alive) return;
+      const number = ambushes.begin(subject);
+      let open = true;
+      const cancelGiveUp = simulation.after(
+        deadlineMs,
+        caller,
+        () => {
+          open = false;
+          reject(new StoreUnavailable('unknown', `${name} did not answer in time`));
+        },
+        said('given up'),
+      );
+      const close = (give: () => void) => {
         if (!open) return;
         open = false;
-        giveUp();
+        cancelGiveUp();
         give();
       };
+      const refuse = (fault: Error) =>
+        simulation.after(this.wayMs(random), caller, () => close(() => reject(fault)), said('refused'));
+
       if (weather.down && random.fraction() < 0.5) {
-        simulation.after(this.wayMs(), `${what}: refused`, caller, () =>
-          answer(() => reject(new StoreUnavailable('unchanged', `${this.name} is away`))),
-        );
+        refuse(new StoreUnavailable('unchanged', `${name} is away`));
         return;
       }
-      if (weather.down || random.fraction() < weather.lostRequest) {
-        simulation.note(`${what}: lost on the way`);
+      const cut = ambushes.strikesAt('sent', subject, number, caller);
+      if (cut || weather.down || random.fraction() < weather.lostRequest) {
+        simulation.count('requests lost');
+        simulation.note(said('lost on the way'));
         return;
       }
       const lostReply = random.fraction() < weather.lostReply;
-      const arrive = () => {
-        const result = execute();
-        if (lostReply) {
-          simulation.note(`${what}: its reply is lost`);
+      const reply = (result: T) => {
+        if (ambushes.strikesAt('done', subject, number, caller) || lostReply) {
+          simulation.count('replies lost');
+          simulation.note(said('its reply is lost'));
           return;
         }
-        simulation.after(this.wayMs(), '', caller, () => answer(() => resolve(result)));
+        simulation.after(this.wayMs(random), caller, () => close(() => resolve(result)));
       };
-      simulation.after(this.wayMs(), what, undefined, arrive);
-      if (this.mayRepeat && random.fraction() < weather.repeated) {
-        simulation.after(this.wayMs() + random.below(3_000), `${what}: again`, undefined, () => void execute());
+      const arrive = () => {
+        if (weather.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
+        else serve(reply, refuse);
+      };
+      simulation.arrive(this.wayMs(random), diesWithCaller ? caller : undefined, arrive, what);
+      if (mayRepeat && random.fraction() < weather.repeated) {
+        const laterMs = this.wayMs(random) + random.below(REPEATED_WITHIN_MS);
+        simulation.count('requests repeated');
+        simulation.arrive(laterMs, undefined, () => serve(ignore, ignore), said('again'));
       }
     });
   }
 
-  private wayMs(): number {
-    const { random, weather } = this;
-    if (random.fraction() < weather.slow) return random.fraction() * SLOW_MS;
+  private wayMs(random: Random): number {
+    const { slow } = this.weather;
+    if (slow > 0 && random.fraction() < slow) return random.fraction() * SLOW_MS;
     return 0.1 + random.fraction() * USUAL_MS;
   }
 }
+
+function ignore(): void {}

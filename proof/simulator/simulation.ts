@@ -2,23 +2,32 @@ import { type Random, seededRandom } from '../../test/support/random.js';
 
 /** Far more than any seed takes: reaching it means that something never ends. */
 const MAX_STEPS = 200_000;
+/** What waits for a stopped instance comes in the order of time, and yet all but at once. */
+const MOMENT = 1e-9;
 
 interface Event {
   at: number;
   /** Events of one moment happen in the order in which they were made. */
   readonly order: number;
-  readonly label: string;
   readonly actor: Actor | undefined;
   readonly run: () => void;
+  readonly label: string;
   cancelled: boolean;
 }
 
 /** Somebody whom things happen to: an instance of the service, or a client. What is dead or stopped notices nothing. */
 export interface Actor {
   readonly name: string;
+  /** Of the instance, among its like; restarts keep it. */
+  readonly index: number;
   alive: boolean;
-  /** By the simulation's time: everything that would reach it before arrives then, in the order it would have. */
+  /** By the simulation's time: everything that would reach it before arrives then. */
   pausedUntil: number;
+  pausedSince: number;
+  /** How long it has been stopped in all, by the end of the latest stop. */
+  pausedMs: number;
+  /** Whether what waits for it comes in the order of time; else what it waited for first comes first, timers before replies. */
+  wakesInOrder: boolean;
 }
 
 /**
@@ -29,75 +38,122 @@ export class Simulation {
   /** Milliseconds since the beginning. */
   time = 0;
   steps = 0;
-  readonly random: Random;
   /** A digest of every event so far: two runs of one seed must end with the same. */
   digest = 0x811c9dc5;
+  /** When the last message on its way arrives: before that a store may still change with nobody doing anything. */
+  busyUntil = 0;
+  /** Whether anybody wants to read it: labels are made only then. */
+  readonly tracing: boolean;
+  readonly trace: string[] = [];
+  /** What happened how often. */
+  readonly counts = new Map<string, number>();
   private readonly queue: Event[] = [];
   private made = 0;
-  private readonly lines: string[] | undefined;
+  private stopped = false;
 
-  constructor(seed: number, options: { trace?: boolean } = {}) {
-    this.random = seededRandom(seed);
-    this.lines = options.trace ? [] : undefined;
+  constructor(
+    private readonly seed: number,
+    options: { trace?: boolean } = {},
+  ) {
+    this.tracing = options.trace ?? false;
   }
 
-  get trace(): readonly string[] {
-    return this.lines ?? [];
+  /** A stream of choices of its own: what is chosen for one name does not depend on what happens to any other. */
+  stream(name: string): Random {
+    let hash = 0x811c9dc5 ^ this.seed;
+    for (let index = 0; index < name.length; index += 1) hash = Math.imul(hash ^ name.charCodeAt(index), 0x01000193);
+    hash = Math.imul(hash ^ (hash >>> 16) ^ this.seed, 0x85ebca6b);
+    return seededRandom(hash ^ (hash >>> 13));
   }
 
   /** Something that happens to `actor` (or to nobody who could be dead or stopped) `ms` from now. */
-  after(ms: number, label: string, actor: Actor | undefined, run: () => void): () => void {
-    const event: Event = {
-      at: this.time + Math.max(0, ms),
-      order: this.made++,
-      label,
-      actor,
-      run,
-      cancelled: false,
-    };
+  after(ms: number, actor: Actor | undefined, run: () => void, label = ''): () => void {
+    const event: Event = { at: this.time + Math.max(0, ms), order: this.made++, actor, run, label, cancelled: false };
     this.push(event);
     return () => {
       event.cancelled = true;
     };
   }
 
-  /** A line of the history that is no event of its own. */
-  note(text: string): void {
-    this.mix(text);
-    this.lines?.push(`${this.time.toFixed(1).padStart(10)}  ${text}`);
+  /** A message on its way to something that keeps what it is told. */
+  arrive(ms: number, actor: Actor | undefined, run: () => void, label = ''): void {
+    this.busyUntil = Math.max(this.busyUntil, this.time + ms);
+    this.after(ms, actor, run, label);
   }
 
-  /** Runs until `until` (time) has come or nothing is left to happen. */
-  async run(until: number): Promise<void> {
-    while (this.queue.length > 0) {
+  /** A line of the trace that is no event of its own; whoever makes a text for it asks `tracing` first. */
+  note(text: string): void {
+    if (this.tracing) this.trace.push(`${this.time.toFixed(1).padStart(10)}  ${text}`);
+  }
+
+  count(what: string, times = 1): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + times);
+  }
+
+  /** Makes something that is no event part of the history's digest. */
+  witness(text: string): void {
+    for (let index = 0; index < text.length; index += 1) this.mix(text.charCodeAt(index));
+  }
+
+  /** Nothing more happens. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  /** Runs until `until` (time) has come, nothing is left to happen, or it was stopped. */
+  run(until: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const step = () => {
+        try {
+          if (!this.happen(until)) {
+            this.time = Math.max(this.time, this.stopped ? this.time : until);
+            resolve();
+            return;
+          }
+        } catch (error) {
+          reject(error);
+          return;
+        }
+        queueMicrotask(next);
+      };
+      // From a microtask, a tick comes when no microtask is left: whatever the event set going has run until it waits.
+      const next = () => process.nextTick(step);
+      next();
+    });
+  }
+
+  /** The next event; false when there is none. */
+  private happen(until: number): boolean {
+    while (this.queue.length > 0 && !this.stopped) {
       const event = this.queue[0] as Event;
-      if (event.at > until) break;
+      if (event.at > until) return false;
       this.pop();
       if (event.cancelled || event.actor?.alive === false) continue;
       if (event.actor && event.actor.pausedUntil > event.at) {
-        event.at = event.actor.pausedUntil;
-        this.push(event);
+        this.postpone(event, event.actor);
         continue;
       }
-      this.time = event.at;
+      this.time = Math.max(this.time, event.at);
       this.steps += 1;
       if (this.steps > MAX_STEPS) throw new Error(`more than ${MAX_STEPS} steps: something never ends`);
+      this.mix(event.order);
+      this.mix(this.time * 4096);
       if (event.label !== '') this.note(event.label);
       event.run();
-      // Whatever the event set going runs until it waits for another event.
-      await new Promise(setImmediate);
+      return true;
     }
-    this.time = Math.max(this.time, until);
+    return false;
   }
 
-  /** FNV-1a over the texts of the events and their times. */
-  private mix(text: string): void {
-    let digest = this.digest;
-    const line = `${this.time}${text}`;
-    for (let index = 0; index < line.length; index += 1) {
-      digest = Math.imul(digest ^ line.charCodeAt(index), 0x01000193);
-    }
-    this.digest = digest >>> 0;
+  private postpone(event: Event, actor: Actor): void {
+    const late = actor.wakesInOrder ? Math.max(0, event.at - actor.pausedSince) * MOMENT : 0;
+    event.at = actor.pausedUntil + late;
+    this.push(event);
+  }
+
+  /** FNV-1a, a number at a time. */
+  private mix(value: number): void {
+    this.digest = Math.imul(this.digest ^ (value | 0), 0x01000193) >>> 0;
   }
 
   /** A binary heap: a seed has thousands of events, most of them soon over. */

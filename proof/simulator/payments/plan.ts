@@ -1,0 +1,219 @@
+import type { Random } from '../../../test/support/random.js';
+import { seededRandom } from '../../../test/support/random.js';
+import type { Point } from '../ambushes.js';
+import { FINE, type Weather } from '../network.js';
+import { badWeather } from '../weather.js';
+import { type ProcessorBehaviour, WELL } from './processor.js';
+
+/** Everything that a seed sets in motion, before anything has happened; a smaller plan is a simpler history. */
+export interface PaymentPlan {
+  readonly seed: number;
+  readonly shape: Shape;
+  readonly scripts: readonly KeyScript[];
+  readonly troubles: readonly Trouble[];
+}
+
+export interface Shape {
+  readonly deployment: 'embedded' | 'distributed';
+  readonly instances: number;
+  readonly leaseMs: number;
+  readonly idempotencyTtlMs: number;
+  readonly processorTimeoutMs: number;
+  /** 0: the processor deduplicates nothing, and the service knows. */
+  readonly dedupMs: number;
+  /** Whether the processor no longer knows a reference when its promise has ended. */
+  readonly forgetful: boolean;
+  readonly payloadMismatch: 'replay' | 'reject';
+}
+
+/** What one client does with one key. */
+export interface KeyScript {
+  /** Names the key; it keeps its name when other scripts are left out. */
+  readonly number: number;
+  readonly at: number;
+  readonly instance: number;
+  readonly amount: string;
+  readonly requests: readonly PlannedRequest[];
+  /** Whether it asks again when the trouble is over; else only recovery can finish the payment. */
+  readonly asksAgain: boolean;
+}
+
+export interface PlannedRequest {
+  readonly kind: 'pay' | 'pay nonsense' | 'ask for the outcome';
+  /** After the key was issued. */
+  readonly afterMs: number;
+  readonly instance: number;
+  /** Another one than the script's: what is charged must not depend on it. */
+  readonly otherAmount: string | undefined;
+  readonly patienceMs: number;
+  /** How often it is repeated while its answer is not final. */
+  readonly repeats: number;
+}
+
+/** By the time, or between two steps of whoever is at work on a script's key. */
+export type Moment =
+  | { readonly at: number }
+  | { readonly script: number; readonly operation: number; readonly point: Point };
+
+/** An instance by its index, or whoever walked into the ambush. */
+type Whom = number | 'caller';
+
+export type Blow =
+  | { readonly kind: 'crash'; readonly whom: Whom; readonly forMs: number }
+  | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
+  /** The message that comes next is lost. */
+  | { readonly kind: 'cut' }
+  | { readonly kind: 'forget everything' }
+  | { readonly kind: 'forget a key'; readonly script: number; readonly what: 'record' | 'lock' }
+  | { readonly kind: 'forget the last writes'; readonly forMs: number }
+  | {
+      readonly kind: 'weather';
+      readonly server: 'key store' | 'ledger';
+      readonly weather: Weather;
+      readonly forMs: number;
+    }
+  | { readonly kind: 'processor'; readonly behaviour: ProcessorBehaviour; readonly forMs: number }
+  | { readonly kind: 'clock'; readonly of: number | 'key store' | 'ledger'; readonly aheadMs: number }
+  | { readonly kind: 'operator'; readonly script: number; readonly instance: number };
+
+export type Trouble = Moment & Blow;
+
+/** Trouble comes within this time; what follows is quiet. */
+export const TROUBLED_MS = 60_000;
+
+const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'] as const;
+/** Of a payment without trouble: begin, claim, charge, finish, settle, and what its twin does. */
+const OPERATIONS_OF_A_KEY = 24;
+/** In the plans that are all about what is between two steps. */
+const MANY_AMBUSHES = 3;
+
+export function planPayments(seed: number): PaymentPlan {
+  const random = seededRandom(seed);
+  const shape = shapeOf(random);
+  const scripts = Array.from({ length: 6 + random.below(18) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const ambushes = random.below(MANY_AMBUSHES) === 0 ? scripts.length : random.below(6);
+  const troubles = [
+    ...Array.from({ length: random.below(16) }, () => timedTrouble(random.fork(), shape, scripts.length)),
+    ...Array.from({ length: ambushes }, () => ambush(random.fork(), shape, scripts.length)),
+  ];
+  return { seed, shape, scripts, troubles: troubles.filter((trouble) => trouble !== undefined) };
+}
+
+function shapeOf(random: Random): Shape {
+  const deployment = random.below(4) === 0 ? 'embedded' : 'distributed';
+  const leaseMs = random.pick([3_000, 8_000, 30_000]);
+  return {
+    deployment,
+    instances: deployment === 'embedded' ? 1 : 2 + random.below(2),
+    leaseMs,
+    idempotencyTtlMs: random.pick([10_000, 40_000, 3_600_000, 3_600_000]),
+    processorTimeoutMs: random.pick([500, 2_500]),
+    dedupMs: random.pick([0, 20_000, 72_000_000, 72_000_000]),
+    forgetful: random.below(2) === 0,
+    payloadMismatch: random.pick(['replay', 'reject'] as const),
+  };
+}
+
+function scriptOf(number: number, random: Random, { instances }: Shape): KeyScript {
+  const requests = Array.from({ length: 1 + random.below(5) }, (_, index) => ({
+    kind: index === 0 ? ('pay' as const) : requestKind(random),
+    // The first two often at the same moment, others while the first is under way, or long after.
+    afterMs: index < 2 ? random.below(10) : random.pick([random.below(200), random.below(5_000), random.below(50_000)]),
+    instance: random.below(instances),
+    otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
+    patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
+    repeats: random.below(4),
+  }));
+  return {
+    number,
+    at: random.fraction() * TROUBLED_MS * 0.9,
+    instance: random.below(instances),
+    amount: random.pick(AMOUNTS),
+    requests,
+    asksAgain: random.below(2) === 0,
+  };
+}
+
+function requestKind(random: Random): PlannedRequest['kind'] {
+  const chosen = random.below(12);
+  if (chosen === 0) return 'pay nonsense';
+  return chosen <= 2 ? 'ask for the outcome' : 'pay';
+}
+
+function someMs(random: Random): number {
+  return random.pick([random.below(300), random.below(5_000), random.below(40_000)]);
+}
+
+/** What is not possible on the deployment, because it does not exist there, is no trouble: undefined. */
+function timedTrouble(random: Random, { deployment, instances }: Shape, scripts: number): Trouble | undefined {
+  const embedded = deployment === 'embedded';
+  const at = random.fraction() * TROUBLED_MS;
+  const forMs = someMs(random);
+  const whom = random.below(instances);
+  switch (random.below(11)) {
+    case 0:
+    case 1:
+      return { at, kind: 'crash', whom, forMs };
+    case 2:
+      return { at, kind: 'pause', whom, forMs, wakesInOrder: random.below(2) === 0 };
+    case 3:
+      return embedded ? undefined : { at, kind: 'forget everything' };
+    case 4:
+      return embedded ? undefined : { at, kind: 'forget the last writes', forMs: random.below(3_000) };
+    case 5:
+    case 6: {
+      const server = random.pick(['key store', 'ledger'] as const);
+      // Within one machine no message is lost, but its disk may be full.
+      const weather = embedded ? { ...FINE, full: true } : badWeather(random);
+      return { at, kind: 'weather', server, weather, forMs };
+    }
+    case 7:
+    case 8:
+      return { at, kind: 'processor', behaviour: badBehaviour(random), forMs };
+    case 9:
+      return { at, kind: 'operator', script: random.below(scripts), instance: whom };
+    default: {
+      const aheadMs = (random.fraction() - 0.5) * random.pick([2_000, 120_000]);
+      return { at, kind: 'clock', of: embedded ? 'ledger' : random.pick([whom, 'key store', 'ledger']), aheadMs };
+    }
+  }
+}
+
+function ambush(random: Random, { deployment }: Shape, scripts: number): Trouble | undefined {
+  const script = random.below(scripts);
+  const moment = {
+    script,
+    operation: 1 + random.below(OPERATIONS_OF_A_KEY),
+    point: random.pick(['sent', 'done'] as const),
+  };
+  const forMs = someMs(random);
+  switch (random.below(deployment === 'embedded' ? 4 : 8)) {
+    case 0:
+    case 1:
+    case 2:
+      return { ...moment, kind: 'crash', whom: 'caller', forMs };
+    case 3:
+      return { ...moment, kind: 'pause', whom: 'caller', forMs, wakesInOrder: random.below(2) === 0 };
+    case 4:
+    case 5:
+      return { ...moment, kind: 'cut' };
+    case 6:
+      return { ...moment, kind: 'forget everything' };
+    default:
+      return { ...moment, kind: 'forget a key', what: random.pick(['record', 'lock'] as const) };
+  }
+}
+
+function badBehaviour(random: Random): ProcessorBehaviour {
+  const some = () => random.pick([0, 0, 0.3, 1]);
+  return {
+    ...WELL,
+    latencyMs: random.pick([50, 1_000, 20_000]),
+    declines: random.pick([0, 0.3]),
+    fails: some(),
+    lostRequest: some(),
+    lostReply: some(),
+    late: random.pick([0, 0.5]),
+    down: random.below(5) === 0,
+  };
+}

@@ -1,0 +1,151 @@
+import type { ClaimAttempt, Resolution } from '#idempay/payments/ledger.js';
+import type { Claim, Fence, FinalOutcome, Outcome } from '#idempay/payments/payment.js';
+import type { WallClock } from '../instance.js';
+import type { Simulation } from '../simulation.js';
+
+export interface Row {
+  readonly key: string;
+  readonly transactionId: string;
+  readonly amount: string;
+  readonly currency: string;
+  readonly fingerprint: string;
+  readonly processor: string;
+  readonly claimedAt: number;
+  readonly state: 'PROCESSING' | Outcome['state'];
+  readonly reason: string | undefined;
+  /** What an operator gave as the reason of a verdict. */
+  readonly resolution: string | undefined;
+  readonly epoch: number;
+  readonly owner: string;
+  readonly leaseUntil: number;
+  readonly recoverAt: number;
+  readonly expiresAt: number | undefined;
+  /** These two by the simulation's own time, which no trouble moves. */
+  readonly firstThereAt: number;
+  readonly finalAt: number | undefined;
+}
+
+/** The rows of the store of record: nothing in it is ever forgotten, and its own clock judges every lease. */
+export class PaymentRows {
+  readonly byKey = new Map<string, Row>();
+  /** What no store may ever do: write a final state a second time. */
+  readonly broken: string[] = [];
+
+  constructor(
+    private readonly simulation: Simulation,
+    /** Of the machine that it runs on. */
+    readonly wall: WallClock,
+  ) {}
+
+  now(): number {
+    return this.simulation.time + this.wall.aheadMs;
+  }
+
+  insert(attempt: ClaimAttempt, claimBefore: number): boolean {
+    const now = this.now();
+    if (now > claimBefore) this.simulation.count('claims too late');
+    if (now > claimBefore || this.byKey.has(attempt.key)) return false;
+    const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs } = attempt;
+    const leaseUntil = now + leaseMs;
+    this.byKey.set(key, {
+      ...{ key, transactionId, amount, currency, fingerprint, processor, owner, leaseUntil },
+      claimedAt: now,
+      state: 'PROCESSING',
+      reason: undefined,
+      resolution: undefined,
+      epoch: 1,
+      recoverAt: leaseUntil,
+      expiresAt: undefined,
+      firstThereAt: this.simulation.time,
+      finalAt: undefined,
+    });
+    this.simulation.count('payments');
+    return true;
+  }
+
+  takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | undefined {
+    const row = this.byKey.get(key);
+    const now = this.now();
+    if (row?.state !== 'PROCESSING' || row.leaseUntil > now || row.processor !== processor) return undefined;
+    const leaseUntil = now + leaseMs;
+    this.simulation.count('takeovers');
+    return claimOf(this.write({ ...row, epoch: row.epoch + 1, owner, leaseUntil, recoverAt: leaseUntil }), now);
+  }
+
+  takeOverAbandoned(owner: string, leaseMs: number, processor: string, limit: number): Claim[] {
+    const now = this.now();
+    const due: Row[] = [];
+    for (const row of this.byKey.values()) {
+      if (row.state === 'PROCESSING' && row.leaseUntil <= now && row.recoverAt <= now) due.push(row);
+    }
+    due.sort((a, b) => a.recoverAt - b.recoverAt);
+    return due.slice(0, limit).flatMap(({ key }) => this.takeOver(key, owner, leaseMs, processor) ?? []);
+  }
+
+  setLease(fence: Fence, leaseMs: number, recoverAfterMs: number): boolean {
+    const row = this.heldBy(fence);
+    const now = this.now();
+    if (row) this.write({ ...row, leaseUntil: now + leaseMs, recoverAt: now + recoverAfterMs });
+    return row !== undefined;
+  }
+
+  settle(fence: Fence, outcome: Outcome, ttlMs: number): Row | undefined {
+    const row = this.heldBy(fence);
+    if (!row) this.simulation.count('settled too late');
+    return row && this.write({ ...row, ...this.finalColumns(outcome.state, reasonOf(outcome), ttlMs) });
+  }
+
+  resolve({ key, owner, state, reason, minAgeMs, ttlMs }: Resolution): Row | undefined {
+    const row = this.byKey.get(key);
+    const now = this.now();
+    if (row?.state !== 'PROCESSING' || row.leaseUntil > now || row.claimedAt > now - minAgeMs) return undefined;
+    this.simulation.count('resolved by an operator');
+    const final = this.finalColumns(state, state === 'DECLINED' ? reason : undefined, ttlMs);
+    return this.write({ ...row, ...final, epoch: row.epoch + 1, owner, resolution: reason });
+  }
+
+  /** Embedded, at a start: no process but this one can hold a lease. */
+  endAllLeases(): void {
+    const now = this.now();
+    for (const row of this.byKey.values()) {
+      if (row.state !== 'PROCESSING') continue;
+      const [leaseUntil, recoverAt] = [Math.min(row.leaseUntil, now), Math.min(row.recoverAt, now)];
+      this.byKey.set(row.key, { ...row, leaseUntil, recoverAt });
+    }
+  }
+
+  /** Compare-and-set on (key, epoch, owner, PROCESSING). */
+  private heldBy(fence: Fence): Row | undefined {
+    const row = this.byKey.get(fence.key);
+    return row?.state === 'PROCESSING' && row.epoch === fence.epoch && row.owner === fence.owner ? row : undefined;
+  }
+
+  private finalColumns(state: Outcome['state'], reason: string | undefined, ttlMs: number) {
+    this.simulation.count(state === 'COMPLETED' ? 'completed' : 'declined');
+    return { state, reason, expiresAt: this.now() + ttlMs, finalAt: this.simulation.time };
+  }
+
+  private write(row: Row): Row {
+    if (this.byKey.get(row.key)?.finalAt !== undefined) this.broken.push(`${row.key}: a final row was written again`);
+    this.byKey.set(row.key, row);
+    return row;
+  }
+}
+
+function reasonOf(outcome: Outcome): string | undefined {
+  return outcome.state === 'DECLINED' ? outcome.reason : undefined;
+}
+
+export function claimOf(row: Row, now: number): Claim {
+  const { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, claimedAt } = row;
+  const ageMs = Math.max(0, now - claimedAt);
+  return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, ageMs };
+}
+
+export function finalOf(row: Row): FinalOutcome {
+  const outcome: Outcome =
+    row.state === 'DECLINED'
+      ? { state: 'DECLINED', reason: row.reason ?? '' }
+      : { state: 'COMPLETED', transactionId: row.transactionId };
+  return { outcome, fingerprint: row.fingerprint, expiresAt: row.expiresAt ?? 0 };
+}

@@ -1,0 +1,162 @@
+import type { PaymentArea } from '#idempay/payments/payment-area.js';
+import type { Ambushes } from '../ambushes.js';
+import type { Fleet } from '../fleet.js';
+import { FINE } from '../network.js';
+import type { Actor, Simulation } from '../simulation.js';
+import { keyOf, type PaymentClients } from './clients.js';
+import { TROUBLED_MS, type Trouble } from './plan.js';
+import { type ProcessorMachine, WELL } from './processor.js';
+import { LEDGER_DEADLINE_MS, type PaymentStores } from './stores.js';
+
+/** A key is being issued for no longer than this. */
+const BEING_ISSUED_MS = 5_000;
+/** Whoever lost a message has noticed by then. */
+const LOSS_IS_FELT_MS = LEDGER_DEADLINE_MS + 1_000;
+
+/** What goes wrong, and what the judge must know of it. */
+export class PaymentTroubles {
+  /** When the key store forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
+  readonly forgot: { readonly at: number; readonly key: string | undefined }[] = [];
+  /** When servers or ways were not well. */
+  readonly unwell: { readonly from: number; readonly to: number }[] = [];
+
+  constructor(
+    private readonly simulation: Simulation,
+    private readonly ambushes: Ambushes,
+    private readonly fleet: Fleet<PaymentArea>,
+    private readonly stores: PaymentStores,
+    private readonly processor: ProcessorMachine,
+    private readonly clients: PaymentClients,
+  ) {}
+
+  lie(troubles: readonly Trouble[]): void {
+    for (const trouble of troubles) {
+      if ('at' in trouble) {
+        this.simulation.after(trouble.at, undefined, () => void this.strike(trouble, undefined));
+      } else {
+        const { script, operation, point } = trouble;
+        this.ambushes.lay({ subject: keyOf(script), operation, point }, (caller) => this.strike(trouble, caller));
+      }
+    }
+  }
+
+  /** Every way is fine, and every server well. */
+  end(): void {
+    const { lines } = this.stores;
+    lines['key store'].weather = FINE;
+    lines.ledger.weather = FINE;
+    this.processor.behaviour = WELL;
+  }
+
+  /** An operator gives the verdict that is true, where nothing can change it any more. */
+  resolve(key: string): void {
+    const { simulation, fleet } = this;
+    const state = this.processor.verdictOn(key);
+    if (state === undefined) return;
+    const random = simulation.stream(`operator ${key} ${simulation.time}`);
+    const verdict = { state, reason: 'the operator asked the processor' };
+    fleet.call(
+      random.below(fleet.size),
+      random,
+      simulation.tracing ? `resolve ${key} as ${state}` : '',
+      ({ records }) => records.resolve(key, verdict),
+      (answer) => simulation.note(typeof answer === 'string' ? answer : `the operator hears: ${answer.state}`),
+    );
+  }
+
+  private strike(trouble: Trouble, caller: Actor | undefined): 'cut' | undefined {
+    const { simulation, fleet, stores, processor } = this;
+    if (simulation.time >= TROUBLED_MS) return undefined;
+    if (simulation.tracing) simulation.note(`TROUBLE ${JSON.stringify(trouble)}`);
+    const untilTheEnd = TROUBLED_MS - simulation.time;
+    switch (trouble.kind) {
+      case 'crash':
+        fleet.crash(indexOf(trouble.whom, caller), Math.min(trouble.forMs, untilTheEnd));
+        return undefined;
+      case 'pause': {
+        const forMs = Math.min(trouble.forMs, untilTheEnd);
+        fleet.pause(indexOf(trouble.whom, caller), forMs, trouble.wakesInOrder);
+        return undefined;
+      }
+      case 'cut':
+        this.unwell.push({ from: simulation.time, to: simulation.time + LOSS_IS_FELT_MS });
+        return 'cut';
+      case 'forget everything':
+        this.forget(undefined);
+        return undefined;
+      case 'forget a key':
+        this.forget(keyOf(trouble.script), trouble.what);
+        return undefined;
+      case 'forget the last writes':
+        this.forgetLastWrites(Math.min(trouble.forMs, untilTheEnd));
+        return undefined;
+      case 'weather': {
+        const line = stores.lines[trouble.server];
+        line.weather = trouble.weather;
+        simulation.count('weather');
+        this.isUnwellFor(trouble.forMs, () => {
+          if (line.weather === trouble.weather) line.weather = FINE;
+        });
+        return undefined;
+      }
+      case 'processor':
+        processor.behaviour = trouble.behaviour;
+        simulation.count('bad behaviour of the processor');
+        this.isUnwellFor(trouble.forMs, () => {
+          if (processor.behaviour === trouble.behaviour) processor.behaviour = WELL;
+        });
+        return undefined;
+      case 'clock': {
+        const wall = typeof trouble.of === 'number' ? fleet.walls[trouble.of] : stores.walls[trouble.of];
+        if (wall) wall.aheadMs += trouble.aheadMs;
+        if (typeof trouble.of === 'string') this.forgot.push({ at: simulation.time, key: undefined });
+        simulation.count('clock jumps');
+        return undefined;
+      }
+      case 'operator': {
+        const key = keyOf(trouble.script);
+        if (this.clients.issued.some((issued) => issued.key === key)) this.resolve(key);
+        return undefined;
+      }
+    }
+  }
+
+  private forget(key: string | undefined, what?: 'record' | 'lock'): void {
+    this.simulation.count('losses');
+    this.stores.keyServer?.forget(key, what);
+    if (what !== 'lock') this.forgot.push({ at: this.simulation.time, key });
+  }
+
+  private forgetLastWrites(forMs: number): void {
+    const { simulation } = this;
+    const restore = this.stores.keyServer?.snapshot();
+    const { time } = simulation;
+    simulation.after(
+      forMs,
+      undefined,
+      () => {
+        simulation.count('losses');
+        this.forgot.push({ at: time, key: undefined }, { at: simulation.time, key: undefined });
+        restore?.();
+      },
+      'the key store is as it was before',
+    );
+  }
+
+  /** Whether the key store may have forgotten the key since it was issued. */
+  mayHaveForgotten(key: string, issuedAt: number, until: number): boolean {
+    return this.forgot.some(
+      (loss) => (loss.key ?? key) === key && loss.at >= issuedAt - BEING_ISSUED_MS && loss.at <= until,
+    );
+  }
+
+  private isUnwellFor(ms: number, end: () => void): void {
+    const { time } = this.simulation;
+    this.unwell.push({ from: time, to: Math.min(time + ms, TROUBLED_MS) });
+    this.simulation.after(ms, undefined, end);
+  }
+}
+
+function indexOf(whom: number | 'caller', caller: Actor | undefined): number {
+  return whom === 'caller' ? (caller?.index ?? 0) : whom;
+}
