@@ -1,7 +1,18 @@
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import pg from 'pg';
+import { systemClock } from '#idempay/clock.js';
+import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Stores } from './deployments.js';
+import { openDistributedPortsOn, type Ports } from './ports.js';
+
+/** The adapters on the stores of a deployment, for what no request can bring about; no service may run on them meanwhile. */
+export async function openPortsOn({ environment }: Stores): Promise<Ports> {
+  const { DATA_DIR, REDIS_URL, DATABASE_URL } = environment;
+  if (DATA_DIR !== undefined)
+    return openEmbedded({ dataDir: DATA_DIR, transactionCacheTtlMs: 1_000, clock: systemClock });
+  return openDistributedPortsOn({ redisUrl: REDIS_URL as string, databaseUrl: DATABASE_URL as string });
+}
 
 /** The same change for the one database and the other. Times are milliseconds there, and timestamps here. */
 export interface StoredChange {
@@ -25,6 +36,22 @@ export async function changeStored({ environment }: Stores, change: StoredChange
   } finally {
     await client.end();
   }
+}
+
+/** Moves all the times of these payments and the ends of their keys' lives into the past; not the keys, which tell theirs. */
+export function aged(keys: readonly string[], byMs: number): StoredChange {
+  const list = keys.map((key) => `'${key}'`).join(', ');
+  const by = `interval '1 millisecond' * ${byMs}`;
+  return {
+    embedded: `
+      UPDATE payments SET claimed_at = claimed_at - ${byMs}, settled_at = settled_at - ${byMs},
+        expires_at = expires_at - ${byMs}, lease_until = lease_until - ${byMs}, recover_at = recover_at - ${byMs}
+      WHERE key IN (${list})`,
+    distributed: `
+      UPDATE idempay.payments SET claimed_at = claimed_at - ${by}, settled_at = settled_at - ${by},
+        expires_at = expires_at - ${by}, lease_until = lease_until - ${by}, recover_at = recover_at - ${by}
+      WHERE key IN (${list})`,
+  };
 }
 
 /**

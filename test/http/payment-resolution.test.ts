@@ -1,0 +1,296 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { describeDeployments } from '../support/deployments.js';
+import { tagOf } from '../support/entity-tags.js';
+import { expectError } from '../support/error-body.js';
+import { type Answer, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import {
+  beginPayment,
+  expectCompleted,
+  expectFirst,
+  expectInProgress,
+  expectKeyValue,
+  expectReplay,
+  KEY_GENERATED,
+  NO_PAYMENT,
+  UNKNOWN_KEY,
+} from '../support/payment-answers.js';
+import { UNREADABLE_BODIES } from '../support/payment-bodies.js';
+import {
+  exportDay,
+  listPayments,
+  readPayment,
+  resolvePayment,
+  shownIn,
+  shownPaymentOf,
+} from '../support/payment-records.js';
+import { shareProcessedService } from '../support/processed-service.js';
+import { shareService } from '../support/shared-service.js';
+import { until } from '../support/until.js';
+
+/** Longer than any test, so that only a test that ends its service sees the end. */
+const ENDLESS_MS = 600_000;
+/** From this age on a payment may be resolved; long enough to be told before that it is too early. */
+const DEDUP_SECONDS = 4;
+const RESOLVABLE_DEADLINE_MS = 15_000;
+/** As many as the tests take, all made at the beginning so that they come of age together. */
+const UNCLEAR_PAYMENTS = 8;
+
+const TOO_EARLY = /^The service may still find out .* Retry-After/;
+const COMPLETED = { outcome: 'completed', reason: 'on the statement of 2026-11-19' };
+const DECLINED = { outcome: 'declined', reason: 'not on the statement of 2026-11-19' };
+
+/** A body that can be read, the member that its refusal names, and what is wrong with it. */
+const BAD_VERDICTS: readonly (readonly [what: string, names: RegExp, body: unknown])[] = [
+  ['no object', /JSON object/, '[]'],
+  ['null', /JSON object/, 'null'],
+  ['a text', /JSON object/, '"completed"'],
+  ['no member', /^'outcome' /, '{}'],
+  ['no outcome', /^'outcome' /, { reason: 'seen' }],
+  ['an outcome that is null', /^'outcome' /, { outcome: null, reason: 'seen' }],
+  ['an outcome that is a boolean', /^'outcome' /, { outcome: true, reason: 'seen' }],
+  ['an outcome that is a list', /^'outcome' /, { outcome: ['completed'], reason: 'seen' }],
+  ['another outcome', /^'outcome' /, { outcome: 'failed', reason: 'seen' }],
+  ['an outcome that is no end', /^'outcome' /, { outcome: 'PROCESSING', reason: 'seen' }],
+  ['an outcome with white space', /^'outcome' /, { outcome: ' completed', reason: 'seen' }],
+  ['no reason', /^'reason' /, { outcome: 'completed' }],
+  ['a reason that is a number', /^'reason' /, { outcome: 'completed', reason: 1 }],
+  ['an empty reason', /^'reason' /, { outcome: 'completed', reason: '' }],
+  ['a blank reason', /^'reason' /, { outcome: 'completed', reason: ' \t\r\n ' }],
+  ['a reason of 501 characters', /^'reason' /, { outcome: 'completed', reason: 'x'.repeat(501) }],
+  ['a reason of two lines', /^'reason' /, { outcome: 'completed', reason: 'one\ntwo' }],
+  ['a reason with NUL', /^'reason' /, { outcome: 'completed', reason: 'one\u0000two' }],
+  ['half a character', /^'reason' /, '{"outcome":"completed","reason":"one \\ud83d"}'],
+  ['a member twice', /'outcome'/, '{"outcome":"completed","outcome":"completed","reason":"seen"}'],
+];
+
+describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
+  describe('while an attempt is under way', () => {
+    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: `${ENDLESS_MS}` });
+    let key: string;
+
+    beforeAll(async () => {
+      key = await generateKey(shared.url);
+      const { finished } = await beginPayment(shared.url, key);
+      // Its service is killed before it ends.
+      finished.catch(() => {});
+    });
+
+    it('is refused with 409, for the attempt may still find out', async () => {
+      await until('the payment is claimed', RESOLVABLE_DEADLINE_MS, async () => {
+        return (await shownPaymentOf(shared.url, key)).state === 'PROCESSING';
+      });
+      expectInProgress(await resolvePayment(shared.url, key, COMPLETED));
+      expectInProgress(await resolvePayment(shared.url, key.toUpperCase(), DECLINED));
+      expect(await shownPaymentOf(shared.url, key)).toMatchObject({ state: 'PROCESSING', resolution: null });
+    });
+
+    it.each(UNREADABLE_BODIES)('is refused with $status for $label', async ({ status, body, headers }) => {
+      for (const of of [key, UNKNOWN_KEY, 'abc']) {
+        expectError(await resolvePayment(shared.url, of, body, headers), status);
+      }
+    });
+
+    it.each(BAD_VERDICTS)('is refused with 400 for %s', async (_what, names, body) => {
+      for (const of of [key, UNKNOWN_KEY, 'abc']) {
+        expectError(await resolvePayment(shared.url, of, body), 400, names);
+      }
+    });
+
+    it.each([
+      ['was never generated', UNKNOWN_KEY],
+      ['is none', 'abc'],
+      ['is white space', '%20'],
+      ['is far too long', 'x'.repeat(8_000)],
+    ])('is refused with 404 for a key that %s', async (_what, unknown) => {
+      expectError(await resolvePayment(shared.url, unknown), 404, NO_PAYMENT);
+    });
+
+    it('is refused with 404 for a key that has not paid, and leaves it usable', async () => {
+      const unpaid = await generateKey(shared.url);
+      expectError(await resolvePayment(shared.url, unpaid), 404, NO_PAYMENT);
+      await expectKeyValue(shared.url, unpaid, KEY_GENERATED);
+      expect((await shownPaymentOf(shared.url, unpaid)).state).toBe('PENDING');
+    });
+  });
+
+  describe('of payments that stay unknown', () => {
+    const shared = shareProcessedService(
+      deployment,
+      {},
+      { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' },
+    );
+    const unclear: string[] = [];
+
+    beforeAll(async () => {
+      const { url, processor } = shared();
+      await processor.behave({ refuseWith: 503 });
+      for (let count = 0; count < UNCLEAR_PAYMENTS; count += 1) unclear.push(await givenUnclear(url));
+    });
+
+    function takeUnclear(): string {
+      const key = unclear.pop();
+      if (key === undefined) throw new Error('all the unclear payments are used up');
+      return key;
+    }
+
+    /** The first answer that is not that it is too early, nor that recovery is looking at this very moment. */
+    function resolveWhenOfAge(key: string, verdict: unknown): Promise<Answer> {
+      return until('the payment may be resolved', RESOLVABLE_DEADLINE_MS, async () => {
+        const answer = await resolvePayment(shared().url, key, verdict);
+        if (answer.status !== 409 || answer.headers['retry-after'] === undefined) return answer;
+        return false;
+      });
+    }
+
+    it('is refused with 409 while the service may still find out, and says for how long', async () => {
+      const { url } = shared();
+      const key = await givenUnclear(url);
+      const answer = await until('it is told that it is too early', RESOLVABLE_DEADLINE_MS, async () => {
+        const told = await resolvePayment(url, key, DECLINED);
+        expect(told.status, told.text).toBe(409);
+        return TOO_EARLY.test(told.json<{ message: string }>().message) && told;
+      });
+      expectError(answer, 409, TOO_EARLY);
+      const retryAfter = Number(answer.headers['retry-after']);
+      expect(retryAfter).toBeGreaterThanOrEqual(1);
+      expect(retryAfter).toBeLessThanOrEqual(DEDUP_SECONDS);
+      expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'PROCESSING', resolution: null });
+    });
+
+    it('completes the payment: it is shown so, repeated, and found by payment-status', async () => {
+      const { url, processor } = shared();
+      const key = takeUnclear();
+      const before = await shownPaymentOf(url, key);
+      const resolved = await resolveWhenOfAge(key, COMPLETED);
+      const { settledAt, attempts, ...rest } = shownIn(resolved);
+      expect({ ...rest, settledAt: null, attempts: before.attempts }).toEqual({
+        ...before,
+        state: 'COMPLETED',
+        resolution: COMPLETED.reason,
+      });
+      expect(Date.parse(settledAt as string)).toBeGreaterThanOrEqual(
+        Date.parse(rest.claimedAt as string) + DEDUP_SECONDS * 1_000,
+      );
+      const shown = await readPayment(url, key);
+      expect(shown.text).toBe(resolved.text);
+      expect(tagOf(shown)).toBe(tagOf(resolved));
+
+      expectReplay(await pay(url, key), rest.transactionId as string);
+      expectCompleted(await paymentStatus(url, key), rest.transactionId as string);
+      await expectKeyValue(url, key, rest.transactionId as string);
+      expect(await processor.chargesOf(key), 'the service charges nothing for it').toEqual([]);
+    });
+
+    it('declines the payment: the payer reads the reason, on each repeat', async () => {
+      const { url } = shared();
+      const key = takeUnclear();
+      const payment = shownIn(await resolveWhenOfAge(key, DECLINED));
+      expect(payment).toMatchObject({ state: 'DECLINED', reason: DECLINED.reason, resolution: DECLINED.reason });
+      for (let repeat = 0; repeat < 2; repeat += 1) {
+        const answer = await pay(url, key);
+        expectError(answer, 402, `Payment declined: ${DECLINED.reason}`);
+        expect(answer.headers['idempotent-replayed']).toBe('true');
+      }
+      expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
+      await expectKeyValue(url, key, 'DECLINED');
+    });
+
+    it('answers the same verdict the same, however it is written, and refuses any other', async () => {
+      const { url } = shared();
+      const key = takeUnclear();
+      const { text } = await resolveWhenOfAge(key, COMPLETED);
+      for (const same of [COMPLETED, { outcome: 'COMPLETED', reason: ` ${COMPLETED.reason}\n`, by: 'someone' }]) {
+        const again = await resolvePayment(url, key, same);
+        shownIn(again);
+        expect(again.text).toBe(text);
+      }
+      for (const other of [DECLINED, { ...COMPLETED, reason: 'another' }, { ...DECLINED, reason: COMPLETED.reason }]) {
+        const refused = await resolvePayment(url, key, other);
+        expectError(refused, 409, 'The payment is COMPLETED, which is final: it cannot be resolved.');
+        expect(refused.headers).not.toHaveProperty('retry-after');
+      }
+      expect((await readPayment(url, key)).text).toBe(text);
+    });
+
+    it('takes one of several verdicts that are given at once', async () => {
+      const { url } = shared();
+      const [probe, key] = [takeUnclear(), takeUnclear()];
+      // When this one is of age, so is the other, which was made before it.
+      await resolveWhenOfAge(probe, DECLINED);
+      const verdicts = Array.from({ length: 12 }, (_, index) => ({
+        outcome: index % 2 === 0 ? 'completed' : 'declined',
+        reason: `verdict ${index}`,
+      }));
+      const { resolution, state } = await until('one is taken', RESOLVABLE_DEADLINE_MS, async () => {
+        const answers = await Promise.all(verdicts.map((verdict) => resolvePayment(url, key, verdict)));
+        const taken = answers.flatMap((answer, index) => (answer.status === 200 ? [{ answer, index }] : []));
+        for (const answer of answers) if (answer.status !== 200) expectError(answer, 409);
+        expect(taken.length).toBeLessThanOrEqual(1);
+        const [winner] = taken;
+        return winner && { ...shownIn(winner.answer), index: winner.index };
+      });
+      const winner = verdicts.find(({ reason }) => reason === resolution);
+      expect(state).toBe(winner?.outcome.toUpperCase());
+      expect(await shownPaymentOf(url, key)).toMatchObject({ state, resolution });
+    });
+
+    it('keeps a reason of 500 characters of any language as it was given', async () => {
+      const { url } = shared();
+      const key = takeUnclear();
+      const reason = `"caf\u00e9" \\ \u4e2d\u6587 ${'\u{1f4b8}'.repeat(488)}`;
+      expect([...reason]).toHaveLength(500);
+      expect(shownIn(await resolveWhenOfAge(key, { outcome: 'declined', reason })).resolution).toBe(reason);
+      expectError(await pay(url, key), 402, `Payment declined: ${reason}`);
+    });
+
+    it('takes the payment off the list of those that are PROCESSING, and into the export of its day', async () => {
+      const { url } = shared();
+      const key = takeUnclear();
+      const listed = async () => (await listPayments(url, '?state=PROCESSING&limit=500')).payments;
+      expect((await listed()).map(({ idempotencyKey }) => idempotencyKey)).toContain(key);
+      const payment = shownIn(await resolveWhenOfAge(key, COMPLETED));
+      expect((await listed()).map(({ idempotencyKey }) => idempotencyKey)).not.toContain(key);
+      expect(await exportDay(url, (payment.settledAt as string).slice(0, 10))).toContainEqual(payment);
+    });
+
+    it('is final also when the processor comes back', async () => {
+      const { url, processor } = shared();
+      const key = takeUnclear();
+      const { text } = await resolveWhenOfAge(key, DECLINED);
+      await processor.behave({ refuseWith: null });
+      expectError(await pay(url, key), 402, `Payment declined: ${DECLINED.reason}`);
+      expect((await readPayment(url, key)).text).toBe(text);
+      expect(await processor.chargesOf(key)).toEqual([]);
+    });
+
+    /** Last, for from here on the processor answers. */
+    it('is refused with 409 for a payment that the processor settled', async () => {
+      const { url, processor } = shared();
+      await processor.behave({ refuseWith: null });
+      const completed = await generateKey(url);
+      const transactionId = expectFirst(await pay(url, completed));
+      await processor.behave({ declineRate: 1 });
+      const declined = await generateKey(url);
+      expectError(await pay(url, declined), 402);
+      for (const [key, state] of [
+        [completed, 'COMPLETED'],
+        [declined, 'DECLINED'],
+      ] as const) {
+        const { text } = await readPayment(url, key);
+        for (const verdict of [COMPLETED, DECLINED, { ...DECLINED, reason: 'insufficient funds' }]) {
+          const answer = await resolvePayment(url, key, verdict);
+          expectError(answer, 409, `The payment is ${state}, which is final: it cannot be resolved.`);
+        }
+        expect((await readPayment(url, key)).text).toBe(text);
+      }
+      expectReplay(await pay(url, completed), transactionId);
+    });
+  });
+});
+
+/** A payment whose outcome the processor does not tell. */
+async function givenUnclear(url: string): Promise<string> {
+  const key = await generateKey(url);
+  expectError(await pay(url, key), 504);
+  return key;
+}
