@@ -63,6 +63,13 @@ export class Server {
     return this.send(caller, operation, subject, (reply) => reply(execute()));
   }
 
+  /** Where nothing was to be written, a lost reply leaves everything as it was. */
+  read<T>(caller: Actor, operation: string, subject: string, execute: () => T): Promise<T> {
+    return this.ask(caller, operation, subject, execute).catch((fault: Error) => {
+      throw new StoreUnavailable('unchanged', fault.message, fault);
+    });
+  }
+
   /**
    * Resolves at the caller with what was replied. Rejects with StoreUnavailable: `unchanged` where it surely was not done,
    * `unknown` where nobody can tell.

@@ -53,7 +53,7 @@ export class Simulation {
 
   constructor(
     private readonly seed: number,
-    options: { trace?: boolean } = {},
+    private readonly options: { trace?: boolean; usesImmediates?: boolean } = {},
   ) {
     this.tracing = options.trace ?? false;
   }
@@ -117,7 +117,8 @@ export class Simulation {
         queueMicrotask(next);
       };
       // From a microtask, a tick comes when no microtask is left: whatever the event set going has run until it waits.
-      const next = () => process.nextTick(step);
+      // Where the real code waits for a turn of the event loop itself, each event is one.
+      const next = this.options.usesImmediates ? () => setImmediate(step) : () => process.nextTick(step);
       next();
     });
   }

@@ -1,6 +1,4 @@
-import type { Clock } from '#idempay/clock.js';
-import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
-import type { Postgres } from '#idempay/deployments/distributed/postgres.js';
+import type { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
 import { isUnknown } from '#idempay/errors.js';
 import type { ClaimAttempt, Claimed, Found, Ledger, Resolution, Resolved, Settled } from '#idempay/payments/ledger.js';
 import type { Claim, Fence, Outcome } from '#idempay/payments/payment.js';
@@ -8,33 +6,8 @@ import type { Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import { finalOf, type PaymentRows, type Row } from './rows.js';
 
-/** As `DatabaseClock` does it by a timer of its own. */
-const SYNCHRONIZE_EVERY_MS = 30_000;
-
 /** A row as a statement sees it: its times are told by the database's clock. */
 type SeenRow = Row & { readonly remainingMs: number; readonly ageMs: number; readonly repeatable: boolean };
-
-/** The real translation of a deadline of ours into the database's time: learned from replies, and old after a jump. */
-export async function startDatabaseClock(
-  line: Server,
-  now: () => number,
-  instance: Actor,
-  clock: Clock,
-): Promise<DatabaseClock> {
-  const database = {
-    read: async () => [{ now: await line.ask(instance, 'asks for the time', instance.name, now) }],
-  } as unknown as Postgres;
-  const databaseClock = new DatabaseClock(database, clock);
-  const synchronizeLater = () => {
-    clock.after(SYNCHRONIZE_EVERY_MS, () => {
-      databaseClock.synchronize().catch(() => {});
-      synchronizeLater();
-    });
-  };
-  await databaseClock.synchronize();
-  synchronizeLater();
-  return databaseClock;
-}
 
 /** The port as one instance sees it, with what its adapter does when a reply is lost: it reads back, never repeats. */
 export function createSimulatedLedger(
@@ -46,7 +19,7 @@ export function createSimulatedLedger(
   const ask = <T>(operation: string, key: string, execute: () => T) => line.ask(instance, operation, key, execute);
 
   const findRow = (key: string): Promise<SeenRow | undefined> =>
-    ask('reads the row of', key, () => {
+    line.read(instance, 'reads the row of', key, () => {
       const row = rows.byKey.get(key);
       if (!row) return undefined;
       const now = rows.now();
@@ -161,7 +134,7 @@ export function createSimulatedLedger(
     },
 
     countAbandoned: (olderThanMs) =>
-      ask('counts what is overdue,', instance.name, () => {
+      line.read(instance, 'counts what is overdue,', instance.name, () => {
         const now = rows.now();
         const overdue = (row: Row) => row.state === 'PROCESSING' && row.leaseUntil <= now;
         return [...rows.byKey.values()].filter((row) => overdue(row) && now - row.claimedAt > olderThanMs).length;

@@ -3,12 +3,13 @@ import type { KeyStore } from '#idempay/payments/key-store.js';
 import type { Ledger } from '#idempay/payments/ledger.js';
 import { DECLINED, KEY_GENERATED, recordValueOf } from '#idempay/payments/payment.js';
 import type { Ambushes } from '../ambushes.js';
+import { startDatabaseClock } from '../database-clock.js';
 import type { WallClock } from '../instance.js';
 import { Server } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
 import { openEmbeddedStores, PaymentFile } from './embedded-stores.js';
 import { createSimulatedKeyStore, KeyServer } from './key-store.js';
-import { createSimulatedLedger, startDatabaseClock } from './ledger.js';
+import { createSimulatedLedger } from './ledger.js';
 import { PaymentRows } from './rows.js';
 
 /** As the adapters have it: a command, and a statement with its client's patience. */

@@ -1,0 +1,187 @@
+import type { TransactionStatus } from '#idempay/transactions/transaction.js';
+import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
+import type { Random } from '../../../test/support/random.js';
+import { seededRandom } from '../../../test/support/random.js';
+import type { Point } from '../ambushes.js';
+import { FINE, type Weather } from '../network.js';
+import { badWeather } from '../weather.js';
+
+/** Everything that a seed sets in motion, before anything has happened. */
+export interface TransactionPlan {
+  readonly seed: number;
+  readonly shape: Shape;
+  readonly scripts: readonly ClientScript[];
+  readonly troubles: readonly Trouble[];
+}
+
+export interface Shape {
+  readonly deployment: 'embedded' | 'distributed';
+  readonly instances: number;
+  /** Transactions that are there from the beginning, and that most clients are interested in. */
+  readonly hot: number;
+  readonly cacheTtlMs: number;
+}
+
+/** What one client does, one thing after another. */
+export interface ClientScript {
+  readonly number: number;
+  readonly at: number;
+  readonly actions: readonly Action[];
+}
+
+export interface Action {
+  readonly kind: 'create' | 'get' | 'change' | 'remove' | 'list';
+  readonly instance: number;
+  /** After the answer before. */
+  readonly afterMs: number;
+  /** One of the hot ones, or what the client created last. */
+  readonly target: number | 'own';
+  readonly status: TransactionStatus;
+  /** If-Match or If-None-Match with what the client saw last. */
+  readonly conditional: boolean;
+  /** Of a list: which one; of a create: its accounts. */
+  readonly accounts: number;
+}
+
+export type Moment =
+  | { readonly at: number }
+  | { readonly hot: number; readonly operation: number; readonly point: Point };
+
+type Whom = number | 'caller';
+
+export type Blow =
+  | { readonly kind: 'crash'; readonly whom: Whom; readonly forMs: number }
+  | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
+  | { readonly kind: 'cut' }
+  /** FLUSHALL: the server goes on under its old name. */
+  | { readonly kind: 'forget everything' }
+  | { readonly kind: 'forget'; readonly hot: number; readonly what: 'entry' | 'token' | 'marks' }
+  /** A restart from an old file, or a replica that had not heard of the last writes: the server has a new name. */
+  | { readonly kind: 'fall back'; readonly forMs: number }
+  | { readonly kind: 'weather'; readonly server: 'cache' | 'store'; readonly weather: Weather; readonly forMs: number }
+  | { readonly kind: 'slow commits'; readonly forMs: number }
+  | { readonly kind: 'no room for fills'; readonly forMs: number }
+  | { readonly kind: 'clock'; readonly of: number | 'cache' | 'store'; readonly aheadMs: number };
+
+export type Trouble = Moment & Blow;
+
+export const TROUBLED_MS = 30_000;
+
+/** Of a hot transaction, by all instances, in the first part of a history. */
+const OPERATIONS_OF_A_TRANSACTION = 120;
+
+/** Blows that take a write's mark away while the write is under way, or let it be judged by a wrong clock. */
+export function mayLoseMarks({ kind, ...rest }: Blow): boolean {
+  if (kind === 'clock') return typeof (rest as { of?: unknown }).of === 'string';
+  return kind === 'forget everything' || kind === 'forget' || kind === 'fall back';
+}
+
+export function planTransactions(seed: number): TransactionPlan {
+  const random = seededRandom(seed);
+  const embedded = random.below(4) === 0;
+  const shape: Shape = {
+    deployment: embedded ? 'embedded' : 'distributed',
+    instances: embedded ? 1 : 2 + random.below(2),
+    hot: 1 + random.below(4),
+    cacheTtlMs: random.pick([500, 300_000, 300_000]),
+  };
+  const scripts = Array.from({ length: 6 + random.below(14) }, (_, number) => scriptOf(number, random.fork(), shape));
+  // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
+  const keepsMarks = random.below(2) === 0;
+  const troubles = [
+    ...Array.from({ length: random.below(12) }, () => timedTrouble(random.fork(), shape)),
+    ...Array.from({ length: random.pick([0, 4, 16]) }, () => ambush(random.fork(), shape)),
+  ];
+  const possible = troubles.filter((trouble) => trouble !== undefined);
+  return { seed, shape, scripts, troubles: possible.filter((trouble) => !keepsMarks || !mayLoseMarks(trouble)) };
+}
+
+function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
+  const hurry = random.pick([20, 300, 3_000]);
+  const actions = Array.from({ length: 4 + random.below(16) }, () => actionOf(random, shape, hurry));
+  return { number, at: random.fraction() * TROUBLED_MS * 0.7, actions };
+}
+
+function actionOf(random: Random, { instances, hot }: Shape, hurry: number): Action {
+  const kind = kindOf(random.below(100));
+  // What most are interested in is rarely removed, for the same reason.
+  const own = random.below(kind === 'remove' ? 10 : 6) !== 0;
+  return {
+    kind,
+    instance: random.below(instances),
+    afterMs: random.below(hurry),
+    target: own === (kind === 'remove') ? 'own' : random.below(hot),
+    // Rarely one of the last two, which are final: then there is little left to do.
+    status: random.below(80) === 0 ? 'CANCELLED' : random.pick(TRANSACTION_STATUSES.slice(0, 6)),
+    conditional: random.below(3) === 0,
+    accounts: random.below(4),
+  };
+}
+
+function kindOf(percent: number): Action['kind'] {
+  if (percent < 50) return 'get';
+  if (percent < 76) return 'change';
+  if (percent < 80) return 'remove';
+  return percent < 92 ? 'list' : 'create';
+}
+
+function someMs(random: Random): number {
+  return random.pick([random.below(300), random.below(3_000), random.below(20_000)]);
+}
+
+function timedTrouble(random: Random, { deployment, instances }: Shape): Trouble | undefined {
+  const embedded = deployment === 'embedded';
+  const at = random.fraction() * TROUBLED_MS;
+  const forMs = someMs(random);
+  const whom = random.below(instances);
+  switch (random.below(embedded ? 4 : 11)) {
+    case 0:
+      return { at, kind: 'crash', whom, forMs };
+    case 1:
+      return { at, kind: 'pause', whom, forMs, wakesInOrder: random.below(2) === 0 };
+    case 2:
+    case 3: {
+      const server = random.pick(['cache', 'store'] as const);
+      const weather = embedded ? { ...FINE, full: true } : { ...badWeather(random), repeated: 0 };
+      return { at, kind: 'weather', server, weather, forMs };
+    }
+    case 4:
+      return { at, kind: 'forget everything' };
+    case 5:
+    case 6:
+      return { at, kind: 'fall back', forMs: random.below(3_000) };
+    case 7:
+    case 8:
+      return { at, kind: 'slow commits', forMs };
+    case 9:
+      return { at, kind: 'no room for fills', forMs };
+    default: {
+      const aheadMs = (random.fraction() - 0.5) * random.pick([2_000, 60_000]);
+      return { at, kind: 'clock', of: random.pick([whom, 'cache', 'store'] as const), aheadMs };
+    }
+  }
+}
+
+function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined {
+  const moment = {
+    hot: random.below(hot),
+    operation: 1 + random.below(OPERATIONS_OF_A_TRANSACTION),
+    point: random.pick(['sent', 'done'] as const),
+  };
+  const forMs = someMs(random);
+  switch (random.below(deployment === 'embedded' ? 2 : 8)) {
+    case 0:
+      return { ...moment, kind: 'crash', whom: 'caller', forMs };
+    case 1:
+    case 2:
+      return { ...moment, kind: 'pause', whom: 'caller', forMs, wakesInOrder: random.below(2) === 0 };
+    case 3:
+    case 4:
+    case 5:
+      return { ...moment, kind: 'cut' };
+    case 6:
+      return { ...moment, kind: 'forget', what: random.pick(['entry', 'token', 'marks'] as const) };
+    default:
+      return { ...moment, kind: 'fall back', forMs: random.below(100) };
+  }
+}

@@ -1,0 +1,126 @@
+import { StoreUnavailable } from '#idempay/errors.js';
+import {
+  FIRST_TRANSACTION_ID,
+  type NewTransaction,
+  type Transaction,
+  type TransactionFilter,
+} from '#idempay/transactions/transaction.js';
+import type { WallClock } from '../instance.js';
+import type { Simulation } from '../simulation.js';
+
+/** The server cancels a statement that runs longer, also one that waits for a row. */
+const STATEMENT_TIMEOUT_MS = 5_000;
+
+/** All that there was from one commit to the next. */
+export interface TableState {
+  readonly from: number;
+  readonly rows: readonly Transaction[];
+}
+
+/** What a statement makes of a row, judged when the row is its own. Undefined: nothing. */
+export type Change = (row: Transaction | undefined) => Transaction | 'removed' | undefined;
+
+/** The transactions in the store of record: committed one after another, none ever lost. */
+export class TransactionTable {
+  readonly rows = new Map<number, Transaction>();
+  readonly wall: WallClock = { aheadMs: 0 };
+  version = 0;
+  lastRemovalVersion = 0;
+  /** Every version of every row, and every state: for the judge. */
+  readonly versions = new Map<number, Transaction[]>();
+  readonly states: TableState[] = [{ from: 0, rows: [] }];
+  readonly removedAt = new Map<number, number>();
+  private lastId = FIRST_TRANSACTION_ID - 1;
+  /** Statements that wait for a row that another one is changing. */
+  private readonly waiting = new Map<number, (() => void)[]>();
+
+  constructor(private readonly simulation: Simulation) {}
+
+  now(): number {
+    return this.simulation.time + this.wall.aheadMs;
+  }
+
+  create(created: NewTransaction): Transaction {
+    this.lastId += 1;
+    this.version += 1;
+    const row: Transaction = { ...created, id: this.lastId, version: 1, createdAt: this.now() };
+    this.commit(row);
+    return row;
+  }
+
+  /** At once: on one machine, writes are done one after another. */
+  change(id: number, change: Change): ReturnType<Change> {
+    const changed = change(this.rows.get(id));
+    if (changed === 'removed') this.remove(id);
+    else if (changed) this.commit(changed);
+    return changed;
+  }
+
+  /** A statement of its own: it waits for the row, is judged then, and commits some time later. */
+  execute(
+    id: number,
+    change: Change,
+    commitsAfterMs: number,
+    reply: (changed: ReturnType<Change>) => void,
+    refuse: (fault: Error) => void,
+  ): void {
+    const { simulation } = this;
+    const cancelledAt = simulation.time + STATEMENT_TIMEOUT_MS;
+    const begin = () => {
+      if (simulation.time >= cancelledAt) {
+        refuse(new StoreUnavailable('unchanged', 'the statement was cancelled'));
+        this.free(id);
+        return;
+      }
+      const changed = change(this.rows.get(id));
+      const commit = () => {
+        if (changed === 'removed') this.remove(id);
+        else if (changed) this.commit(changed);
+        reply(changed);
+        this.free(id);
+      };
+      if (!changed || commitsAfterMs === 0) commit();
+      else simulation.arrive(Math.min(commitsAfterMs, cancelledAt - simulation.time), undefined, commit, 'a commit');
+    };
+    const before = this.waiting.get(id);
+    if (before) before.push(begin);
+    else {
+      this.waiting.set(id, []);
+      begin();
+    }
+  }
+
+  matching(filter: TransactionFilter): Transaction[] {
+    return [...this.rows.values()].filter((row) => matches(row, filter));
+  }
+
+  private free(id: number): void {
+    const next = this.waiting.get(id)?.shift();
+    if (next) next();
+    else this.waiting.delete(id);
+  }
+
+  private commit(row: Transaction): void {
+    this.rows.set(row.id, row);
+    const versions = this.versions.get(row.id) ?? [];
+    versions.push(row);
+    this.versions.set(row.id, versions);
+    this.remember();
+  }
+
+  private remove(id: number): void {
+    this.rows.delete(id);
+    this.version += 1;
+    this.lastRemovalVersion = this.version;
+    this.removedAt.set(id, this.simulation.time);
+    this.remember();
+  }
+
+  private remember(): void {
+    this.states.push({ from: this.simulation.time, rows: [...this.rows.values()] });
+  }
+}
+
+export function matches({ fromAccount, toAccount }: Transaction, { from, to }: TransactionFilter): boolean {
+  return (from === '' || from === fromAccount) && (to === '' || to === toAccount);
+}
