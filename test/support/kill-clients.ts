@@ -12,6 +12,8 @@ const STOCK = 6;
 const PATIENCE_MS = 1_200;
 /** Before a request is repeated that failed, at most: at once it would only heat the machine. */
 const LONGEST_PAUSE_MS = 80;
+/** Between two payments of a client, at most: a machine that is busy with clients starts no process. */
+const LONGEST_THOUGHT_MS = 40;
 const MOST_SENDS = 3;
 const FINISH_WIDTH = 16;
 /** Each with as many decimals as it has, so that every amount below is written as it is kept. */
@@ -81,6 +83,7 @@ export class KillClients {
         open.push(entry as KeyEntry);
       }
       await this.#payAgain(open, random);
+      await pause(random.below(LONGEST_THOUGHT_MS));
     }
   }
 
