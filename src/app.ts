@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Clock, systemClock } from './clock.js';
 import type { Config } from './config.js';
+import { withCrashPoint } from './crash-points.js';
 import type { Deployment } from './deployments/deployment.js';
 import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
@@ -43,10 +44,13 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   const clock = systemClock;
   const deployment = await openDeployment(config, logger, clock);
 
-  const processor = openProcessor(config, logger, clock);
+  const processorClient = openProcessor(config, logger, clock);
+  const opened = { ...deployment, processor: processorClient };
+  const ports = config.crashAt ? withCrashPoint(opened, config.crashAt) : opened;
+  const { keys, ledger, processor } = ports;
   const area = createPaymentArea({
-    keys: deployment.keys,
-    ledger: deployment.ledger,
+    keys,
+    ledger,
     history: deployment.paymentHistory,
     processor,
     rules: { ...config.payments, resolvableAfterMs: config.processor.dedupMs },
@@ -59,7 +63,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   });
 
   const { payments, records: paymentRecords, recovery, retention, waiting } = area;
-  const transactions = createTransactions(deployment.transactions, deployment.transactionCache);
+  const transactions = createTransactions(ports.transactions, ports.transactionCache);
   const health = createHealth(deployment.keyValueStore, clock);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
@@ -86,7 +90,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       } finally {
         clearInterval(closeIdle);
         clearTimeout(cut);
-        await processor.close();
+        await processorClient.close();
         await deployment.close();
       }
     },

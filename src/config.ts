@@ -1,3 +1,4 @@
+import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis-url.js';
 import { PROCESSOR_URL_FORM, readProcessorUrl } from './payments/processors/processor-url.js';
 
@@ -10,6 +11,8 @@ export interface Config {
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
   readonly processor: ProcessorSettings;
+  /** For tests: where this process ends as if it were killed. */
+  readonly crashAt: CrashAt | undefined;
 }
 
 /** One process on one folder, or any number of them on Redis and PostgreSQL; no mixtures (decisions G2). */
@@ -69,6 +72,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     transactionCacheTtlMs:
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
     processor: readProcessor(settings, payments.lockTtlMs),
+    crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
 
   if (problems.length > 0) throw new ConfigError(problems);
