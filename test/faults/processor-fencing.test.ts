@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { judgeCharges } from '../support/charge-judge.js';
 import {
   type DistributedStores,
@@ -19,7 +20,6 @@ import {
   LEASE_MS,
   REACHED_DEADLINE_MS,
   resolvePayment,
-  TIMEOUT_MS,
   untilAtWork,
   untilCharged,
 } from '../support/processor-scene.js';
@@ -28,6 +28,8 @@ import type { Service } from '../support/service.js';
 import { until } from '../support/until.js';
 import { untilPast } from '../support/until-past.js';
 
+/** As long as it may be under that lease: what a test does meanwhile is over before. */
+const CALL_MS = 1_800;
 const KEY_LIFE_MS = LEASE_MS + 1_000;
 /** So that a charge that should not have been sent is seen, and not forgiven. */
 const EVERY_SEND_CHARGES = { deduplicate: false };
@@ -41,19 +43,29 @@ describe('a process at work on a payment (distributed)', () => {
   /** `stopped` reaches its stores through the wires. */
   let stopped: Service;
   let other: Service;
+  let startedWith = '';
 
-  beforeEach(async () => {
-    payer = new Payer();
+  beforeAll(async () => {
     [stores, processor] = await Promise.all([openDistributedStores(), startReferenceProcessor()]);
     wires = await openWires(stores);
   });
-  afterEach(async () => {
+  beforeEach(async () => {
+    payer = new Payer();
+    await processor.behave(USUAL_BEHAVIOUR);
+  });
+  // A test that failed may have left it stopped.
+  afterEach(() => stopped.signal('SIGCONT'));
+  afterAll(async () => {
     await stores.close();
     await Promise.all([wires.close(), processor.close()]);
   });
 
+  /** Both processes with these settings; those that run stay if they have them. */
   async function start(settings: Record<string, string> = {}): Promise<void> {
-    const usual = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${TIMEOUT_MS}` };
+    if (startedWith === JSON.stringify(settings)) return;
+    if (startedWith) await Promise.all([stopped.kill(), other.kill()]);
+    startedWith = JSON.stringify(settings);
+    const usual = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${CALL_MS}` };
     const environment = { PROCESSOR_URL: processor.url, ...usual, ...settings };
     [stopped, other] = await Promise.all([
       stores.start({ ...environment, ...wires.environment }),
@@ -88,18 +100,6 @@ describe('a process at work on a payment (distributed)', () => {
     await judge();
   });
 
-  it('that is stopped with the lock, before its claim, pays nothing with a key that died meanwhile', async () => {
-    await start({ IDEMPOTENCY_TTL_SECONDS: `${KEY_LIFE_MS / 1000}` });
-    const key = await payer.newKey(other.url);
-    const { paying, wakeUp } = await stopAt('redis', lockOf(key), key);
-    await untilPast(KEY_LIFE_MS);
-    wakeUp();
-    expectError(await paying, 503);
-    expectError(await payer.pay(other.url, key), 400, INVALID_KEY);
-    expect(await processor.chargesOf(key)).toEqual([]);
-    await judge();
-  });
-
   it('that is stopped with its claim, before its charge, sends nothing when another has taken over, and gives its result', async () => {
     await start();
     await processor.behave(EVERY_SEND_CHARGES);
@@ -110,6 +110,32 @@ describe('a process at work on a payment (distributed)', () => {
     const [charge] = await processor.chargesOf(key);
     wakeUp();
     expectReplay(await paying, charge?.transactionId);
+    await judge();
+  });
+
+  it('whose charge is in flight when Redis forgets everything is still met by duplicates, and gives the one result', async () => {
+    await start();
+    await processor.behave({ latencyMs: CALL_MS / 2 });
+    const key = await payer.newKey(other.url);
+    const paying = payer.pay(stopped.url, key);
+    await untilAtWork(processor, key);
+    await stores.redis.client.flushall();
+    for (const { url } of [stopped, other, other]) expectInProgress(await payer.pay(url, key), LEASE_MS / 1000);
+    const id = expectFirst(await paying);
+    for (const { url } of [stopped, other]) expectReplay(await payer.pay(url, key), id);
+    await expectKeyValue(other.url, key, id);
+    await judge();
+  });
+
+  it('that is stopped with the lock, before its claim, pays nothing with a key that died meanwhile', async () => {
+    await start({ IDEMPOTENCY_TTL_SECONDS: `${KEY_LIFE_MS / 1000}` });
+    const key = await payer.newKey(other.url);
+    const { paying, wakeUp } = await stopAt('redis', lockOf(key), key);
+    await untilPast(KEY_LIFE_MS);
+    wakeUp();
+    expectError(await paying, 503);
+    expectError(await payer.pay(other.url, key), 400, INVALID_KEY);
+    expect(await processor.chargesOf(key)).toEqual([]);
     await judge();
   });
 
@@ -129,8 +155,8 @@ describe('a process at work on a payment (distributed)', () => {
   });
 
   it('that is stopped with its charge in flight, until its payment was finished and the result has expired, adds nothing', async () => {
-    await start({ IDEMPOTENCY_TTL_SECONDS: '1' });
-    await processor.behave({ replyLatencyMs: TIMEOUT_MS / 2 });
+    await start({ IDEMPOTENCY_TTL_SECONDS: '2' });
+    await processor.behave({ replyLatencyMs: CALL_MS / 2 });
     const key = await payer.newKey(other.url);
     const paying = payer.pay(stopped.url, key);
     await untilCharged(processor, key);
@@ -142,20 +168,6 @@ describe('a process at work on a payment (distributed)', () => {
     stopped.signal('SIGCONT');
     // What it knows itself is that it charged; what it finds is nothing, or the outcome that it has charged, too.
     expect([200, 504]).toContain((await paying).status);
-    await judge();
-  });
-
-  it('whose charge is in flight when Redis forgets everything is still met by duplicates, and gives the one result', async () => {
-    await start();
-    await processor.behave({ latencyMs: 0.7 * TIMEOUT_MS });
-    const key = await payer.newKey(other.url);
-    const paying = payer.pay(stopped.url, key);
-    await untilAtWork(processor, key);
-    await stores.redis.client.flushall();
-    for (const { url } of [stopped, other, other]) expectInProgress(await payer.pay(url, key), LEASE_MS / 1000);
-    const id = expectFirst(await paying);
-    for (const { url } of [stopped, other]) expectReplay(await payer.pay(url, key), id);
-    await expectKeyValue(other.url, key, id);
     await judge();
   });
 });

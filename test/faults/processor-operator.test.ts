@@ -61,10 +61,8 @@ describeDeployments('a payment that only an operator can end', (deployment) => {
     const { url } = await scene.serve(settings);
     const key = await givenNeverSent(url);
     await untilPast(dedupMs);
-    expectUnknown(await scene.payer.repeat(url, key));
-    const attempts = (await shownPayment(url, key))?.attempts as number;
     await until('recovery to have looked it up', REACHED_DEADLINE_MS, async () => {
-      return ((await shownPayment(url, key))?.attempts as number) > attempts;
+      return ((await shownPayment(url, key))?.attempts as number) > 1;
     });
     expectUnknown(await scene.payer.repeat(url, key));
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
@@ -110,26 +108,15 @@ describeDeployments('a payment that only an operator can end', (deployment) => {
     await scene.judge();
   });
 
-  it('is not his while the service may still find out itself, nor while an attempt is under way, nor once it is final', async () => {
-    const { url } = await scene.serve();
-    const key = await givenNeverSent(url);
-    const early = await until('the refusal', REACHED_DEADLINE_MS, async () => {
-      const answer = await resolvePayment(url, key, 'declined', NOT_THERE);
-      return !answer.text.includes(IN_PROGRESS) && answer;
-    });
-    expectError(early, 409, /may still find out/);
-    expect(Number(early.headers['retry-after'])).toBeGreaterThan(71_000);
-    expectPaid(await scene.payer.repeat(url, key));
-    expectError(await resolvePayment(url, key, 'declined', NOT_THERE), 409, /COMPLETED, which is final/);
-
-    const busy = await scene.serve(SENT_ONCE);
+  it('is not his while an attempt is under way on it', async () => {
+    const { url } = await scene.serve(SENT_ONCE);
     await scene.processor.behave({ latencyMs: TIMEOUT_MS });
-    const second = await scene.payer.newKey(busy.url);
-    const paying = scene.payer.pay(busy.url, second);
-    await untilAtWork(scene.processor, second);
-    expectInProgress(await resolvePayment(busy.url, second, 'declined', NOT_THERE), LEASE_MS / 1000);
+    const key = await scene.payer.newKey(url);
+    const paying = scene.payer.pay(url, key);
+    await untilAtWork(scene.processor, key);
+    expectInProgress(await resolvePayment(url, key, 'declined', NOT_THERE), LEASE_MS / 1000);
     await paying;
-    expectPaid(await scene.payer.untilFinal(busy.url, second));
+    expect((await scene.payer.untilFinal(url, key)).status).toBe(200);
     await scene.judge();
   });
 
@@ -146,6 +133,20 @@ describeDeployments('a payment that only an operator can end', (deployment) => {
     const line = await until('the line that counts them', REACHED_DEADLINE_MS, () => logs.find(waiting));
     expect(line.count).toBeGreaterThanOrEqual(1);
     await untilResolved(url, key, 'declined', NOT_THERE);
+    await scene.judge();
+  });
+
+  it('is not his while the service may still find out itself, nor once it has', async () => {
+    const { url } = await scene.serve();
+    const key = await givenNeverSent(url);
+    const early = await until('the refusal', REACHED_DEADLINE_MS, async () => {
+      const answer = await resolvePayment(url, key, 'declined', NOT_THERE);
+      return !answer.text.includes(IN_PROGRESS) && answer;
+    });
+    expectError(early, 409, /may still find out/);
+    expect(Number(early.headers['retry-after'])).toBeGreaterThan(71_000);
+    expectPaid(await scene.payer.repeat(url, key));
+    expectError(await resolvePayment(url, key, 'declined', NOT_THERE), 409, /COMPLETED, which is final/);
     await scene.judge();
   });
 });

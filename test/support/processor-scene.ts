@@ -1,16 +1,12 @@
 import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { judgeCharges } from './charge-judge.js';
 import type { Deployment, Stores } from './deployments.js';
 import { expectError } from './error-body.js';
 import { type Answer, ask } from './http-client.js';
 import { expectFirst, expectReplay } from './payment-answers.js';
 import { Payer } from './processor-payer.js';
-import {
-  type Behaviour,
-  lookUpCharge,
-  type ReferenceProcessor,
-  startReferenceProcessor,
-} from './reference-processor.js';
+import { lookUpCharge, type ReferenceProcessor, startReferenceProcessor } from './reference-processor.js';
 import type { Service } from './service.js';
 import { until } from './until.js';
 
@@ -21,16 +17,6 @@ export const LEASE_MS = 2_000;
 export const REACHED_DEADLINE_MS = 10_000;
 
 export const UNKNOWN_OUTCOME = 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.';
-
-const USUAL: Behaviour = {
-  latencyMs: 0,
-  replyLatencyMs: 0,
-  declineRate: 0,
-  failRate: 0,
-  lostReplyRate: 0,
-  deduplicate: true,
-  refuseWith: null,
-};
 
 /** A reference processor, the stores of a deployment, and the service on both: shared by the tests of a suite. */
 export interface ProcessorScene {
@@ -60,7 +46,7 @@ export function setProcessorScene(deployment: Deployment): ProcessorScene {
     payer = new Payer();
     for (const { service } of serving) service.signal('SIGCONT');
     processor?.resume();
-    await processor?.behave(USUAL).catch(() => processor?.restart(USUAL));
+    await processor?.behave(USUAL_BEHAVIOUR).catch(() => processor?.restart(USUAL_BEHAVIOUR));
   });
   afterAll(async () => {
     await stores?.close();
