@@ -23,8 +23,8 @@ export function createCarryOut(collaborators: {
   processor: Processor;
   leases: Leases;
   idempotencyTtlMs: number;
-  /** How long recovery leaves a payment alone whose outcome stayed unknown in that many attempts. */
-  recoverAfterMs: (attempts: number) => number;
+  /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
+  recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
 }): CarryOut {
   const { keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
@@ -36,14 +36,14 @@ export function createCarryOut(collaborators: {
    */
   return async function carryOut(claim, askedAt, origin) {
     const lease = leases.hold(claim, askedAt);
+    const ageMs = () => claim.ageMs + clock.monotonic() - askedAt;
     let charged = false;
     try {
-      const ageMs = () => claim.ageMs + clock.monotonic() - askedAt;
       const result = await askProcessor(claim, origin, ageMs, () => lease.outlives(processor.sendLimitMs));
       if (result.state === 'unknown') {
         // Before the lease is ended: a renewal that came after would give a dead attempt a whole one.
         lease.drop();
-        await giveUp(claim);
+        await giveUp(claim, ageMs());
         return outcomeElsewhere(claim, result.cause);
       }
       charged = true;
@@ -57,7 +57,7 @@ export function createCarryOut(collaborators: {
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
       lease.drop();
-      await giveUp(claim);
+      await giveUp(claim, ageMs());
       throw charged ? new StoreUnavailable('unknown', 'the outcome could not be written', fault) : fault;
     } finally {
       lease.drop();
@@ -90,18 +90,22 @@ export function createCarryOut(collaborators: {
   }
 
   /** The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. */
-  async function giveUp(claim: Claim): Promise<void> {
-    const abandoned = ledger.abandon(claim, recoverAfterMs(claim.epoch));
+  async function giveUp(claim: Claim, ageMs: number): Promise<void> {
+    const abandoned = ledger.abandon(claim, recoverAfterMs(ageMs));
     await Promise.allSettled([abandoned, keys.release(claim.key, claim.owner)]);
   }
 }
 
-/** Recovery's patience with a payment that stays unknown: a second, then twice as long each time, at most a minute. */
-const FIRST_BACK_OFF_MS = 1_000;
+/** The shortest outage worth waiting for, and the longest that a payer who stopped repeating should notice. */
+const SHORTEST_BACK_OFF_MS = 1_000;
 const LONGEST_BACK_OFF_MS = 60_000;
 
-export function backOffMs(attempts: number): number {
-  return Math.min(FIRST_BACK_OFF_MS * 2 ** (attempts - 1), LONGEST_BACK_OFF_MS);
+/**
+ * Recovery's patience with a payment that stays unknown: as long again as it has been unknown, so twice as long each time.
+ * By its age and not by its attempts, which a payer's repeats would raise as well.
+ */
+export function backOffMs(ageMs: number): number {
+  return Math.min(Math.max(ageMs, SHORTEST_BACK_OFF_MS), LONGEST_BACK_OFF_MS);
 }
 
 function outcomeOf(claim: Claim, result: Exclude<ChargeResult, { state: 'unknown' }>): Outcome {

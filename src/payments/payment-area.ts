@@ -31,8 +31,8 @@ export function createPaymentArea(collaborators: {
     /** Payments that are unknown for longer are an operator's to resolve. */
     readonly resolvableAfterMs: number;
   };
-  /** How long recovery leaves a payment alone that stayed unknown in that many attempts. */
-  recoverAfterMs: (attempts: number) => number;
+  /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
+  recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
   newKey: () => string;
   newTransactionId: () => string;

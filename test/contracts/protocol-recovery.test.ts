@@ -120,15 +120,39 @@ describe('recovery', () => {
     expect(process.processor.charges).toHaveLength(1);
   });
 
+  test('leaves a payment alone for as long as its age says, whoever gave it up', async () => {
+    const processor = new RecordingProcessor(newProcessorName());
+    const ages: number[] = [];
+    const recoverAfterMs = (ageMs: number) => {
+      ages.push(ageMs);
+      return ages.length < 3 ? 0 : LONG_MS;
+    };
+    const { payments, recovery } = compose(ports, processor, { recoverAfterMs });
+    const key = await payments.issueKey();
+    processor.plan({ outcome: 'none' }, { outcome: 'none' }, { outcome: 'none' });
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    await untilPast(SHORT_MS);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(await recovery.runOnce()).toBe(0);
+    expect(ages).toHaveLength(3);
+    expect(ages).toEqual(ages.toSorted((a, b) => a - b));
+    expect(ages[1]).toBeGreaterThanOrEqual(SHORT_MS);
+    // Recovery is patient now; a repeat of the payer is not kept waiting by that.
+    expect(await recovery.runOnce()).toBe(0);
+    expect(processor.lookUps).toHaveLength(2);
+    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+  });
+
   // Payments without a record that are too old to be sent again stay unclear until an operator resolves them.
   test('is not kept from the others by payments that stay unclear, however many those are', async () => {
     const { name } = new RecordingProcessor(newProcessorName());
     await givenAbandoned(name, MANY);
     await untilPast(SHORT_MS);
     const processor = new RecordingProcessor(name, SHORT_MS);
-    const recoverAfterMs = (attempts: number) => (attempts > 1 ? LONG_MS : 0);
-    const { recovery, payments } = compose(ports, processor, { recoverAfterMs });
+    let patienceMs = LONG_MS;
+    const { recovery, payments } = compose(ports, processor, { recoverAfterMs: () => patienceMs });
     expect(await recovery.runOnce(), 'finished of those that stay unclear').toBe(0);
+    patienceMs = 0;
 
     const key = await payments.issueKey();
     processor.plan({ outcome: 'succeeded', answerLost: true });

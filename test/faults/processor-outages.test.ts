@@ -6,10 +6,6 @@ import { expectReplay, NO_PAYMENT } from '../support/payment-answers.js';
 import { shownPayment, untilFinished } from '../support/processor-payer.js';
 import { expectPaid, expectUnknown, LEASE_MS, setProcessorScene } from '../support/processor-scene.js';
 import { pause } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
-
-/** Twice the pause between two rounds of recovery, and some more. */
-const TWO_ROUNDS_MS = 6_500;
 
 describeDeployments('a processor that is down', (deployment) => {
   const scene = setProcessorScene(deployment);
@@ -38,24 +34,18 @@ describeDeployments('a processor that is down', (deployment) => {
     await scene.judge();
   });
 
-  it('is asked less and less often by recovery, and not once per round for ever', async () => {
+  /**
+   * Bug: after a few repeats during a short outage, recovery left the payment alone for a minute. Cause: its patience grew
+   * with the attempts, and each repeat is one. Fix: it grows with the payment's age.
+   */
+  it('does not keep recovery from a payment for long, however often its payer repeated it meanwhile', async () => {
     const { url } = await scene.serve();
     await scene.processor.kill();
-    const fresh = await scene.payer.newKey(url);
-    const old = await scene.payer.newKey(url);
-    expectUnknown(await scene.payer.pay(url, old));
-    // As often as an outage of a minute would bring recovery to it; the next time is half a minute away.
-    for (let attempt = 2; attempt <= 6; attempt += 1) expectUnknown(await scene.payer.repeat(url, old));
-    const before = (await shownPayment(url, old))?.attempts as number;
-    expectUnknown(await scene.payer.pay(url, fresh));
-    await untilPast(TWO_ROUNDS_MS);
-
-    // Else recovery was not at work meanwhile, and the test shows nothing.
-    expect((await shownPayment(url, fresh))?.attempts).toBeGreaterThanOrEqual(2);
-    expect(await shownPayment(url, old)).toMatchObject({ state: 'PROCESSING', attempts: before });
-
+    const key = await scene.payer.newKey(url);
+    expectUnknown(await scene.payer.pay(url, key));
+    for (let attempt = 2; attempt <= 9; attempt += 1) expectUnknown(await scene.payer.repeat(url, key));
     await scene.processor.restart();
-    for (const key of [old, fresh]) expect((await scene.payer.untilFinal(url, key)).status).toBe(200);
+    expect(await untilFinished(url, key)).toMatchObject({ state: 'COMPLETED' });
     await scene.judge();
   });
 });

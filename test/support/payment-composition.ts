@@ -31,7 +31,7 @@ export function compose(
     readonly payloadMismatch?: 'replay' | 'reject';
     readonly resolvableAfterMs?: number;
     readonly retentionMs?: number;
-    readonly recoverAfterMs?: (attempts: number) => number;
+    readonly recoverAfterMs?: (ageMs: number) => number;
     readonly clock?: Clock;
   } = {},
 ): Composition {
