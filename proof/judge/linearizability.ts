@@ -17,50 +17,93 @@ export interface Model<State, Input, Output> {
 
 /**
  * Whether the operations can be put into one order that a single copy could have had: each at one moment between its
- * invocation and its answer (Wing and Gong 1993, with Lowe's memory of what was tried before). Meant for the short
- * histories of one key: the effort grows with how many operations overlap.
+ * invocation and its answer (Wing and Gong 1993, with Lowe's memory of what was tried before). Meant for the histories of
+ * one key: the effort grows with how many writes overlap, and with how many have an unknown outcome.
  */
 export function isLinearizable<State, Input, Output>(
   operations: readonly Operation<Input, Output>[],
   model: Model<State, Input, Output>,
 ): boolean {
   const sorted = operations.toSorted((a, b) => a.invokedAt - b.invokedAt);
-  const ends = sorted.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY);
+  const told = sorted.filter(({ completed }) => completed);
+  const untold = sorted.filter(({ completed }) => !completed);
+  const ends = told.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY);
+  const done = new Uint8Array(told.length);
+  const happened = new Uint8Array(untold.length);
   const tried = new Set<string>();
-  const done = new Uint8Array(sorted.length);
 
-  /** `first`: nothing before it is left, except what may never have happened. */
-  function canEnd(state: State, first: number): boolean {
-    let start = first;
-    while (start < sorted.length && done[start] === 1) start += 1;
+  /** What began after the end of one that is left came after that one. */
+  function latestNext(start: number): number {
     let earliestEnd = Number.POSITIVE_INFINITY;
-    let left = false;
-    for (let index = start; index < sorted.length; index += 1) {
-      if (done[index] === 1 || !sorted[index]?.completed) continue;
-      left = true;
-      earliestEnd = Math.min(earliestEnd, ends[index] as number);
+    for (let index = start; index < told.length && invokedAt(told, index) <= earliestEnd; index += 1) {
+      if (done[index] === 0) earliestEnd = Math.min(earliestEnd, ends[index] as number);
     }
-    if (!left) return true;
+    return earliestEnd;
+  }
 
-    const name = `${model.name(state)} ${start} ${done.subarray(start).join('')}`;
+  /** Puts next whatever leaves the state as it is and fits: no order is lost by that. Returns what was put. */
+  function putReads(state: State, from: number): number[] {
+    const put: number[] = [];
+    const name = model.name(state);
+    let latest = latestNext(from);
+    for (let index = from; index < told.length && invokedAt(told, index) <= latest; index += 1) {
+      if (done[index] === 1) continue;
+      const next = stepOf(told, index, state);
+      if (next === undefined || model.name(next) !== name) continue;
+      done[index] = 1;
+      put.push(index);
+      if (ends[index] === latest) latest = latestNext(from);
+    }
+    return put;
+  }
+
+  function stepOf(from: readonly Operation<Input, Output>[], index: number, state: State): State | undefined {
+    const { input, completed } = from[index] as Operation<Input, Output>;
+    return model.step(state, input, completed?.output);
+  }
+
+  /** `from`: all told ones before it are done. */
+  function canEnd(state: State, from: number): boolean {
+    const put = putReads(state, from);
+    let start = from;
+    while (done[start] === 1) start += 1;
+    if (start === told.length || canGoOn(state, start)) return true;
+    for (const index of put) done[index] = 0;
+    return false;
+  }
+
+  function canGoOn(state: State, start: number): boolean {
+    const latest = latestNext(start);
+    let end = start;
+    while (end < told.length && invokedAt(told, end) <= latest) end += 1;
+    const before = model.name(state);
+    const name = `${before} ${start} ${done.subarray(start, end).join('')} ${happened.join('')}`;
     if (tried.has(name)) return false;
     tried.add(name);
 
-    for (let index = start; index < sorted.length; index += 1) {
+    for (let index = start; index < end; index += 1) {
       if (done[index] === 1) continue;
-      const operation = sorted[index] as Operation<Input, Output>;
-      // Something else ended before this one began, and so came before it.
-      if (operation.invokedAt > earliestEnd) break;
-      const next = model.step(state, operation.input, operation.completed?.output);
+      const next = stepOf(told, index, state);
       if (next === undefined) continue;
-      // What changes nothing and is not known to have happened is as good as left out.
-      if (!operation.completed && model.name(next) === model.name(state)) continue;
       done[index] = 1;
       if (canEnd(next, start)) return true;
       done[index] = 0;
+    }
+    // Whatever is not known to have happened is tried last, and only where it changes something.
+    for (let index = 0; index < untold.length && invokedAt(untold, index) <= latest; index += 1) {
+      if (happened[index] === 1) continue;
+      const next = stepOf(untold, index, state);
+      if (next === undefined || model.name(next) === before) continue;
+      happened[index] = 1;
+      if (canEnd(next, start)) return true;
+      happened[index] = 0;
     }
     return false;
   }
 
   return canEnd(model.initial, 0);
+}
+
+function invokedAt(operations: readonly { readonly invokedAt: number }[], index: number): number {
+  return operations[index]?.invokedAt ?? Number.POSITIVE_INFINITY;
 }

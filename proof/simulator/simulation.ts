@@ -119,7 +119,7 @@ export class Simulation {
       // From a microtask, a tick comes when no microtask is left: whatever the event set going has run until it waits.
       // Where the real code waits for a turn of the event loop itself, each event is one.
       const next = this.options.usesImmediates ? () => setImmediate(step) : () => process.nextTick(step);
-      next();
+      queueMicrotask(next);
     });
   }
 

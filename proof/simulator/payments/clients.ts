@@ -56,6 +56,7 @@ export class PaymentClients {
 
   private issue(script: KeyScript, random: Random): void {
     const { simulation, fleet } = this;
+    const askedForAt = simulation.time;
     fleet.call(
       script.instance,
       random,
@@ -67,7 +68,7 @@ export class PaymentClients {
       (key) => {
         if (key === 'cut' || key === 'refused unchanged' || key === 'refused unknown') return;
         simulation.count('keys issued');
-        const known: Issued = { key, script, issuedAt: simulation.time, asked: [], inquiries: [] };
+        const known: Issued = { key, script, askedForAt, issuedAt: simulation.time, asked: [], inquiries: [] };
         this.issued.push(known);
         for (const [index, request] of script.requests.entries()) {
           const luck = simulation.stream(`request ${index} of ${key}`);

@@ -1,8 +1,6 @@
 import { type Asked, describe, describeOutcome, type Issued, isFinal } from './requests.js';
 import type { PaymentHistory } from './run.js';
 
-/** What a key may be called invalid earlier than its time: the clients' ways. */
-const GRACE_MS = 2_000;
 /** All that one try takes when every way is fine, twice: one that began just before the patience ended. */
 const CALM_MS = 2_000;
 /** And when every message takes until its deadline. */
@@ -82,16 +80,16 @@ function isLate(request: Asked, { troubles }: PaymentHistory): boolean {
 }
 
 /** A key is good while its payment is known, and before that until it expires, unless the key store forgot it. */
-function isWronglyInvalid(request: Asked, { key, issuedAt }: Issued, history: PaymentHistory): boolean {
+function isWronglyInvalid(request: Asked, { key, askedForAt }: Issued, history: PaymentHistory): boolean {
   if (typeof request.answer !== 'object' || request.answer.state !== 'invalid key') return false;
   const row = history.stores.rows.byKey.get(key);
   const answeredAt = request.answeredAt ?? 0;
   const { shape } = history.plan;
   if (request.knownAtSend) return !mayHaveExpired(history, row?.expiresAt, answeredAt);
-  const forgotten = history.troubles.mayHaveForgotten(key, issuedAt, answeredAt);
+  const forgotten = history.troubles.mayHaveForgotten(key, askedForAt, answeredAt);
   // A key that was claimed and finished meanwhile may have expired since.
   const finishedMeanwhile = mayHaveExpired(history, row?.expiresAt, answeredAt);
-  return !forgotten && !finishedMeanwhile && answeredAt < issuedAt + shape.idempotencyTtlMs - GRACE_MS;
+  return !forgotten && !finishedMeanwhile && answeredAt < askedForAt + shape.idempotencyTtlMs;
 }
 
 function mayHaveExpired({ plan }: PaymentHistory, expiresAt: number | undefined, at: number): boolean {

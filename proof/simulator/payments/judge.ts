@@ -64,7 +64,7 @@ function judgeRow(row: Row, issued: Issued | undefined, history: PaymentHistory)
 
   const amounts = issued ? issued.asked.map(({ amount }) => amount) : plannedAmounts(row.key, history);
   if (!amounts.includes(row.amount)) complain(`nobody asked to pay ${row.amount}`);
-  if (issued && !troubles.mayHaveForgotten(row.key, issued.issuedAt, Infinity)) {
+  if (issued && !troubles.mayHaveForgotten(row.key, issued.askedForAt, Infinity)) {
     const end = issued.issuedAt + shape.idempotencyTtlMs + shape.leaseMs + GRACE_MS;
     if (row.firstThereAt > end) complain('was claimed after its key had expired');
   }

@@ -90,8 +90,8 @@ const MANY_AMBUSHES = 3;
 export function planPayments(seed: number): PaymentPlan {
   const random = seededRandom(seed);
   const shape = shapeOf(random);
-  const scripts = Array.from({ length: 6 + random.below(18) }, (_, number) => scriptOf(number, random.fork(), shape));
-  const ambushes = random.below(MANY_AMBUSHES) === 0 ? scripts.length : random.below(6);
+  const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const ambushes = random.below(MANY_AMBUSHES) === 0 ? scripts.length : random.below(8);
   const troubles = [
     ...Array.from({ length: random.below(16) }, () => timedTrouble(random.fork(), shape, scripts.length)),
     ...Array.from({ length: ambushes }, () => ambush(random.fork(), shape, scripts.length)),

@@ -32,6 +32,8 @@ export interface Inquiry {
 export interface Issued {
   readonly key: string;
   readonly script: KeyScript;
+  /** It was generated between these two. */
+  readonly askedForAt: number;
   readonly issuedAt: number;
   readonly asked: Asked[];
   readonly inquiries: Inquiry[];

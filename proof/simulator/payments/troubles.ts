@@ -8,8 +8,6 @@ import { TROUBLED_MS, type Trouble } from './plan.js';
 import { type ProcessorMachine, WELL } from './processor.js';
 import { LEDGER_DEADLINE_MS, type PaymentStores } from './stores.js';
 
-/** A key is being issued for no longer than this. */
-const BEING_ISSUED_MS = 5_000;
 /** Whoever lost a message has noticed by then. */
 const LOSS_IS_FELT_MS = LEDGER_DEADLINE_MS + 1_000;
 
@@ -143,11 +141,9 @@ export class PaymentTroubles {
     );
   }
 
-  /** Whether the key store may have forgotten the key since it was issued. */
-  mayHaveForgotten(key: string, issuedAt: number, until: number): boolean {
-    return this.forgot.some(
-      (loss) => (loss.key ?? key) === key && loss.at >= issuedAt - BEING_ISSUED_MS && loss.at <= until,
-    );
+  /** Whether the key store may have forgotten the key since it was asked for. */
+  mayHaveForgotten(key: string, since: number, until: number): boolean {
+    return this.forgot.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until);
   }
 
   private isUnwellFor(ms: number, end: () => void): void {

@@ -85,7 +85,7 @@ export function planTransactions(seed: number): TransactionPlan {
     hot: 1 + random.below(4),
     cacheTtlMs: random.pick([500, 300_000, 300_000]),
   };
-  const scripts = Array.from({ length: 6 + random.below(14) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const scripts = Array.from({ length: 6 + random.below(24) }, (_, number) => scriptOf(number, random.fork(), shape));
   // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
   const keepsMarks = random.below(2) === 0;
   const troubles = [

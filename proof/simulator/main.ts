@@ -1,0 +1,69 @@
+import { runPlan, runSeed } from './one-seed.js';
+import { type Options, readOptions, USAGE } from './options.js';
+import { Report } from './report.js';
+import { shrink } from './shrink.js';
+import type { Failure } from './worker.js';
+import { runInWorkers } from './workers.js';
+import { type WorldName, worldOf, worldOfSeed } from './worlds.js';
+
+/** Longer than a shortest plan usually takes; an endless search helps nobody. */
+const SHRINK_LIMIT_MS = 60_000;
+/** Failing seeds that are made shorter: the others are named. */
+const MOST_SHRUNK = 3;
+
+async function main(): Promise<void> {
+  let options: Options;
+  try {
+    options = readOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${(error as Error).message}\n${USAGE}`);
+    process.exitCode = 2;
+    return;
+  }
+  const failures = options.trace ? await tell(options) : await runAll(options);
+  for (const [index, failure] of failures.entries()) {
+    if (index < MOST_SHRUNK) await explain(failure);
+    else console.log(`seed ${failure.seed} (${failure.world}): ${failure.violations[0]}\n  ${replayOf(failure)}`);
+  }
+  if (failures.length > 0) process.exitCode = 1;
+}
+
+async function runAll(options: Options): Promise<readonly Failure[]> {
+  const report = new Report(options.seeds, process.stderr);
+  await runInWorkers(options, (result) => report.add(result));
+  report.clearLine();
+  console.log(report.summary());
+  return report.failures;
+}
+
+/** One seed after another, with everything that happens. */
+async function tell({ from, seeds, world: only }: Options): Promise<readonly Failure[]> {
+  const failures: Failure[] = [];
+  for (let seed = from; seed < from + seeds; seed += 1) {
+    const name: WorldName = only ?? worldOfSeed(seed);
+    const world = worldOf(name);
+    const { trace } = await runPlan(world, world.plan(seed), { trace: true });
+    const { violations, steps } = await runSeed(world, seed);
+    console.log([`seed ${seed} (${name})`, ...trace, `${steps} steps, ${violations.length} violations`].join('\n'));
+    if (violations.length > 0) failures.push({ world: name, seed, violations });
+  }
+  return failures;
+}
+
+async function explain(failure: Failure): Promise<void> {
+  const world = worldOf(failure.world);
+  console.log(`\nseed ${failure.seed} (${failure.world}) breaks its promises:`);
+  for (const violation of failure.violations) console.log(`  ${violation}`);
+  const shortest = await shrink(world, world.plan(failure.seed), SHRINK_LIMIT_MS);
+  const { trace, violations } = await runPlan(world, shortest, { trace: true });
+  console.log(`the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`);
+  for (const line of trace) console.log(line);
+  for (const violation of violations) console.log(`  ${violation}`);
+  console.log(`to see the whole history: ${replayOf(failure)}`);
+}
+
+function replayOf({ seed, world }: Failure): string {
+  return `npm run simulate -- --seeds 1 --from ${seed} --world ${world} --trace`;
+}
+
+await main();

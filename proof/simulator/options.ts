@@ -1,0 +1,43 @@
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { WORLD_NAMES, type WorldName } from './worlds.js';
+
+export interface Options {
+  readonly seeds: number;
+  readonly from: number;
+  /** Undefined: each seed says which. */
+  readonly world: WorldName | undefined;
+  readonly trace: boolean;
+  readonly workers: number;
+}
+
+export const USAGE = `npm run simulate -- [--seeds N] [--from S] [--world ${WORLD_NAMES.join('|')}] [--workers N] [--trace]`;
+
+/** Throws with a sentence for whoever typed it. */
+export function readOptions(args: readonly string[]): Options {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      seeds: { type: 'string', default: '500' },
+      from: { type: 'string', default: '0' },
+      world: { type: 'string' },
+      workers: { type: 'string', default: String(availableParallelism()) },
+      trace: { type: 'boolean', default: false },
+    },
+  });
+  const world = WORLD_NAMES.find((name) => name === values.world);
+  if (values.world !== undefined && !world) throw new Error(`--world must be one of ${WORLD_NAMES.join(', ')}`);
+  return {
+    seeds: wholeNumber('--seeds', values.seeds, 1),
+    from: wholeNumber('--from', values.from, 0),
+    workers: wholeNumber('--workers', values.workers, 1),
+    world,
+    trace: values.trace,
+  };
+}
+
+function wholeNumber(name: string, text: string, least: number): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < least) throw new Error(`${name} must be a whole number from ${least}`);
+  return number;
+}

@@ -1,0 +1,50 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { runSeed } from './one-seed.js';
+import { type WorldName, worldOf, worldOfSeed } from './worlds.js';
+
+/** Some seeds to run, and then what came of them. */
+export interface Chunk {
+  readonly from: number;
+  readonly seeds: number;
+}
+
+export interface ChunkResult {
+  readonly seeds: number;
+  readonly steps: number;
+  readonly counts: readonly (readonly [string, number])[];
+  readonly failures: readonly Failure[];
+}
+
+export interface Failure {
+  readonly world: WorldName;
+  readonly seed: number;
+  readonly violations: readonly string[];
+}
+
+const only = (workerData as { world: WorldName | undefined }).world;
+/** What nobody caught while the seed was run: a bug of whatever was run. */
+let uncaught: unknown[] = [];
+process.on('unhandledRejection', (reason) => uncaught.push(reason));
+
+async function runChunk({ from, seeds }: Chunk): Promise<ChunkResult> {
+  let steps = 0;
+  const counts = new Map<string, number>();
+  const failures: Failure[] = [];
+  for (let seed = from; seed < from + seeds; seed += 1) {
+    const name = only ?? worldOfSeed(seed);
+    const result = await runSeed(worldOf(name), seed);
+    // A turn of the event loop: what was rejected and not caught is known then.
+    await new Promise(setImmediate);
+    const violations = [...result.violations, ...uncaught.map((reason) => `not caught: ${reason}`)];
+    uncaught = [];
+    steps += result.steps;
+    for (const [what, times] of result.counts) {
+      const counted = `${name}: ${what}`;
+      counts.set(counted, (counts.get(counted) ?? 0) + times);
+    }
+    if (violations.length > 0) failures.push({ world: name, seed, violations });
+  }
+  return { seeds, steps, counts: [...counts], failures };
+}
+
+parentPort?.on('message', async (chunk: Chunk) => parentPort?.postMessage(await runChunk(chunk)));
