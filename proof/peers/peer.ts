@@ -1,0 +1,25 @@
+import type { Answer } from '../../test/support/http-client.js';
+
+/** One server to compare: how it is started, and how a client talks to it. */
+export interface Peer {
+  readonly name: string;
+  /** What it does, in one sentence. */
+  readonly about: string;
+  /** The file that node runs; it logs a line with `"msg":"listening"`. */
+  readonly entry: URL;
+  /** How many processes share the stores. */
+  readonly processes: 1 | 2;
+  readonly stores: readonly ('redis' | 'postgres')[];
+  /** Beside HOST, PORT, REDIS_URL, PROCESSOR_URL and PROCESSOR_TIMEOUT_MS, which all are given. */
+  environment(trial: {
+    readonly deduplicates: boolean;
+    readonly databaseUrl: string;
+    readonly folder: string;
+  }): Record<string, string>;
+  readonly path: string;
+  newKey(url: string): Promise<string>;
+  /** What a success names: two of them for one key are two runs of the payment. */
+  receiptOf(answer: Answer): string | undefined;
+  /** Whether the server says of itself that it does not know this payment's outcome, and leaves it to an operator. */
+  isForOperator(url: string, key: string): Promise<boolean>;
+}

@@ -1,0 +1,61 @@
+// A handler made with @aws-lambda-powertools/idempotency and its cache persistence layer, as its documentation advises:
+// `makeIdempotent` around a handler that throws when it failed, the key by `eventKeyJmesPath`. What Lambda and a gateway do
+// is done here: an event, a context with the time that remains, and a status for each of the library's errors.
+import { createServer } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { IdempotencyConfig, makeIdempotent } from '@aws-lambda-powertools/idempotency';
+import { CachePersistenceLayer } from '@aws-lambda-powertools/idempotency/cache';
+import { createClient } from 'redis-client-6';
+import { announce, charge } from './charge.mjs';
+
+const { HOST, PORT, REDIS_URL } = process.env;
+
+/** After this Lambda would end the invocation, and the library lets a repeat run again: as long as our lock. */
+const INVOCATION_MS = 30_000;
+
+const client = createClient({ url: REDIS_URL });
+// As node-redis asks for: without a listener the process ends when Redis goes away.
+client.on('error', (error) => console.error(error.message));
+await client.connect();
+
+const handler = makeIdempotent(
+  async ({ headers, body }) => {
+    const result = await charge(headers['idempotency-key'], JSON.parse(body));
+    if (result.status !== 200) throw new NotPaid(result);
+    return result;
+  },
+  {
+    persistenceStore: new CachePersistenceLayer({ client }),
+    config: new IdempotencyConfig({
+      eventKeyJmesPath: 'headers."idempotency-key"',
+      throwOnNoIdempotencyKey: true,
+      // `payloadValidationJmesPath` would refuse other bodies, but with the cache layer of this version it refuses every repeat:
+      // the layer does not keep the hash when the record is completed.
+    }),
+  },
+);
+
+class NotPaid extends Error {
+  constructor(result) {
+    super(result.body.error);
+    this.result = result;
+  }
+}
+
+function answerTo(error) {
+  if (error instanceof NotPaid) return error.result;
+  const statuses = {
+    IdempotencyAlreadyInProgressError: 409,
+    IdempotencyValidationError: 422,
+    IdempotencyKeyError: 400,
+  };
+  return { status: statuses[error.name] ?? 500, body: { error: error.message } };
+}
+
+createServer(async (request, response) => {
+  const endsAt = Date.now() + INVOCATION_MS;
+  const event = { headers: request.headers, body: await text(request) };
+  const context = { getRemainingTimeInMillis: () => Math.max(0, endsAt - Date.now()) };
+  const { status, body } = await handler(event, context).catch(answerTo);
+  response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
+}).listen(PORT, HOST, () => announce(PORT));
