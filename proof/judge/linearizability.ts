@@ -13,6 +13,8 @@ export interface Model<State, Input, Output> {
   step(state: State, input: Input, output: Output | undefined): State | undefined;
   /** The same text for the same state. */
   name(state: State): string;
+  /** Whether nothing can answer so any more once the state was reached: it spares trying what must fail. */
+  isPast?(state: State, output: Output): boolean;
 }
 
 /**
@@ -62,6 +64,11 @@ export function isLinearizable<State, Input, Output>(
     return model.step(state, input, completed?.output);
   }
 
+  function isPast(index: number, state: State): boolean {
+    const { completed } = told[index] as Operation<Input, Output>;
+    return completed !== undefined && model.isPast?.(state, completed.output) === true;
+  }
+
   /** `from`: all told ones before it are done. */
   function canEnd(state: State, from: number): boolean {
     const put = putReads(state, from);
@@ -76,6 +83,7 @@ export function isLinearizable<State, Input, Output>(
     const latest = latestNext(start);
     let end = start;
     while (end < told.length && invokedAt(told, end) <= latest) end += 1;
+    for (let index = start; index < end; index += 1) if (done[index] === 0 && isPast(index, state)) return false;
     const before = model.name(state);
     const name = `${before} ${start} ${done.subarray(start, end).join('')} ${happened.join('')}`;
     if (tried.has(name)) return false;

@@ -1,17 +1,22 @@
-import type { Actor } from './simulation.js';
+import type { Actor, Simulation } from './simulation.js';
 
 /** As the caller has just sent it, or as the server has just done it and told nobody yet. */
 export type Point = 'sent' | 'done';
 
-/** A moment that is told by what happens, not by the time: the n-th operation on one subject, whoever asks for it. */
+/** A moment that is told by what happens, not by the time alone: at an operation on one subject, whoever asks for it. */
 export interface Ambush {
   readonly subject: string;
-  readonly operation: number;
+  /** The n-th one, or the first one at or after a time. */
+  readonly operation: number | { readonly notBefore: number };
   readonly point: Point;
 }
 
+/** What becomes of the message that comes next: it is lost, or late by some milliseconds. */
+export type Mishap = 'lost' | number | undefined;
+
 interface Planned extends Ambush {
-  readonly strike: (caller: Actor) => 'cut' | undefined;
+  struck: boolean;
+  readonly strike: (caller: Actor) => Mishap;
 }
 
 /** Trouble that waits between two steps of one attempt, where trouble by the clock would hardly ever come. */
@@ -19,10 +24,12 @@ export class Ambushes {
   private readonly planned = new Map<string, Planned[]>();
   private readonly operations = new Map<string, number>();
 
-  /** `strike` is given who asked for the operation; 'cut' loses the message that comes next. */
+  constructor(private readonly simulation: Simulation) {}
+
+  /** `strike` is given who asked for the operation. */
   lay(ambush: Ambush, strike: Planned['strike']): void {
     const others = this.planned.get(ambush.subject) ?? [];
-    this.planned.set(ambush.subject, [...others, { ...ambush, strike }]);
+    this.planned.set(ambush.subject, [...others, { ...ambush, struck: false, strike }]);
   }
 
   /** The number of the operation that begins now: from 1, on each subject. */
@@ -33,14 +40,19 @@ export class Ambushes {
     return operation;
   }
 
-  /** Whether the message that comes next is lost. */
-  strikesAt(point: Point, subject: string, operation: number, caller: Actor): boolean {
-    if (operation === 0) return false;
-    let cut = false;
+  /** What becomes of the message that comes next. */
+  strikeAt(point: Point, subject: string, operation: number, caller: Actor): Mishap {
+    if (operation === 0) return undefined;
+    let mishap: Mishap;
     for (const ambush of this.planned.get(subject) ?? []) {
-      if (ambush.operation !== operation || ambush.point !== point) continue;
-      if (ambush.strike(caller) === 'cut') cut = true;
+      if (ambush.struck || ambush.point !== point || !this.isDue(ambush, operation)) continue;
+      ambush.struck = true;
+      mishap = ambush.strike(caller) ?? mishap;
     }
-    return cut;
+    return mishap;
+  }
+
+  private isDue({ operation: due }: Ambush, operation: number): boolean {
+    return typeof due === 'number' ? due === operation : this.simulation.time >= due.notBefore;
   }
 }

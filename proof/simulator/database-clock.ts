@@ -1,7 +1,7 @@
 import type { Clock } from '#idempay/clock.js';
 import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
 import type { Postgres } from '#idempay/deployments/distributed/postgres.js';
-import type { Server } from './network.js';
+import { ROUTINE, type Server } from './network.js';
 import type { Actor } from './simulation.js';
 
 /** As `DatabaseClock` does it by a timer of its own. */
@@ -15,7 +15,7 @@ export async function startDatabaseClock(
   clock: Clock,
 ): Promise<DatabaseClock> {
   const database = {
-    read: async () => [{ now: await line.read(instance, 'asks for the time', instance.name, now) }],
+    read: async () => [{ now: await line.read(instance, ROUTINE, instance.name, now) }],
   } as unknown as Postgres;
   const databaseClock = new DatabaseClock(database, clock);
   const synchronizeLater = () => {

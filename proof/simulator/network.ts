@@ -35,6 +35,9 @@ export interface ServerSettings {
   readonly diesWithCaller?: boolean;
 }
 
+/** The name of an operation that is not worth a line of the trace. */
+export const ROUTINE = '';
+
 /** What a server does with a request: it replies, at once or later, or refuses. */
 export type Serve<T> = (reply: (result: T) => void, refuse: (fault: Error) => void) => void;
 
@@ -78,8 +81,8 @@ export class Server {
     const { simulation, ambushes, weather } = this;
     const { name, deadlineMs, mayRepeat, diesWithCaller } = this.settings;
     const random = this.luckOf(subject);
-    const what = simulation.tracing ? `${caller.name} ${operation} ${subject}` : '';
-    const said = (text: string) => (simulation.tracing ? `${what}: ${text}` : '');
+    const what = simulation.tracing && operation !== ROUTINE ? `${caller.name} ${operation} ${subject}` : '';
+    const said = (text: string) => what && `${what}: ${text}`;
 
     return new Promise<T>((resolve, reject) => {
       // What still runs of an instance that died a moment ago.
@@ -108,26 +111,27 @@ export class Server {
         refuse(new StoreUnavailable('unchanged', `${name} is away`));
         return;
       }
-      const cut = ambushes.strikesAt('sent', subject, number, caller);
-      if (cut || weather.down || random.fraction() < weather.lostRequest) {
+      const mishap = ambushes.strikeAt('sent', subject, number, caller);
+      if (mishap === 'lost' || weather.down || random.fraction() < weather.lostRequest) {
         simulation.count('requests lost');
         simulation.note(said('lost on the way'));
         return;
       }
       const lostReply = random.fraction() < weather.lostReply;
       const reply = (result: T) => {
-        if (ambushes.strikesAt('done', subject, number, caller) || lostReply) {
+        const mishapOfReply = ambushes.strikeAt('done', subject, number, caller);
+        if (mishapOfReply === 'lost' || lostReply) {
           simulation.count('replies lost');
           simulation.note(said('its reply is lost'));
           return;
         }
-        simulation.after(this.wayMs(random), caller, () => close(() => resolve(result)));
+        simulation.after(this.wayMs(random) + (mishapOfReply ?? 0), caller, () => close(() => resolve(result)));
       };
       const arrive = () => {
         if (weather.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
         else serve(reply, refuse);
       };
-      simulation.arrive(this.wayMs(random), diesWithCaller ? caller : undefined, arrive, what);
+      simulation.arrive(this.wayMs(random) + (mishap ?? 0), diesWithCaller ? caller : undefined, arrive, what);
       if (mayRepeat && random.fraction() < weather.repeated) {
         const laterMs = this.wayMs(random) + random.below(REPEATED_WITHIN_MS);
         simulation.count('requests repeated');

@@ -81,9 +81,9 @@ export class Simulation {
     this.after(ms, actor, run, label);
   }
 
-  /** A line of the trace that is no event of its own; whoever makes a text for it asks `tracing` first. */
+  /** A line of the trace that is no event of its own; whoever makes a text for it asks `tracing` first. '' is none. */
   note(text: string): void {
-    if (this.tracing) this.trace.push(`${this.time.toFixed(1).padStart(10)}  ${text}`);
+    if (this.tracing && text !== '') this.trace.push(`${this.time.toFixed(1).padStart(10)}  ${text}`);
   }
 
   count(what: string, times = 1): void {
@@ -139,7 +139,7 @@ export class Simulation {
       if (this.steps > MAX_STEPS) throw new Error(`more than ${MAX_STEPS} steps: something never ends`);
       this.mix(event.order);
       this.mix(this.time * 4096);
-      if (event.label !== '') this.note(event.label);
+      this.note(event.label);
       event.run();
       return true;
     }

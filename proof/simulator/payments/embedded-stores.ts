@@ -7,7 +7,7 @@ import type { Writer } from '#idempay/deployments/embedded/writer.js';
 import type { KeyStore } from '#idempay/payments/key-store.js';
 import type { Ledger, Settled } from '#idempay/payments/ledger.js';
 import { KEY_GENERATED, recordValueOf } from '#idempay/payments/payment.js';
-import type { Server } from '../network.js';
+import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import { openEmbeddedKeyStore } from './embedded-key-store.js';
 import { finalOf, type PaymentRows, type Row } from './rows.js';
@@ -140,10 +140,11 @@ export function openEmbeddedStores(
   file.rows.endAllLeases();
   const writer = {
     write(name: WriteName, ...parameters: readonly unknown[]) {
-      const subject = name === 'takeOverAbandoned' ? instance.name : String(parameters[0]);
+      const isRound = name === 'takeOverAbandoned';
+      const subject = isRound ? instance.name : String(parameters[0]);
       const operation = file.operations[name] as ((...given: readonly unknown[]) => unknown) | undefined;
       if (!operation) throw new Error(`nobody can write ${name}`);
-      return line.ask(instance, name, subject, () => operation(...parameters));
+      return line.ask(instance, isRound ? ROUTINE : name, subject, () => operation(...parameters));
     },
   } as unknown as Writer;
   const reader = {

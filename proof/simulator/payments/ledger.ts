@@ -2,7 +2,7 @@ import type { DatabaseClock } from '#idempay/deployments/distributed/database-cl
 import { isUnknown } from '#idempay/errors.js';
 import type { ClaimAttempt, Claimed, Found, Ledger, Resolution, Resolved, Settled } from '#idempay/payments/ledger.js';
 import type { Claim, Fence, Outcome } from '#idempay/payments/payment.js';
-import type { Server } from '../network.js';
+import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import { finalOf, type PaymentRows, type Row } from './rows.js';
 
@@ -106,9 +106,7 @@ export function createSimulatedLedger(
     takeOver,
 
     takeOverAbandoned: ({ owner, leaseMs, processor, limit }) =>
-      ask('takes over what is abandoned,', instance.name, () =>
-        rows.takeOverAbandoned(owner, leaseMs, processor, limit),
-      ),
+      ask(ROUTINE, instance.name, () => rows.takeOverAbandoned(owner, leaseMs, processor, limit)),
 
     renew: (fence: Fence, leaseMs) => ask('renews the row of', fence.key, () => rows.setLease(fence, leaseMs, leaseMs)),
 
@@ -134,7 +132,7 @@ export function createSimulatedLedger(
     },
 
     countAbandoned: (olderThanMs) =>
-      line.read(instance, 'counts what is overdue,', instance.name, () => {
+      line.read(instance, ROUTINE, instance.name, () => {
         const now = rows.now();
         const overdue = (row: Row) => row.state === 'PROCESSING' && row.leaseUntil <= now;
         return [...rows.byKey.values()].filter((row) => overdue(row) && now - row.claimedAt > olderThanMs).length;

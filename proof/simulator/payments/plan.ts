@@ -63,6 +63,8 @@ export type Blow =
   | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
   /** The message that comes next is lost. */
   | { readonly kind: 'cut' }
+  /** It is late. */
+  | { readonly kind: 'delay'; readonly forMs: number }
   | { readonly kind: 'forget everything' }
   | { readonly kind: 'forget a key'; readonly script: number; readonly what: 'record' | 'lock' }
   | { readonly kind: 'forget the last writes'; readonly forMs: number }
@@ -179,15 +181,16 @@ function timedTrouble(random: Random, { deployment, instances }: Shape, scripts:
   }
 }
 
-function ambush(random: Random, { deployment }: Shape, scripts: number): Trouble | undefined {
+function ambush(random: Random, { deployment, leaseMs }: Shape, scripts: number): Trouble | undefined {
   const script = random.below(scripts);
   const moment = {
     script,
     operation: 1 + random.below(OPERATIONS_OF_A_KEY),
     point: random.pick(['sent', 'done'] as const),
   };
-  const forMs = someMs(random);
-  switch (random.below(deployment === 'embedded' ? 4 : 8)) {
+  // Often a little more than a lease, so that somebody else is at work when its owner comes back.
+  const forMs = random.below(3) === 0 ? leaseMs + random.below(4_000) : someMs(random);
+  switch (random.below(deployment === 'embedded' ? 4 : 10)) {
     case 0:
     case 1:
     case 2:
@@ -198,6 +201,9 @@ function ambush(random: Random, { deployment }: Shape, scripts: number): Trouble
     case 5:
       return { ...moment, kind: 'cut' };
     case 6:
+    case 7:
+      return { ...moment, kind: 'delay', forMs };
+    case 8:
       return { ...moment, kind: 'forget everything' };
     default:
       return { ...moment, kind: 'forget a key', what: random.pick(['record', 'lock'] as const) };

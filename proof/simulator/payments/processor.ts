@@ -160,20 +160,22 @@ export function createSimulatedRemoteProcessor(
         simulation.after(wayMs(), instance, () => tell(unknown('connection refused')));
         return;
       }
-      const cut = ambushes.strikesAt('sent', reference, number, instance);
-      if (cut || random.fraction() < behaviour.lostRequest) {
+      const mishap = ambushes.strikeAt('sent', reference, number, instance);
+      if (mishap === 'lost' || random.fraction() < behaviour.lostRequest) {
         simulation.note(what && `${what}: lost on the way`);
         return;
       }
       const lostReply = random.fraction() < behaviour.lostReply;
       const late = random.fraction() < behaviour.late;
-      const onTheWayMs = late ? random.fraction() * LATEST_ARRIVAL_TIMEOUTS * timeoutMs : wayMs();
+      const latestMs = LATEST_ARRIVAL_TIMEOUTS * timeoutMs;
+      const onTheWayMs = late ? random.fraction() * latestMs : Math.min(wayMs() + (mishap ?? 0), latestMs);
       if (late) simulation.count('late at the processor');
       machine.stayBusy(reference, onTheWayMs);
       const arrive = () =>
         serve((result) => {
-          if (ambushes.strikesAt('done', reference, number, instance) || lostReply) return;
-          simulation.after(wayMs(), instance, () => tell(result));
+          const mishapOfReply = ambushes.strikeAt('done', reference, number, instance);
+          if (mishapOfReply === 'lost' || lostReply) return;
+          simulation.after(wayMs() + (mishapOfReply ?? 0), instance, () => tell(result));
         });
       simulation.arrive(onTheWayMs, undefined, arrive, what);
     });

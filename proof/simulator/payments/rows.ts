@@ -69,6 +69,7 @@ export class PaymentRows {
     if (row?.state !== 'PROCESSING' || row.leaseUntil > now || row.processor !== processor) return undefined;
     const leaseUntil = now + leaseMs;
     this.simulation.count('takeovers');
+    this.simulation.note(this.simulation.tracing ? `${key} is now ${owner}'s, epoch ${row.epoch + 1}` : '');
     return claimOf(this.write({ ...row, epoch: row.epoch + 1, owner, leaseUntil, recoverAt: leaseUntil }), now);
   }
 

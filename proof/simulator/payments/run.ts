@@ -40,7 +40,7 @@ export async function runPayments(
   options: { trace?: boolean; sabotage?: Sabotage } = {},
 ): Promise<PaymentHistory> {
   const simulation = new Simulation(plan.seed, options);
-  const ambushes = new Ambushes();
+  const ambushes = new Ambushes(simulation);
   const { shape } = plan;
   const openService: OpenService<PaymentArea> = (actor, clock) => open(actor, clock);
   const fleet = new Fleet<PaymentArea>(simulation, shape.instances, openService);

@@ -1,5 +1,5 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
-import type { Ambushes } from '../ambushes.js';
+import type { Ambushes, Mishap } from '../ambushes.js';
 import type { Fleet } from '../fleet.js';
 import { FINE } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
@@ -62,7 +62,7 @@ export class PaymentTroubles {
     );
   }
 
-  private strike(trouble: Trouble, caller: Actor | undefined): 'cut' | undefined {
+  private strike(trouble: Trouble, caller: Actor | undefined): Mishap {
     const { simulation, fleet, stores, processor } = this;
     if (simulation.time >= TROUBLED_MS) return undefined;
     if (simulation.tracing) simulation.note(`TROUBLE ${JSON.stringify(trouble)}`);
@@ -78,7 +78,10 @@ export class PaymentTroubles {
       }
       case 'cut':
         this.unwell.push({ from: simulation.time, to: simulation.time + LOSS_IS_FELT_MS });
-        return 'cut';
+        return 'lost';
+      case 'delay':
+        this.unwell.push({ from: simulation.time, to: simulation.time + LOSS_IS_FELT_MS + trouble.forMs });
+        return trouble.forMs;
       case 'forget everything':
         this.forget(undefined);
         return undefined;

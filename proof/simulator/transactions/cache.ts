@@ -108,9 +108,11 @@ export class CacheServer {
       this.entries.clear();
       this.fills.clear();
       this.marks.clear();
-    } else if (what === 'entry') this.entries.delete(id);
-    else if (what === 'token') this.fills.delete(id);
-    else this.marks.delete(id);
+      return;
+    }
+    if (what !== 'token' && what !== 'marks') this.entries.delete(id);
+    if (what !== 'entry' && what !== 'marks') this.fills.delete(id);
+    if (what !== 'entry' && what !== 'token') this.marks.delete(id);
   }
 
   /** What a stale replica or an old file brings back later, under a name of its own. */

@@ -132,6 +132,10 @@ function modelOf({ version, status }: Transaction): Model<Row, Asked, Output> {
       const { answer, next } = answerOf(row, asked);
       return output === undefined || answer === describe(output) ? next : undefined;
     },
+    isPast(row, output) {
+      const version = versionIn(output);
+      return version !== undefined && (!row.there || version < row.version);
+    },
   };
 }
 
@@ -147,6 +151,13 @@ function answerOf(row: Row, asked: Asked): { readonly answer: string; readonly n
   if (FINAL_STATUSES.includes(row.status)) return { answer: `final ${row.status}`, next: row };
   const next = { ...row, status, version: row.version + 1 };
   return { answer: `done ${next.version} ${status}`, next };
+}
+
+/** Versions only rise. */
+function versionIn(output: Output): number | undefined {
+  if (typeof output === 'string') return undefined;
+  if (!('state' in output)) return output.version;
+  return output.state === 'done' ? output.transaction.version : undefined;
 }
 
 function describe(output: Output): string {

@@ -43,9 +43,10 @@ export interface Action {
   readonly accounts: number;
 }
 
+/** By the time, or between two steps of whoever is the first to be at work on a hot transaction then. */
 export type Moment =
   | { readonly at: number }
-  | { readonly hot: number; readonly operation: number; readonly point: Point };
+  | { readonly hot: number; readonly notBefore: number; readonly point: Point };
 
 type Whom = number | 'caller';
 
@@ -53,6 +54,8 @@ export type Blow =
   | { readonly kind: 'crash'; readonly whom: Whom; readonly forMs: number }
   | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
   | { readonly kind: 'cut' }
+  /** It is late. */
+  | { readonly kind: 'delay'; readonly forMs: number }
   /** FLUSHALL: the server goes on under its old name. */
   | { readonly kind: 'forget everything' }
   | { readonly kind: 'forget'; readonly hot: number; readonly what: 'entry' | 'token' | 'marks' }
@@ -67,14 +70,14 @@ export type Trouble = Moment & Blow;
 
 export const TROUBLED_MS = 30_000;
 
-/** Of a hot transaction, by all instances, in the first part of a history. */
-const OPERATIONS_OF_A_TRANSACTION = 120;
-
 /** Blows that take a write's mark away while the write is under way, or let it be judged by a wrong clock. */
 export function mayLoseMarks({ kind, ...rest }: Blow): boolean {
   if (kind === 'clock') return typeof (rest as { of?: unknown }).of === 'string';
   return kind === 'forget everything' || kind === 'forget' || kind === 'fall back';
 }
+
+/** Longer, and most clients would ask nobody. */
+const LONGEST_RESTART_MS = 2_000;
 
 export function planTransactions(seed: number): TransactionPlan {
   const random = seededRandom(seed);
@@ -83,14 +86,14 @@ export function planTransactions(seed: number): TransactionPlan {
     deployment: embedded ? 'embedded' : 'distributed',
     instances: embedded ? 1 : 2 + random.below(2),
     hot: 1 + random.below(4),
-    cacheTtlMs: random.pick([500, 300_000, 300_000]),
+    cacheTtlMs: random.pick([300, 300_000, 300_000]),
   };
-  const scripts = Array.from({ length: 6 + random.below(24) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const scripts = Array.from({ length: 8 + random.below(40) }, (_, number) => scriptOf(number, random.fork(), shape));
   // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
   const keepsMarks = random.below(2) === 0;
   const troubles = [
     ...Array.from({ length: random.below(12) }, () => timedTrouble(random.fork(), shape)),
-    ...Array.from({ length: random.pick([0, 4, 16]) }, () => ambush(random.fork(), shape)),
+    ...Array.from({ length: random.pick([2, 8, 40]) }, () => ambush(random.fork(), shape)),
   ];
   const possible = troubles.filter((trouble) => trouble !== undefined);
   return { seed, shape, scripts, troubles: possible.filter((trouble) => !keepsMarks || !mayLoseMarks(trouble)) };
@@ -136,7 +139,7 @@ function timedTrouble(random: Random, { deployment, instances }: Shape): Trouble
   const whom = random.below(instances);
   switch (random.below(embedded ? 4 : 11)) {
     case 0:
-      return { at, kind: 'crash', whom, forMs };
+      return { at, kind: 'crash', whom, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
     case 1:
       return { at, kind: 'pause', whom, forMs, wakesInOrder: random.below(2) === 0 };
     case 2:
@@ -165,13 +168,13 @@ function timedTrouble(random: Random, { deployment, instances }: Shape): Trouble
 function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined {
   const moment = {
     hot: random.below(hot),
-    operation: 1 + random.below(OPERATIONS_OF_A_TRANSACTION),
+    notBefore: random.fraction() * TROUBLED_MS,
     point: random.pick(['sent', 'done'] as const),
   };
   const forMs = someMs(random);
-  switch (random.below(deployment === 'embedded' ? 2 : 8)) {
+  switch (random.below(deployment === 'embedded' ? 2 : 12)) {
     case 0:
-      return { ...moment, kind: 'crash', whom: 'caller', forMs };
+      return { ...moment, kind: 'crash', whom: 'caller', forMs: Math.min(forMs, LONGEST_RESTART_MS) };
     case 1:
     case 2:
       return { ...moment, kind: 'pause', whom: 'caller', forMs, wakesInOrder: random.below(2) === 0 };
@@ -180,6 +183,11 @@ function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined
     case 5:
       return { ...moment, kind: 'cut' };
     case 6:
+    case 7:
+    case 8:
+    case 9:
+      return { ...moment, kind: 'delay', forMs: random.pick([random.below(800), random.below(5_000)]) };
+    case 10:
       return { ...moment, kind: 'forget', what: random.pick(['entry', 'token', 'marks'] as const) };
     default:
       return { ...moment, kind: 'fall back', forMs: random.below(100) };

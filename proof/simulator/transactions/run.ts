@@ -39,7 +39,7 @@ export async function runTransactions(
   const { shape } = plan;
   const usesImmediates = shape.deployment === 'embedded';
   const simulation = new Simulation(plan.seed, { ...options, usesImmediates });
-  const ambushes = new Ambushes();
+  const ambushes = new Ambushes(simulation);
   const table = new TransactionTable(simulation);
   const stores =
     shape.deployment === 'embedded'

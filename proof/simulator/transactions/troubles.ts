@@ -1,6 +1,6 @@
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { Transactions } from '#idempay/transactions/transactions.js';
-import type { Ambushes } from '../ambushes.js';
+import type { Ambushes, Mishap } from '../ambushes.js';
 import type { Fleet } from '../fleet.js';
 import { FINE } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
@@ -24,8 +24,8 @@ export class TransactionTroubles {
       if ('at' in trouble) {
         this.simulation.after(trouble.at, undefined, () => void this.strike(trouble, undefined));
       } else {
-        const { hot, operation, point } = trouble;
-        const ambush = { subject: String(this.hot[hot]?.id), operation, point };
+        const { hot, notBefore, point } = trouble;
+        const ambush = { subject: String(this.hot[hot]?.id), operation: { notBefore }, point };
         this.ambushes.lay(ambush, (caller) => this.strike(trouble, caller));
       }
     }
@@ -38,7 +38,7 @@ export class TransactionTroubles {
     Object.assign(mood, { slowCommits: 0, noRoom: 0 });
   }
 
-  private strike(trouble: Trouble, caller: Actor | undefined): 'cut' | undefined {
+  private strike(trouble: Trouble, caller: Actor | undefined): Mishap {
     const { simulation, fleet, stores } = this;
     if (simulation.time >= TROUBLED_MS) return undefined;
     if (simulation.tracing) simulation.note(`TROUBLE ${JSON.stringify(trouble)}`);
@@ -53,7 +53,9 @@ export class TransactionTroubles {
         return undefined;
       }
       case 'cut':
-        return 'cut';
+        return 'lost';
+      case 'delay':
+        return trouble.forMs;
       case 'forget everything':
         simulation.count('losses');
         stores.cacheServer?.forget();
