@@ -20,6 +20,6 @@ export interface Peer {
   newKey(url: string): Promise<string>;
   /** What a success names: two of them for one key are two runs of the payment. */
   receiptOf(answer: Answer): string | undefined;
-  /** Whether the server says of itself that it does not know this payment's outcome, and leaves it to an operator. */
+  /** Whether the server leaves this payment, which has no outcome, to an operator; asking may resolve it. */
   isForOperator(url: string, key: string): Promise<boolean>;
 }

@@ -39,7 +39,7 @@ export function report(trials: readonly Trial[]): string {
         remainingLife(trial),
         withCharged(trial, trial.forOperator, String),
         `${(trial.slowestOutcomeMs / 1_000).toFixed(1)} s`,
-        `${trial.refused}`,
+        bold(trial.refused),
         trial.otherBody,
       ]),
     ),

@@ -73,6 +73,7 @@ async function crashes(stage: Stage): Promise<void> {
   const { payers, servers, processor, random } = stage;
   await processor.behave({ latencyMs: 40, replyLatencyMs: 40 });
   const load = new Load(stage, await payers.issue('crash', CRASHES.payments), CRASHES.clients);
+  const comingBack = comeBack(stage, load);
   for (let round = 0; round < CRASHES.rounds; round += 1) {
     await pause(100 + random.below(CRASHES.longestMs));
     const victim = random.pick(servers);
@@ -80,6 +81,18 @@ async function crashes(stage: Stage): Promise<void> {
     await victim.listening();
   }
   await load.stop();
+  await comingBack;
+}
+
+/** To the payments that clients gave up for a while, for as long as there is load. */
+async function comeBack({ payers, servers, random }: Stage, load: Load): Promise<void> {
+  while (!load.isStopped) {
+    await pause(REPEAT_EVERY_MS / 2);
+    const left = payers.payments.filter(
+      (payment) => payment.scene === 'crash' && payment.told.length >= SENDS && !isSettled(payment),
+    );
+    await Promise.all(left.map((payment) => payers.send(payment, random.pick(servers))));
+  }
 }
 
 async function lostReplies({ payers, servers, processor, random }: Stage): Promise<void> {
@@ -178,14 +191,14 @@ async function payPatiently({ payers, servers, random }: Counter, payment: Payme
 
 /** Clients that pay one payment after the other. */
 class Load {
-  #isStopped = false;
+  isStopped = false;
   readonly #clients: Promise<unknown>;
 
   constructor({ payers, servers, random }: Stage, payments: readonly Payment[], clients: number) {
     const waiting = [...payments];
     const client = async (own: Random) => {
       for (;;) {
-        const payment = this.#isStopped ? undefined : waiting.shift();
+        const payment = this.isStopped ? undefined : waiting.shift();
         if (!payment) return;
         await payPatiently({ payers, servers, random: own }, payment);
         await pause(PAUSE_MS);
@@ -195,7 +208,7 @@ class Load {
   }
 
   async stop(): Promise<void> {
-    this.#isStopped = true;
+    this.isStopped = true;
     await this.#clients;
   }
 }

@@ -1,5 +1,5 @@
-import { generateKey, transactionIdOf } from '../../../test/support/http-client.js';
-import { shownPayment } from '../../../test/support/processor-payer.js';
+import { generateKey, sendJson, transactionIdOf } from '../../../test/support/http-client.js';
+import { pause } from '../../../test/support/until.js';
 import type { Peer } from '../peer.js';
 
 const common = {
@@ -7,8 +7,22 @@ const common = {
   path: '/api/payment',
   newKey: generateKey,
   receiptOf: transactionIdOf,
-  isForOperator: async (url, key) => (await shownPayment(url, key))?.state === 'PROCESSING',
+  isForOperator,
 } satisfies Partial<Peer>;
+
+/**
+ * Resolves it, as an operator would: that is refused for as long as the service may find out by itself, and for a moment
+ * while it looks the payment up.
+ */
+async function isForOperator(url: string, key: string): Promise<boolean> {
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    const resolution = { outcome: 'declined', reason: 'not on the statement' };
+    const { status } = await sendJson(`${url}/api/payments/${key}/resolution`, 'POST', resolution);
+    if (status === 200) return true;
+    await pause(1_000);
+  }
+  return false;
+}
 
 /** As `docs/processor.md` says for a processor that does not deduplicate: send once, then only look up. */
 function processorSettings(deduplicates: boolean): Record<string, string> {
