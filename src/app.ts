@@ -29,6 +29,8 @@ const RECOVERY_BEFORE_LISTENING_MS = { simulated: 2_000, http: 0 } as const;
 /** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
+/** After a drain that was cut, for what its attempts still write. */
+const LAST_WRITES_MS = 1_000;
 
 export interface App {
   /** Resolves to the port once it is open. */
@@ -53,7 +55,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     ledger,
     history: deployment.paymentHistory,
     processor,
-    rules: { ...config.payments, resolvableAfterMs: config.processor.dedupMs },
+    rules: { ...config.payments, resolvableAfterMs: resolvableAfterMs(config) },
     recoverAfterMs: backOffMs,
     clock,
     newKey: generateIdempotencyKey,
@@ -82,7 +84,11 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     async drain(limitMs = DRAIN_LIMIT_MS) {
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => server.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
-      const cut = setTimeout(() => server.server.closeAllConnections(), limitMs);
+      let wasCut = false;
+      const cut = setTimeout(() => {
+        wasCut = true;
+        server.server.closeAllConnections();
+      }, limitMs);
       const background = Promise.all([recovery.stop(), retention.stop()]);
       try {
         waiting.end();
@@ -91,6 +97,8 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
         clearInterval(closeIdle);
         clearTimeout(cut);
         await processorClient.close();
+        // Calls that were broken off have become unknown: their leases are given up while there are stores to tell.
+        if (wasCut) await delay(LAST_WRITES_MS);
         await deployment.close();
       }
     },
@@ -129,6 +137,14 @@ function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Pro
       return createHttpProcessor({ ...processor, alarm: createAlarm(sound, clock) });
     }
   }
+}
+
+/**
+ * The last send that the service permits itself begins just before the references are too old, and takes no longer than a
+ * lease. Whatever became of it is with the processor then.
+ */
+function resolvableAfterMs({ processor, payments }: Config): number {
+  return processor.dedupMs + payments.lockTtlMs;
 }
 
 /** What happens to payments beside the requests that ask for them. */

@@ -46,6 +46,8 @@ const DAY_SECONDS = 86_400;
 /** Ten years: far beyond any use, and every deadline computed from it stays an exact integer. */
 const MAX_TTL_DAYS = 3650;
 const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
+/** What a lease must have left beside a call: the commit that began it, without which nothing could ever be sent. */
+const COMMIT_MARGIN_MS = 100;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647;
 
@@ -122,8 +124,10 @@ function readProcessor(settings: Settings, lockTtlMs: number): ProcessorSettings
   const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
   const dedupMs = settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 0, MAX_TTL_SECONDS) * SECOND_MS;
   if (url === undefined) return { kind: 'simulated', delayMs, dedupMs };
-  if (timeoutMs >= lockTtlMs) {
-    settings.problem('PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease');
+  if (timeoutMs > lockTtlMs - COMMIT_MARGIN_MS) {
+    settings.problem(
+      `PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least ${COMMIT_MARGIN_MS} ms: a call must end within its lease`,
+    );
   }
   return { kind: 'http', url, timeoutMs, dedupMs };
 }

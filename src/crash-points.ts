@@ -29,6 +29,8 @@ const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof Cra
     renew: 'renew-lease',
     settle: 'settle',
     abandon: 'abandon',
+    resolve: 'resolve',
+    removeSettled: 'remove-settled',
   },
   processor: { charge: 'charge', lookUp: 'look-up' },
   transactions: { create: 'create', changeStatus: 'change', remove: 'remove' },

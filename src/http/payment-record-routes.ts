@@ -84,7 +84,8 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
       if (answer.payment) return answer.payment;
       throw publicErrors.paymentNotFound();
     case 'final':
-      throw publicErrors.paymentFinal(answer.payment?.state ?? 'removed');
+      if (!answer.payment) throw publicErrors.paymentNotFound();
+      throw publicErrors.paymentFinal(answer.payment.state);
     case 'in progress':
       throw publicErrors.paymentInProgress(answer.retryAfterSeconds);
     case 'too early':
@@ -96,8 +97,10 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
 
 /** The same list from where this page ended (RFC 8288). */
 function pageAfter(query: ListParameters, cursor: string): string {
+  const { state, from, to, limit } = query;
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries({ ...query, cursor })) if (value) parameters.set(name, value);
+  for (const [name, value] of Object.entries({ state, from, to, limit, cursor }))
+    if (value) parameters.set(name, value);
   return `/api/payments?${parameters}`;
 }
 

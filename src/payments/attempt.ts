@@ -74,7 +74,7 @@ export function createCarryOut(collaborators: {
     if (origin === 'takeover') {
       const found = await processor.lookUp(claim.key);
       if (found.state !== 'no record') return found;
-      if (ageMs() >= processor.dedupMs) {
+      if (!mayBeSentAgain(ageMs(), processor.dedupMs)) {
         return { state: 'unknown', cause: 'no record at the processor, and too old to be sent again' };
       }
     }
@@ -85,15 +85,24 @@ export function createCarryOut(collaborators: {
 
   /** Whoever took the payment over meanwhile may have finished it; what is not final stays unknown. */
   async function outcomeElsewhere(claim: Claim, cause: string): Promise<AttemptResult> {
-    const found = await ledger.find(claim.key);
-    return found.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
+    // A store that fails now changes nothing about the charge: it was sent, and its outcome is not known.
+    const found = await ledger.find(claim.key).catch(() => undefined);
+    return found?.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
   }
 
-  /** The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. */
+  /**
+   * The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. The lock last: it
+   * is its end that wakes who waits, and they must find the row free.
+   */
   async function giveUp(claim: Claim, ageMs: number): Promise<void> {
-    const abandoned = ledger.abandon(claim, recoverAfterMs(ageMs));
-    await Promise.allSettled([abandoned, keys.release(claim.key, claim.owner)]);
+    await ledger.abandon(claim, recoverAfterMs(ageMs)).catch(() => {});
+    await keys.release(claim.key, claim.owner).catch(() => {});
   }
+}
+
+/** An age below nothing means that the store's clock was set back, so nobody knows it: then it is not sent, for now. */
+function mayBeSentAgain(ageMs: number, dedupMs: number): boolean {
+  return dedupMs === Number.POSITIVE_INFINITY || (ageMs >= 0 && ageMs < dedupMs);
 }
 
 /** The shortest outage worth waiting for, and the longest that a payer who stopped repeating should notice. */

@@ -28,7 +28,8 @@ export interface Ledger {
 
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
-   * from now on, `takeOverAbandoned` only after `recoverAfterMs`.
+   * from now on, `takeOverAbandoned` only after `recoverAfterMs`. The attempt is fenced off: what it sent before and what
+   * comes later, a renewal or a settlement, changes nothing any more.
    */
   abandon(fence: Fence, recoverAfterMs: number): Promise<void>;
 
@@ -44,8 +45,9 @@ export interface Ledger {
   /**
    * Removes up to `limit` final payments that were settled more than `retentionMs` ago and are repeated no more, oldest
    * first; resolves to how many. Whatever was removed, its key can never be claimed again: before a row goes, the ledger
-   * has begun to answer 'expired' to every claim of a key (a UUIDv7) generated more than `retentionMs` ago. So a call may
-   * find nothing to remove at first, and later calls do.
+   * has begun to answer 'expired' to every claim of a key (a UUIDv7) generated more than `retentionMs` ago, as far as there
+   * are rows: a clock that was wrong for a while does not refuse the keys of the time after. So a call may find nothing to
+   * remove at first, and later calls do.
    */
   removeSettled(retentionMs: number, limit: number): Promise<number>;
 }

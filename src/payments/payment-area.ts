@@ -46,6 +46,13 @@ export function createPaymentArea(collaborators: {
   const leases = createLeases(keys, ledger, leaseMs, clock);
   const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
   const waiting = createWaiting(keys, clock);
+
+  async function tryToFinish(key: string): Promise<void> {
+    const askedAt = clock.monotonic();
+    const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, processor: processor.name });
+    if (claim) await carryOut(claim, askedAt, 'takeover');
+  }
+
   const payments = createPayments({
     keys,
     ledger,
@@ -59,7 +66,7 @@ export function createPaymentArea(collaborators: {
     waiting,
     onUnknown: events.unknown,
   });
-  const records = createPaymentRecords({ keys, ledger, history, rules, resolvableAfterMs, newOwner });
+  const records = createPaymentRecords({ keys, ledger, history, rules, resolvableAfterMs, newOwner, tryToFinish });
   const recovery = createRecovery({
     ledger,
     processor,

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { StoreUnavailable } from '../errors.js';
 import type { KeyStore } from './key-store.js';
 import type { Ledger } from './ledger.js';
 import type { Outcome } from './payment.js';
@@ -46,8 +47,17 @@ export function createPaymentRecords(collaborators: {
   /** From this age on the service finds nothing out any more, and an operator may decide. */
   resolvableAfterMs: number;
   newOwner: () => string;
+  /** Looks an abandoned payment up at its processor, and finishes it if it can. */
+  tryToFinish: (key: string) => Promise<void>;
 }): PaymentRecords {
-  const { keys, ledger, history, rules, resolvableAfterMs, newOwner } = collaborators;
+  const { keys, ledger, history, rules, resolvableAfterMs, newOwner, tryToFinish } = collaborators;
+
+  /** The verdict is written: a store that fails now must not be taken for one that changed nothing. */
+  async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
+    return history.find(key).catch((fault: unknown) => {
+      throw new StoreUnavailable('unknown', 'the verdict was written and could not be read', fault);
+    });
+  }
 
   return {
     async get(key) {
@@ -78,10 +88,12 @@ export function createPaymentRecords(collaborators: {
     },
 
     /**
+     * What the processor knows counts more than what anybody found out: so it is asked first.
      * Dies before `resolve`: nothing happened. Dies after it: the row is final, and the next begin or look finds it there
      * and repairs the key record. Given twice: the second finds the first one's verdict.
      */
     async resolve(key, { state, reason }) {
+      await tryToFinish(key);
       const owner = newOwner();
       const resolution = { key, owner, state, reason, minAgeMs: resolvableAfterMs, ttlMs: rules.idempotencyTtlMs };
       const resolved = await ledger.resolve(resolution);
@@ -89,7 +101,7 @@ export function createPaymentRecords(collaborators: {
         case 'resolved':
           // The commit is known, so the verdict stands, whatever the key store says next.
           await keys.finish(key, owner, resolved.final).catch(() => {});
-          return { state: 'resolved', payment: await history.find(key) };
+          return { state: 'resolved', payment: await shownAfterwards(key) };
         case 'settled before': {
           const payment = await history.find(key);
           const sameVerdict = payment?.state === state && payment.resolution === reason;

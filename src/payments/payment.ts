@@ -35,6 +35,6 @@ export interface Claim extends Fence, Money {
   readonly transactionId: string;
   readonly fingerprint: string;
   readonly processor: string;
-  /** Milliseconds since the first claim, by the store's clock. */
+  /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
 }

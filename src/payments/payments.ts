@@ -78,10 +78,19 @@ export function createPayments(collaborators: {
     if (!place) return answer;
     try {
       let answeredAt = clock.monotonic();
+      let fault: unknown;
       while (answer.state === 'in progress' && (await place.next())) {
-        answer = await tryToPay(key, request);
-        answeredAt = clock.monotonic();
+        try {
+          answer = await tryToPay(key, request);
+          answeredAt = clock.monotonic();
+          fault = undefined;
+        } catch (thrown) {
+          // A store that is away for a moment is what a waiter waits through as well.
+          if (!(thrown instanceof StoreUnavailable)) throw thrown;
+          fault = thrown;
+        }
       }
+      if (fault !== undefined) throw fault;
       if (answer.state === 'in progress') answer = laterBy(clock.monotonic() - answeredAt, answer.retryAfterSeconds);
       return { ...answer, waited: true };
     } finally {

@@ -113,10 +113,12 @@ describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
   });
 
   test('is not taken for ours when another one had settled it before', async () => {
-    const claim = await givenAbandoned();
+    const { key, processor } = await givenAbandoned();
+    const claim = await ports.ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS });
+    if (!claim) throw new Error('what was given up could not be taken over');
     await givenSettled(ports.ledger, claim, { outcome: completed(claim) });
     const lost = wire.loseReply(executionOf('resolve'));
-    const resolved = await ports.ledger.resolve({ ...verdict, key: claim.key, owner: newOwner() });
+    const resolved = await ports.ledger.resolve({ ...verdict, key, owner: newOwner() });
     await lost;
     expect(resolved).toEqual({ state: 'settled before' });
   });

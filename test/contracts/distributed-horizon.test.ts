@@ -8,6 +8,7 @@ import { untilPast } from '../support/until-past.js';
 
 const NO_KEY = '00000000-0000-0000-0000-000000000000';
 const LIMIT = 100;
+const YEAR_MS = 365 * 86_400_000;
 
 /**
  * A claim that read the horizon before it was raised may insert after it: so nothing may be removed below a bound before
@@ -65,6 +66,16 @@ describe('the horizon in PostgreSQL', () => {
     expect(await ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'expired' });
   });
 
+  /** The bug is told in `embedded-horizon.test.ts`. */
+  test('is never higher than there are rows, so a clock that was far ahead does not refuse the keys of the time after', async () => {
+    const claim = await givenClaim(ledger);
+    await claimsHaveEnded();
+    await ledger.removeSettled(-YEAR_MS, LIMIT);
+    expect(claim.key < ((await horizon())?.keys_before ?? '')).toBe(true);
+    await untilPast(1);
+    expect(await ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed' });
+  });
+
   test('is advanced once by several at once, and never lowered', async () => {
     await claimsHaveEnded();
     await Promise.all(Array.from({ length: 8 }, remove));
@@ -81,6 +92,7 @@ describe('the horizon in PostgreSQL', () => {
   });
 
   test('judges a key by the time in it, to the millisecond', async () => {
+    await givenClaim(ledger);
     await claimsHaveEnded();
     await remove();
     const bound = Number.parseInt((await horizon())?.keys_before.replaceAll('-', '').slice(0, 12) ?? '', 16);

@@ -9,8 +9,8 @@ import type { Claim } from '#idempay/payments/payment.js';
 import { claimAttempt, givenClaim, givenSettled, LONG_MS, SHORT_MS } from '../support/payment-attempts.js';
 import { untilPast } from '../support/until-past.js';
 
-/** More than are removed in one commit. */
 const MANY = 1_200;
+const YEAR_MS = 365 * 86_400_000;
 
 let dataDir: string;
 let deployment: Deployment;
@@ -46,11 +46,24 @@ test('a removed key is expired also after a new start', async () => {
   expect(await deployment.ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed' });
 });
 
-test('a limit above one commit is kept over several', async () => {
+test('a limit is kept', async () => {
   const { ledger } = deployment;
   await givenRemovable(MANY);
   expect(await ledger.removeSettled(SHORT_MS, MANY - 100)).toBe(MANY - 100);
   expect(await ledger.removeSettled(SHORT_MS, MANY)).toBe(100);
+});
+
+/**
+ * Bug: after one start with a clock that was a year ahead every first payment was refused for a year. Cause: the horizon was
+ * raised to the wrong time. Fix: it is never higher than there are rows.
+ */
+test('a clock that was far ahead does not refuse the keys of the time after', async () => {
+  const { ledger } = deployment;
+  const [claim] = await givenRemovable(1);
+  // As it would be called by a clock that is a year ahead: what was just settled is older than it should be.
+  expect(await ledger.removeSettled(-YEAR_MS, MANY)).toBe(1);
+  expect(await ledger.claim(claimAttempt({ key: claim?.key ?? '' }))).toEqual({ state: 'expired' });
+  expect(await ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed' });
 });
 
 test('a start makes every payment due that was under way, whatever its lease and its back-off', async () => {

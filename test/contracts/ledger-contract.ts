@@ -28,7 +28,7 @@ import { untilPast } from '../support/until-past.js';
  *  6. A dead lease alone fences nobody off: until somebody takes over, the owner may renew and settle.
  *  7. A final state is written once; whoever comes later is answered with it.
  *  8. A final outcome past its expiry is refused, and never claimed again.
- *  9. `abandon` ends the lease at once.
+ *  9. `abandon` ends the lease at once and for good: nothing that the attempt sent before it or sends after it counts.
  * 10. Only an instance with the row's processor takes a payment over.
  */
 export function describeLedgerContract(name: string, open: OpenPorts): void {
@@ -264,6 +264,20 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       expect(await ledger.find(claim.key)).toMatchObject({ state: 'abandoned' });
       const claimed = await ledger.claim(claimAttempt({ key: claim.key, transactionId: newTransactionId() }));
       expect(claimed).toMatchObject({ state: 'taken over', claim: { epoch: 2, transactionId: claim.transactionId } });
+    });
+
+    /**
+     * Bug: a payment that was given up stayed leased for a whole lease. Cause: a renewal of the same attempt, sent just
+     * before and in the same statement, was executed last. Fix: an abandonment takes the owner away as well.
+     */
+    test('9: an abandoned lease stays dead, whatever the attempt sent before and sends afterwards', async () => {
+      const abandoned = await Promise.all(Array.from({ length: 50 }, () => givenClaim(ledger)));
+      await Promise.all(abandoned.flatMap((claim) => [ledger.renew(claim, LONG_MS), ledger.abandon(claim, 0)]));
+      for (const claim of abandoned) {
+        expect(await ledger.find(claim.key)).toEqual({ state: 'abandoned' });
+        expect(await ledger.renew(claim, LONG_MS)).toBe(false);
+        expect(await ledger.settle(claim, completed(claim), LONG_MS)).toEqual({ state: 'fenced off' });
+      }
     });
 
     test('10: an instance with another processor finds an abandoned payment under way, and does not take it over', async () => {

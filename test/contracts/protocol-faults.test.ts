@@ -64,6 +64,19 @@ describe('a store that fails', () => {
     await expectPaidOnce(processor.charges[0]?.transactionId);
   });
 
+  /**
+   * Bug: a charge of unknown outcome was answered 503 "nothing was changed". Cause: the store failed in the look for another
+   * attempt's outcome, and its fault was passed on. Fix: then the outcome is unknown, like before the look.
+   */
+  test('a store that fails after a charge of unknown outcome leaves it unknown, never unchanged', async () => {
+    const { payments, ledger, unknown } = await given();
+    processor.plan({ outcome: 'succeeded', answerLost: true });
+    ledger.failAll('find', FULL);
+    ledger.failAll('abandon', FULL);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(unknown).toMatchObject([{ key, cause: 'the answer was lost' }]);
+  });
+
   test('a claim whose answer was lost charges nothing, and is taken over under its own id once its lease has died', async () => {
     const { payments, ledger } = await given({ leaseMs: SHORT_LEASE_MS });
     ledger.loseNextAnswer('claim', LOST);

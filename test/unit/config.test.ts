@@ -44,7 +44,7 @@ const NUMBERS: readonly [
   [
     'PROCESSOR_TIMEOUT_MS',
     1,
-    86_399_999,
+    86_399_900,
     ({ processor }) => ('timeoutMs' in processor ? processor.timeoutMs : -1),
     1,
     { PROCESSOR_URL: PROCESSOR, LOCK_TTL_SECONDS: '86400' },
@@ -221,13 +221,15 @@ describe('the settings of a processor over HTTP', () => {
   });
 
   test('are refused when a call may take as long as the lease', () => {
-    const sentence = 'PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS: a call must end within its lease';
+    const sentence =
+      'PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least 100 ms: a call must end within its lease';
     const about = (lockTtlSeconds: string, timeoutMs: string, url = PROCESSOR) =>
       problemsOf({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: lockTtlSeconds, PROCESSOR_TIMEOUT_MS: timeoutMs });
     expect(about('10', '10000')).toEqual([sentence]);
     expect(about('10', '10001')).toEqual([sentence]);
     expect(about('10', '')).toEqual([sentence]);
-    expect(about('10', '9999')).toEqual([]);
+    expect(about('10', '9901')).toEqual([sentence]);
+    expect(about('10', '9900')).toEqual([]);
     expect(about('11', '')).toEqual([]);
     expect(about('10', '10000', ''), 'without PROCESSOR_URL').toEqual([]);
   });

@@ -56,17 +56,31 @@ export const TAKE_OVER_ABANDONED: Statement = {
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
-export const SET_LEASE: Statement = {
-  name: 'set_lease',
+export const RENEW: Statement = {
+  name: 'renew',
   text: `
     UPDATE idempay.payments payment
     SET lease_until = clock_timestamp() + fence.lease_ms * interval '1 millisecond',
-      recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond'
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::float8[])
-      AS fence (key, epoch, owner, lease_ms, recover_after_ms)
+      recover_at = clock_timestamp() + fence.lease_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[]) AS fence (key, epoch, owner, lease_ms)
     WHERE payment.key = fence.key AND payment.epoch = fence.epoch AND payment.owner = fence.owner
       AND payment.state = 'PROCESSING'
     RETURNING payment.key, payment.owner`,
+};
+
+/**
+ * Takes the owner away as well, so that a renewal or a settlement of the same attempt that is still on its way finds nothing,
+ * whichever comes first. The lease ends at the epoch and not now: a clock that is set back does not bring it to life.
+ */
+export const ABANDON: Statement = {
+  name: 'abandon',
+  text: `
+    UPDATE idempay.payments payment
+    SET owner = '', lease_until = to_timestamp(0),
+      recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[]) AS fence (key, epoch, owner, recover_after_ms)
+    WHERE payment.key = fence.key AND payment.epoch = fence.epoch AND payment.owner = fence.owner
+      AND payment.state = 'PROCESSING'`,
 };
 
 export const SETTLE: Statement = {

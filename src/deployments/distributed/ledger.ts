@@ -16,17 +16,17 @@ interface Settlement {
   readonly ttlMs: number;
 }
 
-interface LeaseChange {
+interface FencedMs {
   readonly fence: Fence;
-  readonly leaseMs: number;
-  readonly recoverAfterMs: number;
+  readonly ms: number;
 }
 
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
 export function createPostgresLedger(database: Postgres, clock: DatabaseClock, confirmDurable: ConfirmDurable): Ledger {
   const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll);
-  const leases = new Batcher<LeaseChange, boolean>(setLeases);
+  const renewals = new Batcher<FencedMs, boolean>(renewAll);
+  const abandonments = new Batcher<FencedMs, void>(abandonAll);
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -67,17 +67,15 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     });
   }
 
-  async function setLeases(batch: readonly LeaseChange[]): Promise<boolean[]> {
-    const sorted = batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
-    const rows = await database.write<{ owner: string; key: string }>(statements.SET_LEASE, [
-      sorted.map(({ fence }) => fence.key),
-      sorted.map(({ fence }) => fence.epoch),
-      sorted.map(({ fence }) => fence.owner),
-      sorted.map(({ leaseMs }) => leaseMs),
-      sorted.map(({ recoverAfterMs }) => recoverAfterMs),
-    ]);
-    const changed = new Set(rows.map((row) => `${row.key} ${row.owner}`));
-    return batch.map(({ fence }) => changed.has(`${fence.key} ${fence.owner}`));
+  async function renewAll(batch: readonly FencedMs[]): Promise<boolean[]> {
+    const rows = await database.write<{ owner: string; key: string }>(statements.RENEW, columnsOf(batch));
+    const renewed = new Set(rows.map((row) => `${row.key} ${row.owner}`));
+    return batch.map(({ fence }) => renewed.has(`${fence.key} ${fence.owner}`));
+  }
+
+  async function abandonAll(batch: readonly FencedMs[]): Promise<void[]> {
+    await database.write(statements.ABANDON, columnsOf(batch));
+    return batch.map(() => {});
   }
 
   /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
@@ -176,11 +174,9 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       return rows.map(claimOf);
     },
 
-    renew: (fence, leaseMs) => leases.add({ fence, leaseMs, recoverAfterMs: leaseMs }),
+    renew: (fence, leaseMs) => renewals.add({ fence, ms: leaseMs }),
 
-    async abandon(fence, recoverAfterMs) {
-      await leases.add({ fence, leaseMs: 0, recoverAfterMs });
-    },
+    abandon: (fence, recoverAfterMs) => abandonments.add({ fence, ms: recoverAfterMs }),
 
     async settle(claim, outcome, ttlMs): Promise<Settled> {
       const expiresAt = await settleOrReadBack({ claim, outcome, ttlMs });
@@ -209,6 +205,17 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
     removeSettled: horizon.removeSettled,
   };
+}
+
+/** Sorted by key, as all batches. */
+function columnsOf(batch: readonly FencedMs[]): unknown[][] {
+  const sorted = batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
+  return [
+    sorted.map(({ fence }) => fence.key),
+    sorted.map(({ fence }) => fence.epoch),
+    sorted.map(({ fence }) => fence.owner),
+    sorted.map(({ ms }) => ms),
+  ];
 }
 
 function claimOf(row: PaymentRow): Claim {

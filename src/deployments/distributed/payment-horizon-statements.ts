@@ -1,9 +1,18 @@
 import type { Statement } from './postgres.js';
 
-/** The lowest UUIDv7 of a moment `$1` milliseconds ago: 48 bits of time, then the version and the variant alone. */
-const LOWEST_KEY_BEFORE = `
-  (lpad(to_hex(greatest(0, floor(extract(epoch FROM clock_timestamp()) * 1000 - $1::float8))::bigint), 12, '0')
-    || '70008000000000000000')::uuid`;
+/** The lowest UUIDv7 of a moment: 48 bits of time in milliseconds since the epoch, then the version and the variant alone. */
+const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70008000000000000000')::uuid`;
+
+/** `$1` milliseconds ago. */
+const THEN_MS = 'greatest(0, floor(extract(epoch FROM clock_timestamp()) * 1000 - $1::float8))::bigint';
+
+/** A millisecond after the newest key that has a row was generated. */
+const AFTER_THE_NEWEST_MS = `(
+  SELECT ('x0000' || left(replace(key::text, '-', ''), 12))::bit(64)::bigint + 1
+  FROM idempay.payments ORDER BY key DESC LIMIT 1)`;
+
+/** No higher than there are rows: a clock that was ahead for a while must not refuse the keys of the time after. */
+const NEXT_BOUND = lowestKeyAt(`least(${THEN_MS}, coalesce(${AFTER_THE_NEWEST_MS}, 0))`);
 
 /**
  * A claim that read `keys_before` just before it was raised may still be running, and inserts a key that was removed
@@ -17,7 +26,7 @@ export const ADVANCE_HORIZON: Statement = {
     UPDATE idempay.payment_horizon
     SET seen_at = CASE WHEN seen_at IS NULL THEN clock_timestamp() END,
       removable_before = CASE WHEN seen_at IS NULL THEN removable_before ELSE keys_before END,
-      keys_before = CASE WHEN seen_at IS NULL THEN keys_before ELSE greatest(keys_before, ${LOWEST_KEY_BEFORE}) END
+      keys_before = CASE WHEN seen_at IS NULL THEN keys_before ELSE greatest(keys_before, ${NEXT_BOUND}) END
     WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond'`,
 };
 

@@ -11,9 +11,6 @@ const FIND = 'SELECT * FROM payments WHERE key = ?';
 export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM payments WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < ?`;
 
-/** Removed in one commit: a few milliseconds of the writer's time. */
-const REMOVAL_BATCH = 500;
-
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
@@ -81,15 +78,6 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return (countAbandoned.get(now, now - olderThanMs) as { abandoned: number }).abandoned;
     },
 
-    async removeSettled(retentionMs, limit) {
-      let removed = 0;
-      let batch: number;
-      do {
-        const asked = Math.min(REMOVAL_BATCH, limit - removed);
-        batch = await writer.write('removeSettled', retentionMs, asked);
-        removed += batch;
-      } while (batch === REMOVAL_BATCH && removed < limit);
-      return removed;
-    },
+    removeSettled: (retentionMs, limit) => writer.write('removeSettled', retentionMs, limit),
   };
 }

@@ -1,7 +1,9 @@
-import { lowestKeyAt } from '../../payments/key-time.js';
+import { keyTimeOf, lowestKeyAt } from '../../payments/key-time.js';
 import type { Database } from './sqlite.js';
 
 const HORIZON = 'SELECT keys_before FROM payment_horizon';
+
+const NEWEST = 'SELECT key FROM payments ORDER BY key DESC LIMIT 1';
 
 const RAISE_HORIZON = 'UPDATE payment_horizon SET keys_before = ? WHERE keys_before < ?';
 
@@ -19,7 +21,14 @@ const LOOKED_AT = 10;
 export function createPaymentHorizonWrites(database: Database) {
   const raiseHorizon = database.prepare(RAISE_HORIZON);
   const remove = database.prepare(REMOVE);
+  const newest = database.prepare(NEWEST);
   let keysBefore = (database.prepare(HORIZON).get() as { keys_before: string }).keys_before;
+
+  /** No higher than there are rows: a clock that was ahead for a while must not refuse the keys of the time after. */
+  function boundAt(ms: number): string {
+    const row = newest.get() as { key: string } | undefined;
+    return row ? lowestKeyAt(Math.min(ms, keyTimeOf(row.key) + 1)) : '';
+  }
 
   return {
     /** Whether the key is so old that its row, where it has none, may have been removed. */
@@ -29,7 +38,7 @@ export function createPaymentHorizonWrites(database: Database) {
       /** Raises the horizon and removes below it in one commit; no claim runs meanwhile. Returns how many rows went. */
       removeSettled(retentionMs: number, limit: number): number {
         const now = Date.now();
-        const bound = lowestKeyAt(now - retentionMs);
+        const bound = boundAt(now - retentionMs);
         // Kept also when this commit fails: then too many claims are refused until the next one, never too few.
         if (bound > keysBefore) keysBefore = bound;
         // Every time, because the commit that should have written it may have failed.

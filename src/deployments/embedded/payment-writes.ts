@@ -29,6 +29,14 @@ const SET_LEASE = `
   UPDATE payments SET lease_until = ?, recover_at = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
+/**
+ * Takes the owner away as well: what the same attempt still sends finds nothing. The lease ends at the epoch and not now: a
+ * clock that is set back does not bring it to life.
+ */
+const ABANDON = `
+  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?
+  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
+
 const SETTLE = `
   UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
@@ -59,6 +67,7 @@ export function createPaymentWrites(
   const takeOver = database.prepare(TAKE_OVER);
   const takeOverAbandoned = database.prepare(TAKE_OVER_ABANDONED);
   const setLease = database.prepare(SET_LEASE);
+  const abandon = database.prepare(ABANDON);
   const settle = database.prepare(SETTLE);
   const resolve = database.prepare(RESOLVE);
 
@@ -113,9 +122,7 @@ export function createPaymentWrites(
     },
 
     abandon(key: string, epoch: number, owner: string, recoverAfterMs: number): void {
-      // Now, and not long ago: recovery takes what was given up first, so one that stays unclear keeps nobody waiting.
-      const now = Date.now();
-      setLease.run(now, now + recoverAfterMs, key, epoch, owner);
+      abandon.run(Date.now() + recoverAfterMs, key, epoch, owner);
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
@@ -182,6 +189,6 @@ function claimOf(row: PaymentRow, now: number): Claim {
     currency: row.currency,
     fingerprint: row.fingerprint,
     processor: row.processor,
-    ageMs: Math.max(0, now - row.claimed_at),
+    ageMs: now - row.claimed_at,
   };
 }
