@@ -1,0 +1,53 @@
+import { startReferenceProcessor } from '../../test/support/reference-processor.js';
+import { PostgresUnderFault } from './postgres-under-fault.js';
+import { processBlows } from './process-blows.js';
+import { RedisPair } from './redis-pair.js';
+import { type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
+import { postgresBlows, redisBlows } from './store-blows.js';
+import { SupervisedService } from './supervised-service.js';
+
+const PROCESSES = 3;
+
+/** Three service processes on a Redis pair and a PostgreSQL of their own, each behind a wire. */
+export async function openDistributedScene(events: SceneEvents): Promise<Scene> {
+  const [redis, postgres, processor] = await Promise.all([
+    RedisPair.start(),
+    PostgresUnderFault.start(),
+    startReferenceProcessor(),
+  ]);
+  const environment = {
+    ...SERVICE_SETTINGS,
+    REDIS_URL: redis.url,
+    DATABASE_URL: postgres.url,
+    PROCESSOR_URL: processor.url,
+  };
+  const services: SupervisedService[] = [];
+  for (let index = 1; index <= PROCESSES; index += 1) {
+    const service = await SupervisedService.create(`service ${index}`, environment, [], {
+      killed: (crashPoint) => events.killed('service', crashPoint),
+      failed: events.failed,
+    });
+    services.push(service);
+  }
+
+  return {
+    services,
+    processor,
+    blows: [
+      ...processBlows(services, processor, events),
+      ...redisBlows(redis, events),
+      ...postgresBlows(postgres, events),
+    ],
+    impossible: [],
+    async heal() {
+      redis.wire.heal();
+      postgres.wire.heal();
+      await Promise.all(services.map((service) => (service.crashAt ? service.kill(0) : undefined)));
+      await Promise.all(services.map((service) => service.up()));
+    },
+    async close() {
+      await Promise.all(services.map((service) => service.close()));
+      await Promise.all([redis.close(), postgres.close(), processor.close()]);
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startReferenceProcessor } from '../../test/support/reference-processor.js';
+import { mountSmallDisk, type SmallDisk } from '../../test/support/small-disk.js';
+import { pause } from '../../test/support/until.js';
+import { processBlows } from './process-blows.js';
+import { type Blow, type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
+import { SupervisedService } from './supervised-service.js';
+
+/** Several times what a session writes; filling it takes a moment. */
+const DISK_MEGABYTES = 256;
+const LONGEST_FULL_MS = 1_500;
+
+/** One service process on one folder; `onSmallDisk`: on a disk that can be filled up, else on the machine's own. */
+export async function openEmbeddedScene(events: SceneEvents, onSmallDisk: boolean): Promise<Scene> {
+  const impossible: string[] = [];
+  const disk = onSmallDisk
+    ? await mountSmallDisk(DISK_MEGABYTES).catch((cause: Error) => {
+        impossible.push(`a full disk: ${cause.message}`);
+        return undefined;
+      })
+    : undefined;
+  const folder = disk?.folder ?? (await mkdtemp(join(tmpdir(), 'idempay-faults-')));
+  const processor = await startReferenceProcessor();
+  const environment = { ...SERVICE_SETTINGS, DATA_DIR: folder, PROCESSOR_URL: processor.url };
+  const service = await SupervisedService.create('service', environment, disk?.launcher ?? [], {
+    killed: (crashPoint) => events.killed('service', crashPoint),
+    failed: events.failed,
+  });
+
+  return {
+    services: [service],
+    processor,
+    blows: [...processBlows([service], processor, events), ...(disk ? [fullDisk(disk, events)] : [])],
+    impossible,
+    async heal() {
+      if (service.crashAt) await service.kill(0);
+      await service.up();
+    },
+    async close() {
+      await service.close();
+      await processor.close();
+      if (disk) await disk.remove();
+      else await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function fullDisk(disk: SmallDisk, events: SceneEvents): Blow {
+  return {
+    name: 'the disk full',
+    hits: 'disk',
+    weight: 2,
+    async strike(random) {
+      const disturbance = events.disturbing();
+      await disk.fill();
+      await pause(random.below(LONGEST_FULL_MS));
+      await disk.free();
+      disturbance.ended();
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js';
+import { pause, until } from '../../test/support/until.js';
+import { Wire } from './wire.js';
+
+const DATABASE = 'idempay';
+const GONE_DEADLINE_MS = 20_000;
+
+/** A PostgreSQL server that waits for its disk as in production, behind a wire. */
+export class PostgresUnderFault {
+  private constructor(
+    readonly wire: Wire,
+    private readonly server: PostgresServer,
+    private readonly dataFolder: string,
+  ) {}
+
+  static async start(): Promise<PostgresUnderFault> {
+    const server = await startPostgres();
+    const url = await server.createDatabase(DATABASE);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const { rows } = await client.query<{ data_directory: string }>('SHOW data_directory');
+    await client.end();
+    return new PostgresUnderFault(await Wire.to(server.port), server, rows[0]?.data_directory as string);
+  }
+
+  get url(): string {
+    return this.server.url(DATABASE).replace(/:\d+\//, `:${this.wire.port}/`);
+  }
+
+  /** SIGINT: open transactions are rolled back, then a clean end and a clean start. */
+  async restartFast(): Promise<void> {
+    await this.#end('SIGINT');
+    await this.server.start();
+  }
+
+  /** SIGQUIT: no clean-up; the start recovers from the log. */
+  async restartImmediately(): Promise<void> {
+    await this.#end('SIGQUIT');
+    await this.server.start();
+  }
+
+  /** SIGKILL of the postmaster; its children notice, and the start recovers from the log. */
+  async killAndRestart(): Promise<void> {
+    await this.#end('SIGKILL');
+    await this.server.start();
+  }
+
+  /** SIGKILL of one server process: the postmaster ends all others and recovers by itself. */
+  async killBackend(): Promise<void> {
+    const backend = (await this.#children()).at(-1);
+    if (backend !== undefined) signal(backend, 'SIGKILL');
+  }
+
+  /** SIGSTOP of all its processes, and SIGCONT. */
+  async pause(ms: number): Promise<void> {
+    const all = [await this.#postmaster(), ...(await this.#children())];
+    for (const pid of all) signal(pid, 'SIGSTOP');
+    await pause(ms);
+    for (const pid of all) signal(pid, 'SIGCONT');
+  }
+
+  async close(): Promise<void> {
+    await this.wire.close();
+    await this.server.close();
+  }
+
+  /** Resolves when no process of it is left: a start before that would be refused. */
+  async #end(name: NodeJS.Signals): Promise<void> {
+    const all = [await this.#postmaster(), ...(await this.#children())];
+    signal(all[0] as number, name);
+    await until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => !all.some(isRunning));
+  }
+
+  async #postmaster(): Promise<number> {
+    return Number((await readFile(join(this.dataFolder, 'postmaster.pid'), 'utf8')).split('\n')[0]);
+  }
+
+  async #children(): Promise<number[]> {
+    const postmaster = await this.#postmaster();
+    const text = await readFile(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8').catch(() => '');
+    return text.split(' ').filter(Boolean).map(Number);
+  }
+}
+
+/** One that has ended may still be waited for by its parent: it holds nothing any more. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+/** A process that has ended meanwhile needs no signal. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

@@ -1,0 +1,92 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type RedisServer, startRedis } from '../../test/support/servers/redis.js';
+import { Wire } from './wire.js';
+
+/** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
+const SETTINGS = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--repl-diskless-sync-delay', '0'];
+
+interface Member {
+  readonly server: RedisServer;
+  readonly folder: string;
+}
+
+/** A Redis master with one replica, behind a wire that leads to whichever is master. */
+export class RedisPair {
+  private constructor(
+    readonly wire: Wire,
+    private master: Member,
+    private replica: Member,
+  ) {}
+
+  static async start(): Promise<RedisPair> {
+    const [master, replica] = await Promise.all([startMember(), startMember()]);
+    await follow(replica, master);
+    return new RedisPair(await Wire.to(master.server.port), master, replica);
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.wire.port}`;
+  }
+
+  /** What it acknowledged is in its file: a killed process takes nothing of that with it. */
+  async killAndRestart(): Promise<void> {
+    await this.master.server.kill();
+    await this.master.server.start();
+  }
+
+  async killAndRestartEmpty(): Promise<void> {
+    await this.master.server.kill();
+    for (const name of await readdir(this.master.folder)) {
+      await rm(join(this.master.folder, name), { recursive: true, force: true });
+    }
+    await this.master.server.start();
+  }
+
+  async flush(): Promise<void> {
+    await this.master.server.client.flushall();
+  }
+
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+    this.master.server.signal(name);
+  }
+
+  /** Only the master's own end: for a failover that nobody planned. */
+  async killMaster(): Promise<void> {
+    await this.master.server.kill();
+  }
+
+  /** From here on the replica misses what the master writes: it is stale when it is promoted. */
+  async detachReplica(): Promise<void> {
+    await this.replica.server.client.replicaof('NO', 'ONE');
+  }
+
+  /** The replica becomes master, and the old master, started again if it was killed, its replica. */
+  async failOver(): Promise<void> {
+    await this.detachReplica();
+    [this.master, this.replica] = [this.replica, this.master];
+    this.wire.pointTo(this.master.server.port);
+    const old = this.replica.server;
+    if ((await old.client.ping().catch(() => '')) !== 'PONG') await old.start();
+    await follow(this.replica, this.master);
+  }
+
+  async close(): Promise<void> {
+    await this.wire.close();
+    for (const { server, folder } of [this.master, this.replica]) {
+      await server.close();
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+}
+
+/** In a folder of ours, so that it can be emptied. */
+async function startMember(): Promise<Member> {
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-faults-redis-'));
+  return { folder, server: await startRedis([...SETTINGS, '--dir', folder]) };
+}
+
+async function follow(replica: Member, master: Member): Promise<void> {
+  await replica.server.client.replicaof('127.0.0.1', master.server.port);
+}
