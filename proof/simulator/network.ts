@@ -1,7 +1,7 @@
 import { StoreUnavailable } from '#idempay/errors.js';
 import type { Random } from '../../test/support/random.js';
 import type { Ambushes } from './ambushes.js';
-import type { Actor, Simulation } from './simulation.js';
+import { type Actor, hashOf, type Simulation } from './simulation.js';
 
 /** What the way between an instance and a server is like at the moment. Chances from 0 to 1. */
 export interface Weather {
@@ -35,7 +35,7 @@ export interface ServerSettings {
   readonly diesWithCaller?: boolean;
 }
 
-/** The name of an operation that is not worth a line of the trace. */
+/** The name of an operation that nobody asked for: it is not worth a line, and nobody waits for the end of such. */
 export const ROUTINE = '';
 
 /** What a server does with a request: it replies, at once or later, or refuses. */
@@ -44,7 +44,7 @@ export type Serve<T> = (reply: (result: T) => void, refuse: (fault: Error) => vo
 /** One server, and the ways to it. Each operation is one atomic step of it, at a moment that the seed decides. */
 export class Server {
   weather: Weather = FINE;
-  private readonly streams = new Map<string, Random>();
+  private readonly names = new Map<string, number>();
 
   constructor(
     private readonly simulation: Simulation,
@@ -54,12 +54,12 @@ export class Server {
 
   /** Every subject has its own luck, so that a history without one payment is the same history for the others. */
   luckOf(subject: string): Random {
-    let random = this.streams.get(subject);
-    if (!random) {
-      random = this.simulation.stream(`${this.settings.name}: ${subject}`);
-      this.streams.set(subject, random);
+    let name = this.names.get(subject);
+    if (name === undefined) {
+      name = hashOf(`${this.settings.name}: ${subject}`);
+      this.names.set(subject, name);
     }
-    return random;
+    return this.simulation.luck(name);
   }
 
   ask<T>(caller: Actor, operation: string, subject: string, execute: () => T): Promise<T> {
@@ -131,7 +131,10 @@ export class Server {
         if (weather.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
         else serve(reply, refuse);
       };
-      simulation.arrive(this.wayMs(random) + (mishap ?? 0), diesWithCaller ? caller : undefined, arrive, what);
+      const onTheWayMs = this.wayMs(random) + (mishap ?? 0);
+      const arrivesAt = diesWithCaller ? caller : undefined;
+      if (operation === ROUTINE) simulation.after(onTheWayMs, arrivesAt, arrive);
+      else simulation.arrive(onTheWayMs, arrivesAt, arrive, what);
       if (mayRepeat && random.fraction() < weather.repeated) {
         const laterMs = this.wayMs(random) + random.below(REPEATED_WITHIN_MS);
         simulation.count('requests repeated');

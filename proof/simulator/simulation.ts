@@ -60,10 +60,15 @@ export class Simulation {
 
   /** A stream of choices of its own: what is chosen for one name does not depend on what happens to any other. */
   stream(name: string): Random {
-    let hash = 0x811c9dc5 ^ this.seed;
-    for (let index = 0; index < name.length; index += 1) hash = Math.imul(hash ^ name.charCodeAt(index), 0x01000193);
-    hash = Math.imul(hash ^ (hash >>> 16) ^ this.seed, 0x85ebca6b);
-    return seededRandom(hash ^ (hash >>> 13));
+    return seededRandom(scramble(hashOf(name) ^ this.seed));
+  }
+
+  /**
+   * What is chosen for one thing that happens now: it depends on nothing but the name and the moment, so that in a history
+   * without something else it is the same.
+   */
+  luck(name: number): Random {
+    return seededRandom(scramble(scramble(name ^ this.seed) ^ Math.imul(this.time * 65_536, 0x9e3779b1)));
   }
 
   /** Something that happens to `actor` (or to nobody who could be dead or stopped) `ms` from now. */
@@ -186,6 +191,18 @@ export class Simulation {
     }
     queue[index] = last;
   }
+}
+
+/** FNV-1a. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  return hash;
+}
+
+function scramble(hash: number): number {
+  const once = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  return once ^ (once >>> 13);
 }
 
 function isBefore(one: Event, other: Event): boolean {

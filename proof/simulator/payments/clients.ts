@@ -70,8 +70,8 @@ export class PaymentClients {
         simulation.count('keys issued');
         const known: Issued = { key, script, askedForAt, issuedAt: simulation.time, asked: [], inquiries: [] };
         this.issued.push(known);
-        for (const [index, request] of script.requests.entries()) {
-          const luck = simulation.stream(`request ${index} of ${key}`);
+        for (const request of script.requests) {
+          const luck = simulation.stream(`request ${request.number} of ${key}`);
           simulation.after(request.afterMs, fleet.clients, () => this.send(known, request, luck));
         }
       },
@@ -146,7 +146,15 @@ export class PaymentClients {
     const { simulation, fleet } = this;
     if (known.asked.some(({ answer }) => isFinal(answer))) return;
     const patienceMs = random.below(2) === 0 ? PATIENCE_IN_THE_QUIET_MS : 0;
-    const request = { kind: 'pay', afterMs: 0, instance: 0, otherAmount: undefined, patienceMs, repeats: 0 } as const;
+    const request = {
+      number: -1,
+      kind: 'pay',
+      afterMs: 0,
+      instance: 0,
+      otherAmount: undefined,
+      patienceMs,
+      repeats: 0,
+    } as const;
     this.pay(known, request, random.below(fleet.size), 0, random);
     simulation.after(ASK_AGAIN_EVERY_MS, fleet.clients, () => this.askOnceMore(known, random));
   }

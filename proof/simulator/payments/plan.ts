@@ -39,6 +39,8 @@ export interface KeyScript {
 }
 
 export interface PlannedRequest {
+  /** Among those of its script. */
+  readonly number: number;
   readonly kind: 'pay' | 'pay nonsense' | 'ask for the outcome';
   /** After the key was issued. */
   readonly afterMs: number;
@@ -118,6 +120,7 @@ function shapeOf(random: Random): Shape {
 
 function scriptOf(number: number, random: Random, { instances }: Shape): KeyScript {
   const requests = Array.from({ length: 1 + random.below(5) }, (_, index) => ({
+    number: index,
     kind: index === 0 ? ('pay' as const) : requestKind(random),
     // The first two often at the same moment, others while the first is under way, or long after.
     afterMs: index < 2 ? random.below(10) : random.pick([random.below(200), random.below(5_000), random.below(50_000)]),

@@ -1,6 +1,6 @@
 import type { Charge, ChargeResult, Processor } from '#idempay/payments/processor.js';
 import type { Ambushes } from '../ambushes.js';
-import type { Actor, Simulation } from '../simulation.js';
+import { type Actor, hashOf, type Simulation } from '../simulation.js';
 
 /** What the other company's machine is like. Chances from 0 to 1. */
 export interface ProcessorBehaviour {
@@ -60,7 +60,7 @@ export class ProcessorMachine {
   charge(charge: Charge, done: (result: ChargeResult) => void): void {
     const { simulation, behaviour } = this;
     const { reference } = charge;
-    const random = simulation.stream(`charge ${reference} ${simulation.time}`);
+    const random = simulation.luck(hashOf(`charge ${reference}`));
     const known = this.known.get(reference);
     if (known && simulation.time - known.at < this.promise.dedupMs) {
       simulation.count('charges deduplicated');
@@ -137,7 +137,7 @@ export function createSimulatedRemoteProcessor(
     unknown: (cause: string) => T,
   ): Promise<T> {
     const { behaviour } = machine;
-    const random = simulation.stream(`processor ${reference} ${simulation.time}`);
+    const random = simulation.luck(hashOf(reference));
     const wayMs = () => 1 + random.fraction() * 20;
     const what = simulation.tracing ? `${instance.name} ${operation} ${reference}` : '';
     return new Promise((resolve) => {

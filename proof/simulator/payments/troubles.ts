@@ -2,7 +2,7 @@ import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Ambushes, Mishap } from '../ambushes.js';
 import type { Fleet } from '../fleet.js';
 import { FINE } from '../network.js';
-import type { Actor, Simulation } from '../simulation.js';
+import { type Actor, hashOf, type Simulation } from '../simulation.js';
 import { keyOf, type PaymentClients } from './clients.js';
 import { TROUBLED_MS, type Trouble } from './plan.js';
 import { type ProcessorMachine, WELL } from './processor.js';
@@ -51,7 +51,7 @@ export class PaymentTroubles {
     const { simulation, fleet } = this;
     const state = this.processor.verdictOn(key);
     if (state === undefined) return;
-    const random = simulation.stream(`operator ${key} ${simulation.time}`);
+    const random = simulation.luck(hashOf(`operator ${key}`));
     const verdict = { state, reason: 'the operator asked the processor' };
     fleet.call(
       random.below(fleet.size),

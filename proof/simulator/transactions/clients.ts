@@ -3,7 +3,7 @@ import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionList, Transactions } from '#idempay/transactions/transactions.js';
 import type { Random } from '../../../test/support/random.js';
 import type { Fleet, NoAnswer } from '../fleet.js';
-import type { Simulation } from '../simulation.js';
+import { hashOf, type Simulation } from '../simulation.js';
 import type { Action, ClientScript, TransactionPlan } from './plan.js';
 import {
   ACCOUNTS,
@@ -43,9 +43,10 @@ export class TransactionClients {
     const { simulation, fleet } = this;
     for (const script of this.plan.scripts) {
       const memory: Memory = { own: undefined, seen: new Map(), listTags: new Map() };
-      const random = simulation.stream(`client ${script.number}`);
+      const first = script.actions[0];
+      if (!first) continue;
       this.busy += 1;
-      simulation.after(script.at, fleet.clients, () => this.act(script, 0, memory, random));
+      simulation.after(first.at, fleet.clients, () => this.act(script, 0, memory));
     }
   }
 
@@ -53,25 +54,25 @@ export class TransactionClients {
     return this.busy === 0 && this.unanswered === 0;
   }
 
-  /** When all is quiet: every transaction that anybody knows, at every instance. */
+  /** When all is quiet: every transaction that anybody asked for, at every instance. */
   readEverything(): void {
     const random = this.simulation.stream('the last look');
-    const created = this.created.flatMap(({ answer }) => (isNoAnswer(answer) ? [] : answer.id));
-    for (const id of [...this.hot.map((transaction) => transaction.id), ...created]) {
+    for (const id of new Set(this.asked.map((asked) => asked.id))) {
       for (let instance = 0; instance < this.fleet.size; instance += 1) this.get(id, instance, random, () => {});
     }
   }
 
-  private act(script: ClientScript, index: number, memory: Memory, random: Random): void {
+  private act(script: ClientScript, index: number, memory: Memory): void {
     const action = script.actions[index];
     if (!action) {
       this.busy -= 1;
       return;
     }
     const { simulation, fleet } = this;
+    const random = simulation.luck(hashOf(`client ${script.number}`));
     this.carryOut(action, memory, random, () => {
-      const next = () => this.act(script, index + 1, memory, random);
-      simulation.after(script.actions[index + 1]?.afterMs ?? 0, fleet.clients, next);
+      const next = script.actions[index + 1]?.at ?? 0;
+      simulation.after(next - simulation.time, fleet.clients, () => this.act(script, index + 1, memory));
     });
   }
 

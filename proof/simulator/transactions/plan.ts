@@ -25,15 +25,14 @@ export interface Shape {
 /** What one client does, one thing after another. */
 export interface ClientScript {
   readonly number: number;
-  readonly at: number;
   readonly actions: readonly Action[];
 }
 
 export interface Action {
   readonly kind: 'create' | 'get' | 'change' | 'remove' | 'list';
   readonly instance: number;
-  /** After the answer before. */
-  readonly afterMs: number;
+  /** Or when the answer before has come, if that is later. */
+  readonly at: number;
   /** One of the hot ones, or what the client created last. */
   readonly target: number | 'own';
   readonly status: TransactionStatus;
@@ -100,19 +99,23 @@ export function planTransactions(seed: number): TransactionPlan {
 }
 
 function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
-  const hurry = random.pick([20, 300, 3_000]);
-  const actions = Array.from({ length: 4 + random.below(16) }, () => actionOf(random, shape, hurry));
-  return { number, at: random.fraction() * TROUBLED_MS * 0.7, actions };
+  const hurry = random.pick([40, 400, 3_000]);
+  let at = random.fraction() * TROUBLED_MS * 0.7;
+  const actions = Array.from({ length: 4 + random.below(16) }, () => {
+    at += random.below(hurry);
+    return actionOf(random, shape, at);
+  });
+  return { number, actions };
 }
 
-function actionOf(random: Random, { instances, hot }: Shape, hurry: number): Action {
+function actionOf(random: Random, { instances, hot }: Shape, at: number): Action {
   const kind = kindOf(random.below(100));
   // What most are interested in is rarely removed, for the same reason.
   const own = random.below(kind === 'remove' ? 10 : 6) !== 0;
   return {
     kind,
     instance: random.below(instances),
-    afterMs: random.below(hurry),
+    at,
     target: own === (kind === 'remove') ? 'own' : random.below(hot),
     // Rarely one of the last two, which are final: then there is little left to do.
     status: random.below(80) === 0 ? 'CANCELLED' : random.pick(TRANSACTION_STATUSES.slice(0, 6)),
