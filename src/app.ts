@@ -55,7 +55,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     ledger,
     history: deployment.paymentHistory,
     processor,
-    rules: { ...config.payments, resolvableAfterMs: resolvableAfterMs(config) },
+    rules: { ...config.payments, resolvableAfterMs: config.processor.dedupMs },
     recoverAfterMs: backOffMs,
     clock,
     newKey: generateIdempotencyKey,
@@ -137,14 +137,6 @@ function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Pro
       return createHttpProcessor({ ...processor, alarm: createAlarm(sound, clock) });
     }
   }
-}
-
-/**
- * The last send that the service permits itself begins just before the references are too old, and takes no longer than a
- * lease. Whatever became of it is with the processor then.
- */
-function resolvableAfterMs({ processor, payments }: Config): number {
-  return processor.dedupMs + payments.lockTtlMs;
 }
 
 /** What happens to payments beside the requests that ask for them. */

@@ -95,9 +95,14 @@ export function createCarryOut(collaborators: {
    * is its end that wakes who waits, and they must find the row free.
    */
   async function giveUp(claim: Claim, ageMs: number): Promise<void> {
-    await ledger.abandon(claim, recoverAfterMs(ageMs)).catch(() => {});
+    await ledger.abandon(claim, recoverAfterMs(ageMs)).catch(ignoreUnavailable);
     await keys.release(claim.key, claim.owner).catch(() => {});
   }
+}
+
+/** A store that is away ends leases by itself, with time. Any other exception is a bug, and must not pass unseen. */
+function ignoreUnavailable(fault: unknown): void {
+  if (!(fault instanceof StoreUnavailable)) throw fault;
 }
 
 /** An age below nothing means that the store's clock was set back, so nobody knows it: then it is not sent, for now. */

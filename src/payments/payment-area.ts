@@ -47,7 +47,11 @@ export function createPaymentArea(collaborators: {
   const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
   const waiting = createWaiting(keys, clock);
 
-  async function tryToFinish(key: string): Promise<void> {
+  async function finishByLookUp(key: string): Promise<void> {
+    const payment = await history.find(key);
+    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.name) return;
+    const { state } = await processor.lookUp(key);
+    if (state === 'no record' || state === 'unknown') return;
     const askedAt = clock.monotonic();
     const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, processor: processor.name });
     if (claim) await carryOut(claim, askedAt, 'takeover');
@@ -66,7 +70,7 @@ export function createPaymentArea(collaborators: {
     waiting,
     onUnknown: events.unknown,
   });
-  const records = createPaymentRecords({ keys, ledger, history, rules, resolvableAfterMs, newOwner, tryToFinish });
+  const records = createPaymentRecords({ keys, ledger, history, rules, resolvableAfterMs, newOwner, finishByLookUp });
   const recovery = createRecovery({
     ledger,
     processor,

@@ -47,10 +47,10 @@ export function createPaymentRecords(collaborators: {
   /** From this age on the service finds nothing out any more, and an operator may decide. */
   resolvableAfterMs: number;
   newOwner: () => string;
-  /** Looks an abandoned payment up at its processor, and finishes it if it can. */
-  tryToFinish: (key: string) => Promise<void>;
+  /** Finishes the payment if its processor tells an outcome of it; sends nothing. */
+  finishByLookUp: (key: string) => Promise<void>;
 }): PaymentRecords {
-  const { keys, ledger, history, rules, resolvableAfterMs, newOwner, tryToFinish } = collaborators;
+  const { keys, ledger, history, rules, resolvableAfterMs, newOwner, finishByLookUp } = collaborators;
 
   /** The verdict is written: a store that fails now must not be taken for one that changed nothing. */
   async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
@@ -93,7 +93,7 @@ export function createPaymentRecords(collaborators: {
      * and repairs the key record. Given twice: the second finds the first one's verdict.
      */
     async resolve(key, { state, reason }) {
-      await tryToFinish(key);
+      await finishByLookUp(key);
       const owner = newOwner();
       const resolution = { key, owner, state, reason, minAgeMs: resolvableAfterMs, ttlMs: rules.idempotencyTtlMs };
       const resolved = await ledger.resolve(resolution);

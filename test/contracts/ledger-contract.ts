@@ -266,6 +266,12 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       expect(claimed).toMatchObject({ state: 'taken over', claim: { epoch: 2, transactionId: claim.transactionId } });
     });
 
+    test('9: a back-off of a part of a millisecond is one like any other', async () => {
+      const claim = await givenClaim(ledger);
+      await ledger.abandon(claim, 0.25);
+      expect(await ledger.find(claim.key)).toEqual({ state: 'abandoned' });
+    });
+
     /**
      * Bug: a payment that was given up stayed leased for a whole lease. Cause: a renewal of the same attempt, sent just
      * before and in the same statement, was executed last. Fix: an abandonment takes the owner away as well.

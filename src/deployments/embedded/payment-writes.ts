@@ -122,7 +122,7 @@ export function createPaymentWrites(
     },
 
     abandon(key: string, epoch: number, owner: string, recoverAfterMs: number): void {
-      abandon.run(Date.now() + recoverAfterMs, key, epoch, owner);
+      abandon.run(Date.now() + Math.ceil(recoverAfterMs), key, epoch, owner);
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
