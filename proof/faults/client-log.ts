@@ -36,10 +36,14 @@ export class ClientLog {
 
   constructor(readonly services: readonly SupervisedService[]) {}
 
+  /** Whether some process has not just failed somebody. */
+  isAnybodyThere(): boolean {
+    return this.#healthy().length > 0;
+  }
+
   /** Any process, but rather not one that has just failed somebody. */
   choose(fraction: number): SupervisedService {
-    const now = performance.now();
-    const healthy = this.services.filter((service) => (this.#avoidedUntil.get(service) ?? 0) < now);
+    const healthy = this.#healthy();
     const among = healthy.length > 0 ? healthy : this.services;
     return among[Math.floor(fraction * among.length)] as SupervisedService;
   }
@@ -54,6 +58,11 @@ export class ClientLog {
     if (answer.status === 0) this.#avoidedUntil.set(to, endedAt + AVOIDED_MS);
     const cutByTheLiving = answer.failure === 'cut' && to.disturbed === disturbed && !(await endsSoon(to, disturbed));
     return { answer, sentAt, endedAt, cutByTheLiving };
+  }
+
+  #healthy(): SupervisedService[] {
+    const now = performance.now();
+    return this.services.filter((service) => (this.#avoidedUntil.get(service) ?? 0) < now);
   }
 
   violated(rule: string, subject: string, what: string, journal: readonly unknown[] = []): void {

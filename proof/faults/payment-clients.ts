@@ -1,15 +1,19 @@
 import { inParallel } from '../../test/support/concurrency.js';
 import type { Random } from '../../test/support/random.js';
 import { pause, until } from '../../test/support/until.js';
-import { DECLINED, type KeyHistory, type Send } from '../judge/payment-evidence.js';
+import { DECLINED, type KeptPayment, type KeyHistory, type Send } from '../judge/payment-evidence.js';
 import type { ClientLog, Told } from './client-log.js';
 import type { SupervisedService } from './supervised-service.js';
 
-/** Before a request is repeated that failed, at most: at once it would only heat the machine. */
-const LONGEST_PAUSE_MS = 120;
+/** Before a request is repeated that failed, or found nobody, at most: at once it would only heat the machine. */
+const LONGEST_PAUSE_MS = 100;
+const LONGEST_ABSENCE_MS = 400;
 /** Parts of a hundred steps of a client; the rest are repeats of finished payments. */
 const STEPS = { newKey: 24, openAgain: 8, status: 22 };
 const FINISH_WIDTH = 16;
+const LOOK_EVERY_MS = 100;
+/** Each makes recovery leave a payment alone for twice as long: a second, two ... */
+const MOST_ATTEMPTS = 2;
 /** Each with as many decimals as it has, so that every amount below is written as it is kept. */
 const DECIMALS = { EUR: 2, USD: 2, JPY: 0, KWD: 3 } as const;
 const CURRENCIES = Object.keys(DECIMALS) as (keyof typeof DECIMALS)[];
@@ -45,21 +49,33 @@ export class PaymentClients {
   }
 
   /**
-   * Repeats every payment without an outcome until it is told, or the key turns out to be forgotten; half of those that
-   * were claimed are only looked up for a while, because a client may never come back.
+   * Repeats every payment without an outcome until it is told, or the key turns out to be forgotten. Half of them are left
+   * to recovery first, because a client may never come back.
    */
   async finish(deadlineMs: number): Promise<void> {
     const healedAt = performance.now();
     const open = [...this.#open];
     await inParallel(open.length, FINISH_WIDTH, async (index) => {
       const history = open[index] as KeyHistory;
+      const isLeft = index % 2 === 0;
       await until('an outcome', deadlineMs, async () => {
+        if (isLeft && (await this.#isLeftToRecovery(history))) return false;
         await this.#pay(history, this.log.choose(this.random.fraction()), this.random);
         return !this.#open.has(history);
       }).catch(() => {});
       if (!this.#open.has(history)) history.finishedAfterMs = performance.now() - healedAt;
     });
     for (const history of this.log.keys) if (!this.#open.has(history)) history.finishedAfterMs ??= 0;
+  }
+
+  /** Still PROCESSING, after so few attempts that recovery comes back to it as soon as a lease and one period allow. */
+  async #isLeftToRecovery({ key }: KeyHistory): Promise<boolean> {
+    await pause(LOOK_EVERY_MS);
+    const ask = { method: 'GET', path: `/api/payments/${key}` } as const;
+    const { answer } = await this.log.send(this.log.choose(this.random.fraction()), ask);
+    if (answer.status !== 200) return false;
+    const { state, attempts } = JSON.parse(answer.text) as KeptPayment;
+    return state === 'PROCESSING' && attempts <= MOST_ATTEMPTS;
   }
 
   /** Each process repeats what was told, of so many keys. */
@@ -88,7 +104,7 @@ export class PaymentClients {
         well = await this.#new(own, random);
       else if (roll < STEPS.openAgain + STEPS.newKey + STEPS.status) well = await this.#status(random);
       else well = isWell(await this.#pay(random.pick(this.#finished), this.log.choose(random.fraction()), random));
-      if (!well) await pause(random.below(LONGEST_PAUSE_MS));
+      if (!well) await pause(random.below(this.log.isAnybodyThere() ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS));
     }
   }
 

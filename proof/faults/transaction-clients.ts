@@ -16,7 +16,8 @@ const HOT = 48;
 const MOST_ACCESSES = 400;
 const MOST_UNKNOWN = 3;
 const LONGEST_LIST = 10;
-const LONGEST_PAUSE_MS = 60;
+const LONGEST_PAUSE_MS = 100;
+const LONGEST_ABSENCE_MS = 400;
 const FINAL_WIDTH = 16;
 const UNCHANGED = 'nothing was changed';
 /** One list in so many reads. */
@@ -83,7 +84,7 @@ export class TransactionClients {
       else if (roll < 11) well = await this.#change(random.pick(this.#hot), random);
       else if (random.below(LIST_EVERY) === 0) well = await this.#readList(this.#someList(random), undefined, random);
       else well = await this.#read(random.pick(this.#hot), undefined, random);
-      if (!well) await pause(random.below(LONGEST_PAUSE_MS));
+      if (!well) await pause(random.below(this.log.isAnybodyThere() ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS));
     }
   }
 

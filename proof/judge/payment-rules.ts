@@ -121,7 +121,8 @@ function* judgeSends(history: KeyHistory, evidence: PaymentEvidence): Generator<
     }
     if (send.outcome !== undefined) continue;
     if (send.status === (send.what === 'pay' ? 404 : 400)) yield [answersAsPromised, nameOf(send)];
-    const mayBe = (send.status === 409 && isLeftLock(send, evidence)) || isStatusOfDecline(history, send);
+    const isLocked = send.status === 409 && (isLeftLock(send, evidence) || isRepeatedMeanwhile(history, send));
+    const mayBe = isLocked || isStatusOfDecline(history, send);
     if (wasTold && !mayBe) {
       yield [nothingLost, `${nameOf(send)} after its outcome was told`];
     }
@@ -137,6 +138,13 @@ function* judgeSends(history: KeyHistory, evidence: PaymentEvidence): Generator<
  */
 function isLeftLock(send: Send, { disturbances, leaseMs }: PaymentEvidence): boolean {
   return disturbances.some(({ from, to }) => from <= send.endedAt && to >= send.sentAt - leaseMs - LEASE_SLACK_MS);
+}
+
+/** Where the key store was not told of the outcome, or forgot it, a repeat holds the lock while it asks the row. */
+function isRepeatedMeanwhile({ sends }: KeyHistory, send: Send): boolean {
+  return sends.some((other) => {
+    return other !== send && other.what === 'pay' && other.sentAt <= send.endedAt && other.endedAt >= send.sentAt;
+  });
 }
 
 function isStatusOfDecline(history: KeyHistory, send: Send): boolean {
