@@ -1,4 +1,5 @@
 import { startReferenceProcessor } from '../../test/support/reference-processor.js';
+import { Opened } from './opened.js';
 import { PostgresUnderFault } from './postgres-under-fault.js';
 import { processBlows } from './process-blows.js';
 import { RedisPair } from './redis-pair.js';
@@ -10,44 +11,43 @@ const PROCESSES = 3;
 
 /** Three service processes on a Redis pair and a PostgreSQL of their own, each behind a wire. */
 export async function openDistributedScene(events: SceneEvents): Promise<Scene> {
-  const [redis, postgres, processor] = await Promise.all([
-    RedisPair.start(),
-    PostgresUnderFault.start(),
-    startReferenceProcessor(),
-  ]);
-  const environment = {
-    ...SERVICE_SETTINGS,
-    REDIS_URL: redis.url,
-    DATABASE_URL: postgres.url,
-    PROCESSOR_URL: processor.url,
-  };
-  const services: SupervisedService[] = [];
-  for (let index = 1; index <= PROCESSES; index += 1) {
-    const service = await SupervisedService.create(`service ${index}`, environment, [], {
-      killed: (crashPoint) => events.killed('service', crashPoint),
-      failed: events.failed,
-    });
-    services.push(service);
+  const opened = new Opened();
+  try {
+    const [redis, postgres, processor] = await Promise.all([
+      opened.keep(RedisPair.start()),
+      opened.keep(PostgresUnderFault.start()),
+      opened.keep(startReferenceProcessor()),
+    ]);
+    const environment = {
+      ...SERVICE_SETTINGS,
+      REDIS_URL: redis.url,
+      DATABASE_URL: postgres.url,
+      PROCESSOR_URL: processor.url,
+    };
+    const services: SupervisedService[] = [];
+    for (let index = 1; index <= PROCESSES; index += 1) {
+      const service = SupervisedService.create(`service ${index}`, environment, [], {
+        killed: (crashPoint) => events.killed('service', crashPoint),
+        failed: events.failed,
+      });
+      services.push(await opened.keep(service));
+    }
+    const blows = processBlows(services, processor, events);
+    return {
+      services,
+      processor,
+      blows: [...blows, ...redisBlows(redis, events), ...postgresBlows(postgres, events)],
+      impossible: [],
+      async heal() {
+        redis.wire.heal();
+        postgres.wire.heal();
+        await Promise.all(services.map((service) => (service.crashAt ? service.kill(0) : undefined)));
+        await Promise.all(services.map((service) => service.up()));
+      },
+      close: () => opened.close(),
+    };
+  } catch (fault) {
+    await opened.close();
+    throw fault;
   }
-
-  return {
-    services,
-    processor,
-    blows: [
-      ...processBlows(services, processor, events),
-      ...redisBlows(redis, events),
-      ...postgresBlows(postgres, events),
-    ],
-    impossible: [],
-    async heal() {
-      redis.wire.heal();
-      postgres.wire.heal();
-      await Promise.all(services.map((service) => (service.crashAt ? service.kill(0) : undefined)));
-      await Promise.all(services.map((service) => service.up()));
-    },
-    async close() {
-      await Promise.all(services.map((service) => service.close()));
-      await Promise.all([redis.close(), postgres.close(), processor.close()]);
-    },
-  };
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { startReferenceProcessor } from '../../test/support/reference-processor.js';
 import { mountSmallDisk, type SmallDisk } from '../../test/support/small-disk.js';
 import { pause } from '../../test/support/until.js';
+import { Opened } from './opened.js';
 import { processBlows } from './process-blows.js';
 import { type Blow, type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
 import { SupervisedService } from './supervised-service.js';
@@ -15,36 +16,49 @@ const LONGEST_FULL_MS = 1_500;
 /** One service process on one folder; `onSmallDisk`: on a disk that can be filled up, else on the machine's own. */
 export async function openEmbeddedScene(events: SceneEvents, onSmallDisk: boolean): Promise<Scene> {
   const impossible: string[] = [];
-  const disk = onSmallDisk
-    ? await mountSmallDisk(DISK_MEGABYTES).catch((cause: Error) => {
-        impossible.push(`a full disk: ${cause.message}`);
-        return undefined;
-      })
-    : undefined;
-  const folder = disk?.folder ?? (await mkdtemp(join(tmpdir(), 'idempay-faults-')));
-  const processor = await startReferenceProcessor();
-  const environment = { ...SERVICE_SETTINGS, DATA_DIR: folder, PROCESSOR_URL: processor.url };
-  const service = await SupervisedService.create('service', environment, disk?.launcher ?? [], {
-    killed: (crashPoint) => events.killed('service', crashPoint),
-    failed: events.failed,
-  });
+  const opened = new Opened();
+  try {
+    const disk = onSmallDisk ? await smallDisk(opened, impossible) : undefined;
+    const folder = disk?.folder ?? (await temporaryFolder(opened));
+    const processor = await opened.keep(startReferenceProcessor());
+    const environment = { ...SERVICE_SETTINGS, DATA_DIR: folder, PROCESSOR_URL: processor.url };
+    const starting = SupervisedService.create('service', environment, disk?.launcher ?? [], {
+      killed: (crashPoint) => events.killed('service', crashPoint),
+      failed: events.failed,
+    });
+    const service = await opened.keep(starting);
+    return {
+      services: [service],
+      processor,
+      blows: [...processBlows([service], processor, events), ...(disk ? [fullDisk(disk, events)] : [])],
+      impossible,
+      async heal() {
+        if (service.crashAt) await service.kill(0);
+        await service.up();
+      },
+      close: () => opened.close(),
+    };
+  } catch (fault) {
+    await opened.close();
+    throw fault;
+  }
+}
 
-  return {
-    services: [service],
-    processor,
-    blows: [...processBlows([service], processor, events), ...(disk ? [fullDisk(disk, events)] : [])],
-    impossible,
-    async heal() {
-      if (service.crashAt) await service.kill(0);
-      await service.up();
-    },
-    async close() {
-      await service.close();
-      await processor.close();
-      if (disk) await disk.remove();
-      else await rm(folder, { recursive: true, force: true });
-    },
-  };
+async function smallDisk(opened: Opened, impossible: string[]): Promise<SmallDisk | undefined> {
+  try {
+    const disk = await mountSmallDisk(DISK_MEGABYTES);
+    await opened.keep(Promise.resolve({ close: () => disk.remove() }));
+    return disk;
+  } catch (fault) {
+    impossible.push(`the disk full: ${(fault as Error).message}`);
+    return undefined;
+  }
+}
+
+async function temporaryFolder(opened: Opened): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-faults-'));
+  await opened.keep(Promise.resolve({ close: () => rm(folder, { recursive: true, force: true }) }));
+  return folder;
 }
 
 function fullDisk(disk: SmallDisk, events: SceneEvents): Blow {

@@ -5,6 +5,7 @@ import { judgeLists } from '../judge/list-rules.js';
 import type { KeptPayment, Period, Violation } from '../judge/payment-evidence.js';
 import { judgePayments } from '../judge/payment-rules.js';
 import { judgeTransactions } from '../judge/transaction-rules.js';
+import { BlowOrder } from './blow-order.js';
 import { ClientLog } from './client-log.js';
 import { keptPayments } from './kept-payments.js';
 import { PaymentClients } from './payment-clients.js';
@@ -133,12 +134,13 @@ export async function runSession(options: SessionOptions): Promise<SessionResult
 }
 
 async function rounds({ random, blowsMs, stop, tally }: SessionOptions, scene: Scene, log: ClientLog): Promise<void> {
+  const order = new BlowOrder(scene.blows, random);
   const end = performance.now() + blowsMs;
   while (performance.now() < end && !stop.aborted) {
     await pause(SHORTEST_CALM_MS + random.below(LONGEST_CALM_MS - SHORTEST_CALM_MS));
     await scene.processor.behave(someBehaviour(random, PROCESSOR_TIMEOUT_MS));
-    const first = draw(scene.blows, random);
-    const second = random.below(TWO_AT_ONCE) === 0 ? draw(scene.blows, random) : undefined;
+    const first = order.next();
+    const second = random.below(TWO_AT_ONCE) === 0 ? order.next() : undefined;
     const both = second && second.hits !== first.hits && !isSameTarget(first, second) ? [first, second] : [first];
     const struckAt = performance.now();
     await Promise.all(both.map((blow) => blow.strike(random)));
@@ -159,15 +161,6 @@ async function rounds({ random, blowsMs, stop, tally }: SessionOptions, scene: S
 function isSameTarget(one: Blow, other: Blow): boolean {
   const both = [one.hits, other.hits];
   return both.includes('service') && both.includes('processor');
-}
-
-function draw(blows: readonly Blow[], random: Random): Blow {
-  let left = random.below(blows.reduce((sum, { weight }) => sum + weight, 0));
-  for (const blow of blows) {
-    left -= blow.weight;
-    if (left < 0) return blow;
-  }
-  throw new Error('there is nothing to draw from');
 }
 
 /** Every process must show the same payments. */
