@@ -95,8 +95,8 @@ export class Fleet<Service> {
     for (const { actor } of this.members) actor.alive = false;
   }
 
-  isAlive(index: number): boolean {
-    return this.members[index]?.service !== undefined && this.members[index].actor.alive;
+  indexes(): readonly number[] {
+    return this.members.map((_, index) => index);
   }
 
   /** How long the instance that is there now has been stopped until now. */

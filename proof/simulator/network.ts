@@ -43,7 +43,8 @@ export type Serve<T> = (reply: (result: T) => void, refuse: (fault: Error) => vo
 
 /** One server, and the ways to it. Each operation is one atomic step of it, at a moment that the seed decides. */
 export class Server {
-  weather: Weather = FINE;
+  /** Of the ways from each instance: one may be cut off from what the others reach. */
+  private readonly weathers = new Map<number, Weather>();
   private readonly names = new Map<string, number>();
 
   constructor(
@@ -51,6 +52,25 @@ export class Server {
     private readonly ambushes: Ambushes,
     private readonly settings: ServerSettings,
   ) {}
+
+  weatherFor(instance: number): Weather {
+    return this.weathers.get(instance) ?? FINE;
+  }
+
+  /** Of one instance's way, or of all: 'fine' again only where it is still as it was. */
+  setWeather(instances: Iterable<number>, weather: Weather): { clear(): void } {
+    const chosen = [...instances];
+    for (const instance of chosen) this.weathers.set(instance, weather);
+    return {
+      clear: () => {
+        for (const instance of chosen) if (this.weathers.get(instance) === weather) this.weathers.delete(instance);
+      },
+    };
+  }
+
+  clearWeather(): void {
+    this.weathers.clear();
+  }
 
   /** Every subject has its own luck, so that a history without one payment is the same history for the others. */
   luckOf(subject: string): Random {
@@ -78,7 +98,8 @@ export class Server {
    * `unknown` where nobody can tell.
    */
   send<T>(caller: Actor, operation: string, subject: string, serve: Serve<T>): Promise<T> {
-    const { simulation, ambushes, weather } = this;
+    const { simulation, ambushes } = this;
+    const weather = this.weatherFor(caller.index);
     const { name, deadlineMs, mayRepeat, diesWithCaller } = this.settings;
     const random = this.luckOf(subject);
     const what = simulation.tracing && operation !== ROUTINE ? `${caller.name} ${operation} ${subject}` : '';
@@ -105,7 +126,7 @@ export class Server {
         give();
       };
       const refuse = (fault: Error) =>
-        simulation.after(this.wayMs(random), caller, () => close(() => reject(fault)), said('refused'));
+        simulation.after(wayMs(random, weather), caller, () => close(() => reject(fault)), said('refused'));
 
       if (weather.down && random.fraction() < 0.5) {
         refuse(new StoreUnavailable('unchanged', `${name} is away`));
@@ -125,29 +146,28 @@ export class Server {
           simulation.note(said('its reply is lost'));
           return;
         }
-        simulation.after(this.wayMs(random) + (mishapOfReply ?? 0), caller, () => close(() => resolve(result)));
+        simulation.after(wayMs(random, weather) + (mishapOfReply ?? 0), caller, () => close(() => resolve(result)));
       };
       const arrive = () => {
         if (weather.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
         else serve(reply, refuse);
       };
-      const onTheWayMs = this.wayMs(random) + (mishap ?? 0);
+      const onTheWayMs = wayMs(random, weather) + (mishap ?? 0);
       const arrivesAt = diesWithCaller ? caller : undefined;
       if (operation === ROUTINE) simulation.after(onTheWayMs, arrivesAt, arrive);
       else simulation.arrive(onTheWayMs, arrivesAt, arrive, what);
       if (mayRepeat && random.fraction() < weather.repeated) {
-        const laterMs = this.wayMs(random) + random.below(REPEATED_WITHIN_MS);
+        const laterMs = wayMs(random, weather) + random.below(REPEATED_WITHIN_MS);
         simulation.count('requests repeated');
         simulation.arrive(laterMs, undefined, () => serve(ignore, ignore), said('again'));
       }
     });
   }
+}
 
-  private wayMs(random: Random): number {
-    const { slow } = this.weather;
-    if (slow > 0 && random.fraction() < slow) return random.fraction() * SLOW_MS;
-    return 0.1 + random.fraction() * USUAL_MS;
-  }
+function wayMs(random: Random, { slow }: Weather): number {
+  if (slow > 0 && random.fraction() < slow) return random.fraction() * SLOW_MS;
+  return 0.1 + random.fraction() * USUAL_MS;
 }
 
 function ignore(): void {}

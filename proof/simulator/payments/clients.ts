@@ -74,6 +74,7 @@ export class PaymentClients {
           const luck = simulation.stream(`request ${request.number} of ${key}`);
           simulation.after(request.afterMs, fleet.clients, () => this.send(known, request, luck));
         }
+        if (!this.troubled && script.asksAgain) this.askOnceMore(known, random);
       },
     );
   }

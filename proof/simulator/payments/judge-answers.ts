@@ -1,8 +1,11 @@
 import { type Asked, describe, describeOutcome, type Issued, isFinal } from './requests.js';
+import type { Row } from './rows.js';
 import type { PaymentHistory } from './run.js';
 
 /** All that one try takes when every way is fine, twice: one that began just before the patience ended. */
 const CALM_MS = 2_000;
+/** A look at the lock each second, a pause of a second, and the ways. */
+const HEARS_WITHIN_MS = 3_000;
 /** And when every message takes until its deadline. */
 const WORST_MS = 150_000;
 
@@ -19,6 +22,9 @@ export function judgeAnswers(issued: Issued, history: PaymentHistory): string[] 
     const { answer, sentAt, amount, kind } = request;
     if (answer === undefined) complain(`a request sent at ${sentAt.toFixed(0)} was never answered`);
     if (isLate(request, history)) complain(`a request sent at ${sentAt.toFixed(0)} was answered too late`);
+    if (waitedForNothing(request, row, history)) complain(`a request sent at ${sentAt.toFixed(0)} waited for nothing`);
+    if (isBusyForNothing(request, issued, history))
+      complain(`was said to be under way at ${sentAt.toFixed(0)}, and was finished`);
     if (isWronglyInvalid(request, issued, history)) complain('was called invalid while it was good');
     if (typeof answer !== 'object') continue;
 
@@ -74,9 +80,29 @@ export function judgeInquiries({ key, inquiries }: Issued, history: PaymentHisto
 function isLate(request: Asked, { troubles }: PaymentHistory): boolean {
   const { sentAt, answeredAt, patienceMs, answer } = request;
   if (answeredAt === undefined || answer === 'cut') return false;
-  const calm = !troubles.unwell.some(({ from, to }) => from <= answeredAt && to >= sentAt);
+  const calm = troubles.wereCalm(sentAt, answeredAt);
   const stoppedMs = Math.max(0, request.pausedMsAtAnswer - request.pausedMsAtSend);
   return answeredAt - sentAt > patienceMs + stoppedMs + (calm ? CALM_MS : WORST_MS);
+}
+
+/** Whoever waits is told soon after the end, also where nothing announced it. */
+function waitedForNothing(request: Asked, row: Row | undefined, { troubles }: PaymentHistory): boolean {
+  const { sentAt, answeredAt, patienceMs } = request;
+  if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined) return false;
+  return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && troubles.wereOver(sentAt, answeredAt);
+}
+
+/** Once somebody was told the outcome, nobody is told that it is under way. */
+function isBusyForNothing(request: Asked, { asked }: Issued, { troubles }: PaymentHistory): boolean {
+  const { answer, sentAt, answeredAt = 0 } = request;
+  if (typeof answer !== 'object' || answer.state !== 'in progress') return false;
+  return asked.some(
+    (before) =>
+      typeof before.answer === 'object' &&
+      (before.answer.state === 'processed' || before.answer.state === 'replayed') &&
+      (before.answeredAt ?? Infinity) < sentAt &&
+      troubles.wereOver(before.sentAt, answeredAt),
+  );
 }
 
 /** A key is good while its payment is known, and before that until it expires, unless the key store forgot it. */

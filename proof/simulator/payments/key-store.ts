@@ -96,7 +96,7 @@ export function createSimulatedKeyStore(
   const hear = (key: string) => {
     const random = line.luckOf(key);
     if (!instance.alive) server.subscribers.delete(hear);
-    if (!instance.alive || random.fraction() < line.weather.lostReply) return;
+    if (!instance.alive || random.fraction() < line.weatherFor(instance.index).lostReply) return;
     const label = simulation.tracing ? `${instance.name} hears the end of ${key}` : '';
     simulation.after(1 + random.fraction() * ANNOUNCED_WITHIN_MS, instance, () => ends.tell(key), label);
   };

@@ -73,6 +73,7 @@ export type Blow =
   | {
       readonly kind: 'weather';
       readonly server: 'key store' | 'ledger';
+      readonly of: number | 'all';
       readonly weather: Weather;
       readonly forMs: number;
     }
@@ -88,6 +89,8 @@ export const TROUBLED_MS = 60_000;
 const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'] as const;
 /** Of a payment without trouble: begin, claim, charge, finish, settle, and what its twin does. */
 const OPERATIONS_OF_A_KEY = 24;
+/** Until it is claimed and charged. */
+const FIRST_OPERATIONS = 6;
 /** In the plans that are all about what is between two steps. */
 const MANY_AMBUSHES = 3;
 
@@ -110,7 +113,7 @@ function shapeOf(random: Random): Shape {
     deployment,
     instances: deployment === 'embedded' ? 1 : 2 + random.below(2),
     leaseMs,
-    idempotencyTtlMs: random.pick([10_000, 40_000, 3_600_000, 3_600_000]),
+    idempotencyTtlMs: random.pick([4_000, 20_000, 3_600_000, 3_600_000]),
     processorTimeoutMs: random.pick([500, 2_500]),
     dedupMs: random.pick([0, 20_000, 72_000_000, 72_000_000]),
     forgetful: random.below(2) === 0,
@@ -170,7 +173,7 @@ function timedTrouble(random: Random, { deployment, instances }: Shape, scripts:
       const server = random.pick(['key store', 'ledger'] as const);
       // Within one machine no message is lost, but its disk may be full.
       const weather = embedded ? { ...FINE, full: true } : badWeather(random);
-      return { at, kind: 'weather', server, weather, forMs };
+      return { at, kind: 'weather', server, of: random.pick([whom, 'all'] as const), weather, forMs };
     }
     case 7:
     case 8:
@@ -188,7 +191,7 @@ function ambush(random: Random, { deployment, leaseMs }: Shape, scripts: number)
   const script = random.below(scripts);
   const moment = {
     script,
-    operation: 1 + random.below(OPERATIONS_OF_A_KEY),
+    operation: 1 + random.below(random.below(2) === 0 ? FIRST_OPERATIONS : OPERATIONS_OF_A_KEY),
     point: random.pick(['sent', 'done'] as const),
   };
   // Often a little more than a lease, so that somebody else is at work when its owner comes back.

@@ -51,7 +51,7 @@ export async function runPayments(
   options.sabotage?.(stores);
   const processor = new ProcessorMachine(simulation, promiseOf(plan));
   const clients = new PaymentClients(simulation, fleet, stores.rows, plan);
-  const troubles = new PaymentTroubles(simulation, ambushes, fleet, stores, processor, clients);
+  const troubles = new PaymentTroubles(simulation, ambushes, fleet, stores, processor, clients, shape.leaseMs);
   let transactionIds = 0;
 
   async function open(...[actor, clock]: Parameters<OpenService<PaymentArea>>): Promise<PaymentArea> {

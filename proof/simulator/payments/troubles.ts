@@ -1,7 +1,6 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Ambushes, Mishap } from '../ambushes.js';
 import type { Fleet } from '../fleet.js';
-import { FINE } from '../network.js';
 import { type Actor, hashOf, type Simulation } from '../simulation.js';
 import { keyOf, type PaymentClients } from './clients.js';
 import { TROUBLED_MS, type Trouble } from './plan.js';
@@ -11,12 +10,19 @@ import { LEDGER_DEADLINE_MS, type PaymentStores } from './stores.js';
 /** Whoever lost a message has noticed by then. */
 const LOSS_IS_FELT_MS = LEDGER_DEADLINE_MS + 1_000;
 
+interface Interval {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** What goes wrong, and what the judge must know of it. */
 export class PaymentTroubles {
   /** When the key store forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
   readonly forgot: { readonly at: number; readonly key: string | undefined }[] = [];
   /** When servers or ways were not well. */
-  readonly unwell: { readonly from: number; readonly to: number }[] = [];
+  private readonly unwell: Interval[] = [];
+  /** When anything at all was wrong, and as long as a lock or a lease that was left behind may stand. */
+  private readonly disturbed: Interval[] = [];
 
   constructor(
     private readonly simulation: Simulation,
@@ -25,6 +31,7 @@ export class PaymentTroubles {
     private readonly stores: PaymentStores,
     private readonly processor: ProcessorMachine,
     private readonly clients: PaymentClients,
+    private readonly leaseMs: number,
   ) {}
 
   lie(troubles: readonly Trouble[]): void {
@@ -41,8 +48,8 @@ export class PaymentTroubles {
   /** Every way is fine, and every server well. */
   end(): void {
     const { lines } = this.stores;
-    lines['key store'].weather = FINE;
-    lines.ledger.weather = FINE;
+    lines['key store'].clearWeather();
+    lines.ledger.clearWeather();
     this.processor.behaviour = WELL;
   }
 
@@ -67,6 +74,8 @@ export class PaymentTroubles {
     if (simulation.time >= TROUBLED_MS) return undefined;
     if (simulation.tracing) simulation.note(`TROUBLE ${JSON.stringify(trouble)}`);
     const untilTheEnd = TROUBLED_MS - simulation.time;
+    const lastsMs = 'forMs' in trouble ? trouble.forMs : 0;
+    this.disturbed.push({ from: simulation.time, to: simulation.time + lastsMs + LOSS_IS_FELT_MS + this.leaseMs });
     switch (trouble.kind) {
       case 'crash':
         fleet.crash(indexOf(trouble.whom, caller), Math.min(trouble.forMs, untilTheEnd));
@@ -93,11 +102,10 @@ export class PaymentTroubles {
         return undefined;
       case 'weather': {
         const line = stores.lines[trouble.server];
-        line.weather = trouble.weather;
+        const instances = trouble.of === 'all' ? fleet.indexes() : [trouble.of];
+        const weather = line.setWeather(instances, trouble.weather);
         simulation.count('weather');
-        this.isUnwellFor(trouble.forMs, () => {
-          if (line.weather === trouble.weather) line.weather = FINE;
-        });
+        this.isUnwellFor(trouble.forMs, () => weather.clear());
         return undefined;
       }
       case 'processor':
@@ -142,6 +150,16 @@ export class PaymentTroubles {
       },
       'the key store is as it was before',
     );
+  }
+
+  /** All servers and ways were well. */
+  wereCalm(from: number, to: number): boolean {
+    return !this.unwell.some((interval) => interval.from <= to && interval.to >= from);
+  }
+
+  /** Nothing was wrong, and nothing wrong was felt any more. */
+  wereOver(from: number, to: number): boolean {
+    return !this.disturbed.some((interval) => interval.from <= to && interval.to >= from);
   }
 
   /** Whether the key store may have forgotten the key since it was asked for. */

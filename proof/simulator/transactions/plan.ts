@@ -60,7 +60,13 @@ export type Blow =
   | { readonly kind: 'forget'; readonly hot: number; readonly what: 'entry' | 'token' | 'marks' }
   /** A restart from an old file, or a replica that had not heard of the last writes: the server has a new name. */
   | { readonly kind: 'fall back'; readonly forMs: number }
-  | { readonly kind: 'weather'; readonly server: 'cache' | 'store'; readonly weather: Weather; readonly forMs: number }
+  | {
+      readonly kind: 'weather';
+      readonly server: 'cache' | 'store';
+      readonly of: number | 'all';
+      readonly weather: Weather;
+      readonly forMs: number;
+    }
   | { readonly kind: 'slow commits'; readonly forMs: number }
   | { readonly kind: 'no room for fills'; readonly forMs: number }
   | { readonly kind: 'clock'; readonly of: number | 'cache' | 'store'; readonly aheadMs: number };
@@ -140,7 +146,7 @@ function timedTrouble(random: Random, { deployment, instances }: Shape): Trouble
   const at = random.fraction() * TROUBLED_MS;
   const forMs = someMs(random);
   const whom = random.below(instances);
-  switch (random.below(embedded ? 4 : 11)) {
+  switch (random.below(embedded ? 4 : 12)) {
     case 0:
       return { at, kind: 'crash', whom, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
     case 1:
@@ -149,12 +155,14 @@ function timedTrouble(random: Random, { deployment, instances }: Shape): Trouble
     case 3: {
       const server = random.pick(['cache', 'store'] as const);
       const weather = embedded ? { ...FINE, full: true } : { ...badWeather(random), repeated: 0 };
-      return { at, kind: 'weather', server, weather, forMs };
+      return { at, kind: 'weather', server, of: random.pick([whom, 'all'] as const), weather, forMs };
     }
     case 4:
       return { at, kind: 'forget everything' };
     case 5:
+      return { at, kind: 'weather', server: 'cache', of: whom, weather: { ...FINE, down: true }, forMs };
     case 6:
+    case 11:
       return { at, kind: 'fall back', forMs: random.below(3_000) };
     case 7:
     case 8:

@@ -2,7 +2,6 @@ import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { Transactions } from '#idempay/transactions/transactions.js';
 import type { Ambushes, Mishap } from '../ambushes.js';
 import type { Fleet } from '../fleet.js';
-import { FINE } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
 import { TROUBLED_MS, type Trouble } from './plan.js';
 import type { TransactionStores } from './stores.js';
@@ -33,8 +32,8 @@ export class TransactionTroubles {
 
   end(): void {
     const { lines, mood } = this.stores;
-    lines.cache.weather = FINE;
-    lines.store.weather = FINE;
+    lines.cache.clearWeather();
+    lines.store.clearWeather();
     Object.assign(mood, { slowCommits: 0, noRoom: 0 });
   }
 
@@ -75,11 +74,10 @@ export class TransactionTroubles {
       }
       case 'weather': {
         const line = stores.lines[trouble.server];
-        line.weather = trouble.weather;
+        const instances = trouble.of === 'all' ? fleet.indexes() : [trouble.of];
+        const weather = line.setWeather(instances, trouble.weather);
         simulation.count('weather');
-        simulation.after(trouble.forMs, undefined, () => {
-          if (line.weather === trouble.weather) line.weather = FINE;
-        });
+        simulation.after(trouble.forMs, undefined, () => weather.clear());
         return undefined;
       }
       case 'slow commits':
