@@ -7,6 +7,8 @@ import type { Server } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
 
 const ANNOUNCED_WITHIN_MS = 20;
+/** Nobody may rely on them, also where nothing is wrong. */
+const LOST_ANNOUNCEMENTS = 0.2;
 
 interface KeyRecord {
   readonly expiresAt: number;
@@ -96,7 +98,8 @@ export function createSimulatedKeyStore(
   const hear = (key: string) => {
     const random = line.luckOf(key);
     if (!instance.alive) server.subscribers.delete(hear);
-    if (!instance.alive || random.fraction() < line.weatherFor(instance.index).lostReply) return;
+    const lost = Math.max(LOST_ANNOUNCEMENTS, line.weatherFor(instance.index).lostReply);
+    if (!instance.alive || random.fraction() < lost) return;
     const label = simulation.tracing ? `${instance.name} hears the end of ${key}` : '';
     simulation.after(1 + random.fraction() * ANNOUNCED_WITHIN_MS, instance, () => ends.tell(key), label);
   };

@@ -139,7 +139,7 @@ function reasonOf(outcome: Outcome): string | undefined {
 
 export function claimOf(row: Row, now: number): Claim {
   const { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, claimedAt } = row;
-  const ageMs = Math.max(0, now - claimedAt);
+  const ageMs = now - claimedAt;
   return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, ageMs };
 }
 

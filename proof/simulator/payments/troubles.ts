@@ -24,6 +24,8 @@ export class PaymentTroubles {
   /** When anything at all was wrong, and as long as a lock or a lease that was left behind may stand. */
   private readonly disturbed: Interval[] = [];
 
+  private clocksMoved = 0;
+
   constructor(
     private readonly simulation: Simulation,
     private readonly ambushes: Ambushes,
@@ -118,7 +120,10 @@ export class PaymentTroubles {
       case 'clock': {
         const wall = typeof trouble.of === 'number' ? fleet.walls[trouble.of] : stores.walls[trouble.of];
         if (wall) wall.aheadMs += trouble.aheadMs;
-        if (typeof trouble.of === 'string') this.forgot.push({ at: simulation.time, key: undefined });
+        if (typeof trouble.of === 'string') {
+          this.forgot.push({ at: simulation.time, key: undefined });
+          this.clocksMoved += 1;
+        }
         simulation.count('clock jumps');
         return undefined;
       }
@@ -150,6 +155,11 @@ export class PaymentTroubles {
       },
       'the key store is as it was before',
     );
+  }
+
+  /** Of a server that judges when something expires. */
+  clockWasMoved(): boolean {
+    return this.clocksMoved > 0;
   }
 
   /** All servers and ways were well. */
