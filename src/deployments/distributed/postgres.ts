@@ -46,6 +46,9 @@ export class Postgres {
       },
     });
     this.pool.on('error', onError);
+    // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
+    // end the process. What was asked of the connection fails by itself.
+    this.pool.on('connect', (client) => client.on('error', ignore));
   }
 
   /** Reads rows; a fault leaves nothing changed. */
@@ -61,10 +64,7 @@ export class Postgres {
   /** A connection of one's own, for a transaction; `release(true)` closes it. */
   async connect(): Promise<PoolClient> {
     try {
-      const client = await this.pool.connect();
-      // Without a listener an error on a checked-out connection would end the process.
-      client.on('error', ignore);
-      return client;
+      return await this.pool.connect();
     } catch (error) {
       throw new StoreUnavailable('unchanged', 'PostgreSQL cannot be reached', error);
     }
@@ -100,14 +100,9 @@ export class Postgres {
       throw refusal ?? new StoreUnavailable(effectOfLostReply, 'PostgreSQL did not answer', error);
     } finally {
       client.off('notice', onNotice);
-      release(client, unusable);
+      client.release(unusable);
     }
   }
-}
-
-export function release(client: PoolClient, unusable: boolean): void {
-  client.off('error', ignore);
-  client.release(unusable);
 }
 
 /** An SQLSTATE; the codes of the operating system and of the driver look different. */

@@ -13,7 +13,7 @@ import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import { Turns } from '../turns.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
-import { type Postgres, release, type Statement } from './postgres.js';
+import type { Postgres, Statement } from './postgres.js';
 import { WRITE_DEADLINE_MS } from './time-limits.js';
 import * as statements from './transaction-statements.js';
 
@@ -158,14 +158,14 @@ async function openSnapshot(
         client
           .query('COMMIT')
           .then(
-            () => release(client, false),
-            () => release(client, true),
+            () => client.release(false),
+            () => client.release(true),
           )
           .finally(onClose);
       },
     };
   } catch (fault) {
-    release(client, true);
+    client.release(true);
     throw fault instanceof StoreUnavailable
       ? fault
       : new StoreUnavailable('unchanged', 'the list could not be read', fault);
