@@ -9,10 +9,18 @@ export interface Ambush {
   /** The n-th one, or the first one at or after a time. */
   readonly operation: number | { readonly notBefore: number };
   readonly point: Point;
+  /** Only at one whose name begins so. */
+  readonly only?: string | undefined;
 }
 
 /** What becomes of the message that comes next: it is lost, or late by some milliseconds. */
 export type Mishap = 'lost' | number | undefined;
+
+/** An operation, as it was asked for. */
+interface Asked {
+  readonly number: number;
+  readonly name: string;
+}
 
 interface Planned extends Ambush {
   struck: boolean;
@@ -41,8 +49,8 @@ export class Ambushes {
   }
 
   /** What becomes of the message that comes next. */
-  strikeAt(point: Point, subject: string, operation: number, caller: Actor): Mishap {
-    if (operation === 0) return undefined;
+  strikeAt(point: Point, subject: string, operation: Asked, caller: Actor): Mishap {
+    if (operation.number === 0) return undefined;
     let mishap: Mishap;
     for (const ambush of this.planned.get(subject) ?? []) {
       if (ambush.struck || ambush.point !== point || !this.isDue(ambush, operation)) continue;
@@ -52,7 +60,8 @@ export class Ambushes {
     return mishap;
   }
 
-  private isDue({ operation: due }: Ambush, operation: number): boolean {
-    return typeof due === 'number' ? due === operation : this.simulation.time >= due.notBefore;
+  private isDue({ operation: due, only }: Ambush, { number, name }: Asked): boolean {
+    if (only !== undefined && !name.startsWith(only)) return false;
+    return typeof due === 'number' ? due === number : this.simulation.time >= due.notBefore;
   }
 }

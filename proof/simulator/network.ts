@@ -108,7 +108,7 @@ export class Server {
     return new Promise<T>((resolve, reject) => {
       // What still runs of an instance that died a moment ago.
       if (!caller.alive) return;
-      const number = ambushes.begin(subject);
+      const asked = { number: ambushes.begin(subject), name: operation };
       let open = true;
       const cancelGiveUp = simulation.after(
         deadlineMs,
@@ -132,7 +132,7 @@ export class Server {
         refuse(new StoreUnavailable('unchanged', `${name} is away`));
         return;
       }
-      const mishap = ambushes.strikeAt('sent', subject, number, caller);
+      const mishap = ambushes.strikeAt('sent', subject, asked, caller);
       if (mishap === 'lost' || weather.down || random.fraction() < weather.lostRequest) {
         simulation.count('requests lost');
         simulation.note(said('lost on the way'));
@@ -140,7 +140,7 @@ export class Server {
       }
       const lostReply = random.fraction() < weather.lostReply;
       const reply = (result: T) => {
-        const mishapOfReply = ambushes.strikeAt('done', subject, number, caller);
+        const mishapOfReply = ambushes.strikeAt('done', subject, asked, caller);
         if (mishapOfReply === 'lost' || lostReply) {
           simulation.count('replies lost');
           simulation.note(said('its reply is lost'));

@@ -142,7 +142,7 @@ export function createSimulatedRemoteProcessor(
     const what = simulation.tracing ? `${instance.name} ${operation} ${reference}` : '';
     return new Promise((resolve) => {
       if (!instance.alive) return;
-      const number = ambushes.begin(reference);
+      const asked = { number: ambushes.begin(reference), name: operation };
       let open = true;
       const tell = (result: T) => {
         if (!open) return;
@@ -160,7 +160,7 @@ export function createSimulatedRemoteProcessor(
         simulation.after(wayMs(), instance, () => tell(unknown('connection refused')));
         return;
       }
-      const mishap = ambushes.strikeAt('sent', reference, number, instance);
+      const mishap = ambushes.strikeAt('sent', reference, asked, instance);
       if (mishap === 'lost' || random.fraction() < behaviour.lostRequest) {
         simulation.note(what && `${what}: lost on the way`);
         return;
@@ -173,7 +173,7 @@ export function createSimulatedRemoteProcessor(
       machine.stayBusy(reference, onTheWayMs);
       const arrive = () =>
         serve((result) => {
-          const mishapOfReply = ambushes.strikeAt('done', reference, number, instance);
+          const mishapOfReply = ambushes.strikeAt('done', reference, asked, instance);
           if (mishapOfReply === 'lost' || lostReply) return;
           simulation.after(wayMs() + (mishapOfReply ?? 0), instance, () => tell(result));
         });

@@ -8,7 +8,7 @@ import type { Actor, Simulation } from '../simulation.js';
 
 /** As the adapter has them. */
 const FILL_TOKEN_TTL_MS = 2_000;
-const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
+export const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
 const WAITS_MS = [2, 4, 8, 16, 32];
 
 interface Entry {
@@ -190,10 +190,7 @@ export function createSimulatedTransactionCache(
       return { id, token, writeBy: askedAt + WRITE_DEADLINE_MS };
     },
 
-    refresh: ({ id, token }, transaction) =>
-      ask(simulation.tracing ? `refreshes (${transaction.version})` : '', id, () =>
-        server.lift(id, token, transaction, ttlMs),
-      ),
+    refresh: ({ id, token }, transaction) => ask('refreshes', id, () => server.lift(id, token, transaction, ttlMs)),
 
     evict: ({ id, token }) => ask('evicts', id, () => server.lift(id, token, undefined, ttlMs)),
   };

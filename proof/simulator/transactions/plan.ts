@@ -5,6 +5,7 @@ import { seededRandom } from '../../../test/support/random.js';
 import type { Point } from '../ambushes.js';
 import { FINE, type Weather } from '../network.js';
 import { badWeather } from '../weather.js';
+import { MARK_TTL_MS } from './cache.js';
 
 /** Everything that a seed sets in motion, before anything has happened. */
 export interface TransactionPlan {
@@ -20,6 +21,10 @@ export interface Shape {
   /** Transactions that are there from the beginning, and that most clients are interested in. */
   readonly hot: number;
   readonly cacheTtlMs: number;
+  /** How often a statement takes long to commit, also when nothing is wrong. */
+  readonly slowCommits: number;
+  /** Status changes in a hundred actions. */
+  readonly changes: number;
 }
 
 /** What one client does, one thing after another. */
@@ -45,13 +50,21 @@ export interface Action {
 /** By the time, or between two steps of whoever is the first to be at work on a hot transaction then. */
 export type Moment =
   | { readonly at: number }
-  | { readonly hot: number; readonly notBefore: number; readonly point: Point };
+  | {
+      readonly hot: number;
+      readonly notBefore: number;
+      readonly point: Point;
+      /** Only at this step of a write. */
+      readonly only: string | undefined;
+    };
 
 type Whom = number | 'caller';
 
 export type Blow =
   | { readonly kind: 'crash'; readonly whom: Whom; readonly forMs: number }
   | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
+  /** It wakes only to die. */
+  | { readonly kind: 'pause and crash'; readonly whom: Whom; readonly forMs: number; readonly thenMs: number }
   | { readonly kind: 'cut' }
   /** It is late. */
   | { readonly kind: 'delay'; readonly forMs: number }
@@ -90,8 +103,10 @@ export function planTransactions(seed: number): TransactionPlan {
   const shape: Shape = {
     deployment: embedded ? 'embedded' : 'distributed',
     instances: embedded ? 1 : 2 + random.below(2),
-    hot: 1 + random.below(4),
+    hot: 1 + random.below(6),
     cacheTtlMs: random.pick([300, 300_000, 300_000]),
+    slowCommits: random.pick([0, 0, 0.2]),
+    changes: random.pick([4, 12, 26]),
   };
   const scripts = Array.from({ length: 8 + random.below(40) }, (_, number) => scriptOf(number, random.fork(), shape));
   // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
@@ -114,8 +129,8 @@ function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
   return { number, actions };
 }
 
-function actionOf(random: Random, { instances, hot }: Shape, at: number): Action {
-  const kind = kindOf(random.below(100));
+function actionOf(random: Random, { instances, hot, changes }: Shape, at: number): Action {
+  const kind = kindOf(random.below(100), changes);
   // What most are interested in is rarely removed, for the same reason.
   const own = random.below(kind === 'remove' ? 10 : 6) !== 0;
   return {
@@ -130,9 +145,10 @@ function actionOf(random: Random, { instances, hot }: Shape, at: number): Action
   };
 }
 
-function kindOf(percent: number): Action['kind'] {
-  if (percent < 50) return 'get';
-  if (percent < 76) return 'change';
+/** Where little is written, what is wrong in the cache stays there long enough to be seen. */
+function kindOf(percent: number, changes: number): Action['kind'] {
+  if (percent < changes) return 'change';
+  if (percent < 76) return 'get';
   if (percent < 80) return 'remove';
   return percent < 92 ? 'list' : 'create';
 }
@@ -180,10 +196,12 @@ function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined
   const moment = {
     hot: random.below(hot),
     notBefore: random.fraction() * TROUBLED_MS,
+    only: random.pick([undefined, undefined, 'marks', 'sets', 'refreshes']),
     point: random.pick(['sent', 'done'] as const),
   };
   const forMs = someMs(random);
-  switch (random.below(deployment === 'embedded' ? 2 : 12)) {
+  const lateMs = MARK_TTL_MS + random.below(3_000);
+  switch (random.below(deployment === 'embedded' ? 2 : 13)) {
     case 0:
       return { ...moment, kind: 'crash', whom: 'caller', forMs: Math.min(forMs, LONGEST_RESTART_MS) };
     case 1:
@@ -197,8 +215,10 @@ function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined
     case 7:
     case 8:
     case 9:
-      return { ...moment, kind: 'delay', forMs: random.pick([random.below(800), random.below(5_000)]) };
+      return { ...moment, kind: 'delay', forMs: random.pick([random.below(1_000), random.below(5_000), lateMs]) };
     case 10:
+      return { ...moment, kind: 'pause and crash', whom: 'caller', forMs: lateMs, thenMs: random.below(40) };
+    case 11:
       return { ...moment, kind: 'forget', what: random.pick(['entry', 'token', 'marks'] as const) };
     default:
       return { ...moment, kind: 'fall back', forMs: random.below(100) };

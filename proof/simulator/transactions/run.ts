@@ -52,7 +52,7 @@ export async function runTransactions(
   });
 
   const hot = Array.from({ length: shape.hot }, (_, index) => {
-    const [fromAccount, toAccount] = ACCOUNTS[index] as readonly [string, string];
+    const [fromAccount, toAccount] = ACCOUNTS[index % ACCOUNTS.length] as readonly [string, string];
     return table.create({ fromAccount, toAccount, amount: '100', status: 'PENDING' });
   });
   const clients = new TransactionClients(simulation, fleet, plan, hot);

@@ -30,15 +30,16 @@ export function distributedStores(
   simulation: Simulation,
   ambushes: Ambushes,
   table: TransactionTable,
-  { cacheTtlMs }: Shape,
+  { cacheTtlMs, slowCommits }: Shape,
 ): TransactionStores {
   const cacheServer = new CacheServer(simulation);
   const cacheLine = new Server(simulation, ambushes, { name: 'the cache', deadlineMs: CACHE_DEADLINE_MS });
   const storeLine = new Server(simulation, ambushes, { name: 'the store', deadlineMs: STORE_DEADLINE_MS });
   const mood = { slowCommits: 0, noRoom: 0 };
   const commitsAfterMs = (id: number) => {
-    const random = storeLine.luckOf(String(id));
-    return mood.slowCommits > 0 && random.below(2) === 0 ? random.fraction() * SLOWEST_COMMIT_MS : 0;
+    const random = storeLine.luckOf(`commit ${id}`);
+    const chance = mood.slowCommits > 0 ? 0.5 : slowCommits;
+    return random.fraction() < chance ? random.fraction() * SLOWEST_COMMIT_MS : 0;
   };
   return {
     cacheServer,

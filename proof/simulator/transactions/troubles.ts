@@ -23,8 +23,8 @@ export class TransactionTroubles {
       if ('at' in trouble) {
         this.simulation.after(trouble.at, undefined, () => void this.strike(trouble, undefined));
       } else {
-        const { hot, notBefore, point } = trouble;
-        const ambush = { subject: String(this.hot[hot]?.id), operation: { notBefore }, point };
+        const { hot, notBefore, point, only } = trouble;
+        const ambush = { subject: String(this.hot[hot]?.id), operation: { notBefore }, point, only };
         this.ambushes.lay(ambush, (caller) => this.strike(trouble, caller));
       }
     }
@@ -49,6 +49,13 @@ export class TransactionTroubles {
       case 'pause': {
         const forMs = Math.min(trouble.forMs, untilTheEnd);
         fleet.pause(indexOf(trouble.whom, caller), forMs, trouble.wakesInOrder);
+        return undefined;
+      }
+      case 'pause and crash': {
+        const index = indexOf(trouble.whom, caller);
+        const forMs = Math.min(trouble.forMs, untilTheEnd);
+        fleet.pause(index, forMs, true);
+        simulation.after(forMs + trouble.thenMs, undefined, () => fleet.crash(index, 0), `i${index} dies`);
         return undefined;
       }
       case 'cut':
