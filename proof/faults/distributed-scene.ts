@@ -6,11 +6,14 @@ import { RedisPair } from './redis-pair.js';
 import { type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
 import { postgresBlows, redisBlows } from './store-blows.js';
 import { SupervisedService } from './supervised-service.js';
+import type { Traps } from './traps.js';
+import { Wire } from './wire.js';
+import { processorWireBlows } from './wire-blows.js';
 
 const PROCESSES = 3;
 
 /** Three service processes on a Redis pair and a PostgreSQL of their own, each behind a wire. */
-export async function openDistributedScene(events: SceneEvents): Promise<Scene> {
+export async function openDistributedScene(traps: Traps, events: SceneEvents): Promise<Scene> {
   const opened = new Opened();
   try {
     const [redis, postgres, processor] = await Promise.all([
@@ -18,11 +21,12 @@ export async function openDistributedScene(events: SceneEvents): Promise<Scene> 
       opened.keep(PostgresUnderFault.start()),
       opened.keep(startReferenceProcessor()),
     ]);
+    const wire = await opened.keep(Wire.to(processor.port));
     const environment = {
       ...SERVICE_SETTINGS,
       REDIS_URL: redis.url,
       DATABASE_URL: postgres.url,
-      PROCESSOR_URL: processor.url,
+      PROCESSOR_URL: wire.url('http'),
     };
     const services: SupervisedService[] = [];
     for (let index = 1; index <= PROCESSES; index += 1) {
@@ -32,15 +36,14 @@ export async function openDistributedScene(events: SceneEvents): Promise<Scene> 
       });
       services.push(await opened.keep(service));
     }
-    const blows = processBlows(services, processor, events);
+    const blows = [...processBlows(services, processor, traps, events), ...processorWireBlows(wire, events)];
     return {
       services,
       processor,
       blows: [...blows, ...redisBlows(redis, events), ...postgresBlows(postgres, events)],
       impossible: [],
       async heal() {
-        redis.wire.heal();
-        postgres.wire.heal();
+        for (const each of [redis.wire, postgres.wire, wire]) each.heal();
         await Promise.all(services.map((service) => (service.crashAt ? service.kill(0) : undefined)));
         await Promise.all(services.map((service) => service.up()));
       },

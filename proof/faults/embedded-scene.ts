@@ -8,20 +8,24 @@ import { Opened } from './opened.js';
 import { processBlows } from './process-blows.js';
 import { type Blow, type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
 import { SupervisedService } from './supervised-service.js';
+import type { Traps } from './traps.js';
+import { Wire } from './wire.js';
+import { processorWireBlows } from './wire-blows.js';
 
 /** Several times what a session writes; filling it takes a moment. */
 const DISK_MEGABYTES = 256;
 const LONGEST_FULL_MS = 1_500;
 
 /** One service process on one folder; `onSmallDisk`: on a disk that can be filled up, else on the machine's own. */
-export async function openEmbeddedScene(events: SceneEvents, onSmallDisk: boolean): Promise<Scene> {
+export async function openEmbeddedScene(traps: Traps, events: SceneEvents, onSmallDisk: boolean): Promise<Scene> {
   const impossible: string[] = [];
   const opened = new Opened();
   try {
     const disk = onSmallDisk ? await smallDisk(opened, impossible) : undefined;
     const folder = disk?.folder ?? (await temporaryFolder(opened));
     const processor = await opened.keep(startReferenceProcessor());
-    const environment = { ...SERVICE_SETTINGS, DATA_DIR: folder, PROCESSOR_URL: processor.url };
+    const wire = await opened.keep(Wire.to(processor.port));
+    const environment = { ...SERVICE_SETTINGS, DATA_DIR: folder, PROCESSOR_URL: wire.url('http') };
     const starting = SupervisedService.create('service', environment, disk?.launcher ?? [], {
       killed: (crashPoint) => events.killed('service', crashPoint),
       failed: events.failed,
@@ -30,9 +34,14 @@ export async function openEmbeddedScene(events: SceneEvents, onSmallDisk: boolea
     return {
       services: [service],
       processor,
-      blows: [...processBlows([service], processor, events), ...(disk ? [fullDisk(disk, events)] : [])],
+      blows: [
+        ...processBlows([service], processor, traps, events),
+        ...processorWireBlows(wire, events),
+        ...(disk ? [fullDisk(disk, events)] : []),
+      ],
       impossible,
       async heal() {
+        wire.heal();
         if (service.crashAt) await service.kill(0);
         await service.up();
       },

@@ -1,72 +1,17 @@
-import type { Violation } from '../judge/payment-evidence.js';
-import { linkBuild } from './build-links.js';
-import { type Options, readOptions, USAGE } from './options.js';
-import { Progress } from './progress.js';
-import { appendResult, type RunRecord, readState, removeState, saveState, writeViolations } from './results.js';
-import { runFaults } from './run.js';
-import { tableOf } from './table.js';
-import { emptyTally } from './tally.js';
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 
-/** Violations of one failure are many and alike: the first few tell which. */
-const SHOWN_VIOLATIONS = 10;
-const LONGEST_JOURNAL = 4_000;
-
-/** The fault suite: `npm run faults`. Exit code 1 when a promise was broken, 2 when it could not be run. */
-try {
-  process.exitCode = await run(readOptions(process.argv.slice(2)));
-} catch (fault) {
-  console.error(`${fault instanceof Error ? (fault.stack ?? fault.message) : fault}\n\n${USAGE}`);
-  process.exitCode = 2;
-}
-
-async function run(options: Options): Promise<number> {
-  linkBuild();
-  const record = recordOf(options);
-  const { deployment, seed, minutes, tally } = record;
-  const totalMs = minutes * 60_000;
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
-  console.log(`${deployment}, ${minutes} minutes, --seed ${seed}${tally.sessions > 0 ? ', gone on with' : ''}`);
-
-  const progress = new Progress(totalMs, tally.elapsedMs);
-  const { violations } = await runFaults({
-    deployment,
-    totalMs,
-    seed,
-    stop: stop.signal,
-    tally,
-    onProgress: (sofar, log) => progress.show(sofar, log.requests, log.keys.length),
-    onSession: () => saveState(record),
-  });
-  progress.end();
-  const complete = !stop.signal.aborted && violations.length === 0;
-  if (!stop.signal.aborted) removeState(deployment);
-  console.log(tableOf(tally));
-  if (stop.signal.aborted) console.log('interrupted; --resume goes on');
-  console.log(`appended to ${appendResult(record, complete)}`);
-  if (violations.length > 0) show(record, violations);
-  return violations.length > 0 ? 1 : 0;
-}
-
-function recordOf({ deployment, totalMs, seed, resume }: Options): RunRecord {
-  if (resume) {
-    const state = readState(deployment);
-    if (!state) throw new Error(`there is no interrupted run of the ${deployment} deployment to go on with`);
-    return state;
-  }
-  return {
-    deployment,
-    seed: seed ?? Math.floor(Math.random() * 2 ** 31),
-    minutes: totalMs / 60_000,
-    startedAt: new Date().toISOString(),
-    tally: emptyTally(),
-  };
-}
-
-function show(record: RunRecord, violations: readonly Violation[]): void {
-  for (const { rule, subject, what, journal } of violations.slice(0, SHOWN_VIOLATIONS)) {
-    console.log(`\nVIOLATED: ${rule}\n  ${subject}: ${what}`);
-    for (const entry of journal) console.log(`  ${JSON.stringify(entry).slice(0, LONGEST_JOURNAL)}`);
-  }
-  console.log(`\n${violations.length} violations, with their journals in ${writeViolations(record, violations)}`);
-}
+/**
+ * `npm run faults`. A terminal sends its Ctrl-C to a whole group of processes, and it must end none of the services and
+ * servers of a run: they are in a session of their own, with the suite, which is asked to end by itself.
+ */
+const suite = spawn(
+  process.execPath,
+  [fileURLToPath(new URL('./suite.js', import.meta.url)), ...process.argv.slice(2)],
+  {
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  },
+);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => suite.kill('SIGINT'));
+suite.once('exit', (code) => process.exit(code ?? 1));

@@ -54,11 +54,13 @@ export class PaymentClients {
    */
   async finish(deadlineMs: number): Promise<void> {
     const healedAt = performance.now();
-    const open = [...this.#open];
+    // A forgotten key is asked for once more: another of its requests may have claimed it when it was.
+    const forgotten = this.log.keys.filter((history) => !this.#open.has(history) && !hasOutcome(history));
+    const open = [...this.#open, ...forgotten];
     await inParallel(open.length, FINISH_WIDTH, async (index) => {
       const history = open[index] as KeyHistory;
       const isLeft = index % 2 === 0;
-      await until('an outcome', deadlineMs, async () => {
+      await until('an outcome', healedAt + deadlineMs - performance.now(), async () => {
         if (isLeft && (await this.#isLeftToRecovery(history))) return false;
         await this.#pay(history, this.log.choose(this.random.fraction()), this.random);
         return !this.#open.has(history);
@@ -203,6 +205,10 @@ export class PaymentClients {
 /** Else its client had better take a breath. */
 function isWell({ status }: Send): boolean {
   return status !== 0 && status !== 503 && status !== 409 && status !== 504;
+}
+
+function hasOutcome({ sends }: KeyHistory): boolean {
+  return sends.some(({ outcome }) => outcome !== undefined);
 }
 
 function begun(what: Send['what'], to: SupervisedService): Send {

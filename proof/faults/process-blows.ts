@@ -1,37 +1,21 @@
-import { CRASH_POINTS } from '#idempay/crash-points.js';
 import type { Random } from '../../test/support/random.js';
 import type { ReferenceProcessor } from '../../test/support/reference-processor.js';
 import { pause } from '../../test/support/until.js';
 import { type Blow, LEASE_MS, PROCESSOR_TIMEOUT_MS, type SceneEvents } from './scene.js';
 import type { SupervisedService } from './supervised-service.js';
+import type { Traps } from './traps.js';
 
 /** What is killed is started again after at most so long, often at once. */
 const LONGEST_DOWN_MS = 300;
-/** A trap on a busy step lies up to so many steps ahead. */
-const MOST_STEPS = 40;
-/** Steps that only some payments take: a trap there must not wait for many. */
-const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove'];
-
-/** Draws crash points so that each has its turn. */
-export class Traps {
-  #left: string[] = [];
-
-  next(random: Random): string {
-    if (this.#left.length === 0) this.#left = [...CRASH_POINTS];
-    const [point] = this.#left.splice(random.below(this.#left.length), 1) as [string];
-    const isRare = RARE.some((step) => point.includes(step));
-    return `${point}:${1 + random.below(isRare ? 2 : MOST_STEPS)}`;
-  }
-}
 
 export function processBlows(
   services: readonly SupervisedService[],
   processor: ReferenceProcessor,
+  traps: Traps,
   events: SceneEvents,
 ): Blow[] {
-  const traps = new Traps();
   const downMs = (random: Random) => (random.below(2) === 0 ? 0 : random.below(LONGEST_DOWN_MS));
-  const trap = (random: Random) => (random.below(4) > 0 ? traps.next(random) : undefined);
+  const trap = (random: Random) => (random.below(4) > 0 ? traps.next(random, events.reached()) : undefined);
   const kill = async (service: SupervisedService, random: Random) => {
     await service.kill(downMs(random), trap(random));
   };

@@ -27,7 +27,7 @@ export class RedisPair {
   }
 
   get url(): string {
-    return `redis://127.0.0.1:${this.wire.port}`;
+    return this.wire.url('redis');
   }
 
   /** What it acknowledged is in its file: a killed process takes nothing of that with it. */

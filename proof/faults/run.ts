@@ -3,9 +3,10 @@ import type { Violation } from '../judge/payment-evidence.js';
 import type { ClientLog } from './client-log.js';
 import { openDistributedScene } from './distributed-scene.js';
 import { openEmbeddedScene } from './embedded-scene.js';
-import type { SceneEvents } from './scene.js';
+import type { Scene, SceneEvents } from './scene.js';
 import { runSession } from './session.js';
 import { emptyTally, type Tally } from './tally.js';
+import { Traps } from './traps.js';
 
 export const DEPLOYMENTS = ['embedded', 'distributed'] as const;
 export type DeploymentName = (typeof DEPLOYMENTS)[number];
@@ -33,6 +34,7 @@ export interface RunOptions {
 export async function runFaults(options: RunOptions): Promise<{ tally: Tally; violations: readonly Violation[] }> {
   const { deployment, totalMs, seed, stop } = options;
   const tally = options.tally ?? emptyTally();
+  const traps = new Traps();
   let violations: readonly Violation[] = [];
   do {
     // Each session has its own stream, so that a run that is gone on with makes the choices it would have made.
@@ -40,7 +42,7 @@ export async function runFaults(options: RunOptions): Promise<{ tally: Tally; vi
     const ordinal = tally.sessions;
     const leftMs = Math.min(totalMs - tally.elapsedMs, LONGEST_SESSION_MS);
     ({ violations } = await runSession({
-      open: (events) => openScene(deployment, events, ordinal),
+      open: (events) => openScene(deployment, traps, events, ordinal),
       random,
       blowsMs: Math.max(leftMs - AROUND_MS[deployment], SHORTEST_BLOWS_MS),
       stop,
@@ -53,6 +55,8 @@ export async function runFaults(options: RunOptions): Promise<{ tally: Tally; vi
 }
 
 /** On the embedded deployment every other session is on a disk that can be full, the others on the machine's own. */
-function openScene(deployment: DeploymentName, events: SceneEvents, session: number) {
-  return deployment === 'embedded' ? openEmbeddedScene(events, session % 2 === 0) : openDistributedScene(events);
+function openScene(deployment: DeploymentName, traps: Traps, events: SceneEvents, session: number): Promise<Scene> {
+  return deployment === 'embedded'
+    ? openEmbeddedScene(traps, events, session % 2 === 0)
+    : openDistributedScene(traps, events);
 }

@@ -39,6 +39,8 @@ export interface SceneEvents {
   disturbing(): Disturbance;
   /** The same, and the key store may lose what it held meanwhile, or go back in time. */
   forgetting(): Disturbance;
+  /** How often a process has ended at each crash point. */
+  reached(): Readonly<Record<string, number>>;
   /** Something happened that no blow explains. */
   failed(sentence: string): void;
 }

@@ -76,6 +76,7 @@ export async function runSession(options: SessionOptions): Promise<SessionResult
     },
     disturbing: () => begin(disturbances),
     forgetting: () => begin(disturbances, forgettings),
+    reached: () => tally.crashPoints,
     failed: (sentence) => failures.push(sentence),
   });
   try {

@@ -1,3 +1,4 @@
+import { CRASH_POINTS } from '#idempay/crash-points.js';
 import { blowsOn, sigkillsOf, type Tally } from './tally.js';
 
 /** What a run has done and found, for reading. */
@@ -8,6 +9,7 @@ export function tableOf(tally: Tally): string {
     return `${name.padEnd(width)}  ${number(count)}  ${number(Math.round(longestAwayMs))}`;
   });
   const points = Object.entries(tally.crashPoints).sort(([one], [other]) => one.localeCompare(other));
+  const unreached = CRASH_POINTS.filter((point) => !(point in tally.crashPoints));
   const { service, processor, redis, postgres } = tally.sigkills;
   return [
     `${'blow'.padEnd(width)}  ${'times'.padStart(9)}  longest ms until a payment sent after it succeeded`,
@@ -15,6 +17,7 @@ export function tableOf(tally: Tally): string {
     '',
     `SIGKILLs            ${number(sigkillsOf(tally))}  services ${service}, processor ${processor}, Redis ${redis}, PostgreSQL ${postgres}`,
     `  at crash points   ${number(points.reduce((sum, [, times]) => sum + times, 0))}  ${points.map(([name, times]) => `${name} ${times}`).join(', ')}`,
+    `  not reached       ${number(unreached.length)}  ${unreached.join(', ')}`,
     `Redis faults        ${number(blowsOn(tally, 'redis'))}`,
     `PostgreSQL faults   ${number(blowsOn(tally, 'postgres'))}`,
     `requests            ${number(tally.requests)}  ${rate(tally)}; answers ${answersOf(tally)}`,

@@ -38,6 +38,11 @@ export class Wire {
     return (this.listener.address() as AddressInfo).port;
   }
 
+  /** Of the server, with this wire in its place. */
+  url(scheme: string): string {
+    return `${scheme}://127.0.0.1:${this.port}`;
+  }
+
   /** Resets every connection; new ones end at that server. */
   pointTo(serverPort: number): void {
     this.serverPort = serverPort;
