@@ -15,6 +15,7 @@ import { finalOf, type PaymentRows, type Row } from './rows.js';
 /** A file on a disk, written by one thread: what the writer thread does with SQLite, done with maps. */
 export class PaymentFile {
   readonly records = new Map<string, KeyRecord>();
+  readonly goodUntil = new Map<string, number>();
 
   constructor(readonly rows: PaymentRows) {}
 
@@ -23,6 +24,7 @@ export class PaymentFile {
       if (this.records.has(key)) return null;
       const expiresAt = this.rows.now() + ttlMs;
       this.records.set(key, { value: KEY_GENERATED, fingerprint: null, reason: null, expires_at: expiresAt });
+      this.goodUntil.set(key, this.rows.simulation.time + ttlMs);
       return expiresAt;
     },
 

@@ -6,8 +6,8 @@ import type { Row } from './rows.js';
 import { type PaymentHistory, setBackMs } from './run.js';
 import { recordOf } from './stores.js';
 
-/** What a claim may come later than the end of its begin's lease: the ways, and what the database's clock is behind. */
-const GRACE_MS = 2_000;
+/** What the database's clock may be taken for too early, and a begin be older than its step in the key store. */
+const A_WAY_MS = 10;
 /** What recovery may need after the trouble: its longest back-off, a round, and the messages of one attempt. */
 const BACK_OFF_CAP_MS = 60_000;
 const ROUND_MS = 3_000;
@@ -64,11 +64,8 @@ function judgeRow(row: Row, issued: Issued | undefined, history: PaymentHistory)
 
   const amounts = issued ? issued.asked.map(({ amount }) => amount) : plannedAmounts(row.key, history);
   if (!amounts.includes(row.amount)) complain(`nobody asked to pay ${row.amount}`);
-  if (issued && !troubles.clockWasMoved()) {
-    // The key-value server lengthens a key's life to the lease of its begin; the embedded store does not.
-    const begunMs = shape.deployment === 'embedded' ? 0 : shape.leaseMs + GRACE_MS;
-    const end = issued.issuedAt + shape.idempotencyTtlMs + begunMs;
-    if (row.firstThereAt > end) complain('was claimed after its key had expired');
+  if (!troubles.clockWasMoved() && row.firstThereAt > history.stores.goodUntil(row.key) + A_WAY_MS) {
+    complain('was claimed after its key had expired');
   }
   return violations;
 }

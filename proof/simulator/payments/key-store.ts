@@ -28,6 +28,8 @@ export class KeyServer {
   records = new Map<string, KeyRecord>();
   locks = new Map<string, Lock>();
   readonly wall: WallClock = { aheadMs: 0 };
+  /** Until when each key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
+  readonly goodUntil = new Map<string, number>();
   /** Those who are subscribed to the ends of locks. */
   readonly subscribers = new Set<(key: string) => void>();
 
@@ -35,6 +37,14 @@ export class KeyServer {
 
   now(): number {
     return this.simulation.time + this.wall.aheadMs;
+  }
+
+  /** A key that is not paid yet lives for some time, from now on or anyway. */
+  keep(key: string, ms: number): void {
+    const record = this.record(key);
+    if (record && record.expiresAt >= this.now() + ms) return;
+    this.records.set(key, { expiresAt: this.now() + ms, final: record?.final });
+    this.goodUntil.set(key, this.simulation.time + ms);
   }
 
   record(key: string): KeyRecord | undefined {
@@ -110,7 +120,7 @@ export function createSimulatedKeyStore(
   return {
     issue: (key, ttlMs) =>
       ask('issues', key, () => {
-        if (!server.record(key)) server.records.set(key, { expiresAt: server.now() + ttlMs, final: undefined });
+        if (!server.record(key)) server.keep(key, ttlMs);
       }),
 
     begin: ({ key, owner, leaseMs, fingerprint }): Promise<Begun> => {
@@ -120,10 +130,7 @@ export function createSimulatedKeyStore(
         if (looked.state !== 'generated') return looked;
         const now = server.now();
         server.locks.set(key, { owner, fingerprint, takenAt: now, endsAt: now + leaseMs, watched: false });
-        const record = server.record(key);
-        if (record && record.expiresAt < now + leaseMs) {
-          server.records.set(key, { ...record, expiresAt: now + leaseMs });
-        }
+        server.keep(key, leaseMs);
         return { state: 'taken', claimBy: askedAt + leaseMs };
       });
     },

@@ -32,7 +32,7 @@ export class PaymentRows {
   readonly broken: string[] = [];
 
   constructor(
-    private readonly simulation: Simulation,
+    readonly simulation: Simulation,
     /** Of the machine that it runs on. */
     readonly wall: WallClock,
   ) {}

@@ -24,6 +24,8 @@ export interface PaymentStores {
   /** Undefined where nothing is ever forgotten. */
   readonly keyServer: KeyServer | undefined;
   open(instance: Actor, clock: Clock): Promise<{ keys: KeyStore; ledger: Ledger }>;
+  /** Until when a key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
+  goodUntil(key: string): number;
   /** The final values that the key records tell: the transaction id, or `DECLINED`. */
   recordedOutcomes(): ReadonlyMap<string, string>;
 }
@@ -49,6 +51,7 @@ export function distributedStores(simulation: Simulation, ambushes: Ambushes): P
         ledger: createSimulatedLedger(ledgerLine, rows, instance, databaseClock),
       };
     },
+    goodUntil: (key) => keyServer.goodUntil.get(key) ?? 0,
     recordedOutcomes() {
       const outcomes = new Map<string, string>();
       for (const [key, { final }] of keyServer.records) if (final) outcomes.set(key, recordValueOf(final.outcome));
@@ -72,6 +75,7 @@ export function embeddedStores(simulation: Simulation, ambushes: Ambushes, machi
     lines: { 'key store': line, ledger: line },
     walls: { 'key store': machine, ledger: machine },
     open: async (instance, clock) => openEmbeddedStores(file, line, instance, clock),
+    goodUntil: (key) => file.goodUntil.get(key) ?? 0,
     recordedOutcomes() {
       const settled = [...file.records].filter(([, { value }]) => value !== KEY_GENERATED);
       return new Map(settled.map(([key, { value }]) => [key, value]));

@@ -76,7 +76,8 @@ export class PaymentTroubles {
     if (simulation.time >= TROUBLED_MS) return undefined;
     if (simulation.tracing) simulation.note(`TROUBLE ${JSON.stringify(trouble)}`);
     const untilTheEnd = TROUBLED_MS - simulation.time;
-    const lastsMs = 'forMs' in trouble ? trouble.forMs : 0;
+    // What a clock that was set back had given a life to lives longer.
+    const lastsMs = trouble.kind === 'clock' ? Math.abs(trouble.aheadMs) : 'forMs' in trouble ? trouble.forMs : 0;
     this.disturbed.push({ from: simulation.time, to: simulation.time + lastsMs + LOSS_IS_FELT_MS + this.leaseMs });
     switch (trouble.kind) {
       case 'crash':

@@ -24,7 +24,8 @@ interface Token {
 }
 
 interface Marks {
-  readonly tokens: ReadonlySet<string>;
+  /** Each with the name under which it was put. */
+  readonly tokens: ReadonlyMap<string, number>;
   readonly newest: number | 'none' | undefined;
   readonly transaction: Transaction | undefined;
   readonly expiresAt: number;
@@ -70,7 +71,7 @@ export class CacheServer {
     this.fills.delete(id);
     const { tokens = [], newest, transaction } = this.living(this.marks, id) ?? {};
     const expiresAt = this.now() + MARK_TTL_MS;
-    this.marks.set(id, { tokens: new Set([...tokens, token]), newest, transaction, expiresAt });
+    this.marks.set(id, { tokens: new Map([...tokens, [token, this.run]]), newest, transaction, expiresAt });
   }
 
   lift(id: number, token: string, written: Transaction | undefined, ttlMs: number): void {
@@ -78,8 +79,8 @@ export class CacheServer {
     this.fills.delete(id);
     const marks = this.living(this.marks, id);
     if (!marks) return;
-    const stood = marks.tokens.has(token);
-    const tokens = new Set(marks.tokens);
+    const stood = marks.tokens.get(token) === this.run;
+    const tokens = new Map(marks.tokens);
     tokens.delete(token);
     let { newest, transaction } = marks;
     const nothingElseIsKept = tokens.size === 0 && newest === undefined;

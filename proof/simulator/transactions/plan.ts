@@ -87,6 +87,8 @@ export type Blow =
 export type Trouble = Moment & Blow;
 
 export const TROUBLED_MS = 30_000;
+/** Until a write that was late in the last moment is done, and its mark gone. */
+const WATCHED_LONGER_MS = 15_000;
 
 /** Blows that take a write's mark away while the write is under way, or let it be judged by a wrong clock. */
 export function mayLoseMarks({ kind, ...rest }: Blow): boolean {
@@ -108,7 +110,8 @@ export function planTransactions(seed: number): TransactionPlan {
     slowCommits: random.pick([0, 0, 0.2]),
     changes: random.pick([4, 12, 26]),
   };
-  const scripts = Array.from({ length: 8 + random.below(40) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const clients = Array.from({ length: 8 + random.below(40) }, (_, number) => scriptOf(number, random.fork(), shape));
+  const scripts = [...clients, watcherOf(clients.length, random.fork(), shape)];
   // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
   const keepsMarks = random.below(2) === 0;
   const troubles = [
@@ -126,6 +129,15 @@ function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
     at += random.below(hurry);
     return actionOf(random, shape, at);
   });
+  return { number, actions };
+}
+
+/** Somebody who only reads, all the time and a little longer: what is wrong in the cache is seen before it is mended. */
+function watcherOf(number: number, random: Random, shape: Shape): ClientScript {
+  const actions: Action[] = [];
+  for (let at = 0; at < TROUBLED_MS + WATCHED_LONGER_MS; at += random.below(500)) {
+    actions.push({ ...actionOf(random, shape, at), kind: 'get', target: random.below(shape.hot) });
+  }
   return { number, actions };
 }
 

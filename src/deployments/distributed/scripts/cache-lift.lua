@@ -1,11 +1,14 @@
 -- After a write: lifts its mark. The last mark to be lifted stores the newest version that any of them wrote, unless one
--- of them ended without a certain one. A mark that is no longer there (it expired, or the server was restarted) protected
--- nothing, so nothing is stored either and the next reader asks the store of record.
+-- of them ended without a certain one. A mark that is no longer there, or was put under another master (it expired, the
+-- server was restarted, or a replica took its place), did not protect until now: then nothing is stored, and the next
+-- reader asks the store of record.
 -- KEYS: 1 entry, 2 fill token, 3 write marks
 -- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms
 -- Returns: 1 the mark stood, 0 it did not
+local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 redis.call('DEL', KEYS[1], KEYS[2])
-local stood = redis.call('HDEL', KEYS[3], ARGV[1])
+local stood = redis.call('HGET', KEYS[3], ARGV[1]) == run and 1 or 0
+redis.call('HDEL', KEYS[3], ARGV[1])
 if redis.call('EXISTS', KEYS[3]) == 0 and (stood == 0 or ARGV[2] == '') then return stood end
 
 local newest = redis.call('HGET', KEYS[3], 'newest')
@@ -21,7 +24,6 @@ local results = redis.call('HEXISTS', KEYS[3], 'newest') + redis.call('HEXISTS',
 if redis.call('HLEN', KEYS[3]) > results then return stood end
 
 if newest ~= 'none' then
-  local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
   local transaction = redis.call('HGET', KEYS[3], 'transaction')
   redis.call('HSET', KEYS[1], 'run', run, 'version', newest, 'transaction', transaction)
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
