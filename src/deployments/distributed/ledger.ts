@@ -26,7 +26,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll);
   const renewals = new Batcher<FencedMs, boolean>(renewAll);
-  const abandonments = new Batcher<FencedMs, void>(abandonAll);
+  const abandonments = new Batcher<FencedMs, undefined>(abandonAll);
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -73,9 +73,9 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     return batch.map(({ fence }) => renewed.has(`${fence.key} ${fence.owner}`));
   }
 
-  async function abandonAll(batch: readonly FencedMs[]): Promise<void[]> {
+  async function abandonAll(batch: readonly FencedMs[]): Promise<undefined[]> {
     await database.write(statements.ABANDON, columnsOf(batch));
-    return batch.map(() => {});
+    return batch.map(() => undefined);
   }
 
   /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
