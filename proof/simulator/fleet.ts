@@ -30,6 +30,7 @@ export class Fleet<Service> {
   readonly walls: readonly WallClock[];
   private readonly members: Member<Service>[] = [];
   private births = 0;
+  private readonly pausedBefore: number[] = [];
 
   constructor(
     private readonly simulation: Simulation,
@@ -45,6 +46,7 @@ export class Fleet<Service> {
 
   private begin(index: number): Member<Service> {
     this.births += 1;
+    this.pausedBefore[index] = (this.pausedBefore[index] ?? 0) + (this.members[index]?.actor.pausedMs ?? 0);
     const actor = newActor(`i${index}.${this.births}`, index);
     const clock = createInstanceClock(this.simulation, actor, this.walls[index] as WallClock, 1_000 * this.births);
     const member: Member<Service> = { actor, service: undefined, waiting: new Set() };
@@ -73,6 +75,7 @@ export class Fleet<Service> {
     const member = this.members[index] as Member<Service>;
     if (!member.actor.alive) return;
     this.simulation.count('crashes');
+    member.actor.pausedMs -= this.stopStillToCome(member.actor);
     member.actor.alive = false;
     for (const cut of member.waiting) cut();
     this.startLater(index, forMs);
@@ -99,10 +102,15 @@ export class Fleet<Service> {
     return this.members.map((_, index) => index);
   }
 
-  /** How long the instance that is there now has been stopped until now. */
+  /** How long an instance, and those that were it before, have been stopped until now. */
   pausedMs(index: number): number {
     const { actor } = this.members[index] as Member<Service>;
-    return actor.pausedMs - Math.max(0, actor.pausedUntil - this.simulation.time);
+    const stillToComeMs = actor.alive ? this.stopStillToCome(actor) : 0;
+    return (this.pausedBefore[index] ?? 0) + actor.pausedMs - stillToComeMs;
+  }
+
+  private stopStillToCome({ pausedUntil }: Actor): number {
+    return Math.max(0, pausedUntil - this.simulation.time);
   }
 
   /** One request of a client over the network; `give` hears the answer, or that there is none. */

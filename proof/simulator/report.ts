@@ -20,7 +20,7 @@ export class Report {
   add(result: ChunkResult): void {
     this.seeds += result.seeds;
     this.steps += result.steps;
-    this.failures.push(...result.failures);
+    for (const failure of result.failures) this.tellFailure(failure);
     for (const [what, times] of result.counts) this.counts.set(what, (this.counts.get(what) ?? 0) + times);
     this.tellProgress();
   }
@@ -40,6 +40,13 @@ export class Report {
   /** Makes room for other lines. */
   clearLine(): void {
     if (this.progress.isTTY) this.progress.write('\r\x1b[K');
+  }
+
+  /** At once: a long run need not end to be looked at. */
+  private tellFailure(failure: Failure): void {
+    this.failures.push(failure);
+    this.clearLine();
+    this.progress.write(`seed ${failure.seed} (${failure.world}): ${failure.violations[0]}\n`);
   }
 
   private tellProgress(): void {
