@@ -2,8 +2,8 @@ import type { Random } from '../../test/support/random.js';
 import type { Blow, Hit } from './scene.js';
 
 /** What one cycle hits: processes and stores in turn, so that a short run meets both. */
-const PROCESSES: readonly Hit[] = ['service', 'service', 'service', 'processor'];
-const STORES: readonly Hit[] = ['redis', 'redis', 'postgres', 'postgres'];
+const PROCESSES: readonly Hit[] = ['service', 'service', 'service', 'service', 'processor'];
+const STORES: readonly Hit[] = ['redis', 'redis', 'redis', 'postgres', 'postgres'];
 /** A full disk is as rare as it is long. */
 const DISK: readonly Hit[] = ['disk', 'disk'];
 

@@ -9,7 +9,7 @@ import type { SupervisedService } from './supervised-service.js';
 const LONGEST_PAUSE_MS = 100;
 const LONGEST_ABSENCE_MS = 400;
 /** Parts of a hundred steps of a client; the rest are repeats of finished payments. */
-const STEPS = { newKey: 24, openAgain: 8, status: 22 };
+const STEPS = { newKey: 34, openAgain: 8, status: 18 };
 const FINISH_WIDTH = 16;
 const LOOK_EVERY_MS = 100;
 /** Each makes recovery leave a payment alone for twice as long: a second, two ... */

@@ -52,6 +52,8 @@ export const PROCESSOR_TIMEOUT_MS = 600;
 export const RECOVERY_PERIOD_MS = 3_000;
 
 export const SERVICE_SETTINGS = {
+  // Nothing is so old; but what removes old payments runs beside everything else.
+  PAYMENT_RETENTION_DAYS: '1',
   LOCK_TTL_SECONDS: `${LEASE_SECONDS}`,
   PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,
   // Every refused request would else cost a line with its stack.

@@ -20,8 +20,8 @@ import {
 import type { Tally } from './tally.js';
 import { TransactionClients } from './transaction-clients.js';
 
-const PAYMENT_CLIENTS = 20;
-const TRANSACTION_CLIENTS = 12;
+const PAYMENT_CLIENTS = 30;
+const TRANSACTION_CLIENTS = 10;
 /** Between two blows: payments are under way again, and then some. */
 const SHORTEST_CALM_MS = 100;
 const LONGEST_CALM_MS = 700;
@@ -30,7 +30,7 @@ const TWO_AT_ONCE = 5;
 /** After a blow somebody must be able to pay within so long, on a busy machine too. */
 const BACK_DEADLINE_MS = 30_000;
 /** What a busy machine adds to a lease and a recovery period, with one call to the processor that takes its time. */
-const STUCK_SLACK_MS = 3_000;
+const STUCK_SLACK_MS = 5_000;
 const FINISH_DEADLINE_MS = 30_000;
 /** Outcomes that each process is asked for once more at the end; all are held against the charges. */
 const REPEATED = 1_000;

@@ -6,6 +6,9 @@ const MOST_STEPS = 30;
 /** Steps that only some payments take: a trap there must not wait for many. */
 const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove'];
 
+/** Only an operator resolves payments, and there is none here. */
+const POINTS = CRASH_POINTS.filter((point) => !point.endsWith('-resolve'));
+
 /** Draws crash points so that those at which the fewest processes have ended come first. */
 export class Traps {
   readonly #drawn = new Map<string, number>();
@@ -14,8 +17,8 @@ export class Traps {
   next(random: Random, reached: Readonly<Record<string, number>>): string {
     // A point that was drawn in vain must not keep the others waiting.
     const turns = (point: string) => (reached[point] ?? 0) + (this.#drawn.get(point) ?? 0) / 2;
-    const fewest = Math.min(...CRASH_POINTS.map(turns));
-    const point = random.pick(CRASH_POINTS.filter((each) => turns(each) === fewest));
+    const fewest = Math.min(...POINTS.map(turns));
+    const point = random.pick(POINTS.filter((each) => turns(each) === fewest));
     this.#drawn.set(point, (this.#drawn.get(point) ?? 0) + 1);
     const isRare = RARE.some((step) => point.includes(step));
     return `${point}:${1 + random.below(isRare ? 2 : MOST_STEPS)}`;
