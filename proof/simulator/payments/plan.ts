@@ -91,6 +91,8 @@ const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'] as const;
 const OPERATIONS_OF_A_KEY = 24;
 /** Until it is claimed and charged. */
 const FIRST_OPERATIONS = 6;
+/** Where every key has its ambush, whoever falls into one must soon be there again. */
+const RESTART_MS = 1_500;
 /** In the plans that are all about what is between two steps. */
 const MANY_AMBUSHES = 3;
 
@@ -195,12 +197,12 @@ function ambush(random: Random, { deployment, leaseMs }: Shape, scripts: number)
     point: random.pick(['sent', 'done'] as const),
   };
   // Often a little more than a lease, so that somebody else is at work when its owner comes back.
-  const forMs = random.below(3) === 0 ? leaseMs + random.below(4_000) : someMs(random);
+  const forMs = random.below(3) === 0 ? leaseMs + random.below(4_000) : random.below(5_000);
   switch (random.below(deployment === 'embedded' ? 4 : 10)) {
     case 0:
     case 1:
     case 2:
-      return { ...moment, kind: 'crash', whom: 'caller', forMs };
+      return { ...moment, kind: 'crash', whom: 'caller', forMs: random.below(RESTART_MS) };
     case 3:
       return { ...moment, kind: 'pause', whom: 'caller', forMs, wakesInOrder: random.below(2) === 0 };
     case 4:
