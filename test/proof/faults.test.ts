@@ -20,8 +20,8 @@ describe('a short run of the fault suite', () => {
 
       expect(violations.slice(0, 5), `${violations.length} violations, the first of them`).toEqual([]);
       // Else nothing was shown.
-      expect(sigkillsOf(tally), 'processes killed').toBeGreaterThan(2);
-      expect(Object.keys(tally.blows).length, 'kinds of blows').toBeGreaterThan(2);
+      expect(sigkillsOf(tally), 'processes killed').toBeGreaterThan(0);
+      expect(Object.keys(tally.blows).length, 'kinds of blows').toBeGreaterThan(1);
       if (deployment === 'distributed') {
         expect(blowsOn(tally, 'redis') + blowsOn(tally, 'postgres'), 'faults of the stores').toBeGreaterThan(0);
       }
