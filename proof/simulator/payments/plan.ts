@@ -24,6 +24,8 @@ export interface Shape {
   /** Whether the processor no longer knows a reference when its promise has ended. */
   readonly forgetful: boolean;
   readonly payloadMismatch: 'replay' | 'reject';
+  /** Whether an operator is at work all the time, or only when the trouble is over. */
+  readonly eagerOperator: boolean;
 }
 
 /** What one client does with one key. */
@@ -93,6 +95,7 @@ const OPERATIONS_OF_A_KEY = 24;
 const FIRST_OPERATIONS = 6;
 /** Where every key has its ambush, whoever falls into one must soon be there again. */
 const RESTART_MS = 1_500;
+const LONG_LEASE_MS = 10_000;
 /** In the plans that are all about what is between two steps. */
 const MANY_AMBUSHES = 3;
 
@@ -110,7 +113,7 @@ export function planPayments(seed: number): PaymentPlan {
 
 function shapeOf(random: Random): Shape {
   const deployment = random.below(4) === 0 ? 'embedded' : 'distributed';
-  const leaseMs = random.pick([3_000, 8_000, 30_000]);
+  const leaseMs = random.pick([3_000, 3_000, 8_000, 30_000]);
   return {
     deployment,
     instances: deployment === 'embedded' ? 1 : 2 + random.below(2),
@@ -120,6 +123,7 @@ function shapeOf(random: Random): Shape {
     dedupMs: random.pick([0, 20_000, 72_000_000, 72_000_000]),
     forgetful: random.below(2) === 0,
     payloadMismatch: random.pick(['replay', 'reject'] as const),
+    eagerOperator: random.below(2) === 0,
   };
 }
 
@@ -198,13 +202,15 @@ function ambush(random: Random, { deployment, leaseMs }: Shape, scripts: number)
   };
   // Often a little more than a lease, so that somebody else is at work when its owner comes back.
   const forMs = random.below(3) === 0 ? leaseMs + random.below(4_000) : random.below(5_000);
+  // Who is stopped for long leaves little to happen, so a long lease is hardly ever outlived.
+  const pausedMs = leaseMs > LONG_LEASE_MS ? Math.min(forMs, 5_000) : forMs;
   switch (random.below(deployment === 'embedded' ? 4 : 10)) {
     case 0:
     case 1:
-    case 2:
       return { ...moment, kind: 'crash', whom: 'caller', forMs: random.below(RESTART_MS) };
+    case 2:
     case 3:
-      return { ...moment, kind: 'pause', whom: 'caller', forMs, wakesInOrder: random.below(2) === 0 };
+      return { ...moment, kind: 'pause', whom: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
     case 4:
     case 5:
       return { ...moment, kind: 'cut' };

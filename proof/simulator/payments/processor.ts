@@ -45,7 +45,7 @@ export interface ProcessorPromise {
 /** The other company's machine: its charge log is the judge. It keeps its promise on references, and not a moment longer. */
 export class ProcessorMachine {
   /** Every movement of money, in order. */
-  readonly charges: Charge[] = [];
+  readonly charges: (Charge & { readonly at: number })[] = [];
   behaviour: ProcessorBehaviour = WELL;
   private readonly known = new Map<string, Known>();
   /** Until when something about a reference may still be on its way or at work. */
@@ -79,7 +79,7 @@ export class ProcessorMachine {
     this.stayBusy(reference, worksMs);
     simulation.arrive(worksMs, undefined, () => {
       record.outcome = declined ? 'declined' : 'succeeded';
-      if (!declined) this.charges.push(charge);
+      if (!declined) this.charges.push({ ...charge, at: simulation.time });
       if (simulation.tracing) {
         simulation.note(`CHARGE ${reference} ${record.outcome}: ${charge.transactionId} ${charge.amount}`);
       }

@@ -16,7 +16,7 @@ const PROCESSOR = 'the-processor';
 const QUIET_MS = 300_000;
 /** In the quiet, whether anything is left to happen is looked at this often. */
 const LOOK_EVERY_MS = 500;
-const OPERATOR_EVERY_MS = 5_000;
+const OPERATOR_EVERY_MS = 2_000;
 /** Where nothing is promised, a processor that forgets still knows a reference this long. */
 const SHORT_MEMORY_MS = 5_000;
 
@@ -87,7 +87,7 @@ export async function runPayments(
     return area;
   }
 
-  /** Whatever no attempt may finish any more is an operator's, when the rest has ended. */
+  /** Whatever no attempt may finish any more is an operator's. */
   function work(): void {
     for (const { key, state } of stores.rows.byKey.values()) if (state === 'PROCESSING') troubles.resolve(key);
     simulation.after(OPERATOR_EVERY_MS, undefined, work);
@@ -107,13 +107,14 @@ export async function runPayments(
   fleet.start();
   clients.begin();
   troubles.lie(plan.troubles);
+  if (shape.eagerOperator) work();
   simulation.after(
     TROUBLED_MS,
     undefined,
     () => {
       troubles.end();
       clients.askAgain();
-      work();
+      if (!shape.eagerOperator) work();
       stopWhenDone();
     },
     'the trouble ends',

@@ -5,6 +5,7 @@ import { type Actor, hashOf, type Simulation } from '../simulation.js';
 import { keyOf, type PaymentClients } from './clients.js';
 import { TROUBLED_MS, type Trouble } from './plan.js';
 import { type ProcessorMachine, WELL } from './processor.js';
+import type { Row } from './rows.js';
 import { LEDGER_DEADLINE_MS, type PaymentStores } from './stores.js';
 
 /** Whoever lost a message has noticed by then. */
@@ -19,6 +20,8 @@ interface Interval {
 export class PaymentTroubles {
   /** When the key store forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
   readonly forgot: { readonly at: number; readonly key: string | undefined }[] = [];
+  /** When an operator first made up its mind about a payment. */
+  private readonly verdicts = new Map<string, number>();
   /** When servers or ways were not well. */
   private readonly unwell: Interval[] = [];
   /** When anything at all was wrong, and as long as a lock or a lease that was left behind may stand. */
@@ -60,6 +63,7 @@ export class PaymentTroubles {
     const { simulation, fleet } = this;
     const state = this.processor.verdictOn(key);
     if (state === undefined) return;
+    if (!this.verdicts.has(key)) this.verdicts.set(key, simulation.time);
     const random = simulation.luck(hashOf(`operator ${key}`));
     const verdict = { state, reason: 'the operator asked the processor' };
     fleet.call(
@@ -161,6 +165,12 @@ export class PaymentTroubles {
   /** Of a server that judges when something expires. */
   clockWasMoved(): boolean {
     return this.clocksMoved > 0;
+  }
+
+  /** Between the operator's look at the processor and its verdict's arrival: nobody can know what happens then. */
+  isBehindAnOperatorsBack(row: Row, at: number): boolean {
+    const lookedAt = this.verdicts.get(row.key);
+    return row.resolution !== undefined && lookedAt !== undefined && at >= lookedAt && at < (row.finalAt ?? 0);
   }
 
   /** All servers and ways were well. */
