@@ -22,7 +22,7 @@ async function main(): Promise<void> {
   }
   const failures = options.trace ? await tell(options) : await runAll(options);
   for (const [index, failure] of failures.entries()) {
-    if (index < MOST_SHRUNK) await explain(failure);
+    if (index < MOST_SHRUNK && !options.first) await explain(failure);
     else console.log(`seed ${failure.seed} (${failure.world}): ${failure.violations[0]}\n  ${replayOf(failure)}`);
   }
   if (failures.length > 0) process.exitCode = 1;
@@ -30,7 +30,11 @@ async function main(): Promise<void> {
 
 async function runAll(options: Options): Promise<readonly Failure[]> {
   const report = new Report(options.seeds, process.stderr);
-  await runInWorkers(options, (result) => report.add(result));
+  const stop = new AbortController();
+  await runInWorkers(options, stop.signal, (result) => {
+    report.add(result);
+    if (options.first && report.failures.length > 0) stop.abort();
+  });
   report.clearLine();
   console.log(report.summary());
   return report.failures;

@@ -8,10 +8,12 @@ export interface Options {
   /** Undefined: each seed says which. */
   readonly world: WorldName | undefined;
   readonly trace: boolean;
+  /** Ends with the first seed that breaks a promise, and looks for no shorter one. */
+  readonly first: boolean;
   readonly workers: number;
 }
 
-export const USAGE = `npm run simulate -- [--seeds N] [--from S] [--world ${WORLD_NAMES.join('|')}] [--workers N] [--trace]`;
+export const USAGE = `npm run simulate -- [--seeds N] [--from S] [--world ${WORLD_NAMES.join('|')}] [--workers N] [--trace] [--first]`;
 
 /** Throws with a sentence for whoever typed it. */
 export function readOptions(args: readonly string[]): Options {
@@ -23,6 +25,7 @@ export function readOptions(args: readonly string[]): Options {
       world: { type: 'string' },
       workers: { type: 'string', default: String(availableParallelism()) },
       trace: { type: 'boolean', default: false },
+      first: { type: 'boolean', default: false },
     },
   });
   const world = WORLD_NAMES.find((name) => name === values.world);
@@ -33,6 +36,7 @@ export function readOptions(args: readonly string[]): Options {
     workers: wholeNumber('--workers', values.workers, 1),
     world,
     trace: values.trace,
+    first: values.first,
   };
 }
 

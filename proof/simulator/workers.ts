@@ -5,13 +5,17 @@ import type { Chunk, ChunkResult } from './worker.js';
 /** A fraction of a second each, so that all workers end at nearly the same time. */
 const SEEDS_OF_A_CHUNK = 20;
 
-/** Runs all seeds, some at a time in each worker; `onResult` hears of each chunk. Resolves when all are done. */
-export async function runInWorkers(options: Options, onResult: (result: ChunkResult) => void): Promise<void> {
+/** Runs all seeds until it is stopped, some at a time in each worker; `onResult` hears of each chunk. */
+export async function runInWorkers(
+  options: Options,
+  stop: AbortSignal,
+  onResult: (result: ChunkResult) => void,
+): Promise<void> {
   const end = options.from + options.seeds;
   let next = options.from;
 
   function nextChunk(): Chunk | undefined {
-    if (next >= end) return undefined;
+    if (next >= end || stop.aborted) return undefined;
     const chunk = { from: next, seeds: Math.min(SEEDS_OF_A_CHUNK, end - next) };
     next += chunk.seeds;
     return chunk;

@@ -52,10 +52,10 @@ export class PaymentFile {
     takeOverAbandoned: (owner, leaseMs, processor, limit) =>
       this.rows.takeOverAbandoned(owner, leaseMs, processor, limit),
 
-    renew: (key, epoch, owner, leaseMs) => this.rows.setLease({ key, epoch, owner }, leaseMs, leaseMs),
+    renew: (key, epoch, owner, leaseMs) => this.rows.renew({ key, epoch, owner }, leaseMs),
 
     abandon: (key, epoch, owner, recoverAfterMs) => {
-      this.rows.setLease({ key, epoch, owner }, 0, recoverAfterMs);
+      this.rows.abandon({ key, epoch, owner }, recoverAfterMs);
     },
 
     settle: (

@@ -55,7 +55,7 @@ function judgeRow(row: Row, issued: Issued | undefined, history: PaymentHistory)
     if (charge.amount !== row.amount) complain(`charged ${charge.amount}, not ${row.amount}`);
   }
   if (row.state === 'COMPLETED' && charges.length === 0) complain('is COMPLETED and was not charged');
-  if (row.state === 'DECLINED' && charges.some(({ at }) => !troubles.isBehindAnOperatorsBack(row, at))) {
+  if (row.state === 'DECLINED' && charges.some(({ sentAt }) => !troubles.isBehindAnOperatorsBack(row, sentAt))) {
     complain('is DECLINED and was charged');
   }
   if (row.finalAt === undefined) complain('is still PROCESSING long after everything was well');

@@ -108,10 +108,10 @@ export function createSimulatedLedger(
     takeOverAbandoned: ({ owner, leaseMs, processor, limit }) =>
       ask(ROUTINE, instance.name, () => rows.takeOverAbandoned(owner, leaseMs, processor, limit)),
 
-    renew: (fence: Fence, leaseMs) => ask('renews the row of', fence.key, () => rows.setLease(fence, leaseMs, leaseMs)),
+    renew: (fence: Fence, leaseMs) => ask('renews the row of', fence.key, () => rows.renew(fence, leaseMs)),
 
     async abandon(fence, recoverAfterMs) {
-      await ask('gives up', fence.key, () => rows.setLease(fence, 0, recoverAfterMs));
+      await ask('gives up', fence.key, () => rows.abandon(fence, recoverAfterMs));
     },
 
     async settle(claim, outcome, ttlMs): Promise<Settled> {

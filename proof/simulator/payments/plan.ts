@@ -48,7 +48,7 @@ export interface PlannedRequest {
   readonly afterMs: number;
   readonly instance: number;
   /** Another one than the script's: what is charged must not depend on it. */
-  readonly otherAmount: string | undefined;
+  readonly otherAmount?: string | undefined;
   readonly patienceMs: number;
   /** How often it is repeated while its answer is not final. */
   readonly repeats: number;

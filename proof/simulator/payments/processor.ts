@@ -45,7 +45,7 @@ export interface ProcessorPromise {
 /** The other company's machine: its charge log is the judge. It keeps its promise on references, and not a moment longer. */
 export class ProcessorMachine {
   /** Every movement of money, in order. */
-  readonly charges: (Charge & { readonly at: number })[] = [];
+  readonly charges: (Charge & { readonly sentAt: number; readonly at: number })[] = [];
   behaviour: ProcessorBehaviour = WELL;
   private readonly known = new Map<string, Known>();
   /** Until when something about a reference may still be on its way or at work. */
@@ -56,8 +56,8 @@ export class ProcessorMachine {
     private readonly promise: ProcessorPromise,
   ) {}
 
-  /** A charge arrives. `done` is told at the end of its work. */
-  charge(charge: Charge, done: (result: ChargeResult) => void): void {
+  /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */
+  charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
     const { simulation, behaviour } = this;
     const { reference } = charge;
     const random = simulation.luck(hashOf(`charge ${reference}`));
@@ -79,7 +79,7 @@ export class ProcessorMachine {
     this.stayBusy(reference, worksMs);
     simulation.arrive(worksMs, undefined, () => {
       record.outcome = declined ? 'declined' : 'succeeded';
-      if (!declined) this.charges.push({ ...charge, at: simulation.time });
+      if (!declined) this.charges.push({ ...charge, sentAt, at: simulation.time });
       if (simulation.tracing) {
         simulation.note(`CHARGE ${reference} ${record.outcome}: ${charge.transactionId} ${charge.amount}`);
       }
@@ -186,13 +186,15 @@ export function createSimulatedRemoteProcessor(
     typicalMs: 50,
     sendLimitMs: timeoutMs,
     dedupMs,
-    charge: (charge) =>
-      ask<ChargeResult>(
+    charge(charge) {
+      const sentAt = simulation.time;
+      return ask<ChargeResult>(
         simulation.tracing ? `sends ${charge.transactionId} ${charge.amount} for` : '',
         charge.reference,
-        (done) => machine.charge(charge, done),
+        (done) => machine.charge(charge, sentAt, done),
         (cause) => ({ state: 'unknown', cause }),
-      ),
+      );
+    },
     lookUp: (reference) =>
       ask<ChargeResult | { readonly state: 'no record' }>(
         'asks the processor about',

@@ -28,7 +28,7 @@ export interface Row {
 /** The rows of the store of record: nothing in it is ever forgotten, and its own clock judges every lease. */
 export class PaymentRows {
   readonly byKey = new Map<string, Row>();
-  /** What no store may ever do: write a final state a second time. */
+  /** What no store may ever do: write a final state a second time, or a row for somebody who does not hold it. */
   readonly broken: string[] = [];
 
   constructor(
@@ -83,17 +83,22 @@ export class PaymentRows {
     return due.slice(0, limit).flatMap(({ key }) => this.takeOver(key, owner, leaseMs, processor) ?? []);
   }
 
-  setLease(fence: Fence, leaseMs: number, recoverAfterMs: number): boolean {
+  renew(fence: Fence, leaseMs: number): boolean {
     const row = this.heldBy(fence);
-    const now = this.now();
-    if (row) this.write({ ...row, leaseUntil: now + leaseMs, recoverAt: now + recoverAfterMs });
+    const leaseUntil = this.now() + leaseMs;
+    if (row) this.writeFor(fence, { ...row, leaseUntil, recoverAt: leaseUntil });
     return row !== undefined;
+  }
+
+  abandon(fence: Fence, recoverAfterMs: number): void {
+    const row = this.heldBy(fence);
+    if (row) this.writeFor(fence, { ...row, owner: '', leaseUntil: 0, recoverAt: this.now() + recoverAfterMs });
   }
 
   settle(fence: Fence, outcome: Outcome, ttlMs: number): Row | undefined {
     const row = this.heldBy(fence);
     if (!row) this.simulation.count('settled too late');
-    return row && this.write({ ...row, ...this.finalColumns(outcome.state, reasonOf(outcome), ttlMs) });
+    return row && this.writeFor(fence, { ...row, ...this.finalColumns(outcome.state, reasonOf(outcome), ttlMs) });
   }
 
   resolve({ key, owner, state, reason, minAgeMs, ttlMs }: Resolution): Row | undefined {
@@ -124,6 +129,14 @@ export class PaymentRows {
   private finalColumns(state: Outcome['state'], reason: string | undefined, ttlMs: number) {
     this.simulation.count(state === 'COMPLETED' ? 'completed' : 'declined');
     return { state, reason, expiresAt: this.now() + ttlMs, finalAt: this.simulation.time };
+  }
+
+  private writeFor(fence: Fence, row: Row): Row {
+    const before = this.byKey.get(row.key);
+    if (before?.owner !== fence.owner || before.epoch !== fence.epoch) {
+      this.broken.push(`${row.key}: ${fence.owner}, epoch ${fence.epoch}, wrote a row that it did not hold`);
+    }
+    return this.write(row);
   }
 
   private write(row: Row): Row {

@@ -4,7 +4,7 @@ import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-a
 import type { PaymentHistory as PaymentReads } from '#idempay/payments/payment-history.js';
 import { Ambushes } from '../ambushes.js';
 import { Fleet, type OpenService } from '../fleet.js';
-import { Simulation } from '../simulation.js';
+import { type Actor, Simulation } from '../simulation.js';
 import { PaymentClients } from './clients.js';
 import { type PaymentPlan, TROUBLED_MS } from './plan.js';
 import { createSimulatedRemoteProcessor, LATEST_ARRIVAL_TIMEOUTS, ProcessorMachine } from './processor.js';
@@ -61,7 +61,7 @@ export async function runPayments(
     const area = createPaymentArea({
       keys,
       ledger,
-      history: NO_READS,
+      history: readsOf(actor),
       processor: createSimulatedRemoteProcessor(simulation, ambushes, processor, actor, settings),
       rules: {
         idempotencyTtlMs: shape.idempotencyTtlMs,
@@ -85,6 +85,19 @@ export async function runPayments(
     });
     area.recovery.start(0).catch((fault: unknown) => fleet.bugs.push(`recovery: ${fault}`));
     return area;
+  }
+
+  /** Only whoever resolves a payment looks at it; the judge sees the rows themselves. */
+  function readsOf(actor: Actor): PaymentReads {
+    return {
+      find: (key) =>
+        stores.lines.ledger.read(actor, 'shows', key, () => {
+          const row = stores.rows.byKey.get(key);
+          return row && { ...row, attempts: row.epoch, settledAt: row.finalAt };
+        }),
+      newest: async () => [],
+      settled: async () => ({ payments: [], next: undefined }),
+    };
   }
 
   /** Whatever no attempt may finish any more is an operator's. */
@@ -121,7 +134,15 @@ export async function runPayments(
   );
   await simulation.run(TROUBLED_MS + QUIET_MS);
   fleet.end();
-  return { plan, simulation, stores, processor, clients, troubles, bugs: [...fleet.bugs, ...stores.rows.broken] };
+  return {
+    plan,
+    simulation,
+    stores,
+    processor,
+    clients,
+    troubles,
+    bugs: [...fleet.bugs, ...stores.rows.broken, ...(stores.keyServer?.broken ?? [])],
+  };
 }
 
 /**
@@ -143,10 +164,3 @@ export function setBackMs(troubles: PaymentPlan['troubles']): number {
   }
   return backMs;
 }
-
-/** Nobody looks at payments here but the judge, who sees the rows themselves. */
-const NO_READS: PaymentReads = {
-  find: async () => undefined,
-  newest: async () => [],
-  settled: async () => ({ payments: [], next: undefined }),
-};

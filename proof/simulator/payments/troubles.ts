@@ -28,6 +28,7 @@ export class PaymentTroubles {
   private readonly disturbed: Interval[] = [];
 
   private clocksMoved = 0;
+  private clocksMovedByMs = 0;
 
   constructor(
     private readonly simulation: Simulation,
@@ -80,8 +81,9 @@ export class PaymentTroubles {
     if (simulation.time >= TROUBLED_MS) return undefined;
     if (simulation.tracing) simulation.note(`TROUBLE ${JSON.stringify(trouble)}`);
     const untilTheEnd = TROUBLED_MS - simulation.time;
-    // What a clock that was set back had given a life to lives longer.
-    const lastsMs = trouble.kind === 'clock' ? Math.abs(trouble.aheadMs) : 'forMs' in trouble ? trouble.forMs : 0;
+    // What a clock that was set back had given a life to lives longer, and longer still when it is set back again.
+    if (trouble.kind === 'clock') this.clocksMovedByMs += Math.abs(trouble.aheadMs);
+    const lastsMs = trouble.kind === 'clock' ? this.clocksMovedByMs : 'forMs' in trouble ? trouble.forMs : 0;
     this.disturbed.push({ from: simulation.time, to: simulation.time + lastsMs + LOSS_IS_FELT_MS + this.leaseMs });
     switch (trouble.kind) {
       case 'crash':
@@ -167,10 +169,10 @@ export class PaymentTroubles {
     return this.clocksMoved > 0;
   }
 
-  /** Between the operator's look at the processor and its verdict's arrival: nobody can know what happens then. */
-  isBehindAnOperatorsBack(row: Row, at: number): boolean {
+  /** Sent between the operator's look at the processor and its verdict's arrival: nobody can know of it then. */
+  isBehindAnOperatorsBack(row: Row, sentAt: number): boolean {
     const lookedAt = this.verdicts.get(row.key);
-    return row.resolution !== undefined && lookedAt !== undefined && at >= lookedAt && at < (row.finalAt ?? 0);
+    return row.resolution !== undefined && lookedAt !== undefined && sentAt >= lookedAt && sentAt < (row.finalAt ?? 0);
   }
 
   /** All servers and ways were well. */

@@ -1,0 +1,413 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is planted is source text
+
+import type { DeploymentName } from '../faults/run.js';
+import type { WorldName } from '../simulator/worlds.js';
+
+/** One place in a file, told by its text; it must be there exactly once. */
+export interface Edit {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+/** Who must notice. `contracts`: a file of the adapters' contract suites, on the real stores. */
+export type Hunt =
+  | { readonly by: 'simulator'; readonly world: WorldName }
+  | { readonly by: 'faults'; readonly deployment: DeploymentName }
+  | { readonly by: 'contracts'; readonly file: string };
+
+/** A deliberate mistake, of those that are easily made. */
+export interface Mutant {
+  readonly name: string;
+  readonly edits: readonly Edit[];
+  readonly hunt: Hunt;
+}
+
+const ATTEMPT = 'src/payments/attempt.ts';
+const PAYMENTS = 'src/payments/payments.ts';
+const TRANSACTIONS = 'src/transactions/transactions.ts';
+const EMBEDDED_CACHE = 'src/deployments/embedded/transaction-cache.ts';
+const POSTGRES_STATEMENTS = 'src/deployments/distributed/ledger-statements.ts';
+const SQLITE_STATEMENTS = 'src/deployments/embedded/payment-writes.ts';
+const SCRIPTS = 'src/deployments/distributed/scripts';
+/** The simulator's own statements stand for those of the stores, so a mistake in them is planted there as well. */
+const SIMULATED_ROWS = 'proof/simulator/payments/rows.ts';
+const SIMULATED_KEYS = 'proof/simulator/payments/key-store.ts';
+const SIMULATED_CACHE = 'proof/simulator/transactions/cache.ts';
+
+const PAYMENT_SEEDS: Hunt = { by: 'simulator', world: 'payments' };
+const TRANSACTION_SEEDS: Hunt = { by: 'simulator', world: 'transactions' };
+const DISTRIBUTED_FAULTS: Hunt = { by: 'faults', deployment: 'distributed' };
+const EMBEDDED_FAULTS: Hunt = { by: 'faults', deployment: 'embedded' };
+const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/distributed.test.ts' };
+const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'no unique row: every claim is granted',
+    hunt: DISTRIBUTED_FAULTS,
+    edits: [
+      {
+        file: POSTGRES_STATEMENTS,
+        find: 'ON CONFLICT (key) DO NOTHING',
+        replace: `ON CONFLICT (key) DO UPDATE
+      SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, transaction_id = excluded.transaction_id,
+        lease_until = excluded.lease_until, recover_at = excluded.recover_at, claimed_at = excluded.claimed_at,
+        settled_at = NULL, expires_at = NULL, reason = NULL`,
+      },
+    ],
+  },
+  {
+    name: 'the number of claimed rows is ignored',
+    hunt: DISTRIBUTED_FAULTS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/ledger.ts',
+        find: 'inserted.delete(attempt.owner));',
+        replace: 'inserted.delete(attempt.owner) || true);',
+      },
+    ],
+  },
+  {
+    name: 'settle without epoch (one owner for a whole process, else the owner does its work)',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      { file: SIMULATED_ROWS, find: ' && row.epoch === fence.epoch && row.owner', replace: ' && row.owner' },
+      {
+        file: 'proof/simulator/payments/run.ts',
+        find: '`${actor.name}:${++owners}`',
+        replace: '`${actor.name}:${owners}`',
+      },
+    ],
+  },
+  {
+    name: 'settle without epoch, in SQLite',
+    hunt: EMBEDDED_CONTRACTS,
+    edits: [
+      {
+        file: SQLITE_STATEMENTS,
+        find: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
+        replace: "settled_at = ?\n  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'`;",
+      },
+    ],
+  },
+  {
+    name: 'settle without epoch, in PostgreSQL',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: POSTGRES_STATEMENTS,
+        find: 'payment.epoch = settled.epoch AND ',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'settle, renew and abandon without owner',
+    hunt: PAYMENT_SEEDS,
+    edits: [{ file: SIMULATED_ROWS, find: ' && row.owner === fence.owner ? row', replace: ' ? row' }],
+  },
+  {
+    name: 'settle without owner, in SQLite',
+    hunt: EMBEDDED_CONTRACTS,
+    edits: [
+      {
+        file: SQLITE_STATEMENTS,
+        find: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
+        replace: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'`;",
+      },
+    ],
+  },
+  {
+    name: 'settle without owner, in PostgreSQL',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: POSTGRES_STATEMENTS,
+        find: ' AND payment.owner = settled.owner\n',
+        replace: '\n',
+      },
+    ],
+  },
+  {
+    name: 'unlock without token',
+    hunt: PAYMENT_SEEDS,
+    edits: [{ file: SIMULATED_KEYS, find: 'if (lock?.owner !== owner) return;', replace: 'if (!lock) return;' }],
+  },
+  {
+    name: 'unlock without token, in Redis',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [{ file: `${SCRIPTS}/release.lua`, find: 'if lock[1] ~= ARGV[1] then', replace: 'if not lock[1] then' }],
+  },
+  {
+    name: 'answer before commit',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: 'const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);',
+        replace: `const outcome = outcomeOf(claim, result);
+      ledger.settle(claim, outcome, idempotencyTtlMs).catch(() => {});
+      const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
+      const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
+      },
+    ],
+  },
+  {
+    name: 'the key store is told before the row',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: '      const settled = await ledger.settle(',
+        replace: `      const early = { fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
+      await keys.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) }).catch(() => {});
+      const settled = await ledger.settle(`,
+      },
+    ],
+  },
+  {
+    name: 'commit tag ignored: whoever was fenced off answers as if it had settled',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: 'const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);',
+        replace: `await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+      const expiresAt = clock.now() + idempotencyTtlMs;
+      const final = { outcome: outcomeOf(claim, result), fingerprint: claim.fingerprint, expiresAt };
+      const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
+      },
+    ],
+  },
+  {
+    name: 'commit repeated blindly',
+    hunt: TRANSACTION_SEEDS,
+    edits: [
+      {
+        file: TRANSACTIONS,
+        find: 'await commit(mark.writeBy).catch(async',
+        replace: 'await commit(mark.writeBy).catch(() => commit(mark.writeBy)).catch(async',
+      },
+    ],
+  },
+  {
+    name: 'a time-out of the processor is treated as a decline',
+    hunt: EMBEDDED_FAULTS,
+    edits: [
+      {
+        file: 'src/payments/processors/http.ts',
+        find: "return unclear('a charge', reply, CHARGE_REFUSED);",
+        replace: `return reply.complete
+        ? unclear('a charge', reply, CHARGE_REFUSED)
+        : { state: 'declined', reason: 'insufficient funds' };`,
+      },
+    ],
+  },
+  {
+    name: 'new reference per attempt',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      { file: ATTEMPT, find: 'charge({ reference: key,', replace: 'charge({ reference: `${key}/${claim.epoch}`,' },
+      { file: ATTEMPT, find: 'lookUp(claim.key)', replace: 'lookUp(`${claim.key}/${claim.epoch}`)' },
+    ],
+  },
+  {
+    name: 'new transaction id per attempt',
+    hunt: DISTRIBUTED_FAULTS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: "? { state: 'COMPLETED', transactionId: claim.transactionId }",
+        replace:
+          "? { state: 'COMPLETED', transactionId: `${claim.transactionId}${claim.epoch > 1 ? claim.epoch : ''}` }",
+      },
+    ],
+  },
+  {
+    name: 'takeover without look-up',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: "if (origin === 'takeover') {",
+        replace: "if (origin === 'takeover' && leases === undefined) {",
+      },
+    ],
+  },
+  {
+    name: "takeover with the request's amount",
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: PAYMENTS,
+        find: 'return finishTakeover(claimed.claim, askedAt, fingerprint);',
+        replace: 'return finishTakeover({ ...claimed.claim, ...money }, askedAt, fingerprint);',
+      },
+    ],
+  },
+  {
+    name: 'claim after expiry accepted',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: PAYMENTS,
+        find: '        claimBy,\n      })',
+        replace: '        claimBy: claimBy + 3_600_000,\n      })',
+      },
+    ],
+  },
+  {
+    name: 'absent record called invalid without looking at the row',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: PAYMENTS,
+        find: 'return payFromRow(key, owner, fingerprint);',
+        replace: "return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint);",
+      },
+    ],
+  },
+  {
+    name: 'lease by wall clock',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: 'src/payments/leases.ts',
+        find: 'lease.endsAt - clock.monotonic() > ms',
+        replace: 'lease.endsAt - (clock.now() - wallAhead) > ms',
+      },
+      {
+        file: 'src/payments/leases.ts',
+        find: '  let cancelRenewal:',
+        replace: '  const wallAhead = clock.now() - clock.monotonic();\n  let cancelRenewal:',
+      },
+    ],
+  },
+  {
+    name: 'the charge is sent although the lease is lost',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: 'if (!(await stillOurs()))',
+        replace: 'if (!(await stillOurs()) && leases === undefined)',
+      },
+    ],
+  },
+  {
+    name: "the charge is sent again after the processor's memory",
+    hunt: PAYMENT_SEEDS,
+    edits: [{ file: ATTEMPT, find: '(ageMs >= 0 && ageMs < dedupMs)', replace: 'ageMs > -1e12' }],
+  },
+  {
+    name: 'recovery runs once and never again',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: 'src/payments/recovery.ts',
+        find: 'if (!stopped) cancelNextRound',
+        replace: 'if (!stopped && leaseMs === 0) cancelNextRound',
+      },
+    ],
+  },
+  {
+    name: 'fail open: pays when the key store is down',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: PAYMENTS,
+        find: 'return lookAtRow(key, fault);\n    });\n    switch',
+        replace: "return { state: 'taken' as const, claimBy: askedAt + leaseMs };\n    });\n    switch",
+      },
+    ],
+  },
+  {
+    name: 'fail open: writes when the cache cannot be marked',
+    hunt: TRANSACTION_SEEDS,
+    edits: [
+      {
+        file: TRANSACTIONS,
+        find: "throw new StoreUnavailable('unchanged', 'the cache could not be told of the change to come', fault);",
+        replace: 'return { id, token: `no mark: ${fault}`, writeBy: undefined };',
+      },
+      {
+        file: TRANSACTIONS,
+        find: "throw new StoreUnavailable('unknown', 'the cache could not be told of the change', fault);",
+        replace: 'ignore();',
+      },
+    ],
+  },
+  {
+    name: 'no write mark',
+    hunt: TRANSACTION_SEEDS,
+    edits: [
+      {
+        file: EMBEDDED_CACHE,
+        find: '      if (marked) marked.marks.add(token);\n      else standing.set(id, { marks: new Set([token]), newest: undefined });\n',
+        replace: '      if (marked) marked.marks.add(token);\n',
+      },
+    ],
+  },
+  {
+    name: 'fill without token',
+    hunt: TRANSACTION_SEEDS,
+    edits: [
+      {
+        file: SIMULATED_CACHE,
+        find: 'if (held?.token !== token || held.run !== this.run) return false;',
+        replace: "if (token === '') return false;",
+      },
+    ],
+  },
+  {
+    name: 'fill without token, in Redis',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: `${SCRIPTS}/cache-fill.lua`,
+        find: 'if held[1] ~= ARGV[1] or held[2] ~= run then return 0 end',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'the first of two writes puts its version into the cache',
+    hunt: TRANSACTION_SEEDS,
+    edits: [{ file: EMBEDDED_CACHE, find: 'if (marked.marks.size > 0) return;', replace: '' }],
+  },
+  {
+    name: 'entries of a replaced master count, in Redis',
+    hunt: DISTRIBUTED_FAULTS,
+    edits: [{ file: `${SCRIPTS}/cache-look-up.lua`, find: 'if entry[1] == run then', replace: 'if entry[1] then' }],
+  },
+  {
+    name: 'version moved outside the commit',
+    hunt: DISTRIBUTED_FAULTS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/transaction-statements.ts',
+        find: ', version = version + cardinality($1::text[])\n',
+        replace: '\n',
+      },
+      {
+        file: 'src/deployments/distributed/transaction-store.ts',
+        find: '    const rows = await database.write<TransactionRow>(statements.CREATE, [',
+        replace: `    const text = 'UPDATE idempay.transaction_list SET version = version + $1';
+    await database.write({ name: 'next_version', text }, [transactions.length]);
+    const rows = await database.write<TransactionRow>(statements.CREATE, [`,
+      },
+    ],
+  },
+  {
+    name: 'the list tag is extended over removals',
+    hunt: TRANSACTION_SEEDS,
+    edits: [
+      {
+        file: 'src/transactions/list-tags.ts',
+        find: ' && snapshot.lastRemovalVersion <= known.version',
+        replace: '',
+      },
+    ],
+  },
+];
