@@ -30,9 +30,7 @@ const EMBEDDED_CACHE = 'src/deployments/embedded/transaction-cache.ts';
 const POSTGRES_STATEMENTS = 'src/deployments/distributed/ledger-statements.ts';
 const SQLITE_STATEMENTS = 'src/deployments/embedded/payment-writes.ts';
 const SCRIPTS = 'src/deployments/distributed/scripts';
-/** The simulator's own statements stand for those of the stores, so a mistake in them is planted there as well. */
-const SIMULATED_ROWS = 'proof/simulator/payments/rows.ts';
-const SIMULATED_KEYS = 'proof/simulator/payments/key-store.ts';
+/** The simulator has its own copy of what the scripts do: a mistake in one is planted in both. */
 const SIMULATED_CACHE = 'proof/simulator/transactions/cache.ts';
 
 const PAYMENT_SEEDS: Hunt = { by: 'simulator', world: 'payments' };
@@ -40,11 +38,10 @@ const TRANSACTION_SEEDS: Hunt = { by: 'simulator', world: 'transactions' };
 const DISTRIBUTED_FAULTS: Hunt = { by: 'faults', deployment: 'distributed' };
 const EMBEDDED_FAULTS: Hunt = { by: 'faults', deployment: 'embedded' };
 const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/distributed.test.ts' };
-const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
   {
-    name: 'no unique row: every claim is granted',
+    name: 'no unique row, in PostgreSQL: every claim is granted',
     hunt: DISTRIBUTED_FAULTS,
     edits: [
       {
@@ -54,6 +51,19 @@ export const MUTANTS: readonly Mutant[] = [
       SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, transaction_id = excluded.transaction_id,
         lease_until = excluded.lease_until, recover_at = excluded.recover_at, claimed_at = excluded.claimed_at,
         settled_at = NULL, expires_at = NULL, reason = NULL`,
+      },
+    ],
+  },
+  {
+    name: 'no unique row, in SQLite',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: SQLITE_STATEMENTS,
+        find: 'ON CONFLICT (key) DO NOTHING',
+        replace: `ON CONFLICT (key) DO UPDATE
+  SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
+    transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
       },
     ],
   },
@@ -69,25 +79,18 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'settle without epoch (one owner for a whole process, else the owner does its work)',
+    name: 'settle without epoch, in SQLite (and one owner for a whole process, else the owner does its work)',
     hunt: PAYMENT_SEEDS,
-    edits: [
-      { file: SIMULATED_ROWS, find: ' && row.epoch === fence.epoch && row.owner', replace: ' && row.owner' },
-      {
-        file: 'proof/simulator/payments/run.ts',
-        find: '`${actor.name}:${++owners}`',
-        replace: '`${actor.name}:${owners}`',
-      },
-    ],
-  },
-  {
-    name: 'settle without epoch, in SQLite',
-    hunt: EMBEDDED_CONTRACTS,
     edits: [
       {
         file: SQLITE_STATEMENTS,
         find: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
         replace: "settled_at = ?\n  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'`;",
+      },
+      {
+        file: 'proof/simulator/payments/run.ts',
+        find: '`${actor.name}:${++owners}`',
+        replace: '`${actor.name}:${owners}`',
       },
     ],
   },
@@ -103,13 +106,8 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'settle, renew and abandon without owner',
-    hunt: PAYMENT_SEEDS,
-    edits: [{ file: SIMULATED_ROWS, find: ' && row.owner === fence.owner ? row', replace: ' ? row' }],
-  },
-  {
     name: 'settle without owner, in SQLite',
-    hunt: EMBEDDED_CONTRACTS,
+    hunt: PAYMENT_SEEDS,
     edits: [
       {
         file: SQLITE_STATEMENTS,
@@ -130,9 +128,15 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'unlock without token',
+    name: 'unlock without token, in memory',
     hunt: PAYMENT_SEEDS,
-    edits: [{ file: SIMULATED_KEYS, find: 'if (lock?.owner !== owner) return;', replace: 'if (!lock) return;' }],
+    edits: [
+      {
+        file: 'src/deployments/embedded/key-store.ts',
+        find: 'locks.get(key)?.owner === owner && locks.delete(key)',
+        replace: 'locks.get(key)?.owner !== undefined && owner !== undefined && locks.delete(key)',
+      },
+    ],
   },
   {
     name: 'unlock without token, in Redis',

@@ -15,9 +15,9 @@ let shared: ReturnType<typeof createSharedStore> | undefined;
  * The real adapter for one life of a process. Its memory has room for a hundred thousand records and takes milliseconds to
  * make, as long as a whole history does; so one serves many lives, each with keys of its own.
  */
-export function openEmbeddedKeyStore(writer: Writer, reader: Reader, clock: Clock): KeyStore {
+export function openEmbeddedKeyStore(writer: Writer, reader: Reader, clock: Clock, broken: string[]): KeyStore {
   if (!shared || shared.lives >= LIVES_OF_A_STORE) shared = createSharedStore();
-  return shared.open(writer, reader, clock);
+  return shared.open(writer, reader, clock, broken);
 }
 
 function createSharedStore() {
@@ -48,18 +48,34 @@ function createSharedStore() {
       return lives;
     },
     /** The life before has ended: nothing of it runs any more. */
-    open(...[ownWriter, ownReader, ownClock]: Parameters<typeof openEmbeddedKeyStore>): KeyStore {
+    open(...[ownWriter, ownReader, ownClock, broken]: Parameters<typeof openEmbeddedKeyStore>): KeyStore {
       lives += 1;
       const life = `${lives}/`;
       current = { writer: ownWriter, reader: ownReader, clock: ownClock };
+      const holders = new Map<string, string>();
+
+      /** What no store may ever do: give a lock back for somebody who does not hold it. */
+      async function unlock(key: string, owner: string, work: () => Promise<void>): Promise<void> {
+        // All three are done when they are called: nothing comes between them.
+        const [before, done, after] = [store.look(life + key), work(), store.look(life + key)];
+        const isGone = (await before).state === 'locked' && (await after).state !== 'locked';
+        if (isGone && holders.get(key) !== owner)
+          broken.push(`${key}: ${owner} deleted the lock of ${holders.get(key)}`);
+        await done;
+      }
+
       return {
         issue: (key, ttlMs) => store.issue(life + key, ttlMs),
-        begin: (attempt) => store.begin({ ...attempt, key: life + attempt.key }),
+        async begin(attempt) {
+          const begun = await store.begin({ ...attempt, key: life + attempt.key });
+          if (begun.state === 'taken') holders.set(attempt.key, attempt.owner);
+          return begun;
+        },
         look: (key) => store.look(life + key),
         watch: (key, onEnd) => store.watch(life + key, onEnd),
         renew: (fence, leaseMs) => store.renew({ ...fence, key: life + fence.key }, leaseMs),
-        finish: (key, owner, final) => store.finish(life + key, owner, final),
-        release: (key, owner) => store.release(life + key, owner),
+        finish: (key, owner, final) => unlock(key, owner, () => store.finish(life + key, owner, final)),
+        release: (key, owner) => unlock(key, owner, () => store.release(life + key, owner)),
       };
     },
   };

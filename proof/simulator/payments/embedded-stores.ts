@@ -1,135 +1,105 @@
 import type { Clock } from '#idempay/clock.js';
 import { createEmbeddedLedger } from '#idempay/deployments/embedded/ledger.js';
-import type { KeyRecord } from '#idempay/deployments/embedded/payment-row.js';
+import type { PaymentRow } from '#idempay/deployments/embedded/payment-row.js';
 import type { PreparedRead, Reader } from '#idempay/deployments/embedded/reader.js';
-import type { WriteName, WriteOperations } from '#idempay/deployments/embedded/write-operations.js';
+import type { WriteName } from '#idempay/deployments/embedded/write-operations.js';
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
 import type { KeyStore } from '#idempay/payments/key-store.js';
-import type { Ledger, Settled } from '#idempay/payments/ledger.js';
-import { KEY_GENERATED, recordValueOf } from '#idempay/payments/payment.js';
+import type { Ledger } from '#idempay/payments/ledger.js';
+import { KEY_GENERATED } from '#idempay/payments/payment.js';
+import { EmbeddedDatabase } from '../embedded-database.js';
 import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import { openEmbeddedKeyStore } from './embedded-key-store.js';
-import { finalOf, type PaymentRows, type Row } from './rows.js';
+import type { ObservedRow, PaymentRows } from './rows.js';
 
-/** A file on a disk, written by one thread: what the writer thread does with SQLite, done with maps. */
+const ALL_ROWS = 'SELECT * FROM payments';
+const ROW = 'SELECT * FROM payments WHERE key = ?';
+const OUTCOMES = `SELECT key, value FROM idempotency_keys WHERE value <> '${KEY_GENERATED}'`;
+
+/** The file of one machine, which outlives its processes; what its statements do to a row is shown to the judge. */
 export class PaymentFile {
-  readonly records = new Map<string, KeyRecord>();
+  /** Until when each key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
   readonly goodUntil = new Map<string, number>();
+  private readonly database: EmbeddedDatabase;
 
-  constructor(readonly rows: PaymentRows) {}
+  constructor(readonly rows: PaymentRows) {
+    this.database = new EmbeddedDatabase(() => rows.now());
+  }
 
-  readonly operations: Partial<WriteOperations> = {
-    issueKey: (key, ttlMs) => {
-      if (this.records.has(key)) return null;
-      const expiresAt = this.rows.now() + ttlMs;
-      this.records.set(key, { value: KEY_GENERATED, fingerprint: null, reason: null, expires_at: expiresAt });
-      this.goodUntil.set(key, this.rows.simulation.time + ttlMs);
-      return expiresAt;
-    },
+  write(name: WriteName, parameters: readonly unknown[]): unknown {
+    const ofOneKey = name !== 'takeOverAbandoned' && name !== 'endAllLeases';
+    const [subject, ...others] = parameters;
+    const given = ofOneKey ? [stored(String(subject)), ...others] : parameters;
+    const result = told(this.database.write(name, given));
+    if (name === 'issueKey') {
+      if (result !== null) this.goodUntil.set(String(subject), this.rows.simulation.time + Number(parameters[1]));
+    } else if (ofOneKey) this.show(name, String(subject), parameters);
+    else
+      for (const row of this.database.prepare(ALL_ROWS).all())
+        this.rows.observe(observed(row as PaymentRow), undefined);
+    if (name === 'claim' && (result as { state?: string }).state === 'too late')
+      this.rows.simulation.count('claims too late');
+    if (name === 'settle' && typeof result !== 'number') this.rows.simulation.count('settled too late');
+    return result;
+  }
 
-    claim: (key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore) => {
-      const { rows } = this;
-      const claimBy = claimBefore;
-      const attempt = { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBy };
-      if (rows.insert(attempt, claimBefore)) return 'claimed';
-      const row = rows.byKey.get(key);
-      if (!row) return { state: 'too late' };
-      if (row.state !== 'PROCESSING') {
-        return this.isRepeatable(row) ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
-      }
-      const claim = rows.takeOver(key, owner, leaseMs, processor);
-      if (claim) return { state: 'taken over', claim };
-      return {
-        state: 'under way',
-        fingerprint: row.fingerprint,
-        remainingMs: Math.max(0, row.leaseUntil - rows.now()),
-      };
-    },
+  prepare(sql: string): PreparedRead {
+    const read = this.database.prepare(sql);
+    if (!sql.includes('key = ?')) return read;
+    return { ...read, get: (key) => read.get(stored(String(key))) };
+  }
 
-    takeOver: (key, owner, leaseMs, processor) => this.rows.takeOver(key, owner, leaseMs, processor) ?? null,
+  /** The final values that the key records tell. */
+  outcomes(): ReadonlyMap<string, string> {
+    const records = this.database.prepare(OUTCOMES).all() as { key: string; value: string }[];
+    return new Map(records.map(({ key, value }) => [nameOf(key), value]));
+  }
 
-    takeOverAbandoned: (owner, leaseMs, processor, limit) =>
-      this.rows.takeOverAbandoned(owner, leaseMs, processor, limit),
+  private show(name: WriteName, key: string, parameters: readonly unknown[]): void {
+    const row = this.database.prepare(ROW).get(stored(key)) as PaymentRow | undefined;
+    if (!row) return;
+    const fenced = name === 'renew' || name === 'abandon' || name === 'settle';
+    const fence = { key, epoch: Number(parameters[1]), owner: String(parameters[2]) };
+    this.rows.observe(observed(row), fenced ? fence : undefined);
+  }
+}
 
-    renew: (key, epoch, owner, leaseMs) => this.rows.renew({ key, epoch, owner }, leaseMs),
+/** Keys have 36 characters on the disk, and short names in a trace. */
+function stored(name: string): string {
+  return name.padEnd(36, '-');
+}
 
-    abandon: (key, epoch, owner, recoverAfterMs) => {
-      this.rows.abandon({ key, epoch, owner }, recoverAfterMs);
-    },
+function nameOf(key: string): string {
+  return key.slice(0, key.indexOf('-'));
+}
 
-    settle: (
-      key,
-      epoch,
-      owner,
-      state,
-      value,
-      reason,
-      fingerprint,
-      ttlMs,
-    ): number | Exclude<Settled, { state: 'settled' }> => {
-      const before = this.rows.byKey.get(key);
-      const outcome =
-        state === 'DECLINED' ? { state, reason: reason ?? '' } : { state, transactionId: before?.transactionId ?? '' };
-      const row = this.rows.settle({ key, epoch, owner }, outcome, ttlMs);
-      if (row) return this.record(row, value, fingerprint);
-      return before && before.state !== 'PROCESSING'
-        ? { state: 'final', final: finalOf(before) }
-        : { state: 'fenced off' };
-    },
+/** Claims, wherever an operation tells of them, with the names of their keys. */
+function told(result: unknown): unknown {
+  if (Array.isArray(result)) return result.map(told);
+  if (typeof result !== 'object' || result === null) return result;
+  if ('claim' in result) return { ...result, claim: told(result.claim) };
+  return 'key' in result ? { ...result, key: nameOf(String(result.key)) } : result;
+}
 
-    resolve: (key, owner, state, reason, minAgeMs, ttlMs) => {
-      const { rows } = this;
-      const resolved = rows.resolve({ key, owner, state, reason, minAgeMs, ttlMs });
-      if (resolved) {
-        this.record(resolved, recordValueOf(finalOf(resolved).outcome), resolved.fingerprint);
-        return { state: 'resolved', final: finalOf(resolved) };
-      }
-      const row = rows.byKey.get(key);
-      const now = rows.now();
-      if (!row) return { state: 'absent' };
-      if (row.state !== 'PROCESSING') return { state: 'settled before' };
-      if (row.leaseUntil > now) return { state: 'under way', remainingMs: row.leaseUntil - now };
-      return { state: 'too early', remainingMs: row.claimedAt + minAgeMs - now };
-    },
+function observed(row: PaymentRow): ObservedRow {
+  return {
+    key: nameOf(row.key),
+    transactionId: row.transaction_id,
+    amount: row.amount,
+    currency: row.currency,
+    fingerprint: row.fingerprint,
+    processor: row.processor,
+    claimedAt: row.claimed_at,
+    state: row.state,
+    reason: row.reason ?? undefined,
+    resolution: row.resolution ?? undefined,
+    epoch: row.epoch,
+    owner: row.owner,
+    leaseUntil: row.lease_until,
+    recoverAt: row.recover_at,
+    expiresAt: row.expires_at ?? undefined,
   };
-
-  isRepeatable(row: Row): boolean {
-    return (row.expiresAt ?? 0) > this.rows.now();
-  }
-
-  /** The final value of a key, in the commit that makes its payment final. */
-  private record({ key, reason, expiresAt = 0 }: Row, value: string, fingerprint: string): number {
-    this.records.set(key, { value, fingerprint, reason: reason ?? null, expires_at: expiresAt });
-    return expiresAt;
-  }
-
-  /** The three statements that the adapters read by, told by what they ask for. */
-  read(sql: string): PreparedRead['get'] {
-    if (sql.includes('FROM idempotency_keys')) return (key) => this.records.get(String(key));
-    if (sql.includes('count(*)')) {
-      return (now, claimedBefore) => {
-        const overdue = [...this.rows.byKey.values()].filter(
-          (row) => row.state === 'PROCESSING' && row.leaseUntil <= Number(now) && row.claimedAt < Number(claimedBefore),
-        );
-        return { abandoned: overdue.length };
-      };
-    }
-    if (!sql.includes('FROM payments WHERE key = ?')) throw new Error(`nobody can read ${sql}`);
-    return (key) => {
-      const row = this.rows.byKey.get(String(key));
-      return (
-        row && {
-          state: row.state,
-          transaction_id: row.transactionId,
-          reason: row.reason ?? null,
-          fingerprint: row.fingerprint,
-          expires_at: row.expiresAt ?? null,
-          lease_until: row.leaseUntil,
-        }
-      );
-    };
-  }
 }
 
 /** The real adapters of the embedded deployment, in one process that has opened the file. */
@@ -139,21 +109,17 @@ export function openEmbeddedStores(
   instance: Actor,
   clock: Clock,
 ): { keys: KeyStore; ledger: Ledger } {
-  file.rows.endAllLeases();
+  file.write('endAllLeases', []);
   const writer = {
     write(name: WriteName, ...parameters: readonly unknown[]) {
       const isRound = name === 'takeOverAbandoned';
       const subject = isRound ? instance.name : String(parameters[0]);
-      const operation = file.operations[name] as ((...given: readonly unknown[]) => unknown) | undefined;
-      if (!operation) throw new Error(`nobody can write ${name}`);
-      return line.ask(instance, isRound ? ROUTINE : name, subject, () => operation(...parameters));
+      return line.ask(instance, isRound ? ROUTINE : name, subject, () => file.write(name, parameters));
     },
   } as unknown as Writer;
-  const reader = {
-    prepare: (sql: string) => ({ get: file.read(sql) }),
-  } as unknown as Reader;
+  const reader = { prepare: (sql: string) => file.prepare(sql) } as unknown as Reader;
   return {
-    keys: openEmbeddedKeyStore(writer, reader, clock),
+    keys: openEmbeddedKeyStore(writer, reader, clock, file.rows.broken),
     ledger: createEmbeddedLedger(writer, reader, clock),
   };
 }

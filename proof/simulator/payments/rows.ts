@@ -25,6 +25,9 @@ export interface Row {
   readonly finalAt: number | undefined;
 }
 
+/** A row without what only a judge may know. */
+export type ObservedRow = Omit<Row, 'firstThereAt' | 'finalAt'>;
+
 /** The rows of the store of record: nothing in it is ever forgotten, and its own clock judges every lease. */
 export class PaymentRows {
   readonly byKey = new Map<string, Row>();
@@ -110,14 +113,23 @@ export class PaymentRows {
     return this.write({ ...row, ...final, epoch: row.epoch + 1, owner, resolution: reason });
   }
 
-  /** Embedded, at a start: no process but this one can hold a lease. */
-  endAllLeases(): void {
-    const now = this.now();
-    for (const row of this.byKey.values()) {
-      if (row.state !== 'PROCESSING') continue;
-      const [leaseUntil, recoverAt] = [Math.min(row.leaseUntil, now), Math.min(row.recoverAt, now)];
-      this.byKey.set(row.key, { ...row, leaseUntil, recoverAt });
+  /** What the statements of a real store have made of a row; of one that only its holder may write, `fence` says who wrote. */
+  observe(row: ObservedRow, fence: Fence | undefined): void {
+    const { simulation } = this;
+    const before = this.byKey.get(row.key);
+    if (before && isSame(before, row)) return;
+    if (!before) simulation.count('payments');
+    else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
+      simulation.count('takeovers');
+      simulation.note(simulation.tracing ? `${row.key} is now ${row.owner}'s, epoch ${row.epoch}` : '');
     }
+    const becameFinal = row.state !== 'PROCESSING' && before?.finalAt === undefined;
+    if (becameFinal) simulation.count(row.state === 'COMPLETED' ? 'completed' : 'declined');
+    if (becameFinal && row.resolution !== undefined) simulation.count('resolved by an operator');
+    const finalAt = becameFinal ? simulation.time : before?.finalAt;
+    const seen = { ...row, firstThereAt: before?.firstThereAt ?? simulation.time, finalAt };
+    if (fence) this.writeFor(fence, seen);
+    else this.write(seen);
   }
 
   /** Compare-and-set on (key, epoch, owner, PROCESSING). */
@@ -144,6 +156,10 @@ export class PaymentRows {
     this.byKey.set(row.key, row);
     return row;
   }
+}
+
+function isSame(before: Row, row: ObservedRow): boolean {
+  return Object.entries(row).every(([name, value]) => before[name as keyof Row] === value);
 }
 
 function reasonOf(outcome: Outcome): string | undefined {

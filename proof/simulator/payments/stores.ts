@@ -1,7 +1,7 @@
 import type { Clock } from '#idempay/clock.js';
 import type { KeyStore } from '#idempay/payments/key-store.js';
 import type { Ledger } from '#idempay/payments/ledger.js';
-import { DECLINED, KEY_GENERATED, recordValueOf } from '#idempay/payments/payment.js';
+import { DECLINED, recordValueOf } from '#idempay/payments/payment.js';
 import type { Ambushes } from '../ambushes.js';
 import { startDatabaseClock } from '../database-clock.js';
 import type { WallClock } from '../instance.js';
@@ -76,10 +76,7 @@ export function embeddedStores(simulation: Simulation, ambushes: Ambushes, machi
     walls: { 'key store': machine, ledger: machine },
     open: async (instance, clock) => openEmbeddedStores(file, line, instance, clock),
     goodUntil: (key) => file.goodUntil.get(key) ?? 0,
-    recordedOutcomes() {
-      const settled = [...file.records].filter(([, { value }]) => value !== KEY_GENERATED);
-      return new Map(settled.map(([key, { value }]) => [key, value]));
-    },
+    recordedOutcomes: () => file.outcomes(),
   };
 }
 

@@ -27,6 +27,7 @@ export class PaymentTroubles {
   /** When anything at all was wrong, and as long as a lock or a lease that was left behind may stand. */
   private readonly disturbed: Interval[] = [];
 
+  private readonly ledgerWasSetAhead: number[] = [];
   private clocksMoved = 0;
   private clocksMovedByMs = 0;
 
@@ -127,6 +128,7 @@ export class PaymentTroubles {
       case 'clock': {
         const wall = typeof trouble.of === 'number' ? fleet.walls[trouble.of] : stores.walls[trouble.of];
         if (wall) wall.aheadMs += trouble.aheadMs;
+        if (wall === stores.walls.ledger && trouble.aheadMs > 0) this.ledgerWasSetAhead.push(simulation.time);
         if (typeof trouble.of === 'string') {
           this.forgot.push({ at: simulation.time, key: undefined });
           this.clocksMoved += 1;
@@ -169,10 +171,14 @@ export class PaymentTroubles {
     return this.clocksMoved > 0;
   }
 
-  /** Sent between the operator's look at the processor and its verdict's arrival: nobody can know of it then. */
-  isBehindAnOperatorsBack(row: Row, sentAt: number): boolean {
-    const lookedAt = this.verdicts.get(row.key);
-    return row.resolution !== undefined && lookedAt !== undefined && sentAt >= lookedAt && sentAt < (row.finalAt ?? 0);
+  /**
+   * Sent between the operator's look at the processor and its verdict's arrival: nobody can know of it then. Or by an owner
+   * whose lease a clock that was set ahead had ended, and made the payment old enough for a verdict.
+   */
+  isBehindAnOperatorsBack({ key, resolution, firstThereAt, finalAt = 0 }: Row, sentAt: number): boolean {
+    const lookedAt = this.verdicts.get(key);
+    if (resolution === undefined || lookedAt === undefined || sentAt < lookedAt) return false;
+    return sentAt < finalAt || this.ledgerWasSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
   }
 
   /** All servers and ways were well. */

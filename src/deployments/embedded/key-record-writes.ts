@@ -16,7 +16,7 @@ const SWEEP = `
     SELECT key FROM (SELECT key, expires_at FROM idempotency_keys ORDER BY key LIMIT ?) WHERE expires_at <= ?)`;
 
 /** The writes of key records. They run in the writer thread, inside the transaction of their batch, by its clock. */
-export function createKeyRecordWrites(database: Database, keyCount: { records: number }) {
+export function createKeyRecordWrites(database: Database, keyCount: { records: number }, wallClock: () => number) {
   const issue = database.prepare(ISSUE);
   const recordOutcome = database.prepare(RECORD_OUTCOME);
   const restoreRecord = database.prepare(RESTORE_RECORD);
@@ -33,7 +33,7 @@ export function createKeyRecordWrites(database: Database, keyCount: { records: n
     operations: {
       /** The moment at which the key expires; null when it was issued before, which changes nothing. */
       issueKey(key: string, ttlMs: number): number | null {
-        const expiresAt = Date.now() + ttlMs;
+        const expiresAt = wallClock() + ttlMs;
         if (issue.run(key, expiresAt).changes === 0) return null;
         keyCount.records += 1;
         return expiresAt;
@@ -41,7 +41,7 @@ export function createKeyRecordWrites(database: Database, keyCount: { records: n
 
       /** Removes expired ones among the `limit` oldest key records. Returns how many. */
       sweepKeys(limit: number): number {
-        const removed = Number(sweep.run(limit, Date.now()).changes);
+        const removed = Number(sweep.run(limit, wallClock()).changes);
         keyCount.records -= removed;
         return removed;
       },

@@ -18,7 +18,7 @@ export const REMOVE = `
 const LOOKED_AT = 10;
 
 /** Removes old payments, and sees to it that none of their keys is ever claimed again. Runs in the writer thread. */
-export function createPaymentHorizonWrites(database: Database) {
+export function createPaymentHorizonWrites(database: Database, wallClock: () => number) {
   const raiseHorizon = database.prepare(RAISE_HORIZON);
   const remove = database.prepare(REMOVE);
   const newest = database.prepare(NEWEST);
@@ -37,7 +37,7 @@ export function createPaymentHorizonWrites(database: Database) {
     operations: {
       /** Raises the horizon and removes below it in one commit; no claim runs meanwhile. Returns how many rows went. */
       removeSettled(retentionMs: number, limit: number): number {
-        const now = Date.now();
+        const now = wallClock();
         const bound = boundAt(now - retentionMs);
         // Kept also when this commit fails: then too many claims are refused until the next one, never too few.
         if (bound > keysBefore) keysBefore = bound;

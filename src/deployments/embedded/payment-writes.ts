@@ -61,6 +61,7 @@ export function createPaymentWrites(
   database: Database,
   recordOutcome: RecordOutcome,
   mayBeRemoved: (key: string) => boolean,
+  wallClock: () => number,
 ) {
   const insertClaim = database.prepare(INSERT_CLAIM);
   const find = database.prepare(FIND);
@@ -84,7 +85,7 @@ export function createPaymentWrites(
       leaseMs: number,
       claimBefore: number,
     ): 'claimed' | Exclude<Claimed, { state: 'claimed' }> {
-      const now = Date.now();
+      const now = wallClock();
       const leaseUntil = now + leaseMs;
       if (now <= claimBefore && !mayBeRemoved(key)) {
         const row = [key, transactionId, amount, currency, fingerprint, processor, owner, leaseUntil, leaseUntil, now];
@@ -103,26 +104,26 @@ export function createPaymentWrites(
     },
 
     takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | null {
-      const now = Date.now();
+      const now = wallClock();
       const leaseUntil = now + leaseMs;
       const row = takeOver.get(owner, leaseUntil, leaseUntil, key, now, processor) as PaymentRow | undefined;
       return row ? claimOf(row, now) : null;
     },
 
     takeOverAbandoned(owner: string, leaseMs: number, processor: string, limit: number): Claim[] {
-      const now = Date.now();
+      const now = wallClock();
       const leaseUntil = now + leaseMs;
       const rows = takeOverAbandoned.all(owner, leaseUntil, leaseUntil, now, now, processor, limit) as PaymentRow[];
       return rows.map((row) => claimOf(row, now));
     },
 
     renew(key: string, epoch: number, owner: string, leaseMs: number): boolean {
-      const leaseUntil = Date.now() + leaseMs;
+      const leaseUntil = wallClock() + leaseMs;
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
     },
 
     abandon(key: string, epoch: number, owner: string, recoverAfterMs: number): void {
-      abandon.run(Date.now() + Math.ceil(recoverAfterMs), key, epoch, owner);
+      abandon.run(wallClock() + Math.ceil(recoverAfterMs), key, epoch, owner);
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
@@ -136,7 +137,7 @@ export function createPaymentWrites(
       fingerprint: string,
       ttlMs: number,
     ): number | Exclude<Settled, { state: 'settled' }> {
-      const now = Date.now();
+      const now = wallClock();
       const expiresAt = now + ttlMs;
       if (settle.run(state, reason, expiresAt, now, key, epoch, owner).changes > 0) {
         recordOutcome(key, value, fingerprint, reason, expiresAt);
@@ -157,7 +158,7 @@ export function createPaymentWrites(
       minAgeMs: number,
       ttlMs: number,
     ): Resolved {
-      const now = Date.now();
+      const now = wallClock();
       const declined = state === 'DECLINED' ? reason : null;
       const values = [state, declined, reason, now + ttlMs, now, owner, key, now, now - minAgeMs];
       const resolved = resolve.get(...values) as PaymentRow | undefined;
@@ -174,7 +175,7 @@ export function createPaymentWrites(
     },
 
     endAllLeases(): void {
-      database.prepare(END_ALL_LEASES).run({ now: Date.now() });
+      database.prepare(END_ALL_LEASES).run({ now: wallClock() });
     },
   };
 }

@@ -26,7 +26,7 @@ const SET_STATUS = `
 const REMOVE = 'DELETE FROM transactions WHERE id = ?';
 
 /** The transactions area's writes. They run in the writer thread, one after another, so a read in one still holds below. */
-export function createTransactionWrites(database: Database) {
+export function createTransactionWrites(database: Database, wallClock: () => number) {
   const nextId = database.prepare(NEXT_ID);
   const nextVersionByRemoval = database.prepare(NEXT_VERSION_BY_REMOVAL);
   const insert = database.prepare(INSERT);
@@ -37,7 +37,7 @@ export function createTransactionWrites(database: Database) {
   return {
     createTransaction(transaction: NewTransaction): { id: number; createdAt: number; listVersion: number } {
       const { fromAccount, toAccount, amount, status } = transaction;
-      const createdAt = Date.now();
+      const createdAt = wallClock();
       const { last_id: id, version } = nextId.get() as { last_id: number; version: number };
       insert.run(id, fromAccount, toAccount, toTenThousandths(amount), status, createdAt);
       return { id, createdAt, listVersion: version };

@@ -4,15 +4,22 @@ import { createPaymentWrites } from './payment-writes.js';
 import type { Database } from './sqlite.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
-/** Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. */
-export function createWriteOperations(database: Database, keyCount: { records: number }) {
-  const keyRecords = createKeyRecordWrites(database, keyCount);
-  const horizon = createPaymentHorizonWrites(database);
+/**
+ * Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. `wallClock`
+ * is the wall clock that is written to the disk, in whole milliseconds since the epoch.
+ */
+export function createWriteOperations(
+  database: Database,
+  keyCount: { records: number },
+  wallClock: () => number = Date.now,
+) {
+  const keyRecords = createKeyRecordWrites(database, keyCount, wallClock);
+  const horizon = createPaymentHorizonWrites(database, wallClock);
   return {
     ...keyRecords.operations,
-    ...createPaymentWrites(database, keyRecords.recordOutcome, horizon.mayBeRemoved),
+    ...createPaymentWrites(database, keyRecords.recordOutcome, horizon.mayBeRemoved, wallClock),
     ...horizon.operations,
-    ...createTransactionWrites(database),
+    ...createTransactionWrites(database, wallClock),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
     /** Counted beside the writes, because a COUNT(*) over tens of millions of records would hold every commit up. */
