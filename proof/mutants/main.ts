@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { linkBuild } from '../faults/build-links.js';
 import { CONTROL, type Found, hunt } from './hunts.js';
 import { type Hunt, MUTANTS, type Mutant } from './mutants.js';
+import { Interrupted, stopAll } from './run.js';
 import { Workspace } from './workspace.js';
 
 const USAGE = `npm run mutants -- [options]
@@ -20,7 +21,7 @@ async function main(): Promise<void> {
   const { only, by, atOnce } = readOptions(process.argv.slice(2));
   const mutants = MUTANTS.filter((mutant) => mutant.name.includes(only) && nameOf(mutant.hunt).includes(by));
   if (mutants.length === 0) throw new Error('there is no such mutant');
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(1));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stopAll);
   linkBuild();
 
   const hunts = [...new Map(mutants.map(({ hunt }) => [nameOf(hunt), hunt])).values()];
@@ -38,7 +39,10 @@ async function main(): Promise<void> {
         huntedFrom = performance.now();
         return hunt(workspace.folder, mutant.hunt);
       })
-      .catch((error: Error): Found => ({ what: undefined, effort: error.message }));
+      .catch((error: Error): Found => {
+        if (error instanceof Interrupted) throw error;
+        return { what: undefined, effort: error.message };
+      });
     const caught = { ...found, mutant, seconds: (performance.now() - huntedFrom) / 1_000 };
     console.log(lineOf(caught));
     return caught;
@@ -63,7 +67,10 @@ function readOptions(args: string[]): { only: string; by: string; atOnce: number
   return { only: values.only, by: values.by, atOnce };
 }
 
-/** Each item in one of so many workspaces; results in the order of the items. */
+/**
+ * Each item in one of so many workspaces; results in the order of the items. When one fails the others are stopped, and no
+ * workspace is removed before what runs in it has ended: a fault suite has servers, and a disk, to take away.
+ */
 async function inWorkspaces<Item, Result>(
   items: readonly Item[],
   workspaces: number,
@@ -73,20 +80,23 @@ async function inWorkspaces<Item, Result>(
   let next = 0;
   const workers = Array.from({ length: Math.min(workspaces, items.length) }, async () => {
     const workspace = new Workspace();
-    const remove = () => workspace.remove();
-    process.once('exit', remove);
     try {
       while (next < items.length) {
         const index = next;
         next += 1;
         results[index] = await work(workspace, items[index] as Item);
       }
+    } catch (error) {
+      stopAll();
+      throw error;
     } finally {
-      process.off('exit', remove);
       workspace.remove();
     }
   });
-  await Promise.all(workers);
+  const ended = await Promise.allSettled(workers);
+  const failed = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
+  // The first reason is why; the others were interrupted because of it.
+  if (failed.length > 0) throw failed.find((reason) => !(reason instanceof Interrupted)) ?? failed[0];
   return results;
 }
 
@@ -121,6 +131,7 @@ function tableOf(results: readonly Caught[]): string {
 try {
   await main();
 } catch (error) {
-  console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
-  process.exitCode = 2;
+  const isInterrupted = error instanceof Interrupted;
+  console.error(isInterrupted ? error.message : `${error instanceof Error ? error.message : error}\n\n${USAGE}`);
+  process.exitCode = isInterrupted ? 130 : 2;
 }

@@ -1,4 +1,7 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
+
+/** The fault suite heals its servers and takes its disks away first: half a minute, on a busy machine more. */
+const LONGEST_GOODBYE_MS = 120_000;
 
 export interface Ended {
   readonly code: number | null;
@@ -6,9 +9,27 @@ export interface Ended {
   readonly output: string;
 }
 
+/** What was under way, or was to begin, when everything was stopped: it says nothing about a mutant. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+}
+
+const running = new Set<ChildProcess>();
+let isStopped = false;
+
+/** Asks all that runs to end by itself, and starts nothing any more: each `run` rejects, once nothing of it is left. */
+export function stopAll(): void {
+  isStopped = true;
+  for (const child of running) end(child);
+}
+
 /** Node with these arguments, in a group of its own, which is ended when it takes longer than `limitMs`. */
 export function run(folder: string, args: readonly string[], limitMs: number): Promise<Ended> {
   return new Promise((resolve, reject) => {
+    if (isStopped) {
+      reject(new Interrupted('interrupted'));
+      return;
+    }
     const child = spawn(process.execPath, args, { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     const listen = (chunk: Buffer) => {
@@ -16,16 +37,32 @@ export function run(folder: string, args: readonly string[], limitMs: number): P
     };
     child.stdout.on('data', listen);
     child.stderr.on('data', listen);
-    const limit = setTimeout(() => endGroup(child.pid, 'SIGTERM'), limitMs);
-    const stop = () => endGroup(child.pid, 'SIGTERM');
-    process.once('exit', stop);
-    child.once('error', reject);
-    child.once('close', (code) => {
+    running.add(child);
+    const limit = setTimeout(() => end(child), limitMs);
+    const abandon = () => endGroup(child.pid, 'SIGTERM');
+    process.once('exit', abandon);
+    const over = () => {
       clearTimeout(limit);
-      process.off('exit', stop);
-      resolve({ code, output });
+      process.off('exit', abandon);
+      running.delete(child);
+    };
+    child.once('error', (error) => {
+      over();
+      reject(error);
+    });
+    child.once('close', (code) => {
+      over();
+      if (isStopped) reject(new Interrupted('interrupted'));
+      else resolve({ code, output });
     });
   });
+}
+
+/** By itself if it can; whoever does not listen is ended all the same. */
+function end(child: ChildProcess): void {
+  endGroup(child.pid, 'SIGTERM');
+  const patience = setTimeout(() => endGroup(child.pid, 'SIGKILL'), LONGEST_GOODBYE_MS);
+  child.once('close', () => clearTimeout(patience));
 }
 
 function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
