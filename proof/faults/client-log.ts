@@ -1,5 +1,6 @@
 import type { ListHistory } from '../judge/list-rules.js';
 import type { KeyHistory, Violation } from '../judge/payment-evidence.js';
+import type { SharedListHistory } from '../judge/shared-list-rules.js';
 import type { TransactionHistory } from '../judge/transaction-rules.js';
 import type { Answer, Ask } from './http-pool.js';
 import type { SupervisedService } from './supervised-service.js';
@@ -23,6 +24,7 @@ export class ClientLog {
   readonly keys: KeyHistory[] = [];
   readonly transactions: TransactionHistory[] = [];
   readonly lists: ListHistory[] = [];
+  readonly sharedLists: SharedListHistory[] = [];
   /** Answers that break a promise by themselves, whatever else was told. */
   readonly violations: Violation[] = [];
   readonly answers = new Map<number, number>();

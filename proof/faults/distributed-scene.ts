@@ -3,7 +3,7 @@ import { Opened } from './opened.js';
 import { PostgresUnderFault } from './postgres-under-fault.js';
 import { processBlows } from './process-blows.js';
 import { RedisPair } from './redis-pair.js';
-import { type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
+import { type Scene, type SceneEvents, type SceneOptions, settingsFor } from './scene.js';
 import { postgresBlows, redisBlows } from './store-blows.js';
 import { SupervisedService } from './supervised-service.js';
 import type { Traps } from './traps.js';
@@ -13,17 +13,18 @@ import { processorWireBlows } from './wire-blows.js';
 const PROCESSES = 3;
 
 /** Three service processes on a Redis pair and a PostgreSQL of their own, each behind a wire. */
-export async function openDistributedScene(traps: Traps, events: SceneEvents): Promise<Scene> {
+export async function openDistributedScene(traps: Traps, events: SceneEvents, options: SceneOptions): Promise<Scene> {
+  const { deduplicates } = options;
   const opened = new Opened();
   try {
     const [redis, postgres, processor] = await Promise.all([
       opened.keep(RedisPair.start()),
       opened.keep(PostgresUnderFault.start()),
-      opened.keep(startReferenceProcessor()),
+      opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } })),
     ]);
     const wire = await opened.keep(Wire.to(processor.port));
     const environment = {
-      ...SERVICE_SETTINGS,
+      ...settingsFor(options),
       REDIS_URL: redis.url,
       DATABASE_URL: postgres.url,
       PROCESSOR_URL: wire.url('http'),
@@ -36,10 +37,14 @@ export async function openDistributedScene(traps: Traps, events: SceneEvents): P
       });
       services.push(await opened.keep(service));
     }
-    const blows = [...processBlows(services, processor, traps, events), ...processorWireBlows(wire, events)];
+    const blows = [
+      ...processBlows(services, processor, traps, events, !deduplicates),
+      ...processorWireBlows(wire, events),
+    ];
     return {
       services,
       processor,
+      deduplicates,
       blows: [...blows, ...redisBlows(redis, events), ...postgresBlows(postgres, events)],
       impossible: [],
       async heal() {

@@ -6,7 +6,7 @@ import { mountSmallDisk, type SmallDisk } from '../../test/support/small-disk.js
 import { pause } from '../../test/support/until.js';
 import { Opened } from './opened.js';
 import { processBlows } from './process-blows.js';
-import { type Blow, type Scene, type SceneEvents, SERVICE_SETTINGS } from './scene.js';
+import { type Blow, type Scene, type SceneEvents, type SceneOptions, settingsFor } from './scene.js';
 import { SupervisedService } from './supervised-service.js';
 import type { Traps } from './traps.js';
 import { Wire } from './wire.js';
@@ -17,15 +17,20 @@ const DISK_MEGABYTES = 256;
 const LONGEST_FULL_MS = 1_500;
 
 /** One service process on one folder; `onSmallDisk`: on a disk that can be filled up, else on the machine's own. */
-export async function openEmbeddedScene(traps: Traps, events: SceneEvents, onSmallDisk: boolean): Promise<Scene> {
+export async function openEmbeddedScene(
+  traps: Traps,
+  events: SceneEvents,
+  options: SceneOptions & { readonly onSmallDisk: boolean },
+): Promise<Scene> {
+  const { deduplicates, onSmallDisk } = options;
   const impossible: string[] = [];
   const opened = new Opened();
   try {
     const disk = onSmallDisk ? await smallDisk(opened, impossible) : undefined;
     const folder = disk?.folder ?? (await temporaryFolder(opened));
-    const processor = await opened.keep(startReferenceProcessor());
+    const processor = await opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } }));
     const wire = await opened.keep(Wire.to(processor.port));
-    const environment = { ...SERVICE_SETTINGS, DATA_DIR: folder, PROCESSOR_URL: wire.url('http') };
+    const environment = { ...settingsFor(options), DATA_DIR: folder, PROCESSOR_URL: wire.url('http') };
     const starting = SupervisedService.create('service', environment, disk?.launcher ?? [], {
       killed: (crashPoint) => events.killed('service', crashPoint),
       failed: events.failed,
@@ -34,8 +39,9 @@ export async function openEmbeddedScene(traps: Traps, events: SceneEvents, onSma
     return {
       services: [service],
       processor,
+      deduplicates,
       blows: [
-        ...processBlows([service], processor, traps, events),
+        ...processBlows([service], processor, traps, events, !deduplicates),
         ...processorWireBlows(wire, events),
         ...(disk ? [fullDisk(disk, events)] : []),
       ],

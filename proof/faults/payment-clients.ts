@@ -43,6 +43,11 @@ export class PaymentClients {
     private readonly random: Random,
   ) {}
 
+  /** Those that have no outcome yet, for an operator to look at. */
+  openKeys(): readonly KeyHistory[] {
+    return [...this.#open];
+  }
+
   async run(clients: number, stop: AbortSignal): Promise<void> {
     const randoms = Array.from({ length: clients }, () => this.random.fork());
     await Promise.all(randoms.map((random) => this.#client(random, stop)));
@@ -104,7 +109,7 @@ export class PaymentClients {
       if (own.length > 0 && roll < STEPS.openAgain) well = await this.#openAgain(own, random);
       else if (roll < STEPS.openAgain + STEPS.newKey || this.#finished.length === 0)
         well = await this.#new(own, random);
-      else if (roll < STEPS.openAgain + STEPS.newKey + STEPS.status) well = await this.#status(random);
+      else if (roll < STEPS.openAgain + STEPS.newKey + STEPS.status) well = await this.#status(own, random);
       else well = isWell(await this.#pay(random.pick(this.#finished), this.log.choose(random.fraction()), random));
       if (!well) await pause(random.below(this.log.isAnybodyThere() ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS));
     }
@@ -145,8 +150,9 @@ export class PaymentClients {
     return well;
   }
 
-  async #status(random: Random): Promise<boolean> {
-    const history = random.pick(this.#finished);
+  async #status(own: readonly KeyHistory[], random: Random): Promise<boolean> {
+    // Of a payment that is under way nothing may be told before it is so.
+    const history = own.length > 0 && random.below(3) === 0 ? random.pick(own) : random.pick(this.#finished);
     const to = this.log.choose(random.fraction());
     const ask = { method: 'GET', path: '/api/payment-status', headers: `idempotency-key: ${history.key}\r\n` } as const;
     const send = begun('status', to);

@@ -13,9 +13,11 @@ export function processBlows(
   processor: ReferenceProcessor,
   traps: Traps,
   events: SceneEvents,
+  hasOperator: boolean,
 ): Blow[] {
   const downMs = (random: Random) => (random.below(2) === 0 ? 0 : random.below(LONGEST_DOWN_MS));
-  const trap = (random: Random) => (random.below(4) > 0 ? traps.next(random, events.reached()) : undefined);
+  const trap = (random: Random) =>
+    random.below(4) > 0 ? traps.next(random, events.reached(), hasOperator) : undefined;
   const kill = async (service: SupervisedService, random: Random) => {
     await service.kill(downMs(random), trap(random));
   };

@@ -3,7 +3,7 @@ import type { Violation } from '../judge/payment-evidence.js';
 import type { ClientLog } from './client-log.js';
 import { openDistributedScene } from './distributed-scene.js';
 import { openEmbeddedScene } from './embedded-scene.js';
-import type { Scene, SceneEvents } from './scene.js';
+import type { Scene, SceneEvents, SceneOptions } from './scene.js';
 import { runSession } from './session.js';
 import { emptyTally, type Tally } from './tally.js';
 import { Traps } from './traps.js';
@@ -15,6 +15,8 @@ export type DeploymentName = (typeof DEPLOYMENTS)[number];
 const LONGEST_SESSION_MS = 100_000;
 /** What opening, healing and judging take of a session. */
 const AROUND_MS = { embedded: 6_000, distributed: 12_000 } as const;
+/** What the last payments of an operator take. */
+const OPERATOR_MS = 10_000;
 const SHORTEST_BLOWS_MS = 8_000;
 
 export interface RunOptions {
@@ -40,11 +42,14 @@ export async function runFaults(options: RunOptions): Promise<{ tally: Tally; vi
     // Each session has its own stream, so that a run that is gone on with makes the choices it would have made.
     const random = seededRandom(seed + tally.sessions);
     const ordinal = tally.sessions;
+    // Every processor twice in a row, on either disk; which comes first, the seed says.
+    const deduplicates = (seed + Math.floor(ordinal / 2)) % 2 === 0;
+    const aroundMs = AROUND_MS[deployment] + (deduplicates ? 0 : OPERATOR_MS);
     const leftMs = Math.min(totalMs - tally.elapsedMs, LONGEST_SESSION_MS);
     ({ violations } = await runSession({
-      open: (events) => openScene(deployment, traps, events, ordinal),
+      open: (events) => openScene(deployment, traps, events, { deduplicates, onSmallDisk: ordinal % 2 === 0 }),
       random,
-      blowsMs: Math.max(leftMs - AROUND_MS[deployment], SHORTEST_BLOWS_MS),
+      blowsMs: Math.max(leftMs - aroundMs, SHORTEST_BLOWS_MS),
       stop,
       tally,
       onProgress: (log) => options.onProgress?.(tally, log),
@@ -55,8 +60,13 @@ export async function runFaults(options: RunOptions): Promise<{ tally: Tally; vi
 }
 
 /** On the embedded deployment every other session is on a disk that can be full, the others on the machine's own. */
-function openScene(deployment: DeploymentName, traps: Traps, events: SceneEvents, session: number): Promise<Scene> {
+function openScene(
+  deployment: DeploymentName,
+  traps: Traps,
+  events: SceneEvents,
+  options: SceneOptions & { readonly onSmallDisk: boolean },
+): Promise<Scene> {
   return deployment === 'embedded'
-    ? openEmbeddedScene(traps, events, session % 2 === 0)
-    : openDistributedScene(traps, events);
+    ? openEmbeddedScene(traps, events, options)
+    : openDistributedScene(traps, events, options);
 }

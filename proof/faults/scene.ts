@@ -19,6 +19,8 @@ export interface Blow {
 export interface Scene {
   readonly services: readonly SupervisedService[];
   readonly processor: ReferenceProcessor;
+  /** Whether the processor recognises a reference that comes again; where it does not, an operator is at work. */
+  readonly deduplicates: boolean;
   readonly blows: readonly Blow[];
   /** Blows of the deployment that this machine does not allow, and why. */
   readonly impossible: readonly string[];
@@ -51,7 +53,17 @@ export const PROCESSOR_TIMEOUT_MS = 600;
 /** As recovery does (`src/payments/recovery.ts`). */
 export const RECOVERY_PERIOD_MS = 3_000;
 
-export const SERVICE_SETTINGS = {
+/** Of a scene, besides its deployment. */
+export interface SceneOptions {
+  readonly deduplicates: boolean;
+}
+
+/** The service is told what it may rely on, as `docs/processor.md` asks. */
+export function settingsFor({ deduplicates }: SceneOptions): Readonly<Record<string, string>> {
+  return deduplicates ? SERVICE_SETTINGS : { ...SERVICE_SETTINGS, PROCESSOR_DEDUP_SECONDS: '0' };
+}
+
+const SERVICE_SETTINGS = {
   // Nothing is so old; but what removes old payments runs beside everything else.
   PAYMENT_RETENTION_DAYS: '1',
   LOCK_TTL_SECONDS: `${LEASE_SECONDS}`,

@@ -4,10 +4,12 @@ import { pause, until } from '../../test/support/until.js';
 import { judgeLists } from '../judge/list-rules.js';
 import type { KeptPayment, Period, Violation } from '../judge/payment-evidence.js';
 import { judgePayments } from '../judge/payment-rules.js';
+import { judgeSharedLists } from '../judge/shared-list-rules.js';
 import { judgeTransactions } from '../judge/transaction-rules.js';
 import { BlowOrder } from './blow-order.js';
 import { ClientLog } from './client-log.js';
 import { keptPayments } from './kept-payments.js';
+import { OPERATOR_AFTER_MS, Operator } from './operator.js';
 import { PaymentClients } from './payment-clients.js';
 import {
   type Blow,
@@ -85,48 +87,64 @@ export async function runSession(options: SessionOptions): Promise<SessionResult
     const log = new ClientLog(scene.services);
     const payments = new PaymentClients(log, random.fork());
     const transactions = new TransactionClients(log, random.fork());
+    const operator = new Operator(log, scene.processor, () => payments.openKeys(), random.fork());
+    const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
+      try {
+        return await work();
+      } catch (fault) {
+        failures.push(`${what}: ${fault instanceof Error ? fault.stack : fault}`);
+        return undefined;
+      }
+    };
     const stop = new AbortController();
-    const load = Promise.all([
-      payments.run(PAYMENT_CLIENTS, stop.signal),
-      transactions.run(TRANSACTION_CLIENTS, stop.signal),
-    ]);
+    const load = attempt('the load', () =>
+      Promise.all([payments.run(PAYMENT_CLIENTS, stop.signal), transactions.run(TRANSACTION_CLIENTS, stop.signal)]),
+    );
+    const retired = new AbortController();
+    const operation = attempt('the operator', async () => {
+      if (!scene.deduplicates) await operator.run(retired.signal);
+    });
     const progress = setInterval(() => options.onProgress(log), 500);
-    try {
-      await rounds(options, scene, log);
-    } catch (fault) {
-      failures.push(`the suite: ${fault instanceof Error ? fault.stack : fault}`);
-    } finally {
-      clearInterval(progress);
-      stop.abort();
-      await load;
-    }
+    await attempt('the blows', () => rounds(options, scene, log));
+    clearInterval(progress);
+    stop.abort();
+    await load;
 
-    await scene.processor.behave(HEALED).catch((fault) => failures.push(`the processor: ${fault}`));
-    await scene.heal();
-    await payments.finish(FINISH_DEADLINE_MS);
-    await transactions.readAll();
-    await payments.repeat(REPEATED);
-    const kept = await Promise.all(scene.services.map((service) => keptPayments(service.pool)));
+    // Whatever fails from here on is told beside the verdict, and does not take its place.
+    await attempt('the processor', () => scene.processor.behave(HEALED));
+    await attempt('the healing', () => scene.heal());
+    await attempt('the last payments', () => payments.finish(FINISH_DEADLINE_MS));
+    retired.abort();
+    await operation;
+    await attempt('the last reads', () => transactions.readAll());
+    await attempt('the last repeats', () => payments.repeat(REPEATED));
+    const kept = await attempt('what is kept', () =>
+      Promise.all(scene.services.map((service) => keptPayments(service.pool))),
+    );
     const charges = await scene.processor.charges();
     const violations = [
       ...failures.map(
         (what): Violation => ({ rule: 'nothing fails by itself', subject: 'the scene', what, journal: [] }),
       ),
       ...log.violations,
-      ...judgePayments({
-        keys: log.keys,
-        charges,
-        kept: kept[0] as readonly KeptPayment[],
-        forgettings,
-        disturbances,
-        leaseMs: LEASE_MS,
-        stuckAfterMs: LEASE_MS + RECOVERY_PERIOD_MS + STUCK_SLACK_MS,
-      }),
-      ...kept.slice(1).flatMap((other, index) => differences(kept[0] as readonly KeptPayment[], other, index + 2)),
+      ...(kept ?? []).slice(0, 1).flatMap((shown) =>
+        judgePayments({
+          keys: log.keys,
+          charges,
+          kept: shown,
+          forgettings,
+          disturbances,
+          verdicts: operator.verdicts,
+          leaseMs: LEASE_MS,
+          stuckAfterMs: LEASE_MS + RECOVERY_PERIOD_MS + STUCK_SLACK_MS + (scene.deduplicates ? 0 : OPERATOR_AFTER_MS),
+        }),
+      ),
+      ...(kept ?? []).slice(1).flatMap((other, index) => differences(kept?.[0] ?? [], other, index + 2)),
       ...judgeTransactions(log.transactions),
       ...judgeLists(log.lists),
+      ...judgeSharedLists(log.sharedLists),
     ];
-    count(tally, log, charges.length, violations.length);
+    count(tally, log, charges.length, operator.verdicts.size, violations.length);
     tally.elapsedMs += performance.now() - startedAt;
     return { violations, seconds: (performance.now() - startedAt) / 1_000 };
   } finally {
@@ -171,8 +189,9 @@ function differences(one: readonly KeptPayment[], other: readonly KeptPayment[],
   return [{ rule: 'every process shows the same payments', subject: `service ${number}`, what, journal: [] }];
 }
 
-function count(tally: Tally, log: ClientLog, charges: number, violations: number): void {
+function count(tally: Tally, log: ClientLog, charges: number, verdicts: number, violations: number): void {
   tally.sessions += 1;
+  tally.verdicts = (tally.verdicts ?? 0) + verdicts;
   tally.requests += log.requests;
   tally.reads += log.reads;
   tally.writes += log.writes;

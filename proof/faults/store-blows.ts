@@ -16,7 +16,10 @@ const WRITES = [
   'claim',
   'settle',
   'take_over',
-  'set_lease',
+  'take_over_abandoned',
+  'renew',
+  'abandon',
+  'resolve',
   'create_transactions',
   'change_status',
   'remove_transaction',
@@ -34,7 +37,13 @@ export function redisBlows(redis: RedisPair, events: SceneEvents): Blow[] {
       name: 'Redis killed, restarted from its file',
       hits: 'redis',
       weight: 2,
-      strike: forgetting(true, () => redis.killAndRestart()),
+      async strike() {
+        // What it acknowledged is in its file, so nothing may be forgotten.
+        const disturbance = events.disturbing();
+        await redis.killAndRestart();
+        disturbance.ended();
+        events.killed('redis');
+      },
     },
     {
       name: 'Redis killed, restarted empty',

@@ -19,6 +19,8 @@ export interface Tally {
   requests: number;
   keys: number;
   charges: number;
+  /** Payments that an operator declined, at a processor that does not deduplicate. */
+  verdicts?: number;
   reads: number;
   writes: number;
   notModified: number;
@@ -42,6 +44,7 @@ export function emptyTally(): Tally {
     requests: 0,
     keys: 0,
     charges: 0,
+    verdicts: 0,
     reads: 0,
     writes: 0,
     notModified: 0,

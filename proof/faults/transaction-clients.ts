@@ -3,8 +3,17 @@ import { inParallel } from '../../test/support/concurrency.js';
 import type { Random } from '../../test/support/random.js';
 import { pause } from '../../test/support/until.js';
 import { type ListHistory, listTag } from '../judge/list-rules.js';
-import { DONE, FINAL, GONE, type Input, type Output, type TransactionHistory } from '../judge/transaction-rules.js';
+import {
+  DONE,
+  FINAL,
+  GONE,
+  type Input,
+  NOT_AS_EXPECTED,
+  type Output,
+  type TransactionHistory,
+} from '../judge/transaction-rules.js';
 import type { ClientLog, Told } from './client-log.js';
+import { type SharedList, SharedLists } from './shared-lists.js';
 import type { SupervisedService } from './supervised-service.js';
 
 const MOVABLE = ['PENDING', 'PROCESSING', 'ON_HOLD', 'FLAGGED', 'BLOCKED', 'COMPLETED'];
@@ -22,12 +31,17 @@ const FINAL_WIDTH = 16;
 const UNCHANGED = 'nothing was changed';
 /** One list in so many reads. */
 const LIST_EVERY = 12;
+/** Of those, one in so many is of an account that all clients pay. */
+const SHARED_EVERY = 3;
+/** One change in so many is only for the status that its client knows. */
+const CONDITIONAL_EVERY = 6;
 
 /** A transaction that clients read and change. */
 interface Live {
   readonly history: TransactionHistory;
   readonly amount: number;
   readonly account: string;
+  readonly shared: SharedList;
   unknown: number;
   /** The statuses it was last changed to: the next is another one, so that an old one is told from a new one. */
   readonly recent: string[];
@@ -46,11 +60,14 @@ export class TransactionClients {
   readonly #openLists = new Map<string, OwnList>();
   #accounts = 0;
   #highestId = 0;
+  readonly #shared: SharedLists;
 
   constructor(
     private readonly log: ClientLog,
     private readonly random: Random,
-  ) {}
+  ) {
+    this.#shared = new SharedLists(log);
+  }
 
   async run(clients: number, stop: AbortSignal): Promise<void> {
     const randoms = Array.from({ length: clients }, () => this.random.fork());
@@ -67,6 +84,7 @@ export class TransactionClients {
           this.log.violated('everything is back after healing', `${live.history.id}`, `no read at ${service.name}`);
       });
       for (const list of this.#openLists.values()) await this.#readList(list, service, this.random);
+      for (const list of this.#shared.readable) await this.#readShared(list, service, this.random);
     }
   }
 
@@ -82,7 +100,7 @@ export class TransactionClients {
       if (this.#hot.length < HOT || roll < 1) well = await this.#create(own, random);
       else if (roll < 2 && own.members.length > 0) well = await this.#delete(own, random);
       else if (roll < 11) well = await this.#change(random.pick(this.#hot), random);
-      else if (random.below(LIST_EVERY) === 0) well = await this.#readList(this.#someList(random), undefined, random);
+      else if (random.below(LIST_EVERY) === 0) well = await this.#readSomeList(random);
       else well = await this.#read(random.pick(this.#hot), undefined, random);
       if (!well) await pause(random.below(this.log.isAnybodyThere() ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS));
     }
@@ -101,10 +119,12 @@ export class TransactionClients {
     const { account } = own.history;
     const amount = (1 + random.below(1_000_000)) / 100;
     const floor = this.#highestId;
+    const shared = this.#shared.takeTurn();
+    const payee = shared.history.account;
     const told = await this.#send(undefined, random, {
       method: 'POST',
       path: '/api/transactions',
-      body: `{"fromAccount":"${account}","toAccount":"payee","amount":${amount}}`,
+      body: `{"fromAccount":"${account}","toAccount":"${payee}","amount":${amount}}`,
     });
     this.log.writes += 1;
     const { answer, sentAt, endedAt } = told;
@@ -115,14 +135,16 @@ export class TransactionClients {
       return false;
     }
     const id = Number(/"transactionId":(\d{15}),/.exec(answer.text)?.[1]);
-    const expected = `{"transactionId":${id},"fromAccount":"${account}","toAccount":"payee","amount":${amount},"status":"PENDING",`;
+    const expected = `{"transactionId":${id},"fromAccount":"${account}","toAccount":"${payee}","amount":${amount},"status":"PENDING",`;
     // Ids rise in commit order (decisions T1), so none is ever used twice.
     if (!answer.text.startsWith(expected) || id <= floor) this.#wrong(`create above ${floor}`, told);
     this.#highestId = Math.max(this.#highestId, id);
+    shared.history.creates.set(id, { sentAt, endedAt });
     const live: Live = {
       history: { id, status: 'PENDING', accesses: [] },
       amount,
       account,
+      shared,
       unknown: 0,
       recent: ['PENDING'],
     };
@@ -138,6 +160,8 @@ export class TransactionClients {
     const [live] = own.members.splice(random.below(own.members.length), 1) as [Live];
     const told = await this.#send(undefined, random, { method: 'DELETE', path: pathOf(live) });
     const output = this.#wrote(live, { what: 'delete' }, told, 204);
+    const endedAt = output === undefined ? undefined : told.endedAt;
+    if (output !== 'unchanged') live.shared.history.deletes.set(live.history.id, { sentAt: told.sentAt, endedAt });
     if (output === undefined) {
       this.#lostSight(own, told.sentAt);
       return false;
@@ -155,14 +179,16 @@ export class TransactionClients {
   async #change(live: Live, random: Random): Promise<boolean> {
     const fresh = MOVABLE.filter((status) => !live.recent.includes(status));
     const status = random.pick(random.below(60) === 0 ? FINALS : fresh);
+    const onlyFrom = random.below(CONDITIONAL_EVERY) === 0 ? live.recent.at(-1) : undefined;
     live.recent.push(status);
     if (live.recent.length > 3) live.recent.shift();
     const told = await this.#send(undefined, random, {
       method: 'PUT',
       path: `${pathOf(live)}/status`,
+      headers: onlyFrom === undefined ? '' : `if-match: "${tagOf(live, onlyFrom)}"\r\n`,
       body: `{"status":"${status}"}`,
     });
-    const output = this.#wrote(live, { what: 'change', status }, told, 200);
+    const output = this.#wrote(live, { what: 'change', status, onlyFrom }, told, 200);
     await this.#readElsewhere(live, random);
     return output !== undefined && output !== 'unchanged';
   }
@@ -200,8 +226,10 @@ export class TransactionClients {
     switch (answer.status) {
       case 200: {
         const [, status = ''] = /"status":"([A-Z_]+)"/.exec(answer.text) ?? [];
-        const start = `{"transactionId":${history.id},"fromAccount":"${live.account}","toAccount":"payee","amount":${live.amount},"status"`;
-        if (!answer.text.startsWith(start)) this.#wrong('read', told);
+        const payee = live.shared.history.account;
+        const start = `{"transactionId":${history.id},"fromAccount":"${live.account}","toAccount":"${payee}","amount":${live.amount},"status"`;
+        const isTagged = answer.header('etag') === `"${tagOf(live, status)}"`;
+        if (!answer.text.startsWith(start) || !isTagged) this.#wrong('read', told);
         this.#accessed(live, { what: 'read' }, sentAt, endedAt, status);
         return true;
       }
@@ -220,6 +248,12 @@ export class TransactionClients {
         if (![0, 503].includes(answer.status)) this.#wrong('read', told);
         return false;
     }
+  }
+
+  #readSomeList(random: Random): Promise<boolean> {
+    return random.below(SHARED_EVERY) === 0
+      ? this.#readShared(random.pick(this.#shared.readable), undefined, random)
+      : this.#readList(this.#someList(random), undefined, random);
   }
 
   #someList(random: Random): OwnList {
@@ -260,6 +294,32 @@ export class TransactionClients {
       });
     }
     return true;
+  }
+
+  async #readShared(list: SharedList, service: SupervisedService | undefined, random: Random): Promise<boolean> {
+    const { history, idsByTag } = list;
+    const tagToldBefore = [...idsByTag.keys()].at(-1 - random.below(3));
+    const known = tagToldBefore !== undefined && random.below(3) > 0 ? `if-none-match: "${tagToldBefore}"\r\n` : '';
+    const path = `/api/transactions?to=${history.account}`;
+    const told = await this.#send(service, random, { method: 'GET', path, headers: known });
+    const { answer, sentAt, endedAt } = told;
+    this.log.reads += 1;
+    const tag = answer.header('etag')?.slice(1, -1) ?? '';
+    if (answer.status === 200) {
+      const ids = [...answer.text.matchAll(/"transactionId":(\d+)/g)].map(([, id]) => Number(id));
+      if (listTag(ids) !== tag || ids.some((id, index) => id <= (ids[index - 1] ?? 0))) this.#wrong('list', told);
+      idsByTag.set(tag, ids);
+      history.reads.push({ sentAt, endedAt, ids });
+      return true;
+    }
+    if (answer.status === 304) {
+      this.log.notModified += 1;
+      if (tag === tagToldBefore) history.reads.push({ sentAt, endedAt, ids: idsByTag.get(tag) ?? [] });
+      else this.#wrong('list', told);
+      return true;
+    }
+    if (![0, 503].includes(answer.status)) this.#wrong('list', told);
+    return false;
   }
 
   /** A create or delete of unknown outcome, sent at this moment: what was seen of the list since then cannot be judged. */
@@ -307,6 +367,7 @@ export class TransactionClients {
 function outputOf(status: number, success: number, what: Input['what']): Output | undefined {
   if (status === success) return DONE;
   if (status === 404) return GONE;
+  if (status === 412 && what === 'change') return NOT_AS_EXPECTED;
   return status === 409 && what === 'change' ? FINAL : undefined;
 }
 
@@ -315,6 +376,6 @@ function pathOf({ history }: Live): string {
 }
 
 /** Of spec 4.3, unquoted. `String` of an amount with so few digits is its shortest plain decimal. */
-function tagOf({ history, account, amount }: Live, status: string): string {
-  return createHash('md5').update(`${history.id}${account}payee${amount}${status}`).digest('hex');
+function tagOf({ history, account, shared, amount }: Live, status: string): string {
+  return createHash('md5').update(`${history.id}${account}${shared.history.account}${amount}${status}`).digest('hex');
 }

@@ -4,21 +4,19 @@ import type { Random } from '../../test/support/random.js';
 /** A trap on a busy step lies up to so many steps ahead. */
 const MOST_STEPS = 30;
 /** Steps that only some payments take: a trap there must not wait for many. */
-const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove'];
-
-/** Only an operator resolves payments, and there is none here. */
-const POINTS = CRASH_POINTS.filter((point) => !point.endsWith('-resolve'));
+const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove', 'resolve'];
 
 /** Draws crash points so that those at which the fewest processes have ended come first. */
 export class Traps {
   readonly #drawn = new Map<string, number>();
 
-  /** `reached`: how often a process has ended at each point. */
-  next(random: Random, reached: Readonly<Record<string, number>>): string {
+  /** `reached`: how often a process has ended at each point. Only an operator resolves payments. */
+  next(random: Random, reached: Readonly<Record<string, number>>, hasOperator: boolean): string {
+    const points = hasOperator ? CRASH_POINTS : CRASH_POINTS.filter((point) => !point.endsWith('-resolve'));
     // A point that was drawn in vain must not keep the others waiting.
     const turns = (point: string) => (reached[point] ?? 0) + (this.#drawn.get(point) ?? 0) / 2;
-    const fewest = Math.min(...POINTS.map(turns));
-    const point = random.pick(POINTS.filter((each) => turns(each) === fewest));
+    const fewest = Math.min(...points.map(turns));
+    const point = random.pick(points.filter((each) => turns(each) === fewest));
     this.#drawn.set(point, (this.#drawn.get(point) ?? 0) + 1);
     const isRare = RARE.some((step) => point.includes(step));
     return `${point}:${1 + random.below(isRare ? 2 : MOST_STEPS)}`;

@@ -10,7 +10,8 @@ const TICK_MS = 2;
 
 /**
  * A wire between services and one of their servers that can be damaged while bytes are on it, and that can be made to end
- * at another server. Nothing is reordered. All traffic of a run goes through it, so whole pieces go straight on.
+ * at another server. Nothing is reordered. All traffic of a run goes through it, so whole pieces go straight on. What was
+ * sent arrives, however late, also when its sender has closed the connection meanwhile: so does a network.
  */
 export class Wire {
   readonly #connections = new Set<Connection>();
@@ -108,12 +109,14 @@ export class Wire {
     this.#connections.add(connection);
     client.on('data', (piece) => this.#toServer(connection, piece));
     server.on('data', (piece) => this.#toClient(connection, piece));
-    for (const socket of [client, server]) {
-      socket.on('close', () => {
-        this.#connections.delete(connection);
-        connection.end();
-      });
-    }
+    client.on('close', () => {
+      connection.isLeft = true;
+      this.#endIfDone(connection);
+    });
+    server.on('close', () => {
+      this.#connections.delete(connection);
+      connection.end();
+    });
   }
 
   #toServer(connection: Connection, piece: Buffer): void {
@@ -151,7 +154,15 @@ export class Wire {
           connection.write(direction, waiting.shift()?.piece as Buffer);
         }
       }
+      if (connection.isLeft) this.#endIfDone(connection);
     }
+  }
+
+  /** Of one that its client has left: when all that it sent has arrived. */
+  #endIfDone(connection: Connection): void {
+    if (connection.waiting['to server'].length > 0) return;
+    this.#connections.delete(connection);
+    connection.end();
   }
 
   #forget(watch: Watch): void {
@@ -169,6 +180,8 @@ interface Watch {
 class Connection {
   readonly waiting: Record<Direction, { piece: Buffer; dueAt: number }[]> = { 'to server': [], 'to client': [] };
   onReply: (() => void) | undefined;
+  /** Its client has closed it. */
+  isLeft = false;
 
   constructor(
     private readonly client: Socket,

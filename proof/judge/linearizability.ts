@@ -14,10 +14,25 @@ export interface Model<State, Input, Output> {
   readonly initial: State;
   /** The state after the operation; undefined when it could not have answered so. Of an unknown outcome any will do. */
   step(state: State, input: Input, output: Output | undefined): State | undefined;
-  /** The same text for the same state. */
+  /**
+   * The same text for the same state. What leaves it as it is comes first in the search, so where a write may set what is
+   * there already, and could as well have come after another one, the state must count writes.
+   */
   name(state: State): string;
   /** Whether nothing can answer so any more once the state was reached: it spares trying what must fail. */
   isPast?(state: State, output: Output): boolean;
+}
+
+/** Undefined: the operations have an order. A search that had to be given up has not shown that. */
+export function whyNoOrder<State, Input, Output>(
+  operations: readonly Operation<Input, Output>[],
+  model: Model<State, Input, Output>,
+): string | undefined {
+  try {
+    return isLinearizable(operations, model) ? undefined : 'they have no order';
+  } catch (error) {
+    return (error as Error).message;
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isLinearizable, type Model, type Operation } from './linearizability.js';
+import { type Model, type Operation, whyNoOrder } from './linearizability.js';
 import type { Violation } from './payment-evidence.js';
 
 /** A create or delete that moved the list to these ids, or a read of it, told by its tag. */
@@ -35,8 +35,9 @@ export function listTag(ids: readonly number[]): string {
 export function judgeLists(histories: Iterable<ListHistory>): Violation[] {
   const violations: Violation[] = [];
   for (const { account, accesses } of histories) {
-    if (isLinearizable(accesses, MODEL)) continue;
-    const what = `${accesses.length} accesses`;
+    const why = whyNoOrder(accesses, MODEL);
+    if (why === undefined) continue;
+    const what = `${accesses.length} accesses: ${why}`;
     violations.push({ rule: LIST_RULES.rightTag, subject: `list ${account}`, what, journal: accesses });
   }
   return violations;

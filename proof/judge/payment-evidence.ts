@@ -59,6 +59,8 @@ export interface PaymentEvidence {
   readonly forgettings: readonly Period[];
   /** When something was killed, stopped or cut: a lock may have been left behind. */
   readonly disturbances: readonly Period[];
+  /** Keys whose payments an operator declined, or may have declined: nothing was charged for those. */
+  readonly verdicts: ReadonlySet<string>;
   readonly leaseMs: number;
   /** A key that has no outcome so long after healing is stuck. */
   readonly stuckAfterMs: number;

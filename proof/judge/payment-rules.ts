@@ -60,7 +60,8 @@ function* judgeKey(
 
   const outcomes = new Set(history.sends.flatMap(({ outcome }) => outcome ?? []));
   if (outcomes.size > 1) yield [rules.oneOutcome, [...outcomes].join(', ')];
-  for (const outcome of outcomes) yield* judgeOutcome(outcome, charge, payment);
+  const isVerdict = charge === undefined && evidence.verdicts.has(history.key);
+  for (const outcome of outcomes) yield* judgeOutcome(outcome, charge, payment, isVerdict);
   if (history.finishedAfterMs === undefined) yield [rules.notStuck, 'it has no outcome'];
   else if (history.finishedAfterMs > evidence.stuckAfterMs) {
     yield [rules.notStuck, `its outcome came ${Math.round(history.finishedAfterMs)} ms after healing`];
@@ -92,9 +93,12 @@ function* judgeOutcome(
   outcome: string,
   charge: ChargeLine | undefined,
   payment: KeptPayment | undefined,
+  isVerdict: boolean,
 ): Generator<Finding> {
   const isPaid = outcome !== DECLINED;
-  if (charge?.status !== (isPaid ? 'succeeded' : 'declined')) {
+  if (isVerdict && !isPaid) {
+    // An operator's word, where the processor knows of no charge.
+  } else if (charge?.status !== (isPaid ? 'succeeded' : 'declined')) {
     yield [PAYMENT_RULES.paidMeansCharged, `told ${outcome}, charge ${charge?.status ?? 'missing'}`];
   } else if (isPaid && charge.transactionId !== outcome) {
     yield [PAYMENT_RULES.oneOutcome, `told ${outcome}, charged as ${charge.transactionId}`];
@@ -111,9 +115,9 @@ function* judgeSends(history: KeyHistory, evidence: PaymentEvidence): Generator<
   const toldAt = Math.min(...history.sends.flatMap(({ outcome, endedAt }) => (outcome ? endedAt : [])));
   for (const send of history.sends) {
     if (send.cutByTheLiving) yield [answersAsPromised, `cut off by a living process (${nameOf(send)})`];
+    if (send.text !== undefined) yield [answersAsPromised, `${nameOf(send)}: ${send.text}`];
     if (COME_AGAIN.includes(send.status)) continue;
     const wasTold = toldAt < send.sentAt;
-    if (send.text !== undefined) yield [answersAsPromised, `${nameOf(send)}: ${send.text}`];
     if (send.isFirst) {
       firsts += 1;
       if (firsts > 1) yield [oneOutcome, 'told as new twice'];
@@ -126,8 +130,11 @@ function* judgeSends(history: KeyHistory, evidence: PaymentEvidence): Generator<
     if (wasTold && !mayBe) {
       yield [nothingLost, `${nameOf(send)} after its outcome was told`];
     }
-    if (send.what === 'pay' && send.status === 400 && !wasForgotten(history, send, evidence)) {
-      yield [nothingLost, `${nameOf(send)} although no key was forgotten`];
+    if (send.what === 'pay' && send.status === 400) {
+      if (wasClaimed(history, send)) yield [nothingLost, `${nameOf(send)} after it had been under way`];
+      else if (!wasForgotten(history, send, evidence)) {
+        yield [nothingLost, `${nameOf(send)} although no key was forgotten`];
+      }
     }
   }
 }
@@ -149,6 +156,11 @@ function isRepeatedMeanwhile({ sends }: KeyHistory, send: Send): boolean {
 
 function isStatusOfDecline(history: KeyHistory, send: Send): boolean {
   return send.what === 'status' && send.status === 404 && history.sends.some(({ outcome }) => outcome === DECLINED);
+}
+
+/** 504 is told of a payment that has its row: no key store that forgets can make that go away. */
+function wasClaimed({ sends }: KeyHistory, send: Send): boolean {
+  return sends.some(({ what, status, endedAt }) => what === 'pay' && status === 504 && endedAt < send.sentAt);
 }
 
 function wasForgotten(history: KeyHistory, send: Send, { forgettings }: PaymentEvidence): boolean {

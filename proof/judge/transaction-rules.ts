@@ -1,20 +1,23 @@
-import { isLinearizable, type Model, type Operation } from './linearizability.js';
+import { type Model, type Operation, whyNoOrder } from './linearizability.js';
 import type { Violation } from './payment-evidence.js';
 
 /** What one request asked of one transaction. */
 export type Input =
   | { readonly what: 'read' }
-  | { readonly what: 'change'; readonly status: string }
+  /** `onlyFrom`: only where it has this status, by an `If-Match` with the tag of that. */
+  | { readonly what: 'change'; readonly status: string; readonly onlyFrom?: string | undefined }
   | { readonly what: 'delete' };
 
 /**
  * What it was answered: of a read the status that was shown (by a 304 too: the one whose tag it confirmed), or that there
- * is no such transaction; of a write that it was done, that there is none, or that its status is final.
+ * is no such transaction; of a write that it was done, that there is none, that its status is final, or another one than the
+ * write was only for.
  */
 export type Output = string;
 export const GONE = 'gone';
 export const DONE = 'done';
 export const FINAL = 'final';
+export const NOT_AS_EXPECTED = 'not as expected';
 
 export type Access = Operation<Input, Output> & { readonly at?: string };
 
@@ -60,6 +63,7 @@ function step(state: State, input: Input, output: Output | undefined): State | u
 /** What a write must be answered in this status. */
 function rightOutput(status: string, input: Exclude<Input, { what: 'read' }>): Output {
   if (status === GONE) return GONE;
+  if (input.what === 'change' && input.onlyFrom !== undefined && input.onlyFrom !== status) return NOT_AS_EXPECTED;
   if (input.what === 'change' && FINAL_STATUSES.includes(status) && status !== input.status) return FINAL;
   return DONE;
 }
@@ -67,11 +71,12 @@ function rightOutput(status: string, input: Exclude<Input, { what: 'read' }>): O
 export function judgeTransactions(histories: Iterable<TransactionHistory>): Violation[] {
   const violations: Violation[] = [];
   for (const { id, status, accesses } of histories) {
-    if (isLinearizable(accesses, transactionModel(status))) continue;
+    const why = whyNoOrder(accesses, transactionModel(status));
+    if (why === undefined) continue;
     violations.push({
       rule: TRANSACTION_RULES.notStale,
       subject: `transaction ${id}`,
-      what: `${accesses.length} accesses, created as ${status}`,
+      what: `${accesses.length} accesses, created as ${status}: ${why}`,
       journal: [...accesses].sort((one, other) => one.invokedAt - other.invokedAt),
     });
   }

@@ -51,6 +51,7 @@ function evidence(more: Partial<PaymentEvidence> = {}): PaymentEvidence {
     kept: [kept()],
     forgettings: [],
     disturbances: [],
+    verdicts: new Set(),
     leaseMs: LEASE_MS,
     stuckAfterMs: 5_000,
     ...more,

@@ -71,6 +71,7 @@ export function judgeInquiries({ key, inquiries }: Issued, history: PaymentHisto
       const right =
         row?.state === outcome.state && (outcome.state === 'DECLINED' || outcome.transactionId === row.transactionId);
       if (!right) violations.push(`${key}: the outcome told is ${told}, and is ${row?.state ?? 'not there'}`);
+      else if ((row?.finalAt ?? Infinity) > answeredAt) violations.push(`${key}: ${told} was told before it was so`);
     }
   }
   return violations;
