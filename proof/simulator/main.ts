@@ -2,6 +2,7 @@ import { runPlan, runSeed } from './one-seed.js';
 import { type Options, readOptions, USAGE } from './options.js';
 import { Report } from './report.js';
 import { shrink } from './shrink.js';
+import { kindOf } from './violation-kinds.js';
 import type { Failure } from './worker.js';
 import { runInWorkers } from './workers.js';
 import { type WorldName, worldOf, worldOfSeed } from './worlds.js';
@@ -22,8 +23,9 @@ async function main(): Promise<void> {
   }
   const failures = options.trace ? await tell(options) : await runAll(options);
   for (const [index, failure] of failures.entries()) {
+    const told = options.first ? failure.violations : failure.violations.slice(0, 1);
     if (index < MOST_SHRUNK && !options.first) await explain(failure);
-    else console.log(`seed ${failure.seed} (${failure.world}): ${failure.violations[0]}\n  ${replayOf(failure)}`);
+    else console.log([...told.map((violation) => lineOf(failure, violation)), `  ${replayOf(failure)}`].join('\n'));
   }
   if (failures.length > 0) process.exitCode = 1;
 }
@@ -33,7 +35,7 @@ async function runAll(options: Options): Promise<readonly Failure[]> {
   const stop = new AbortController();
   await runInWorkers(options, stop.signal, (result) => {
     report.add(result);
-    if (options.first && report.failures.length > 0) stop.abort();
+    if (options.first && report.failures.some(isAboutMoreThanFaults)) stop.abort();
   });
   report.clearLine();
   console.log(report.summary());
@@ -64,6 +66,15 @@ async function explain(failure: Failure): Promise<void> {
   for (const line of trace) console.log(line);
   for (const violation of violations) console.log(`  ${violation}`);
   console.log(`to see the whole history: ${replayOf(failure)}`);
+}
+
+/** An exception ends no search for a broken promise. */
+function isAboutMoreThanFaults({ violations }: Failure): boolean {
+  return violations.some((violation) => kindOf(violation) !== 'fault');
+}
+
+function lineOf({ seed, world }: Failure, violation: string): string {
+  return `seed ${seed} (${world}): ${violation}`;
 }
 
 function replayOf({ seed, world }: Failure): string {

@@ -8,7 +8,7 @@ export interface Options {
   /** Undefined: each seed says which. */
   readonly world: WorldName | undefined;
   readonly trace: boolean;
-  /** Ends with the first seed that breaks a promise, and looks for no shorter one. */
+  /** Ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
   readonly first: boolean;
   readonly workers: number;
 }

@@ -1,17 +1,22 @@
 import type { PreparedRead, Reader } from '#idempay/deployments/embedded/reader.js';
 import { createStoreCounters } from '#idempay/deployments/embedded/store-counters.js';
 import { createEmbeddedTransactionCache } from '#idempay/deployments/embedded/transaction-cache.js';
+import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-columns.js';
 import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/transaction-store.js';
-import type { WriteName, WriteOperations } from '#idempay/deployments/embedded/write-operations.js';
+import type { WriteName } from '#idempay/deployments/embedded/write-operations.js';
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
-import type { TransactionRow } from '#idempay/deployments/transaction-row.js';
+import { type TransactionRow, transactionOf } from '#idempay/deployments/transaction-row.js';
 import { toTenThousandths } from '#idempay/transactions/amount.js';
-import { FINAL_STATUSES, type Transaction, type TransactionFilter } from '#idempay/transactions/transaction.js';
+import type { NewTransaction, Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
+import { EmbeddedDatabase } from '../embedded-database.js';
 import type { Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import { matches, type TransactionTable } from './table.js';
+
+const ROW = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
+const LIST = 'SELECT version, last_removal_version FROM transaction_list';
 
 /** Marks of writes that ended with their process stay in a shared cache until it is replaced. */
 const LIVES_OF_A_CACHE = 2_000;
@@ -20,85 +25,79 @@ const IDS_OF_A_LIFE = 1_000_000;
 /** The adapter's entries live by a real clock; here they live as long as their process. */
 const FOR_EVER = 0;
 
-/** The real adapter of the embedded store, over what the writer thread does with SQLite, done with maps. */
-export function openEmbeddedTransactionStore(table: TransactionTable, line: Server, instance: Actor): TransactionStore {
-  const operations = operationsOf(table);
+/** The file of one machine, which outlives its processes; what its statements do to a row is shown to the judge. */
+export class TransactionFile {
+  private readonly database: EmbeddedDatabase;
+
+  constructor(private readonly table: TransactionTable) {
+    this.database = new EmbeddedDatabase(() => table.now());
+  }
+
+  write(name: WriteName, parameters: readonly unknown[]): unknown {
+    const result = this.database.write(name, parameters);
+    const id = name === 'createTransaction' ? (result as { id: number }).id : Number(parameters[0]);
+    const row = this.prepare(ROW).get(id) as TransactionRow | undefined;
+    const list = this.prepare(LIST).get() as { version: number; last_removal_version: number };
+    this.table.observe(id, row && transactionOf(row), list.version, list.last_removal_version);
+    return result;
+  }
+
+  prepare(sql: string): PreparedRead {
+    return this.database.prepare(sql);
+  }
+
+  create(transaction: NewTransaction): Transaction {
+    const { id } = this.write('createTransaction', [transaction]) as { id: number };
+    return this.table.rows.get(id) as Transaction;
+  }
+}
+
+/** The real adapter of the embedded store over the real statements, in one process that has opened the file. */
+export function openEmbeddedTransactionStore(
+  file: TransactionFile,
+  table: TransactionTable,
+  line: Server,
+  instance: Actor,
+): TransactionStore {
   const writer = {
     write(name: WriteName, ...parameters: readonly unknown[]) {
       const subject = name === 'createTransaction' ? instance.name : String(parameters[0]);
-      const operation = operations[name] as ((...given: readonly unknown[]) => unknown) | undefined;
-      if (!operation) throw new Error(`nobody can write ${name}`);
-      return line.ask(instance, name, subject, () => operation(...parameters));
+      return line.ask(instance, name, subject, () => file.write(name, parameters));
     },
   } as unknown as Writer;
   const reader = {
-    prepare: (sql: string) => prepare(sql, () => table),
+    prepare: (sql: string) => file.prepare(sql),
     async openSnapshot() {
       const rows = [...table.rows.values()];
       const { version, lastRemovalVersion } = table;
-      return { prepare: (sql: string) => prepare(sql, () => ({ rows, version, lastRemovalVersion })), close() {} };
+      return { prepare: (sql: string) => prepare(sql, { rows, version, lastRemovalVersion }), close() {} };
     },
   } as unknown as Reader;
   return createEmbeddedTransactionStore(writer, reader);
 }
 
-function operationsOf(table: TransactionTable): Partial<WriteOperations> {
-  return {
-    createTransaction(created) {
-      const { id, createdAt } = table.create(created);
-      return { id, createdAt, listVersion: table.version };
-    },
-
-    changeStatus(id, status, onlyFrom) {
-      const row = table.rows.get(id);
-      if (!row) return { state: 'not found' };
-      if (onlyFrom && !onlyFrom.includes(row.status)) return { state: 'precondition failed' };
-      if (row.status === status) return { state: 'done', transaction: row };
-      if (FINAL_STATUSES.includes(row.status)) return { state: 'final', status: row.status };
-      const transaction = { ...row, status, version: row.version + 1 };
-      table.change(id, () => transaction);
-      return { state: 'done', transaction };
-    },
-
-    removeTransaction(id, onlyFrom) {
-      const row = table.rows.get(id);
-      if (!row) return 'not found';
-      if (onlyFrom && !onlyFrom.includes(row.status)) return 'precondition failed';
-      table.change(id, () => 'removed');
-      return { listVersion: table.version };
-    },
-  };
-}
-
-interface Seen {
-  readonly rows: Iterable<Transaction> | ReadonlyMap<number, Transaction>;
+interface Snapshot {
+  readonly rows: readonly Transaction[];
   readonly version: number;
   readonly lastRemovalVersion: number;
 }
 
-/** The few statements that the adapter reads by, told by what they ask for. */
-function prepare(sql: string, see: () => Seen): PreparedRead {
+/** One connection has no snapshots: the few statements that are read in one, told by what they ask for. */
+function prepare(sql: string, snapshot: Snapshot): PreparedRead {
   if (sql.includes('last_removal_version')) {
-    const get = () => ({ version: see().version, last_removal_version: see().lastRemovalVersion });
+    const get = () => ({ version: snapshot.version, last_removal_version: snapshot.lastRemovalVersion });
     return { get, all: () => [get()] };
   }
-  const list = (...parameters: readonly (string | number)[]) => {
-    const { rows } = see();
+  const all = (...parameters: readonly (string | number)[]) => {
     const accounts = parameters.slice(1, -1).map(String);
     const filter: TransactionFilter = {
       from: sql.includes('from_account = ?') ? (accounts.shift() ?? '') : '',
       to: sql.includes('to_account = ?') ? (accounts.shift() ?? '') : '',
     };
-    const all = rows instanceof Map ? [...rows.values()] : [...(rows as Iterable<Transaction>)];
-    const listed = all.filter((row) => row.id > Number(parameters[0]) && matches(row, filter));
+    const listed = snapshot.rows.filter((row) => row.id > Number(parameters[0]) && matches(row, filter));
     return listed.slice(0, Number(parameters.at(-1))).map(rowOf);
   };
-  const find = (id: string | number) => {
-    const { rows } = see();
-    const row = rows instanceof Map ? rows.get(Number(id)) : undefined;
-    return row && rowOf(row);
-  };
-  return { get: find, all: list };
+  return { get: (...parameters) => all(...parameters)[0], all };
 }
 
 function rowOf({ id, fromAccount, toAccount, amount, status, version, createdAt }: Transaction): TransactionRow {

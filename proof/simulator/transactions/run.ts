@@ -53,7 +53,7 @@ export async function runTransactions(
 
   const hot = Array.from({ length: shape.hot }, (_, index) => {
     const [fromAccount, toAccount] = ACCOUNTS[index % ACCOUNTS.length] as readonly [string, string];
-    return table.create({ fromAccount, toAccount, amount: '100', status: 'PENDING' });
+    return stores.create({ fromAccount, toAccount, amount: '100', status: 'PENDING' });
   });
   const clients = new TransactionClients(simulation, fleet, plan, hot);
   const troubles = new TransactionTroubles(simulation, ambushes, fleet, stores, table, hot);

@@ -1,4 +1,5 @@
 import type { Clock } from '#idempay/clock.js';
+import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
 import type { Ambushes } from '../ambushes.js';
@@ -6,7 +7,7 @@ import { startDatabaseClock } from '../database-clock.js';
 import { Server } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
 import { CacheServer, createSimulatedTransactionCache } from './cache.js';
-import { openEmbeddedTransactionCache, openEmbeddedTransactionStore } from './embedded-store.js';
+import { openEmbeddedTransactionCache, openEmbeddedTransactionStore, TransactionFile } from './embedded-store.js';
 import type { Shape } from './plan.js';
 import { createSimulatedTransactionStore } from './store.js';
 import type { TransactionTable } from './table.js';
@@ -18,6 +19,8 @@ const SLOWEST_COMMIT_MS = 5_000;
 
 /** The stores of a history, whichever the deployment. */
 export interface TransactionStores {
+  /** At once, and by nobody: what is there before everything begins. */
+  create(transaction: NewTransaction): Transaction;
   readonly lines: { readonly cache: Server; readonly store: Server };
   /** Undefined where the cache is the process's own memory. */
   readonly cacheServer: CacheServer | undefined;
@@ -42,6 +45,7 @@ export function distributedStores(
     return random.fraction() < chance ? random.fraction() * SLOWEST_COMMIT_MS : 0;
   };
   return {
+    create: (transaction) => table.create(transaction),
     cacheServer,
     lines: { cache: cacheLine, store: storeLine },
     mood,
@@ -67,12 +71,14 @@ export function distributedStores(
 export function embeddedStores(simulation: Simulation, ambushes: Ambushes, table: TransactionTable): TransactionStores {
   const settings = { name: 'the file', deadlineMs: STORE_DEADLINE_MS, diesWithCaller: true };
   const line = new Server(simulation, ambushes, settings);
+  const file = new TransactionFile(table);
   return {
+    create: (transaction) => file.create(transaction),
     cacheServer: undefined,
     lines: { cache: line, store: line },
     mood: { slowCommits: 0, noRoom: 0 },
     open: async (instance) => ({
-      store: openEmbeddedTransactionStore(table, line, instance),
+      store: openEmbeddedTransactionStore(file, table, line, instance),
       cache: openEmbeddedTransactionCache(),
     }),
   };

@@ -48,12 +48,13 @@ export class TransactionTable {
     return row;
   }
 
-  /** At once: on one machine, writes are done one after another. */
-  change(id: number, change: Change): ReturnType<Change> {
-    const changed = change(this.rows.get(id));
-    if (changed === 'removed') this.remove(id);
-    else if (changed) this.commit(changed);
-    return changed;
+  /** What the statements of a real store have made of a row and of the list. */
+  observe(id: number, row: Transaction | undefined, version: number, lastRemovalVersion: number): void {
+    const before = this.rows.get(id);
+    if (row && row.version !== before?.version) this.commit(row);
+    else if (before && !row) this.remove(id);
+    this.version = version;
+    this.lastRemovalVersion = lastRemovalVersion;
   }
 
   /** A statement of its own: it waits for the row, is judged then, and commits some time later. */
