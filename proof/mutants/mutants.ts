@@ -79,7 +79,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    name: 'settle without epoch, in SQLite (and one owner for a whole process, else the owner does its work)',
+    name: 'settle without epoch, in SQLite (and rows name the process as their owner, else the owner does its work)',
     hunt: PAYMENT_SEEDS,
     edits: [
       {
@@ -88,9 +88,16 @@ export const MUTANTS: readonly Mutant[] = [
         replace: "settled_at = ?\n  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'`;",
       },
       {
-        file: 'proof/simulator/payments/run.ts',
-        find: '`${actor.name}:${++owners}`',
-        replace: '`${actor.name}:${owners}`',
+        // Alone it changes nothing that anybody sees: whoever becomes the owner of a row gets an epoch of its own.
+        file: 'proof/simulator/payments/embedded-stores.ts',
+        find: '() => file.write(name, parameters));',
+        replace: `() => {
+        const owners: Record<string, number> = { claim: 6, takeOver: 1, takeOverAbandoned: 0, renew: 2, abandon: 2, settle: 2 };
+        const at = owners[name];
+        if (at === undefined) return file.write(name, parameters);
+        const told = file.write(name, Object.assign([...parameters], { [at]: instance.name })) ?? null;
+        return JSON.parse(JSON.stringify(told), (member, value) => (member === 'owner' ? parameters[at] : value));
+      });`,
       },
     ],
   },

@@ -1,7 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
 
 /** The fault suite heals its servers and takes its disks away first: half a minute, on a busy machine more. */
 const LONGEST_GOODBYE_MS = 120_000;
+
+/** In the folder of a run: where whatever it starts keeps its files. */
+export const TEMPORARY = 'tmp';
 
 export interface Ended {
   readonly code: number | null;
@@ -30,7 +34,14 @@ export function run(folder: string, args: readonly string[], limitMs: number): P
       reject(new Interrupted('interrupted'));
       return;
     }
-    const child = spawn(process.execPath, args, { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    // The servers of an interrupted contract suite leave their folders behind: these go with the folder of all.
+    const env = { ...process.env, TMPDIR: join(folder, TEMPORARY) };
+    const child = spawn(process.execPath, args, {
+      cwd: folder,
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let output = '';
     const listen = (chunk: Buffer) => {
       output += chunk.toString();

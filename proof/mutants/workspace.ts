@@ -1,9 +1,9 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Edit } from './mutants.js';
-import { run } from './run.js';
+import { run, TEMPORARY } from './run.js';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 /** All that the service, the proof and the contract suites are made of, with what was built before. */
@@ -30,6 +30,9 @@ export class Workspace {
       writeFileSync(join(this.folder, name), text.replace(/("noUnused\w+"): true/g, '$1: false'));
     }
     symlinkSync(join(ROOT, 'node_modules'), join(this.folder, 'node_modules'));
+    // PostgreSQL refuses to run as root: as somebody else it must get to its folder.
+    mkdirSync(join(this.folder, TEMPORARY));
+    chmodSync(this.folder, 0o711);
   }
 
   /** Plants the edits, builds, and hands over to `use`; afterwards everything is as it was, but for the build. */
@@ -50,7 +53,8 @@ export class Workspace {
   }
 
   remove(): void {
-    rmSync(this.folder, { recursive: true, force: true });
+    // Servers that were told to end may still write their last.
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 300 });
   }
 
   private async build(): Promise<void> {
