@@ -88,6 +88,15 @@ describe('the judge of payments accepts', () => {
       { keys: [history([first(100), send(1_000, 409)])], disturbances: [{ from: 105, to: 105 }] },
     ],
     ['a lock that another repeat holds', { keys: [history([first(100), repeat(200), send(205, 409)])] }],
+    [
+      'a decline by an operator, of which the processor knows nothing',
+      {
+        keys: [history([send(1, 504), send(50, 402, { outcome: DECLINED })])],
+        charges: [],
+        kept: [kept({ state: 'DECLINED' })],
+        verdicts: new Set([KEY]),
+      },
+    ],
     ['a key that was never paid', { keys: [history([])], charges: [], kept: [] }],
   ])('%s', (_what, more) => {
     expect(judgePayments(evidence(more))).toEqual([]);
@@ -137,6 +146,30 @@ describe('the judge of payments rejects', () => {
       { keys: [history([first(1), send(6_000, 409)])], disturbances: [{ from: 5, to: 5 }] },
     ],
     ['400 for a key that nothing forgot', nothingLost, { keys: [history([send(50, 400)])], charges: [], kept: [] }],
+    [
+      '400 for a key that was under way, also when the key store forgot',
+      nothingLost,
+      { keys: [history([send(1, 504), send(50, 400), repeat(90)])], forgettings: [{ from: 20, to: 40 }] },
+    ],
+    [
+      "an operator's decline of what was charged",
+      chargedMeansCompleted,
+      {
+        keys: [history([send(50, 402, { outcome: DECLINED })])],
+        kept: [kept({ state: 'DECLINED' })],
+        verdicts: new Set([KEY]),
+      },
+    ],
+    [
+      'a decline that neither an operator nor the processor knows of',
+      paidMeansCharged,
+      { keys: [history([send(50, 402, { outcome: DECLINED })])], charges: [], kept: [kept({ state: 'DECLINED' })] },
+    ],
+    [
+      'a 503 that says something else',
+      answersAsPromised,
+      { keys: [history([send(1, 503, { text: 'x' }), first(50)])] },
+    ],
     ['a payment that nobody was told of', nothingLost, { keys: [history([send(1, 504)])] }],
     ['a key without an outcome', notStuck, { keys: [history([first(1)], { finishedAfterMs: undefined })] }],
     ['a key that took too long', notStuck, { keys: [history([first(1)], { finishedAfterMs: 5_001 })] }],

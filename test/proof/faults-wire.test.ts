@@ -1,0 +1,75 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Wire } from '../../proof/faults/wire.js';
+import { until } from '../support/until.js';
+
+const LIMIT_MS = 10_000;
+
+describe('a wire that is damaged', () => {
+  let server: Server;
+  let wire: Wire;
+  let received = '';
+
+  beforeEach(async () => {
+    received = '';
+    server = createServer((socket) => {
+      socket.on('data', (piece) => {
+        received += piece;
+        socket.write(`got ${piece}`);
+      });
+      socket.on('error', () => {});
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    wire = await Wire.to((server.address() as AddressInfo).port);
+  });
+  afterEach(async () => {
+    await wire.close();
+    server.close();
+  });
+
+  async function client() {
+    const socket = connect({ host: '127.0.0.1', port: wire.port, noDelay: true });
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    return socket;
+  }
+
+  test('delivers what was sent after its sender has gone, once it is whole again', async () => {
+    wire.block('to server');
+    const socket = await client();
+    socket.write('a charge');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    socket.destroy();
+    await once(socket, 'close');
+    expect(received).toBe('');
+    wire.heal();
+    await until('the late message', LIMIT_MS, () => received === 'a charge');
+  });
+
+  test('delivers it late on a slow network as well', async () => {
+    wire.delay(100);
+    const socket = await client();
+    socket.end('a charge');
+    await until('the late message', LIMIT_MS, () => received === 'a charge');
+  });
+
+  test('delivers nothing of a connection that it has cut', async () => {
+    wire.block('to server');
+    const socket = await client();
+    socket.write('lost');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    // Not `once`: it would fail with the reset.
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    wire.cut();
+    await closed;
+    wire.heal();
+    const next = await client();
+    next.write('heard');
+    const [reply] = (await once(next, 'data')) as [Buffer];
+    expect(String(reply)).toBe('got heard');
+    expect(received).toBe('heard');
+    next.destroy();
+  });
+});
