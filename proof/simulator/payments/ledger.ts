@@ -4,6 +4,7 @@ import type { ClaimAttempt, Claimed, Found, Ledger, Resolution, Resolved, Settle
 import type { Claim, Fence, Outcome } from '#idempay/payments/payment.js';
 import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
+import type { Statements } from '../statements.js';
 import { finalOf, type PaymentRows, type Row } from './rows.js';
 
 /** A row as a statement sees it: its times are told by the database's clock. */
@@ -15,8 +16,18 @@ export function createSimulatedLedger(
   rows: PaymentRows,
   instance: Actor,
   databaseClock: DatabaseClock,
+  statements: Statements<string>,
+  commitsAfterMs: (key: string) => number,
 ): Ledger {
-  const ask = <T>(operation: string, key: string, execute: () => T) => line.ask(instance, operation, key, execute);
+  /** A statement that writes one row. */
+  const ask = <T>(operation: string, key: string, execute: () => T) =>
+    line.send<T>(instance, operation, key, (reply, refuse) => {
+      const begin = () => {
+        const judgedAt = rows.moment;
+        return { commitsAfterMs: commitsAfterMs(key), commit: () => rows.asOf(judgedAt, execute) };
+      };
+      statements.execute(key, begin, reply, refuse);
+    });
 
   const findRow = (key: string): Promise<SeenRow | undefined> =>
     line.read(instance, 'reads the row of', key, () => {
@@ -106,7 +117,9 @@ export function createSimulatedLedger(
     takeOver,
 
     takeOverAbandoned: ({ owner, leaseMs, processor, limit }) =>
-      ask(ROUTINE, instance.name, () => rows.takeOverAbandoned(owner, leaseMs, processor, limit)),
+      line.ask(instance, ROUTINE, instance.name, () =>
+        rows.takeOverAbandoned(owner, leaseMs, processor, limit, (key) => statements.isHeld(key)),
+      ),
 
     renew: (fence: Fence, leaseMs) => ask('renews the row of', fence.key, () => rows.renew(fence, leaseMs)),
 

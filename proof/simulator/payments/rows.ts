@@ -25,6 +25,12 @@ export interface Row {
   readonly finalAt: number | undefined;
 }
 
+/** By the wall clock of the rows' machine, and by the simulation's own time. */
+export interface Moment {
+  readonly now: number;
+  readonly time: number;
+}
+
 /** A row without what only a judge may know. */
 export type ObservedRow = Omit<Row, 'firstThereAt' | 'finalAt'>;
 
@@ -33,6 +39,7 @@ export class PaymentRows {
   readonly byKey = new Map<string, Row>();
   /** What no store may ever do: write a final state a second time, or a row for somebody who does not hold it. */
   readonly broken: string[] = [];
+  private judgedAt: Moment | undefined;
 
   constructor(
     readonly simulation: Simulation,
@@ -41,7 +48,22 @@ export class PaymentRows {
   ) {}
 
   now(): number {
-    return this.simulation.time + this.wall.aheadMs;
+    return this.moment.now;
+  }
+
+  /** As it is, or as it was when the statement that commits now had its row and was judged. */
+  get moment(): Moment {
+    const { time } = this.simulation;
+    return this.judgedAt ?? { now: time + this.wall.aheadMs, time };
+  }
+
+  asOf<T>(judgedAt: Moment, execute: () => T): T {
+    this.judgedAt = judgedAt;
+    try {
+      return execute();
+    } finally {
+      this.judgedAt = undefined;
+    }
   }
 
   insert(attempt: ClaimAttempt, claimBefore: number): boolean {
@@ -59,7 +81,7 @@ export class PaymentRows {
       epoch: 1,
       recoverAt: leaseUntil,
       expiresAt: undefined,
-      firstThereAt: this.simulation.time,
+      firstThereAt: this.moment.time,
       finalAt: undefined,
     });
     this.simulation.count('payments');
@@ -76,10 +98,18 @@ export class PaymentRows {
     return claimOf(this.write({ ...row, epoch: row.epoch + 1, owner, leaseUntil, recoverAt: leaseUntil }), now);
   }
 
-  takeOverAbandoned(owner: string, leaseMs: number, processor: string, limit: number): Claim[] {
+  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+  takeOverAbandoned(
+    owner: string,
+    leaseMs: number,
+    processor: string,
+    limit: number,
+    isHeld: (key: string) => boolean,
+  ): Claim[] {
     const now = this.now();
     const due: Row[] = [];
     for (const row of this.byKey.values()) {
+      if (isHeld(row.key)) continue;
       if (row.state === 'PROCESSING' && row.leaseUntil <= now && row.recoverAt <= now) due.push(row);
     }
     due.sort((a, b) => a.recoverAt - b.recoverAt);

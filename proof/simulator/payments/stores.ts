@@ -7,6 +7,7 @@ import { startDatabaseClock } from '../database-clock.js';
 import type { WallClock } from '../instance.js';
 import { Server } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
+import { Statements } from '../statements.js';
 import { openEmbeddedStores, PaymentFile } from './embedded-stores.js';
 import { createSimulatedKeyStore, KeyServer } from './key-store.js';
 import { createSimulatedLedger } from './ledger.js';
@@ -15,6 +16,14 @@ import { PaymentRows } from './rows.js';
 /** As the adapters have it: a command, and a statement with its client's patience. */
 const KEY_STORE_DEADLINE_MS = 900;
 export const LEDGER_DEADLINE_MS = 6_000;
+const SLOW_COMMITS = 0.02;
+const SLOWEST_COMMIT_MS = 5_000;
+
+/** By the simulation's own time. */
+export interface Interval {
+  readonly from: number;
+  readonly to: number;
+}
 
 /** The stores of a history, whichever the deployment. */
 export interface PaymentStores {
@@ -23,6 +32,8 @@ export interface PaymentStores {
   readonly walls: { readonly 'key store': WallClock; readonly ledger: WallClock };
   /** Undefined where nothing is ever forgotten. */
   readonly keyServer: KeyServer | undefined;
+  /** When a statement of the ledger took its time, and others had to wait for its row. */
+  readonly slowCommits: readonly Interval[];
   open(instance: Actor, clock: Clock): Promise<{ keys: KeyStore; ledger: Ledger }>;
   /** Until when a key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
   goodUntil(key: string): number;
@@ -39,16 +50,26 @@ export function distributedStores(simulation: Simulation, ambushes: Ambushes): P
     mayRepeat: true,
   });
   const ledgerLine = new Server(simulation, ambushes, { name: 'the ledger', deadlineMs: LEDGER_DEADLINE_MS });
+  const statements = new Statements<string>(simulation);
+  const slowCommits: Interval[] = [];
+  const commitsAfterMs = (key: string) => {
+    const random = ledgerLine.luckOf(`commit ${key}`);
+    if (random.fraction() >= SLOW_COMMITS) return 0;
+    const ms = random.fraction() * SLOWEST_COMMIT_MS;
+    slowCommits.push({ from: simulation.time, to: simulation.time + ms });
+    return ms;
+  };
   return {
     rows,
     keyServer,
+    slowCommits,
     lines: { 'key store': keyLine, ledger: ledgerLine },
     walls: { 'key store': keyServer.wall, ledger: rows.wall },
     async open(instance, clock) {
       const databaseClock = await startDatabaseClock(ledgerLine, () => rows.now(), instance, clock);
       return {
         keys: createSimulatedKeyStore(simulation, keyLine, keyServer, instance, clock),
-        ledger: createSimulatedLedger(ledgerLine, rows, instance, databaseClock),
+        ledger: createSimulatedLedger(ledgerLine, rows, instance, databaseClock, statements, commitsAfterMs),
       };
     },
     goodUntil: (key) => keyServer.goodUntil.get(key) ?? 0,
@@ -72,6 +93,7 @@ export function embeddedStores(simulation: Simulation, ambushes: Ambushes, machi
   return {
     rows,
     keyServer: undefined,
+    slowCommits: [],
     lines: { 'key store': line, ledger: line },
     walls: { 'key store': machine, ledger: machine },
     open: async (instance, clock) => openEmbeddedStores(file, line, instance, clock),

@@ -6,15 +6,10 @@ import { keyOf, type PaymentClients } from './clients.js';
 import { TROUBLED_MS, type Trouble } from './plan.js';
 import { type ProcessorMachine, WELL } from './processor.js';
 import type { Row } from './rows.js';
-import { LEDGER_DEADLINE_MS, type PaymentStores } from './stores.js';
+import { type Interval, LEDGER_DEADLINE_MS, type PaymentStores } from './stores.js';
 
 /** Whoever lost a message has noticed by then. */
 const LOSS_IS_FELT_MS = LEDGER_DEADLINE_MS + 1_000;
-
-interface Interval {
-  readonly from: number;
-  readonly to: number;
-}
 
 /** What goes wrong, and what the judge must know of it. */
 export class PaymentTroubles {
@@ -183,12 +178,13 @@ export class PaymentTroubles {
 
   /** All servers and ways were well. */
   wereCalm(from: number, to: number): boolean {
-    return !this.unwell.some((interval) => interval.from <= to && interval.to >= from);
+    return !isDuring(this.unwell, from, to) && !isDuring(this.stores.slowCommits, from - LEDGER_DEADLINE_MS, to);
   }
 
   /** Nothing was wrong, and nothing wrong was felt any more. */
   wereOver(from: number, to: number): boolean {
-    return !this.disturbed.some((interval) => interval.from <= to && interval.to >= from);
+    const feltMs = LOSS_IS_FELT_MS + this.leaseMs;
+    return !isDuring(this.disturbed, from, to) && !isDuring(this.stores.slowCommits, from - feltMs, to);
   }
 
   /** Whether the key store may have forgotten the key since it was asked for. */
@@ -201,6 +197,10 @@ export class PaymentTroubles {
     this.unwell.push({ from: time, to: Math.min(time + ms, TROUBLED_MS) });
     this.simulation.after(ms, undefined, end);
   }
+}
+
+function isDuring(intervals: readonly Interval[], from: number, to: number): boolean {
+  return intervals.some((interval) => interval.from <= to && interval.to >= from);
 }
 
 function indexOf(whom: number | 'caller', caller: Actor | undefined): number {

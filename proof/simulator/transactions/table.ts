@@ -1,4 +1,3 @@
-import { StoreUnavailable } from '#idempay/errors.js';
 import {
   FIRST_TRANSACTION_ID,
   type NewTransaction,
@@ -7,9 +6,7 @@ import {
 } from '#idempay/transactions/transaction.js';
 import type { WallClock } from '../instance.js';
 import type { Simulation } from '../simulation.js';
-
-/** The server cancels a statement that runs longer, also one that waits for a row. */
-const STATEMENT_TIMEOUT_MS = 5_000;
+import { Statements } from '../statements.js';
 
 /** All that there was from one commit to the next. */
 export interface TableState {
@@ -31,10 +28,11 @@ export class TransactionTable {
   readonly states: TableState[] = [{ from: 0, rows: [] }];
   readonly removedAt = new Map<number, number>();
   private lastId = FIRST_TRANSACTION_ID - 1;
-  /** Statements that wait for a row that another one is changing. */
-  private readonly waiting = new Map<number, (() => void)[]>();
+  private readonly statements: Statements<number>;
 
-  constructor(private readonly simulation: Simulation) {}
+  constructor(private readonly simulation: Simulation) {
+    this.statements = new Statements(simulation);
+  }
 
   now(): number {
     return this.simulation.time + this.wall.aheadMs;
@@ -65,40 +63,20 @@ export class TransactionTable {
     reply: (changed: ReturnType<Change>) => void,
     refuse: (fault: Error) => void,
   ): void {
-    const { simulation } = this;
-    const cancelledAt = simulation.time + STATEMENT_TIMEOUT_MS;
     const begin = () => {
-      if (simulation.time >= cancelledAt) {
-        refuse(new StoreUnavailable('unchanged', 'the statement was cancelled'));
-        this.free(id);
-        return;
-      }
       const changed = change(this.rows.get(id));
       const commit = () => {
         if (changed === 'removed') this.remove(id);
         else if (changed) this.commit(changed);
-        reply(changed);
-        this.free(id);
+        return changed;
       };
-      if (!changed || commitsAfterMs === 0) commit();
-      else simulation.arrive(Math.min(commitsAfterMs, cancelledAt - simulation.time), undefined, commit, 'a commit');
+      return { commitsAfterMs: changed ? commitsAfterMs : 0, commit };
     };
-    const before = this.waiting.get(id);
-    if (before) before.push(begin);
-    else {
-      this.waiting.set(id, []);
-      begin();
-    }
+    this.statements.execute(id, begin, reply, refuse);
   }
 
   matching(filter: TransactionFilter): Transaction[] {
     return [...this.rows.values()].filter((row) => matches(row, filter));
-  }
-
-  private free(id: number): void {
-    const next = this.waiting.get(id)?.shift();
-    if (next) next();
-    else this.waiting.delete(id);
   }
 
   private commit(row: Transaction): void {
