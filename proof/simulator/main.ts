@@ -11,7 +11,11 @@ import { type WorldName, worldOf, worldOfSeed } from './worlds.js';
 const SHRINK_LIMIT_MS = 60_000;
 /** Failing seeds that are made shorter: the others are named. */
 const MOST_SHRUNK = 3;
+/** As a shell reports whoever ended by Ctrl-C. */
+const INTERRUPTED = 130;
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
+/** Exit code 1 when a seed has violations, 2 when the seeds could not be run, 130 when somebody stopped the run. */
 async function main(): Promise<void> {
   let options: Options;
   try {
@@ -21,29 +25,43 @@ async function main(): Promise<void> {
     process.exitCode = 2;
     return;
   }
-  const failures = options.trace ? await tell(options) : await runAll(options);
+  const { failures, isInterrupted } = options.trace ? await tell(options) : await runAll(options);
   for (const [index, failure] of failures.entries()) {
     const told = options.first ? failure.violations : failure.violations.slice(0, 1);
-    if (index < MOST_SHRUNK && !options.first) await explain(failure);
+    if (index < MOST_SHRUNK && !options.first && !isInterrupted) await explain(failure);
     else console.log([...told.map((violation) => lineOf(failure, violation)), `  ${replayOf(failure)}`].join('\n'));
   }
-  if (failures.length > 0) process.exitCode = 1;
+  if (isInterrupted) process.exitCode = INTERRUPTED;
+  else if (failures.length > 0) process.exitCode = 1;
 }
 
-async function runAll(options: Options): Promise<readonly Failure[]> {
+interface Ended {
+  readonly failures: readonly Failure[];
+  readonly isInterrupted: boolean;
+}
+
+/** Until the end, or a signal: then what the workers have begun is ended, and told. */
+async function runAll(options: Options): Promise<Ended> {
   const report = new Report(options.seeds, process.stderr);
   const stop = new AbortController();
+  let isInterrupted = false;
+  const interrupt = () => {
+    isInterrupted = true;
+    stop.abort();
+  };
+  for (const signal of SIGNALS) process.on(signal, interrupt);
   await runInWorkers(options, stop.signal, (result) => {
     report.add(result);
     if (options.first && report.failures.some(isAboutMoreThanFaults)) stop.abort();
   });
+  for (const signal of SIGNALS) process.off(signal, interrupt);
   report.clearLine();
   console.log(report.summary());
-  return report.failures;
+  return { failures: report.failures, isInterrupted };
 }
 
 /** One seed after another, with everything that happens. */
-async function tell({ from, seeds, world: only }: Options): Promise<readonly Failure[]> {
+async function tell({ from, seeds, world: only }: Options): Promise<Ended> {
   const failures: Failure[] = [];
   for (let seed = from; seed < from + seeds; seed += 1) {
     const name: WorldName = only ?? worldOfSeed(seed);
@@ -53,7 +71,7 @@ async function tell({ from, seeds, world: only }: Options): Promise<readonly Fai
     console.log([`seed ${seed} (${name})`, ...trace, `${steps} steps, ${violations.length} violations`].join('\n'));
     if (violations.length > 0) failures.push({ world: name, seed, violations });
   }
-  return failures;
+  return { failures, isInterrupted: false };
 }
 
 async function explain(failure: Failure): Promise<void> {
@@ -81,4 +99,9 @@ function replayOf({ seed, world }: Failure): string {
   return `npm run simulate -- --seeds 1 --from ${seed} --world ${world} --trace`;
 }
 
-await main();
+try {
+  await main();
+} catch (fault) {
+  console.error(fault);
+  process.exitCode = 2;
+}

@@ -9,16 +9,35 @@ export async function runSeed<Plan>(world: World<Plan>, seed: number): Promise<R
   return { ...first, violations: [...first.violations, 'two runs of this seed are two histories'] };
 }
 
-/** A plan that cannot be run to its end is a violation too. */
+/** What nobody caught: by whichever thread a plan is run, it belongs to that plan. */
+let uncaught: unknown[] | undefined;
+
+/** A plan that cannot be run to its end is a violation too, and so is a rejection that nobody catches. */
 export async function runPlan<Plan>(
   world: World<Plan>,
   plan: Plan,
   options: { trace?: boolean } = {},
 ): Promise<RunResult> {
+  const rejections = collected();
+  const result = await runToItsEnd(world, plan, options);
+  // A turn of the event loop: what was rejected and not caught is known then.
+  await new Promise(setImmediate);
+  if (rejections.length === 0) return result;
+  return { ...result, violations: [...result.violations, ...rejections.map((reason) => `not caught: ${reason}`)] };
+}
+
+async function runToItsEnd<Plan>(world: World<Plan>, plan: Plan, options: { trace?: boolean }): Promise<RunResult> {
   try {
     return await world.run(plan, options);
   } catch (error) {
     const violations = [`it could not be run: ${error instanceof Error ? error.message : error}`];
     return { violations, digest: 0, steps: 0, trace: [], counts: new Map() };
   }
+}
+
+/** Plans are run one after the other: from here on, those of the next one. */
+function collected(): readonly unknown[] {
+  if (!uncaught) process.on('unhandledRejection', (reason) => uncaught?.push(reason));
+  uncaught = [];
+  return uncaught;
 }

@@ -22,9 +22,6 @@ export interface Failure {
 }
 
 const only = (workerData as { world: WorldName | undefined }).world;
-/** What nobody caught while the seed was run: a bug of whatever was run. */
-let uncaught: unknown[] = [];
-process.on('unhandledRejection', (reason) => uncaught.push(reason));
 
 async function runChunk({ from, seeds }: Chunk): Promise<ChunkResult> {
   let steps = 0;
@@ -32,11 +29,7 @@ async function runChunk({ from, seeds }: Chunk): Promise<ChunkResult> {
   const failures: Failure[] = [];
   for (let seed = from; seed < from + seeds; seed += 1) {
     const name = only ?? worldOfSeed(seed);
-    const result = await runSeed(worldOf(name), seed);
-    // A turn of the event loop: what was rejected and not caught is known then.
-    await new Promise(setImmediate);
-    const violations = [...result.violations, ...uncaught.map((reason) => `not caught: ${reason}`)];
-    uncaught = [];
+    const { violations, ...result } = await runSeed(worldOf(name), seed);
     steps += result.steps;
     for (const [what, times] of result.counts) {
       const counted = `${name}: ${what}`;

@@ -13,9 +13,11 @@ export async function runInWorkers(
 ): Promise<void> {
   const end = options.from + options.seeds;
   let next = options.from;
+  /** Without one of its workers a run proves nothing: the others go no further. */
+  let isBroken = false;
 
   function nextChunk(): Chunk | undefined {
-    if (next >= end || stop.aborted) return undefined;
+    if (next >= end || stop.aborted || isBroken) return undefined;
     const chunk = { from: next, seeds: Math.min(SEEDS_OF_A_CHUNK, end - next) };
     next += chunk.seeds;
     return chunk;
@@ -24,29 +26,31 @@ export async function runInWorkers(
   async function work(): Promise<void> {
     const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: { world: options.world } });
     try {
-      for (let chunk = nextChunk(); chunk; chunk = nextChunk()) {
-        const given = chunk;
-        onResult(
-          await new Promise<ChunkResult>((resolve, reject) => {
-            const fail = (error: Error) =>
-              reject(
-                new Error(`a worker broke down in seeds ${given.from} to ${given.from + given.seeds - 1}`, {
-                  cause: error,
-                }),
-              );
-            worker.once('message', (result: ChunkResult) => {
-              worker.off('error', fail);
-              resolve(result);
-            });
-            worker.once('error', fail);
-            worker.postMessage(given);
-          }),
-        );
-      }
+      for (let chunk = nextChunk(); chunk; chunk = nextChunk()) onResult(await resultOf(worker, chunk));
+    } catch (error) {
+      isBroken = true;
+      throw error;
     } finally {
       await worker.terminate();
     }
   }
 
-  await Promise.all(Array.from({ length: options.workers }, work));
+  const ended = await Promise.allSettled(Array.from({ length: options.workers }, work));
+  for (const each of ended) if (each.status === 'rejected') throw each.reason;
+}
+
+/** Rejects when the worker ends before it has an answer: that says nothing about the seeds. */
+function resultOf(worker: Worker, chunk: Chunk): Promise<ChunkResult> {
+  return new Promise((resolve, reject) => {
+    const seeds = `seeds ${chunk.from} to ${chunk.from + chunk.seeds - 1}`;
+    const fail = (cause: unknown) => reject(new Error(`a worker broke down in ${seeds}: ${cause}`, { cause }));
+    worker.once('error', fail);
+    worker.once('exit', fail);
+    worker.once('message', (result: ChunkResult) => {
+      worker.off('error', fail);
+      worker.off('exit', fail);
+      resolve(result);
+    });
+    worker.postMessage(chunk);
+  });
 }
