@@ -38,6 +38,8 @@ const TRANSACTION_SEEDS: Hunt = { by: 'simulator', world: 'transactions' };
 const DISTRIBUTED_FAULTS: Hunt = { by: 'faults', deployment: 'distributed' };
 const EMBEDDED_FAULTS: Hunt = { by: 'faults', deployment: 'embedded' };
 const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/distributed.test.ts' };
+const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
+const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded-horizon.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -258,6 +260,33 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'takeover of a live lease, in SQLite',
+    hunt: EMBEDDED_CONTRACTS,
+    edits: [
+      {
+        file: SQLITE_STATEMENTS,
+        find: "state = 'PROCESSING' AND lease_until <= ? AND processor = ?\n  RETURNING *",
+        replace: "state = 'PROCESSING' AND ? > 0 AND processor = ?\n  RETURNING *",
+      },
+    ],
+  },
+  {
+    name: 'takeover of a live lease, in PostgreSQL',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: POSTGRES_STATEMENTS,
+        find: ' AND lease_until <= clock_timestamp() AND processor = $4',
+        replace: ' AND processor = $4',
+      },
+    ],
+  },
+  {
+    name: "takeover of another processor's payment, in PostgreSQL",
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [{ file: POSTGRES_STATEMENTS, find: 'AND processor = $4', replace: "AND $4::text > ''" }],
+  },
+  {
     name: 'claim after expiry accepted',
     hunt: PAYMENT_SEEDS,
     edits: [
@@ -265,6 +294,24 @@ export const MUTANTS: readonly Mutant[] = [
         file: PAYMENTS,
         find: '        claimBy,\n      })',
         replace: '        claimBy: claimBy + 3_600_000,\n      })',
+      },
+    ],
+  },
+  {
+    name: 'claim below the horizon: a removed key can be paid again',
+    hunt: HORIZON_CONTRACTS,
+    edits: [
+      { file: SQLITE_STATEMENTS, find: 'now <= claimBefore && !mayBeRemoved(key)', replace: 'now <= claimBefore' },
+    ],
+  },
+  {
+    name: 'replay after its expiry',
+    hunt: EMBEDDED_CONTRACTS,
+    edits: [
+      {
+        file: 'src/deployments/embedded/key-store.ts',
+        find: '!record || record.expiresAt <= clock.now()',
+        replace: '!record || (!record.final && record.expiresAt <= clock.now())',
       },
     ],
   },
@@ -292,6 +339,17 @@ export const MUTANTS: readonly Mutant[] = [
         file: 'src/payments/leases.ts',
         find: '  let cancelRenewal:',
         replace: '  const wallAhead = clock.now() - clock.monotonic();\n  let cancelRenewal:',
+      },
+    ],
+  },
+  {
+    name: "a renewal's refusal is ignored",
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: 'src/payments/leases.ts',
+        find: 'if (await ledger.renew(lease.fence, leaseMs)) lease.endsAt = askedAt + leaseMs;\n    else lease.fencedOff = true;',
+        replace: 'await ledger.renew(lease.fence, leaseMs);\n    lease.endsAt = askedAt + leaseMs;',
       },
     ],
   },
@@ -361,6 +419,17 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'no write mark, in Redis',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: `${SCRIPTS}/cache-mark.lua`,
+        find: "redis.call('HSET', KEYS[3], ARGV[1], run)\nredis.call('PEXPIRE', KEYS[3], ARGV[2])\n",
+        replace: '',
+      },
+    ],
+  },
+  {
     name: 'fill without token',
     hunt: TRANSACTION_SEEDS,
     edits: [
@@ -407,6 +476,17 @@ export const MUTANTS: readonly Mutant[] = [
         replace: `    const text = 'UPDATE idempay.transaction_list SET version = version + $1';
     await database.write({ name: 'next_version', text }, [transactions.length]);
     const rows = await database.write<TransactionRow>(statements.CREATE, [`,
+      },
+    ],
+  },
+  {
+    name: "the list's version is kept for later requests",
+    hunt: TRANSACTION_SEEDS,
+    edits: [
+      {
+        file: 'src/deployments/embedded/transaction-store.ts',
+        find: 'listVersion = Math.max(listVersion, version);',
+        replace: 'listVersion = Math.min(listVersion, version);',
       },
     ],
   },
