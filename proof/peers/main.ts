@@ -2,42 +2,65 @@
 // made with other libraries, in front of the same reference processor, whose charge log is the judge.
 //
 //   PEERS_SEED   of every choice, printed      PEERS_ONLY  only servers whose name contains one of these, comma-separated
-import { symlinkSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+//
+// Exit code 1 when this service charged a key twice or told two results for one, 2 when it could not be run, 130 when
+// somebody stopped it: then what has ended is told.
 import { seededRandom, seedFrom } from '../../test/support/random.js';
+import { linkBuild } from '../faults/build-links.js';
 import { expressIdempotency } from './adapters/express-idempotency.js';
 import { idempayDistributed, idempayEmbedded } from './adapters/idempay.js';
 import { nodeIdempotency } from './adapters/node-idempotency.js';
 import { powertools } from './adapters/powertools.js';
+import type { Peer } from './peer.js';
 import { report } from './report.js';
 import { runTrial, type Trial } from './trial.js';
 
-const PEERS = [idempayDistributed, idempayEmbedded, nodeIdempotency, expressIdempotency, powertools];
+const OURS: readonly Peer[] = [idempayDistributed, idempayEmbedded];
+const PEERS: readonly Peer[] = [...OURS, nodeIdempotency, expressIdempotency, powertools];
 
-linkLikeTheRoot('dist');
-linkLikeTheRoot('node_modules');
-const wanted = (process.env.PEERS_ONLY ?? '').split(',');
-const peers = PEERS.filter(({ name }) => wanted.some((part) => name.includes(part)));
-const seed = seedFrom('PEERS_SEED');
+class NoSuchServer extends Error {}
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
 const trials: Trial[] = [];
-for (const peer of peers) {
-  console.log(`${peer.name}: ${peer.about}`);
-  for (const deduplicates of [false, true]) {
-    const trial = await runTrial(peer, deduplicates, seededRandom(seed));
-    trials.push(trial);
-    const seconds = Math.round(trial.tookMs / 1_000);
-    console.log(`  processor ${deduplicates ? 'deduplicates' : 'does not deduplicate'}: ${seconds} s`);
-    if (trial.deaths > 0) console.log(`  ended by itself ${trial.deaths} times, at last with\n${trial.lastWords}`);
+try {
+  await runTrials(chosen(process.env.PEERS_ONLY ?? ''));
+  if (trials.some(isBroken)) process.exitCode = 1;
+} catch (fault) {
+  console.error(stop.signal.aborted ? 'interrupted' : fault instanceof NoSuchServer ? fault.message : fault);
+  process.exitCode = stop.signal.aborted ? 130 : 2;
+}
+if (trials.length > 0) console.log(`\n${report(trials)}`);
+// What an interrupted scenario still waits for would keep us alive.
+process.exit();
+
+async function runTrials(peers: readonly Peer[]): Promise<void> {
+  linkBuild();
+  const seed = seedFrom('PEERS_SEED');
+  for (const peer of peers) {
+    console.log(`${peer.name}: ${peer.about}`);
+    for (const deduplicates of [false, true]) {
+      const trial = await runTrial(peer, deduplicates, seededRandom(seed), stop.signal);
+      trials.push(trial);
+      const seconds = Math.round(trial.tookMs / 1_000);
+      console.log(`  processor ${deduplicates ? 'deduplicates' : 'does not deduplicate'}: ${seconds} s`);
+      if (trial.deaths > 0) console.log(`  ended by itself ${trial.deaths} times, at last with\n${trial.lastWords}`);
+    }
   }
 }
-console.log(`\n${report(trials)}`);
 
-/** The helpers of the tests find the built service, and unpacked servers, by their own place, which is now below `build/`. */
-function linkLikeTheRoot(folder: string): void {
-  const link = fileURLToPath(new URL(`../../${folder}`, import.meta.url));
-  try {
-    symlinkSync(`../${folder}`, link);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+/** Throws with a sentence for whoever typed it. */
+function chosen(text: string): readonly Peer[] {
+  const parts = text.split(',').map((part) => part.trim());
+  const unknown = parts.filter((part) => !PEERS.some(({ name }) => name.includes(part)));
+  if (unknown.length > 0) {
+    const names = PEERS.map(({ name }) => `"${name}"`).join(', ');
+    throw new NoSuchServer(`PEERS_ONLY: no server has "${unknown.join('" or "')}" in its name; there are ${names}`);
   }
+  return PEERS.filter(({ name }) => parts.some((part) => name.includes(part)));
+}
+
+/** What this service promises; of the others it is only told. */
+function isBroken({ peer, chargedTwice, twoReceipts }: Trial): boolean {
+  return OURS.includes(peer) && (twoReceipts > 0 || [...chargedTwice.values()].some((keys) => keys > 0));
 }

@@ -28,7 +28,10 @@ export class ServerProcess {
   static async start(entry: URL, environment: Readonly<Record<string, string>>): Promise<ServerProcess> {
     const server = new ServerProcess(entry, environment, await portOutOfTheWay());
     server.#spawn();
-    await server.listening();
+    await server.listening().catch(async (error: unknown) => {
+      await server.close();
+      throw error;
+    });
     return server;
   }
 

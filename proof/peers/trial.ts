@@ -28,8 +28,11 @@ export interface Trial extends Verdict {
   readonly tookMs: number;
 }
 
-/** One server through the whole scenario, on stores and a processor of its own. */
-export async function runTrial(peer: Peer, deduplicates: boolean, random: Random): Promise<Trial> {
+/**
+ * One server through the whole scenario, on stores and a processor of its own. Rejects when it is stopped: once all that
+ * was started has ended, and its folders are removed.
+ */
+export async function runTrial(peer: Peer, deduplicates: boolean, random: Random, stop: AbortSignal): Promise<Trial> {
   const startedAt = performance.now();
   const ends: (() => unknown)[] = [];
   try {
@@ -39,6 +42,7 @@ export async function runTrial(peer: Peer, deduplicates: boolean, random: Random
     ends.push(() => processor.close());
     const redis = peer.stores.includes('redis') ? await startRedis(APPEND_ONLY) : undefined;
     if (redis) ends.push(() => redis.close());
+    stop.throwIfAborted();
     const postgres = peer.stores.includes('postgres') ? await startPostgres() : undefined;
     if (postgres) ends.push(() => postgres.close());
     const databaseUrl = (await postgres?.createDatabase('idempay')) ?? '';
@@ -51,6 +55,7 @@ export async function runTrial(peer: Peer, deduplicates: boolean, random: Random
     };
     const servers: ServerProcess[] = [];
     for (let index = 0; index < peer.processes; index += 1) {
+      stop.throwIfAborted();
       const server = await ServerProcess.start(peer.entry, environment);
       ends.push(() => server.close());
       servers.push(server);
@@ -59,15 +64,18 @@ export async function runTrial(peer: Peer, deduplicates: boolean, random: Random
     ends.push(() => payers.close());
 
     let lockSeconds: number | undefined;
-    const course = await runScenario({ payers, servers, processor, redis, random }, async () => {
-      lockSeconds = redis && (await longestLife(redis, payers.payments));
-    });
-    const verdict = await judge({
-      payments: payers.payments,
-      charges: await processor.charges(),
-      course,
-      isForOperator: (key) => peer.isForOperator(servers[0]?.url ?? '', key),
-    });
+    const judged = async () => {
+      const course = await runScenario({ payers, servers, processor, redis, random }, async () => {
+        lockSeconds = redis && (await longestLife(redis, payers.payments));
+      });
+      return judge({
+        payments: payers.payments,
+        charges: await processor.charges(),
+        course,
+        isForOperator: (key) => peer.isForOperator(servers[0]?.url ?? '', key),
+      });
+    };
+    const verdict = await Promise.race([judged(), stopped(stop)]);
     return {
       ...verdict,
       peer,
@@ -80,6 +88,14 @@ export async function runTrial(peer: Peer, deduplicates: boolean, random: Random
   } finally {
     for (const end of ends.reverse()) await end();
   }
+}
+
+function stopped(stop: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = () => reject(stop.reason);
+    if (stop.aborted) end();
+    else stop.addEventListener('abort', end, { once: true });
+  });
 }
 
 async function longestLife({ client }: RedisServer, payments: readonly Payment[]): Promise<number | undefined> {
