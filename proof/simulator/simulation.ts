@@ -1,4 +1,5 @@
 import { type Random, seededRandom } from '../../test/support/random.js';
+import { afterAllTurns, countImmediates } from './immediates.js';
 
 /** Far more than any seed takes: reaching it means that something never ends. */
 const MAX_STEPS = 200_000;
@@ -53,9 +54,10 @@ export class Simulation {
 
   constructor(
     private readonly seed: number,
-    private readonly options: { trace?: boolean; usesImmediates?: boolean } = {},
+    options: { trace?: boolean } = {},
   ) {
     this.tracing = options.trace ?? false;
+    countImmediates();
   }
 
   /** A stream of choices of its own: what is chosen for one name does not depend on what happens to any other. */
@@ -119,12 +121,9 @@ export class Simulation {
           reject(error);
           return;
         }
-        queueMicrotask(next);
+        afterAllTurns(step);
       };
-      // From a microtask, a tick comes when no microtask is left: whatever the event set going has run until it waits.
-      // Where the real code waits for a turn of the event loop itself, each event is one.
-      const next = this.options.usesImmediates ? () => setImmediate(step) : () => process.nextTick(step);
-      queueMicrotask(next);
+      afterAllTurns(step);
     });
   }
 

@@ -1,6 +1,9 @@
+import { StatementRefused } from '#idempay/deployments/distributed/postgres.js';
 import { STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
-import { StoreUnavailable } from '#idempay/errors.js';
 import type { Simulation } from './simulation.js';
+
+/** `query_canceled` */
+const CANCELLED = '57014';
 
 /** A statement that has its row: what it will have done, and how long its commit takes. */
 export interface Begun<T> {
@@ -10,6 +13,7 @@ export interface Begun<T> {
 
 /** Statements of a database server: one at a time on each row, each judged when the row is its own, and seen when it commits. */
 export class Statements<Key> {
+  /** Of each row that somebody is changing those who wait for it. */
   private readonly waiting = new Map<Key, (() => void)[]>();
 
   constructor(private readonly simulation: Simulation) {}
@@ -23,26 +27,73 @@ export class Statements<Key> {
   execute<T>(key: Key, begin: () => Begun<T>, reply: (result: T) => void, refuse: (fault: Error) => void): void {
     const { simulation } = this;
     const cancelledAt = simulation.time + STATEMENT_TIMEOUT_MS;
-    const run = () => {
+    this.take(key, () => {
       if (simulation.time >= cancelledAt) {
-        refuse(new StoreUnavailable('unchanged', 'the statement was cancelled'));
         this.free(key);
+        refuse(cancelled());
         return;
       }
       const { commitsAfterMs, commit } = begin();
-      const end = () => {
+      this.commitLater(Math.min(commitsAfterMs, cancelledAt - simulation.time), () => {
         reply(commit());
         this.free(key);
-      };
-      if (commitsAfterMs === 0) end();
-      else simulation.arrive(Math.min(commitsAfterMs, cancelledAt - simulation.time), undefined, end, 'a commit');
+      });
+    });
+  }
+
+  /** Of several rows: each is judged when it is its own, in the order of the keys, and all are seen at once. */
+  executeAll<T>(
+    keys: readonly Key[],
+    begin: (key: Key, index: number) => () => T,
+    commitsAfterMs: number,
+    reply: (results: T[]) => void,
+    refuse: (fault: Error) => void,
+  ): void {
+    const { simulation } = this;
+    const cancelledAt = simulation.time + STATEMENT_TIMEOUT_MS;
+    const held = new Set<Key>();
+    const commits: (() => T)[] = [];
+    const freeAll = () => {
+      for (const key of held) this.free(key);
     };
+    const goOn = (index: number) => {
+      if (simulation.time >= cancelledAt) {
+        freeAll();
+        refuse(cancelled());
+        return;
+      }
+      if (index === keys.length) {
+        this.commitLater(Math.min(commitsAfterMs, cancelledAt - simulation.time), () => {
+          reply(commits.map((commit) => commit()));
+          freeAll();
+        });
+        return;
+      }
+      const key = keys[index] as Key;
+      const judge = () => {
+        held.add(key);
+        commits.push(begin(key, index));
+        goOn(index + 1);
+      };
+      if (held.has(key)) judge();
+      else this.take(key, judge);
+    };
+    goOn(0);
+  }
+
+  private commitLater(ms: number, commit: () => void): void {
+    if (ms === 0) commit();
+    else this.simulation.arrive(ms, undefined, commit, 'a commit');
+  }
+
+  private take(key: Key, run: () => void): void {
     const before = this.waiting.get(key);
-    if (before) before.push(run);
-    else {
-      this.waiting.set(key, []);
-      run();
+    if (before) {
+      before.push(run);
+      return;
     }
+    this.waiting.set(key, []);
+    run();
   }
 
   private free(key: Key): void {
@@ -50,4 +101,8 @@ export class Statements<Key> {
     if (next) next();
     else this.waiting.delete(key);
   }
+}
+
+function cancelled(): StatementRefused {
+  return new StatementRefused(CANCELLED, new Error('the statement was cancelled'));
 }

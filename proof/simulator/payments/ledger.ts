@@ -1,16 +1,117 @@
 import type { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
-import { isUnknown } from '#idempay/errors.js';
-import type { ClaimAttempt, Claimed, Found, Ledger, Resolution, Resolved, Settled } from '#idempay/payments/ledger.js';
-import type { Claim, Fence, Outcome } from '#idempay/payments/payment.js';
+import { createConfirmDurable } from '#idempay/deployments/distributed/durability.js';
+import { createPostgresLedger } from '#idempay/deployments/distributed/ledger.js';
+import type { PaymentRow } from '#idempay/deployments/distributed/payment-row.js';
+import type { Postgres, Statement } from '#idempay/deployments/distributed/postgres.js';
+import type { ClaimAttempt, Ledger } from '#idempay/payments/ledger.js';
+import type { Outcome } from '#idempay/payments/payment.js';
 import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import type { Statements } from '../statements.js';
-import { finalOf, type PaymentRows, type Row } from './rows.js';
+import type { PaymentRows, Row } from './rows.js';
 
-/** A row as a statement sees it: its times are told by the database's clock. */
-type SeenRow = Row & { readonly remainingMs: number; readonly ageMs: number; readonly repeatable: boolean };
+/** What a statement returns; the adapter knows what is in it. */
+type Returned = readonly object[];
+type Values = readonly unknown[];
 
-/** The port as one instance sees it, with what its adapter does when a reply is lost: it reads back, never repeats. */
+/** A statement that writes rows: which ones, and what it makes of each when that is its own. */
+interface Write {
+  readonly says: string;
+  keys(values: Values): readonly string[];
+  /** Undefined: it leaves the row as it is. `index` is the key's own place in the values. */
+  change(rows: PaymentRows, values: Values, index: number): object | undefined;
+}
+
+const oneKey = ([key]: Values) => [key as string];
+const keyColumn = ([keys]: Values) => keys as string[];
+
+/** What the statements of `ledger-statements.ts` do, by their names, done with maps. */
+const WRITES: Readonly<Record<string, Write>> = {
+  claim: {
+    says: 'claims',
+    keys: keyColumn,
+    change(rows, values, index) {
+      const [keys, ids, amounts, currencies, prints, processors, owners, leases, claimBefore] = values as unknown[][];
+      const at = <T>(column: unknown[] | undefined) => column?.[index] as T;
+      const attempt: ClaimAttempt = {
+        key: at(keys),
+        transactionId: at(ids),
+        amount: at(amounts),
+        currency: at(currencies),
+        fingerprint: at(prints),
+        processor: at(processors),
+        owner: at(owners),
+        leaseMs: at(leases),
+        claimBy: at(claimBefore),
+      };
+      return rows.insert(attempt, attempt.claimBy) ? { owner: attempt.owner } : undefined;
+    },
+  },
+  take_over: {
+    says: 'takes over',
+    keys: oneKey,
+    change(rows, values) {
+      const [key, owner, leaseMs, processor] = values as [string, string, number, string];
+      return rows.takeOver(key, owner, leaseMs, processor) && columnsOf(rows, key);
+    },
+  },
+  renew: {
+    says: 'renews the row of',
+    keys: keyColumn,
+    change(rows, values, index) {
+      const { fence, ms } = fencedMs(values, index);
+      return rows.renew(fence, ms) ? { key: fence.key, owner: fence.owner } : undefined;
+    },
+  },
+  abandon: {
+    says: 'gives up',
+    keys: keyColumn,
+    change(rows, values, index) {
+      const { fence, ms } = fencedMs(values, index);
+      rows.abandon(fence, ms);
+      return undefined;
+    },
+  },
+  settle: {
+    says: 'settles',
+    keys: keyColumn,
+    change(rows, values, index) {
+      const [keys, epochs, owners, states, reasons, ttls] = values as [
+        string[],
+        number[],
+        string[],
+        Outcome['state'][],
+        (string | null)[],
+        number[],
+      ];
+      const key = keys[index] as string;
+      const fence = { key, epoch: epochs[index] as number, owner: owners[index] as string };
+      const outcome: Outcome =
+        states[index] === 'DECLINED'
+          ? { state: 'DECLINED', reason: reasons[index] ?? '' }
+          : { state: 'COMPLETED', transactionId: '' };
+      const row = rows.settle(fence, outcome, ttls[index] as number);
+      return row && { key, expires_at: Math.floor(row.expiresAt ?? 0) };
+    },
+  },
+  resolve: {
+    says: 'resolves',
+    keys: oneKey,
+    change(rows, values) {
+      const [key, owner, state, reason, ttlMs, minAgeMs] = values as [
+        string,
+        string,
+        Outcome['state'],
+        string,
+        number,
+        number,
+      ];
+      return rows.resolve({ key, owner, state, reason, ttlMs, minAgeMs }) && columnsOf(rows, key);
+    },
+  },
+};
+
+/** The real adapter of the distributed deployment, in one process that is connected to the server. */
 export function createSimulatedLedger(
   line: Server,
   rows: PaymentRows,
@@ -19,138 +120,85 @@ export function createSimulatedLedger(
   statements: Statements<string>,
   commitsAfterMs: (key: string) => number,
 ): Ledger {
-  /** A statement that writes one row. */
-  const ask = <T>(operation: string, key: string, execute: () => T) =>
-    line.send<T>(instance, operation, key, (reply, refuse) => {
-      const begin = () => {
+  function write({ name }: Statement, values: Values = []): Promise<Returned> {
+    if (name === 'confirm_durable') return line.ask(instance, ROUTINE, instance.name, () => []);
+    if (name === 'take_over_abandoned') return line.ask(instance, ROUTINE, instance.name, () => takeOverDue(values));
+    const { says, keys, change } = WRITES[name] ?? nobodyKnows(name);
+    const all = keys(values);
+    const first = all[0] as string;
+    return line.send<Returned>(instance, says, first, (reply, refuse) => {
+      const begin = (_key: string, index: number) => {
         const judgedAt = rows.moment;
-        return { commitsAfterMs: commitsAfterMs(key), commit: () => rows.asOf(judgedAt, execute) };
+        return () => rows.asOf(judgedAt, () => change(rows, values, index));
       };
-      statements.execute(key, begin, reply, refuse);
+      const tell = (changed: readonly (object | undefined)[]) => reply(changed.flatMap((row) => row ?? []));
+      statements.executeAll(all, begin, commitsAfterMs(first), tell, refuse);
     });
+  }
 
-  const findRow = (key: string): Promise<SeenRow | undefined> =>
-    line.read(instance, 'reads the row of', key, () => {
-      const row = rows.byKey.get(key);
-      if (!row) return undefined;
-      const now = rows.now();
-      return {
-        ...row,
-        remainingMs: Math.max(0, row.leaseUntil - now),
-        ageMs: now - row.claimedAt,
-        repeatable: (row.expiresAt ?? 0) > now,
-      };
-    });
+  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+  function takeOverDue(values: Values): Returned {
+    const [owner, leaseMs, processor, limit] = values as [string, number, string, number];
+    const claims = rows.takeOverAbandoned(owner, leaseMs, processor, limit, (key) => statements.isHeld(key));
+    return claims.flatMap(({ key }) => columnsOf(rows, key) ?? []);
+  }
 
-  async function insertOrReadBack(attempt: ClaimAttempt): Promise<boolean> {
-    const { key, owner, claimBy } = attempt;
-    const claimBefore = databaseClock.at(claimBy);
-    try {
-      return await ask('claims', key, () => rows.insert(attempt, claimBefore));
-    } catch (fault) {
-      if (!isUnknown(fault)) throw fault;
-      const row = await findRow(key).catch(() => undefined);
-      if (row?.owner === owner && row.epoch === 1 && row.state === 'PROCESSING') return true;
-      throw fault;
+  function read({ name }: Statement, values: Values = []): Promise<Returned> {
+    const [value] = values;
+    switch (name) {
+      case 'find_payment':
+        return line.read(instance, 'reads the row of', String(value), () => {
+          const row = columnsOf(rows, String(value));
+          return row ? [row] : [];
+        });
+      case 'count_abandoned':
+        return line.read(instance, ROUTINE, instance.name, () => [{ abandoned: countAbandoned(Number(value)) }]);
+      case 'may_be_removed':
+        return line.read(instance, ROUTINE, instance.name, () => [{ mayBeRemoved: false }]);
+      default:
+        return nobodyKnows(name);
     }
   }
 
-  const takeOver: Ledger['takeOver'] = ({ key, owner, leaseMs, processor }) =>
-    ask('takes over', key, () => rows.takeOver(key, owner, leaseMs, processor));
-
-  async function explain(attempt: ClaimAttempt): Promise<Claimed> {
-    const taken = await takeOver(attempt);
-    if (taken) return { state: 'taken over', claim: taken };
-    const row = await findRow(attempt.key);
-    if (row?.state === 'PROCESSING') {
-      return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remainingMs };
-    }
-    if (!row) {
-      databaseClock.synchronize().catch(() => {});
-      return { state: 'too late' };
-    }
-    return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
+  function countAbandoned(olderThanMs: number): number {
+    const now = rows.now();
+    const isOverdue = (row: Row) => row.state === 'PROCESSING' && row.leaseUntil <= now;
+    return [...rows.byKey.values()].filter((row) => isOverdue(row) && now - row.claimedAt > olderThanMs).length;
   }
 
-  async function settleOrReadBack(claim: Claim, outcome: Outcome, ttlMs: number): Promise<Row | undefined> {
-    try {
-      return await ask('settles', claim.key, () => rows.settle(claim, outcome, ttlMs));
-    } catch (fault) {
-      if (!isUnknown(fault)) throw fault;
-      const row = await findRow(claim.key).catch(() => undefined);
-      if (!row || row.state === 'PROCESSING') throw fault;
-      return row.owner === claim.owner && row.epoch === claim.epoch ? row : undefined;
+  const database = { read, write } as unknown as Postgres;
+  return createPostgresLedger(database, databaseClock, createConfirmDurable(database));
+}
+
+function columnsOf(rows: PaymentRows, key: string): PaymentRow | undefined {
+  const row = rows.byKey.get(key);
+  const now = rows.now();
+  return (
+    row && {
+      key,
+      transaction_id: row.transactionId,
+      amount: row.amount,
+      currency: row.currency,
+      fingerprint: row.fingerprint,
+      processor: row.processor,
+      state: row.state,
+      epoch: row.epoch,
+      owner: row.owner,
+      reason: row.reason ?? null,
+      remaining_ms: Math.max(0, row.leaseUntil - now),
+      age_ms: now - row.claimedAt,
+      expires_at: row.expiresAt === undefined ? null : Math.floor(row.expiresAt),
+      repeatable: (row.expiresAt ?? 0) > now,
     }
-  }
+  );
+}
 
-  async function resolveOrReadBack(resolution: Resolution): Promise<Row | undefined> {
-    const { key, owner } = resolution;
-    try {
-      return await ask('resolves', key, () => rows.resolve(resolution));
-    } catch (fault) {
-      if (!isUnknown(fault)) throw fault;
-      const row = await findRow(key).catch(() => undefined);
-      if (!row || row.state === 'PROCESSING') throw fault;
-      return row.owner === owner ? row : undefined;
-    }
-  }
+function fencedMs(values: Values, index: number) {
+  const [keys, epochs, owners, ms] = values as [string[], number[], string[], number[]];
+  const fence = { key: keys[index] as string, epoch: epochs[index] as number, owner: owners[index] as string };
+  return { fence, ms: ms[index] as number };
+}
 
-  return {
-    async claim(attempt) {
-      if (!(await insertOrReadBack(attempt))) return explain(attempt);
-      const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
-      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 };
-      return { state: 'claimed', claim };
-    },
-
-    async find(key): Promise<Found> {
-      const row = await findRow(key);
-      if (!row) return { state: 'absent' };
-      if (row.state !== 'PROCESSING') {
-        return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'absent' };
-      }
-      return row.remainingMs > 0
-        ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remainingMs }
-        : { state: 'abandoned' };
-    },
-
-    takeOver,
-
-    takeOverAbandoned: ({ owner, leaseMs, processor, limit }) =>
-      line.ask(instance, ROUTINE, instance.name, () =>
-        rows.takeOverAbandoned(owner, leaseMs, processor, limit, (key) => statements.isHeld(key)),
-      ),
-
-    renew: (fence: Fence, leaseMs) => ask('renews the row of', fence.key, () => rows.renew(fence, leaseMs)),
-
-    async abandon(fence, recoverAfterMs) {
-      await ask('gives up', fence.key, () => rows.abandon(fence, recoverAfterMs));
-    },
-
-    async settle(claim, outcome, ttlMs): Promise<Settled> {
-      const settled = await settleOrReadBack(claim, outcome, ttlMs);
-      if (settled) return { state: 'settled', final: finalOf(settled) };
-      const row = await findRow(claim.key);
-      return row && row.state !== 'PROCESSING' ? { state: 'final', final: finalOf(row) } : { state: 'fenced off' };
-    },
-
-    async resolve(resolution): Promise<Resolved> {
-      const resolved = await resolveOrReadBack(resolution);
-      if (resolved) return { state: 'resolved', final: finalOf(resolved) };
-      const row = await findRow(resolution.key);
-      if (!row) return { state: 'absent' };
-      if (row.state !== 'PROCESSING') return { state: 'settled before' };
-      if (row.remainingMs > 0) return { state: 'under way', remainingMs: row.remainingMs };
-      return { state: 'too early', remainingMs: Math.max(0, resolution.minAgeMs - row.ageMs) };
-    },
-
-    countAbandoned: (olderThanMs) =>
-      line.read(instance, ROUTINE, instance.name, () => {
-        const now = rows.now();
-        const overdue = (row: Row) => row.state === 'PROCESSING' && row.leaseUntil <= now;
-        return [...rows.byKey.values()].filter((row) => overdue(row) && now - row.claimedAt > olderThanMs).length;
-      }),
-
-    removeSettled: async () => 0,
-  };
+function nobodyKnows(name: string): never {
+  throw new Error(`nobody knows the statement ${name}`);
 }

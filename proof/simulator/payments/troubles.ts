@@ -194,7 +194,8 @@ export class PaymentTroubles {
 
   private isUnwellFor(ms: number, end: () => void): void {
     const { time } = this.simulation;
-    this.unwell.push({ from: time, to: Math.min(time + ms, TROUBLED_MS) });
+    // Others of the same process may have to wait until whoever lost a message has noticed.
+    this.unwell.push({ from: time, to: Math.min(time + ms, TROUBLED_MS) + LOSS_IS_FELT_MS });
     this.simulation.after(ms, undefined, end);
   }
 }

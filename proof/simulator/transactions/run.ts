@@ -37,8 +37,7 @@ export async function runTransactions(
   options: { trace?: boolean; sabotage?: Sabotage } = {},
 ): Promise<TransactionHistory> {
   const { shape } = plan;
-  const usesImmediates = shape.deployment === 'embedded';
-  const simulation = new Simulation(plan.seed, { ...options, usesImmediates });
+  const simulation = new Simulation(plan.seed, options);
   const ambushes = new Ambushes(simulation);
   const table = new TransactionTable(simulation);
   const stores =
