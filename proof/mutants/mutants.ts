@@ -218,6 +218,43 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    name: 'an unclear charge is sent again at once',
+    hunt: EMBEDDED_FAULTS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: 'return processor.charge({ reference: key, transactionId, amount, currency });',
+        replace: `const charge = { reference: key, transactionId, amount, currency };
+    const first = await processor.charge(charge);
+    return first.state === 'unknown' ? processor.charge(charge) : first;`,
+      },
+    ],
+  },
+  {
+    name: 'a lost reply of a settlement is taken for its commit',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/ledger.ts',
+        find: '      const { claim } = settlement;\n',
+        replace:
+          '      const { claim } = settlement;\n      if (claim.epoch > 0) return Date.now() + settlement.ttlMs;\n',
+      },
+    ],
+  },
+  {
+    name: 'a lost reply of a claim is taken for none',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/ledger.ts',
+        find: 'return await claims.add(attempt);',
+        replace:
+          'return await claims.add(attempt).catch((fault) => !isUnknown(fault) || claims.add({ ...attempt, owner: `${attempt.owner}.` }));',
+      },
+    ],
+  },
+  {
     name: 'new reference per attempt',
     hunt: PAYMENT_SEEDS,
     edits: [
@@ -306,7 +343,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'replay after its expiry',
-    hunt: EMBEDDED_CONTRACTS,
+    hunt: PAYMENT_SEEDS,
     edits: [
       {
         file: 'src/deployments/embedded/key-store.ts',

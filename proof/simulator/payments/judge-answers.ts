@@ -47,6 +47,8 @@ export function judgeAnswers(issued: Issued, history: PaymentHistory): string[] 
       complain(`answered ${describe(answer)}, and is ${row.transactionId}`);
     } else if ((row.finalAt ?? Infinity) > (request.answeredAt ?? 0)) {
       complain(`answered ${describe(answer)} before it was so`);
+    } else if (isRepeatedTooLate(request, row, history)) {
+      complain(`answered ${describe(answer)} after it had expired`);
     }
   }
   if (processed > 1) complain(`${processed} answers say that theirs was the first`);
@@ -91,6 +93,12 @@ function waitedForNothing(request: Asked, row: Row | undefined, { troubles }: Pa
   const { sentAt, answeredAt, patienceMs } = request;
   if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined) return false;
   return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && troubles.wereOver(sentAt, answeredAt);
+}
+
+/** An outcome is repeated for as long as its key's life, and no longer: then the key is one that nobody knows. */
+function isRepeatedTooLate({ answer, sentAt }: Asked, { expiresAt = 0 }: Row, { plan }: PaymentHistory): boolean {
+  const clockMoved = plan.troubles.some(({ kind }) => kind === 'clock');
+  return typeof answer === 'object' && answer.state === 'replayed' && !clockMoved && sentAt > expiresAt;
 }
 
 /** Once somebody was told the outcome, nobody is told that it is under way. */

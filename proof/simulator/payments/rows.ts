@@ -1,5 +1,5 @@
 import type { ClaimAttempt, Resolution } from '#idempay/payments/ledger.js';
-import type { Claim, Fence, FinalOutcome, Outcome } from '#idempay/payments/payment.js';
+import type { Claim, Fence, Outcome } from '#idempay/payments/payment.js';
 import type { WallClock } from '../instance.js';
 import type { Simulation } from '../simulation.js';
 
@@ -200,12 +200,4 @@ export function claimOf(row: Row, now: number): Claim {
   const { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, claimedAt } = row;
   const ageMs = now - claimedAt;
   return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, ageMs };
-}
-
-export function finalOf(row: Row): FinalOutcome {
-  const outcome: Outcome =
-    row.state === 'DECLINED'
-      ? { state: 'DECLINED', reason: row.reason ?? '' }
-      : { state: 'COMPLETED', transactionId: row.transactionId };
-  return { outcome, fingerprint: row.fingerprint, expiresAt: row.expiresAt ?? 0 };
 }
