@@ -116,7 +116,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'settle without owner, in SQLite',
-    hunt: PAYMENT_SEEDS,
+    hunt: EMBEDDED_CONTRACTS,
     edits: [
       {
         file: SQLITE_STATEMENTS,
