@@ -49,10 +49,12 @@ export class PostgresUnderFault {
     await this.server.start();
   }
 
-  /** SIGKILL of one server process: the postmaster ends all others and recovers by itself. */
-  async killBackend(): Promise<void> {
-    const backend = (await this.#children()).at(-1);
-    if (backend !== undefined) signal(backend, 'SIGKILL');
+  /** SIGKILL of one process that serves a client: the postmaster ends all others and recovers by itself. False: none is there. */
+  async killBackend(): Promise<boolean> {
+    const backend = (await this.#children()).findLast(servesClient);
+    if (backend === undefined) return false;
+    signal(backend, 'SIGKILL');
+    return true;
   }
 
   /** SIGSTOP of all its processes, and SIGCONT. */
@@ -83,6 +85,15 @@ export class PostgresUnderFault {
     const postmaster = await this.#postmaster();
     const text = await readFile(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8').catch(() => '');
     return text.split(' ').filter(Boolean).map(Number);
+  }
+}
+
+/** By the title that it gives itself: the user and the database, where its own helpers name their work. */
+function servesClient(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(` ${DATABASE} `);
+  } catch {
+    return false;
   }
 }
 

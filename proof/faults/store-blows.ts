@@ -119,7 +119,11 @@ export function postgresBlows(postgres: PostgresUnderFault, events: SceneEvents)
       name: 'a server process of PostgreSQL killed',
       hits: 'postgres',
       weight: 1,
-      strike: disturbing(true, () => postgres.killBackend()),
+      async strike() {
+        const disturbance = events.disturbing();
+        if (await postgres.killBackend()) events.killed('postgres');
+        disturbance.ended();
+      },
     },
     {
       name: 'PostgreSQL stopped for a while',
