@@ -12,14 +12,27 @@ const SHOWN_VIOLATIONS = 10;
 const LONGEST_JOURNAL = 4_000;
 
 /** The fault suite. Exit code 1 when a promise was broken, 2 when it could not be run. */
-try {
-  process.exitCode = await run(readOptions(process.argv.slice(2)));
-} catch (fault) {
-  console.error(`${fault instanceof Error ? (fault.stack ?? fault.message) : fault}\n\n${USAGE}`);
-  process.exitCode = 2;
+const options = optionsOrUsage();
+if (options) {
+  try {
+    process.exitCode = await run(options);
+  } catch (fault) {
+    console.error(fault instanceof Error ? (fault.stack ?? fault.message) : fault);
+    process.exitCode = 2;
+  }
 }
 // The channel to whoever started us would keep us alive.
 if (process.connected) process.disconnect();
+
+function optionsOrUsage(): Options | undefined {
+  try {
+    return readOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    process.exitCode = 2;
+    return undefined;
+  }
+}
 
 async function run(options: Options): Promise<number> {
   linkBuild();
