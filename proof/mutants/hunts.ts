@@ -48,7 +48,7 @@ async function simulate(folder: string, world: string, seeds: number): Promise<F
   const told = lines
     .map(([, seed, what = '']) => ({
       seed: Number(seed),
-      effort: `${Number(seed) + 1} seeds`,
+      effort: count(Number(seed) + 1, 'seed'),
       what,
       kind: kindOf(what),
     }))
@@ -57,7 +57,7 @@ async function simulate(folder: string, world: string, seeds: number): Promise<F
   if (promise) return { what: promise.what, effort: promise.effort };
   const rule = told.find(({ kind }) => kind === "store's rule");
   if (rule) return { what: `the store's own rule: ${rule.what.replace('a bug: ', '')}`, effort: rule.effort };
-  return { what: undefined, effort: effortOf(`${seeds} seeds`, told[0]?.what) };
+  return { what: undefined, effort: effortOf(count(seeds, 'seed'), told[0]?.what) };
 }
 
 async function strike(folder: string, deployment: string, sessions: number): Promise<Found> {
@@ -69,11 +69,11 @@ async function strike(folder: string, deployment: string, sessions: number): Pro
     if (code === 0) continue;
     const violations = violationsIn(folder, output);
     const promise = violations.find(({ rule }) => !NO_PROMISES.includes(rule));
-    if (promise) return { what: `${promise.rule}: ${promise.what}`, effort: `${session} sessions` };
+    if (promise) return { what: `${promise.rule}: ${promise.what}`, effort: count(session, 'session') };
     const [first] = violations;
     if (first) noPromise ??= `${first.rule}: ${first.what.split('\n')[0]}`;
   }
-  return { what: undefined, effort: effortOf(`${sessions} sessions`, noPromise) };
+  return { what: undefined, effort: effortOf(count(sessions, 'session'), noPromise) };
 }
 
 /** All of them: it prints the first few, which may be of one kind. */
@@ -95,4 +95,8 @@ async function keepContracts(folder: string, file: string): Promise<Found> {
   const [, test] = /FAIL {2}\S+ > (.*)/.exec(output) ?? [];
   if (test === undefined) throw new Error(`the suite could not be run:\n${output}`);
   return { what: test, effort: 'the suite' };
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
 }
