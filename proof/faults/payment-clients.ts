@@ -59,9 +59,9 @@ export class PaymentClients {
    */
   async finish(deadlineMs: number): Promise<void> {
     const healedAt = performance.now();
-    // A forgotten key is asked for once more: another of its requests may have claimed it when it was.
-    const forgotten = this.log.keys.filter((history) => !this.#open.has(history) && !hasOutcome(history));
-    const open = [...this.#open, ...forgotten];
+    // A forgotten key is open once more: another of its requests may have claimed it when it was.
+    for (const history of this.log.keys) if (!hasOutcome(history)) this.#open.add(history);
+    const open = [...this.#open];
     await inParallel(open.length, FINISH_WIDTH, async (index) => {
       const history = open[index] as KeyHistory;
       const isLeft = index % 2 === 0;

@@ -21,7 +21,7 @@ export function tableOf(tally: Tally): string {
     `Redis faults        ${number(blowsOn(tally, 'redis'))}`,
     `PostgreSQL faults   ${number(blowsOn(tally, 'postgres'))}`,
     `requests            ${number(tally.requests)}  ${rate(tally)}; answers ${answersOf(tally)}`,
-    `keys                ${number(tally.keys)}  ${tally.charges} charges; declined by an operator: ${tally.verdicts ?? 0}; forgotten before they were paid: ${tally.forgottenKeys}`,
+    `keys                ${number(tally.keys)}  ${tally.charges} charges; an operator's verdicts: ${tally.verdicts ?? 0}; forgotten before they were paid: ${tally.forgottenKeys}`,
     `reads               ${number(tally.reads)}  304: ${tally.notModified}`,
     `writes              ${number(tally.writes)}`,
     `longest without an outcome after healing, ms  ${Math.round(tally.longestStuckMs)}`,

@@ -10,8 +10,8 @@ const TICK_MS = 2;
 
 /**
  * A wire between services and one of their servers that can be damaged while bytes are on it, and that can be made to end
- * at another server. Nothing is reordered. All traffic of a run goes through it, so whole pieces go straight on. What was
- * sent arrives, however late, also when its sender has closed the connection meanwhile: so does a network.
+ * at another server. Nothing is reordered. All traffic of a run goes through it, so whole pieces go straight on. A request
+ * arrives, however late, also when its sender has closed the connection meanwhile: so does a network.
  */
 export class Wire {
   readonly #connections = new Set<Connection>();

@@ -79,8 +79,9 @@ async function inWorkspaces<Item, Result>(
   const results: Result[] = [];
   let next = 0;
   const workers = Array.from({ length: Math.min(workspaces, items.length) }, async () => {
-    const workspace = new Workspace();
+    let workspace: Workspace | undefined;
     try {
+      workspace = new Workspace();
       while (next < items.length) {
         const index = next;
         next += 1;
@@ -90,7 +91,7 @@ async function inWorkspaces<Item, Result>(
       stopAll();
       throw error;
     } finally {
-      workspace.remove();
+      workspace?.remove();
     }
   });
   const ended = await Promise.allSettled(workers);

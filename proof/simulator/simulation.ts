@@ -1,5 +1,5 @@
 import { type Random, seededRandom } from '../../test/support/random.js';
-import { afterAllTurns, countImmediates } from './immediates.js';
+import { afterAllTurns, watchImmediates } from './immediates.js';
 
 /** Far more than any seed takes: reaching it means that something never ends. */
 const MAX_STEPS = 200_000;
@@ -57,7 +57,7 @@ export class Simulation {
     options: { trace?: boolean } = {},
   ) {
     this.tracing = options.trace ?? false;
-    countImmediates();
+    watchImmediates();
   }
 
   /** A stream of choices of its own: what is chosen for one name does not depend on what happens to any other. */

@@ -40,4 +40,14 @@ async function runChunk({ from, seeds }: Chunk): Promise<ChunkResult> {
   return { seeds, steps, counts: [...counts], failures };
 }
 
-parentPort?.on('message', async (chunk: Chunk) => parentPort?.postMessage(await runChunk(chunk)));
+parentPort?.on('message', (chunk: Chunk) => {
+  runChunk(chunk).then(
+    (result) => parentPort?.postMessage(result),
+    (error: unknown) => {
+      // Not as a rejection, which would be taken for one of a seed's.
+      process.nextTick(() => {
+        throw error;
+      });
+    },
+  );
+});

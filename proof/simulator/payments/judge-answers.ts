@@ -92,7 +92,7 @@ function isLate(request: Asked, { troubles }: PaymentHistory): boolean {
 function waitedForNothing(request: Asked, row: Row | undefined, { troubles }: PaymentHistory): boolean {
   const { sentAt, answeredAt, patienceMs } = request;
   if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined) return false;
-  return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && troubles.wereOver(sentAt, answeredAt);
+  return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && troubles.wereOver(row.key, sentAt, answeredAt);
 }
 
 /** An outcome is repeated for as long as its key's life, and no longer: then the key is one that nobody knows. */
@@ -102,7 +102,7 @@ function isRepeatedTooLate({ answer, sentAt }: Asked, { expiresAt = 0 }: Row, { 
 }
 
 /** Once somebody was told the outcome, nobody is told that it is under way. */
-function isBusyForNothing(request: Asked, { asked }: Issued, { troubles }: PaymentHistory): boolean {
+function isBusyForNothing(request: Asked, { key, asked }: Issued, { troubles }: PaymentHistory): boolean {
   const { answer, sentAt, answeredAt = 0 } = request;
   if (typeof answer !== 'object' || answer.state !== 'in progress') return false;
   return asked.some(
@@ -110,7 +110,7 @@ function isBusyForNothing(request: Asked, { asked }: Issued, { troubles }: Payme
       typeof before.answer === 'object' &&
       (before.answer.state === 'processed' || before.answer.state === 'replayed') &&
       (before.answeredAt ?? Infinity) < sentAt &&
-      troubles.wereOver(before.sentAt, answeredAt),
+      troubles.wereOver(key, before.sentAt, answeredAt),
   );
 }
 

@@ -30,8 +30,6 @@ export class KeyServer {
   readonly wall: WallClock = { aheadMs: 0 };
   /** Until when each key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
   readonly goodUntil = new Map<string, number>();
-  /** What no store may ever do: give a lock back for somebody who does not hold it. */
-  readonly broken: string[] = [];
   /** Those who are subscribed to the ends of locks. */
   readonly subscribers = new Set<(key: string) => void>();
 
@@ -69,12 +67,6 @@ export class KeyServer {
     const record = this.record(key);
     if (!record) return { state: 'absent' };
     return record.final ? { state: 'final', final: record.final } : { state: 'generated' };
-  }
-
-  unlock(key: string, owner: string): void {
-    const holder = this.lock(key)?.owner;
-    if (holder !== owner) this.broken.push(`${key}: ${owner} deleted the lock of ${holder}`);
-    this.locks.delete(key);
   }
 
   announce(key: string): void {
@@ -170,7 +162,7 @@ export function createSimulatedKeyStore(
       ask('finishes', key, () => {
         server.records.set(key, { expiresAt: final.expiresAt, final });
         const lock = server.lock(key);
-        if (lock?.owner === owner) server.unlock(key, owner);
+        if (lock?.owner === owner) server.locks.delete(key);
         if (lock?.watched) server.announce(key);
       }),
 
@@ -178,7 +170,7 @@ export function createSimulatedKeyStore(
       ask('releases', key, () => {
         const lock = server.lock(key);
         if (lock?.owner !== owner) return;
-        server.unlock(key, owner);
+        server.locks.delete(key);
         if (lock.watched) server.announce(key);
       }),
   };

@@ -91,7 +91,7 @@ const WRITES: Readonly<Record<string, Write>> = {
           ? { state: 'DECLINED', reason: reasons[index] ?? '' }
           : { state: 'COMPLETED', transactionId: '' };
       const row = rows.settle(fence, outcome, ttls[index] as number);
-      return row && { key, expires_at: Math.floor(row.expiresAt ?? 0) };
+      return row && { key, owner: row.owner, expires_at: Math.floor(row.expiresAt ?? 0) };
     },
   },
   resolve: {

@@ -20,7 +20,7 @@ export interface Row {
   readonly leaseUntil: number;
   readonly recoverAt: number;
   readonly expiresAt: number | undefined;
-  /** These two by the simulation's own time, which no trouble moves. */
+  /** By the simulation's own time, which no trouble moves: when its claim was judged, and when its outcome was committed. */
   readonly firstThereAt: number;
   readonly finalAt: number | undefined;
 }
@@ -119,19 +119,19 @@ export class PaymentRows {
   renew(fence: Fence, leaseMs: number): boolean {
     const row = this.heldBy(fence);
     const leaseUntil = this.now() + leaseMs;
-    if (row) this.writeFor(fence, { ...row, leaseUntil, recoverAt: leaseUntil });
+    if (row) this.write({ ...row, leaseUntil, recoverAt: leaseUntil });
     return row !== undefined;
   }
 
   abandon(fence: Fence, recoverAfterMs: number): void {
     const row = this.heldBy(fence);
-    if (row) this.writeFor(fence, { ...row, owner: '', leaseUntil: 0, recoverAt: this.now() + recoverAfterMs });
+    if (row) this.write({ ...row, owner: '', leaseUntil: 0, recoverAt: this.now() + recoverAfterMs });
   }
 
   settle(fence: Fence, outcome: Outcome, ttlMs: number): Row | undefined {
     const row = this.heldBy(fence);
     if (!row) this.simulation.count('settled too late');
-    return row && this.writeFor(fence, { ...row, ...this.finalColumns(outcome.state, reasonOf(outcome), ttlMs) });
+    return row && this.write({ ...row, ...this.finalColumns(outcome.state, reasonOf(outcome), ttlMs) });
   }
 
   resolve({ key, owner, state, reason, minAgeMs, ttlMs }: Resolution): Row | undefined {

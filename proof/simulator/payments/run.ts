@@ -141,7 +141,7 @@ export async function runPayments(
     processor,
     clients,
     troubles,
-    bugs: [...fleet.bugs, ...stores.rows.broken, ...(stores.keyServer?.broken ?? [])],
+    bugs: [...fleet.bugs, ...stores.rows.broken],
   };
 }
 

@@ -33,7 +33,7 @@ export interface PaymentStores {
   /** Undefined where nothing is ever forgotten. */
   readonly keyServer: KeyServer | undefined;
   /** When a statement of the ledger took its time, and others had to wait for its row. */
-  readonly slowCommits: readonly Interval[];
+  readonly slowCommits: readonly (Interval & { readonly key: string })[];
   open(instance: Actor, clock: Clock): Promise<{ keys: KeyStore; ledger: Ledger }>;
   /** Until when a key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
   goodUntil(key: string): number;
@@ -51,12 +51,12 @@ export function distributedStores(simulation: Simulation, ambushes: Ambushes): P
   });
   const ledgerLine = new Server(simulation, ambushes, { name: 'the ledger', deadlineMs: LEDGER_DEADLINE_MS });
   const statements = new Statements<string>(simulation);
-  const slowCommits: Interval[] = [];
+  const slowCommits: (Interval & { readonly key: string })[] = [];
   const commitsAfterMs = (key: string) => {
     const random = ledgerLine.luckOf(`commit ${key}`);
     if (random.fraction() >= SLOW_COMMITS) return 0;
     const ms = random.fraction() * SLOWEST_COMMIT_MS;
-    slowCommits.push({ from: simulation.time, to: simulation.time + ms });
+    slowCommits.push({ key, from: simulation.time, to: simulation.time + ms });
     return ms;
   };
   return {

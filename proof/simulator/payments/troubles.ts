@@ -110,13 +110,13 @@ export class PaymentTroubles {
         const instances = trouble.of === 'all' ? fleet.indexes() : [trouble.of];
         const weather = line.setWeather(instances, trouble.weather);
         simulation.count('weather');
-        this.isUnwellFor(trouble.forMs, () => weather.clear());
+        this.isUnwellFor(trouble.forMs, LOSS_IS_FELT_MS, () => weather.clear());
         return undefined;
       }
       case 'processor':
         processor.behaviour = trouble.behaviour;
         simulation.count('bad behaviour of the processor');
-        this.isUnwellFor(trouble.forMs, () => {
+        this.isUnwellFor(trouble.forMs, 0, () => {
           if (processor.behaviour === trouble.behaviour) processor.behaviour = WELL;
         });
         return undefined;
@@ -167,13 +167,15 @@ export class PaymentTroubles {
   }
 
   /**
-   * Sent between the operator's look at the processor and its verdict's arrival: nobody can know of it then. Or by an owner
-   * whose lease a clock that was set ahead had ended, and made the payment old enough for a verdict.
+   * Sent between the operator's look at the processor and its verdict's arrival: nobody can know of it then. Or within a
+   * lease after it, by an owner whose lease a clock that was set ahead had ended for all others.
    */
   isBehindAnOperatorsBack({ key, resolution, firstThereAt, finalAt = 0 }: Row, sentAt: number): boolean {
     const lookedAt = this.verdicts.get(key);
     if (resolution === undefined || lookedAt === undefined || sentAt < lookedAt) return false;
-    return sentAt < finalAt || this.ledgerWasSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
+    if (sentAt < finalAt) return true;
+    const wasSetAhead = this.ledgerWasSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
+    return wasSetAhead && sentAt < finalAt + this.leaseMs;
   }
 
   /** All servers and ways were well. */
@@ -181,10 +183,15 @@ export class PaymentTroubles {
     return !isDuring(this.unwell, from, to) && !isDuring(this.stores.slowCommits, from - LEDGER_DEADLINE_MS, to);
   }
 
-  /** Nothing was wrong, and nothing wrong was felt any more. */
-  wereOver(from: number, to: number): boolean {
-    const feltMs = LOSS_IS_FELT_MS + this.leaseMs;
-    return !isDuring(this.disturbed, from, to) && !isDuring(this.stores.slowCommits, from - feltMs, to);
+  /** Nothing was wrong for the payment, and nothing wrong was felt any more. */
+  wereOver(payment: string, from: number, to: number): boolean {
+    const { slowCommits } = this.stores;
+    const own = slowCommits.filter(({ key }) => key === payment);
+    return (
+      !isDuring(this.disturbed, from, to) &&
+      !isDuring(own, from - LOSS_IS_FELT_MS - this.leaseMs, to) &&
+      !isDuring(slowCommits, from - LEDGER_DEADLINE_MS, to)
+    );
   }
 
   /** Whether the key store may have forgotten the key since it was asked for. */
@@ -192,10 +199,10 @@ export class PaymentTroubles {
     return this.forgot.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until);
   }
 
-  private isUnwellFor(ms: number, end: () => void): void {
+  private isUnwellFor(ms: number, feltMs: number, end: () => void): void {
     const { time } = this.simulation;
     // Others of the same process may have to wait until whoever lost a message has noticed.
-    this.unwell.push({ from: time, to: Math.min(time + ms, TROUBLED_MS) + LOSS_IS_FELT_MS });
+    this.unwell.push({ from: time, to: Math.min(time + ms, TROUBLED_MS) + feltMs });
     this.simulation.after(ms, undefined, end);
   }
 }

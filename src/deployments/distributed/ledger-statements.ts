@@ -3,7 +3,9 @@ import type { Statement } from './postgres.js';
 
 /**
  * `clock_timestamp()` and not `now()`: a statement that waited must judge by the moment it goes on. The attempts are sorted
- * below the condition (`OFFSET 0` keeps it so), so each is judged just before its own insert, not all before the first.
+ * below the condition (`OFFSET 0` keeps it so), so each is judged just before its own insert, not all before the first. An
+ * insert that then waits for another one of its key was judged before that; where the other is rolled back, it comes later
+ * than its deadline by as long as a statement may take. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `payment-horizon-statements.ts`.
  */
 export const CLAIM: Statement = {
@@ -93,7 +95,7 @@ export const SETTLE: Statement = {
       AS settled (key, epoch, owner, state, reason, ttl_ms)
     WHERE payment.key = settled.key AND payment.epoch = settled.epoch AND payment.owner = settled.owner
       AND payment.state = 'PROCESSING'
-    RETURNING payment.key, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
+    RETURNING payment.key, payment.owner, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
 };
 
 /** With one epoch more and an owner of its own, so that whoever held the payment before can no longer settle it. */

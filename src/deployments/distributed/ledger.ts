@@ -50,7 +50,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
   async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
     const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
-    const rows = await database.write<{ key: string; expires_at: number }>(statements.SETTLE, [
+    const rows = await database.write<{ key: string; owner: string; expires_at: number }>(statements.SETTLE, [
       sorted.map(({ claim }) => claim.key),
       sorted.map(({ claim }) => claim.epoch),
       sorted.map(({ claim }) => claim.owner),
@@ -58,11 +58,12 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       sorted.map(({ outcome }) => (outcome.state === 'DECLINED' ? outcome.reason : null)),
       sorted.map(({ ttlMs }) => ttlMs),
     ]);
-    const expiries = new Map(rows.map((row) => [row.key, row.expires_at]));
+    const expiries = new Map(rows.map((row) => [`${row.key} ${row.owner}`, row.expires_at]));
     return batch.map(({ claim }) => {
-      const expiresAt = expiries.get(claim.key);
+      const name = `${claim.key} ${claim.owner}`;
+      const expiresAt = expiries.get(name);
       // Of two settlements of one claim in one batch the row took one.
-      expiries.delete(claim.key);
+      expiries.delete(name);
       return expiresAt;
     });
   }
