@@ -7,6 +7,8 @@ import type { SupervisedService } from './supervised-service.js';
 
 /** A client that waits longer goes away; a later answer reaches nobody. */
 const PATIENCE_MS = 2_000;
+/** When everything is healed it is asked whether all is there, not how fast a busy machine is. */
+export const LAST_PATIENCE_MS = 15_000;
 /** After a failure at a process most clients go to the others for so long. */
 const AVOIDED_MS = 250;
 

@@ -2,7 +2,7 @@ import { inParallel } from '../../test/support/concurrency.js';
 import type { Random } from '../../test/support/random.js';
 import { pause, until } from '../../test/support/until.js';
 import { DECLINED, type KeptPayment, type KeyHistory, type Send } from '../judge/payment-evidence.js';
-import type { ClientLog, Told } from './client-log.js';
+import { type ClientLog, LAST_PATIENCE_MS, type Told } from './client-log.js';
 import type { SupervisedService } from './supervised-service.js';
 
 /** Before a request is repeated that failed, or found nobody, at most: at once it would only heat the machine. */
@@ -93,7 +93,7 @@ export class PaymentClients {
     for (const service of this.log.services) {
       await inParallel(chosen.length, FINISH_WIDTH, async (index) => {
         const history = chosen[index] as KeyHistory;
-        const { status, sentAt, endedAt } = await this.#pay(history, service, this.random);
+        const { status, sentAt, endedAt } = await this.#pay(history, service, this.random, LAST_PATIENCE_MS);
         if (status !== 0 && status !== 503) return;
         const what = `not repeated by ${service.name}: ${status} after ${Math.round(endedAt - sentAt)} ms`;
         this.log.violated('everything is back after healing', history.key, what);
@@ -160,17 +160,18 @@ export class PaymentClients {
     return isWell(this.#ended(history, send, await this.log.send(to, ask)));
   }
 
-  async #pay(history: KeyHistory, to: SupervisedService, random: Random): Promise<Send> {
+  async #pay(history: KeyHistory, to: SupervisedService, random: Random, patienceMs?: number): Promise<Send> {
     const { key, amount, currency } = history;
     const prefer = random.below(6) === 0 ? 'prefer: wait=1\r\n' : '';
     const send = begun('pay', to);
     history.sends.push(send);
-    const told = await this.log.send(to, {
+    const ask = {
       method: 'POST',
       path: '/api/payment',
       headers: `idempotency-key: ${key}\r\n${prefer}`,
       body: `{"amount":"${amount}","currency":"${currency}"}`,
-    });
+    } as const;
+    const told = await this.log.send(to, ask, patienceMs);
     return this.#ended(history, send, told);
   }
 

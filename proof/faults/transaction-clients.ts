@@ -12,7 +12,7 @@ import {
   type Output,
   type TransactionHistory,
 } from '../judge/transaction-rules.js';
-import type { ClientLog, Told } from './client-log.js';
+import { type ClientLog, LAST_PATIENCE_MS, type Told } from './client-log.js';
 import { type SharedList, SharedLists } from './shared-lists.js';
 import type { SupervisedService } from './supervised-service.js';
 
@@ -61,6 +61,7 @@ export class TransactionClients {
   #accounts = 0;
   #highestId = 0;
   readonly #shared: SharedLists;
+  #patienceMs: number | undefined;
 
   constructor(
     private readonly log: ClientLog,
@@ -76,6 +77,7 @@ export class TransactionClients {
 
   /** Everything once more, from every process, after healing: also what nobody has read since its last change. */
   async readAll(): Promise<void> {
+    this.#patienceMs = LAST_PATIENCE_MS;
     for (const service of this.log.services) {
       await inParallel(this.#all.length, FINAL_WIDTH, async (index) => {
         const live = this.#all[index] as Live;
@@ -350,7 +352,7 @@ export class TransactionClients {
     ask: Parameters<ClientLog['send']>[1],
   ): Promise<Told> {
     const to = service ?? this.log.choose(random.fraction());
-    const told = await this.log.send(to, ask);
+    const told = await this.log.send(to, ask, this.#patienceMs);
     if (told.cutByTheLiving) this.#wrong(`cut off by the living ${to.name}`, told);
     return told;
   }
