@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
-import { createRedisTransactionCache } from '#idempay/deployments/distributed/transaction-cache.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
+import { redisCaches } from '../support/redis-caches.js';
 import { type RedisServer, startRedis } from '../support/servers/redis.js';
 import { until } from '../support/until.js';
 
@@ -20,7 +17,7 @@ const SYNC_DEADLINE_MS = 20_000;
 describe('the cache across failovers that kill nobody', () => {
   let first: RedisServer;
   let second: RedisServer;
-  const clients: RedisClient[] = [];
+  const caches = redisCaches();
 
   beforeAll(async () => {
     [first, second] = await Promise.all([startRedis(), startRedis(['--repl-diskless-sync-delay', '0'])]);
@@ -28,21 +25,12 @@ describe('the cache across failovers that kill nobody', () => {
     await inStep(second);
   });
   afterAll(async () => {
-    for (const client of clients) client.disconnect();
+    caches.disconnect();
     await Promise.all([first.close(), second.close()]);
   });
 
-  async function cacheOn(server: RedisServer): Promise<TransactionCache> {
-    const location = readRedisUrl(server.url);
-    if (!location) throw new Error(`${server.url} is no Redis URL`);
-    const client = connectRedis(location, () => {});
-    clients.push(client);
-    await connected(client);
-    return createRedisTransactionCache(client, 600_000, systemClock, () => true);
-  }
-
   test('a master that comes back does not show what it held before another one took writes', async () => {
-    const before = await cacheOn(first);
+    const before = await caches.on(first);
     await write(before, 1);
     expect(await before.lookUp(ID)).toMatchObject({ state: 'hit' });
     await until('the entry to be copied', SYNC_DEADLINE_MS, async () => (await second.client.dbsize()) === 1);
@@ -50,7 +38,7 @@ describe('the cache across failovers that kill nobody', () => {
     await second.client.replicaof('NO', 'ONE');
     await first.client.replicaof('127.0.0.1', second.port);
     await inStep(first);
-    const between = await cacheOn(second);
+    const between = await caches.on(second);
     expect(await between.lookUp(ID), 'the other master knows only what it wrote itself').toMatchObject({
       state: 'miss',
     });
@@ -58,15 +46,15 @@ describe('the cache across failovers that kill nobody', () => {
     await first.client.replicaof('NO', 'ONE');
     await write(between, 2);
     expect(await between.lookUp(ID)).toMatchObject({ state: 'hit', transaction: { version: 2 } });
-    const after = await cacheOn(first);
+    const after = await caches.on(first);
     expect(await after.lookUp(ID)).toMatchObject({ state: 'miss' });
   });
 
   test('a replica is not read, though it holds what its master wrote', async () => {
     await second.client.replicaof('127.0.0.1', first.port);
-    await write(await cacheOn(first), 3);
+    await write(await caches.on(first), 3);
     await inStep(second);
-    await expect((await cacheOn(second)).lookUp(ID)).rejects.toThrow('READONLY');
+    await expect((await caches.on(second)).lookUp(ID)).rejects.toThrow('READONLY');
   });
 });
 
