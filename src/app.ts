@@ -29,7 +29,7 @@ const RECOVERY_BEFORE_LISTENING_MS = { simulated: 2_000, http: 0 } as const;
 /** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
-/** After a drain that was cut, for what its attempts still write. */
+/** After a drain that was cut: for what its attempts still write, and for their answers. */
 const LAST_WRITES_MS = 1_000;
 
 export interface App {
@@ -84,25 +84,31 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     async drain(limitMs = DRAIN_LIMIT_MS) {
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => server.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
-      let wasCut = false;
-      const cut = setTimeout(() => {
-        wasCut = true;
-        server.server.closeAllConnections();
-      }, limitMs);
+      waiting.end();
+      const connections = server.close();
       const background = Promise.all([recovery.stop(), retention.stop()]);
+      // Connections first: until the last one is closed it may bring one more request.
+      const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
-        waiting.end();
-        await Promise.all([server.close(), Promise.race([background, delay(limitMs, undefined, { ref: false })])]);
+        if (await endsWithin(ended, limitMs)) return;
+        // Whatever still waits for the processor is unknown from here on, and given up while there are stores to tell.
+        await processorClient.close();
+        const givenUp = await endsWithin(Promise.all([server.requestsUnderWay.ended(), background]), LAST_WRITES_MS);
+        if (!givenUp)
+          logger.warn('the drain ended before all requests did: their payments go on when their leases end');
       } finally {
         clearInterval(closeIdle);
-        clearTimeout(cut);
+        server.server.closeAllConnections();
         await processorClient.close();
-        // Calls that were broken off have become unknown: their leases are given up while there are stores to tell.
-        if (wasCut) await delay(LAST_WRITES_MS);
         await deployment.close();
       }
     },
   };
+}
+
+/** Whether it ended in time; a fault of it is thrown. */
+function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return Promise.race([work.then(() => true), delay(ms, false, { ref: false })]);
 }
 
 function openDeployment(
@@ -131,7 +137,7 @@ function openDeployment(
 function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Processor & { close(): Promise<void> } {
   switch (processor.kind) {
     case 'simulated':
-      return { ...createSimulatedProcessor(processor.delayMs), close: async () => {} };
+      return createSimulatedProcessor(processor.delayMs);
     case 'http': {
       const sound = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
       return createHttpProcessor({ ...processor, alarm: createAlarm(sound, clock) });

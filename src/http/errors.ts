@@ -26,7 +26,7 @@ export function answerWith<T>(
   promise: Promise<T>,
   send: (value: T) => undefined | Promise<void>,
 ): void {
-  promise.then(send).catch((fault: unknown) => reply.send(fault));
+  reply.server.requestsUnderWay.add(promise.then(send).catch((fault: unknown) => reply.send(fault)));
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {

@@ -18,6 +18,7 @@ import { registerHealthRoutes } from './health-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+import { RequestsUnderWay } from './requests-under-way.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
 import { watchMethods } from './wrong-methods.js';
 
@@ -56,6 +57,7 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
       sendError(reply.header(REQUEST_ID_HEADER, request.id), publicErrorOf(error)),
   });
 
+  app.decorate('requestsUnderWay', new RequestsUnderWay());
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(REQUEST_ID_HEADER, request.id);
     done(isMissingHost(request.raw) ? publicErrors.invalidRequest('Send a Host header.') : undefined);

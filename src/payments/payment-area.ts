@@ -54,7 +54,9 @@ export function createPaymentArea(collaborators: {
     if (state === 'no record' || state === 'unknown') return;
     const askedAt = clock.monotonic();
     const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, processor: processor.name });
-    if (claim) await carryOut(claim, askedAt, 'takeover');
+    if (!claim) return;
+    const result = await carryOut(claim, askedAt, 'takeover');
+    if (result.state === 'unknown') events.unknown(claim, result.cause);
   }
 
   const payments = createPayments({

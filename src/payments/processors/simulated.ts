@@ -1,22 +1,41 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import type { Processor } from '../processor.js';
+import type { ChargeResult, Processor } from '../processor.js';
+
+const SUCCEEDED: ChargeResult = { state: 'succeeded' };
+const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before the simulated processing did' };
 
 /**
  * The simulated processing of spec 2.3: every charge succeeds after `delayMs`. It has no effect outside this process, so
  * it has no record of earlier charges, a reference may be sent again for ever, and a send cannot outlive its lease.
+ * A charge that is under way at `close` ends as unknown.
  */
-export function createSimulatedProcessor(delayMs: number): Processor {
+export function createSimulatedProcessor(delayMs: number): Processor & { close(): Promise<void> } {
+  const underWay = new Set<() => void>();
+  let closed = false;
   return {
     name: 'simulated',
     typicalMs: delayMs,
     sendLimitMs: 0,
     dedupMs: Number.POSITIVE_INFINITY,
     async charge() {
-      if (delayMs > 0) await delay(delayMs);
-      return { state: 'succeeded' };
+      if (closed) return CUT;
+      if (delayMs === 0) return SUCCEEDED;
+      return new Promise((resolve) => {
+        const end = (result: ChargeResult) => {
+          clearTimeout(timer);
+          underWay.delete(cut);
+          resolve(result);
+        };
+        const cut = () => end(CUT);
+        const timer = setTimeout(end, delayMs, SUCCEEDED);
+        underWay.add(cut);
+      });
     },
     async lookUp() {
       return { state: 'no record' };
+    },
+    async close() {
+      closed = true;
+      for (const cut of [...underWay]) cut();
     },
   };
 }
