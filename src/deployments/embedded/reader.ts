@@ -3,6 +3,8 @@ import { type Database, openForReading, readOrReport, sqliteVersion } from './sq
 
 /** Lists read at the same time, each in a snapshot of its own; more wait for one to end. */
 const MAX_SNAPSHOTS = 32;
+/** Connections kept for the lists to come. Each has file descriptors and a page cache of its own. */
+const KEPT_IDLE = 4;
 
 export interface PreparedRead {
   get(...parameters: readonly (string | number)[]): unknown;
@@ -50,7 +52,8 @@ export class Reader {
         this.turns.pass();
         try {
           database.exec('COMMIT');
-          this.idle.push(database);
+          if (this.idle.length < KEPT_IDLE) this.idle.push(database);
+          else database.close();
         } catch {
           // What was read has been answered or refused already; the connection is of no more use.
           database.close();
