@@ -1,6 +1,11 @@
 import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis-url.js';
-import { PROCESSOR_URL_FORM, readProcessorUrl } from './payments/processors/processor-url.js';
+import {
+  PROCESSOR_ACCOUNT_FORM,
+  PROCESSOR_URL_FORM,
+  readProcessorAccount,
+  readProcessorUrl,
+} from './payments/processors/processor-url.js';
 
 /** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
 export interface Config {
@@ -36,7 +41,14 @@ export interface PaymentSettings {
 /** `dedupMs`: how long after its claim a payment's reference may be sent again; 0: never, it is only looked up. */
 export type ProcessorSettings =
   | { readonly kind: 'simulated'; readonly delayMs: number; readonly dedupMs: number }
-  | { readonly kind: 'http'; readonly url: string; readonly timeoutMs: number; readonly dedupMs: number };
+  | {
+      readonly kind: 'http';
+      readonly url: string;
+      /** Whose account is charged there; undefined: the URL's user tells. */
+      readonly account: string | undefined;
+      readonly timeoutMs: number;
+      readonly dedupMs: number;
+    };
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -117,9 +129,10 @@ function readPayments(settings: Settings): PaymentSettings {
   };
 }
 
-/** Every setting is judged whichever processor is chosen; PROCESSOR_DELAY_MS beside PROCESSOR_URL is valid and unused. */
+/** Every setting is judged whichever processor is chosen; one that belongs to another processor is valid and unused. */
 function readProcessor(settings: Settings, lockTtlMs: number): ProcessorSettings {
   const url = settings.parsed('PROCESSOR_URL', (text) => readProcessorUrl(text) && text, PROCESSOR_URL_FORM);
+  const account = settings.parsed('PROCESSOR_ACCOUNT', readProcessorAccount, PROCESSOR_ACCOUNT_FORM);
   const delayMs = settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS);
   const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
   const dedupMs = settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 0, MAX_TTL_SECONDS) * SECOND_MS;
@@ -129,7 +142,7 @@ function readProcessor(settings: Settings, lockTtlMs: number): ProcessorSettings
       `PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least ${COMMIT_MARGIN_MS} ms: a call must end within its lease`,
     );
   }
-  return { kind: 'http', url, timeoutMs, dedupMs };
+  return { kind: 'http', url, account, timeoutMs, dedupMs };
 }
 
 function readDatabaseUrl(text: string): string | undefined {

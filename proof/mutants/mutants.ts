@@ -302,8 +302,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: SQLITE_STATEMENTS,
-        find: "state = 'PROCESSING' AND lease_until <= ? AND processor = ?\n  RETURNING *",
-        replace: "state = 'PROCESSING' AND ? > 0 AND processor = ?\n  RETURNING *",
+        find: "state = 'PROCESSING' AND lease_until <= ? AND processor IN (?, ?)\n  RETURNING *",
+        replace: "state = 'PROCESSING' AND ? > 0 AND processor IN (?, ?)\n  RETURNING *",
       },
     ],
   },
@@ -313,15 +313,17 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: POSTGRES_STATEMENTS,
-        find: ' AND lease_until <= clock_timestamp() AND processor = $4',
-        replace: ' AND processor = $4',
+        find: ' AND lease_until <= clock_timestamp() AND processor IN ($4, $5)',
+        replace: ' AND processor IN ($4, $5)',
       },
     ],
   },
   {
     name: "takeover of another processor's payment, in PostgreSQL",
     hunt: DISTRIBUTED_CONTRACTS,
-    edits: [{ file: POSTGRES_STATEMENTS, find: 'AND processor = $4', replace: "AND $4::text > ''" }],
+    edits: [
+      { file: POSTGRES_STATEMENTS, find: 'AND processor IN ($4, $5)', replace: "AND ($4::text > '' OR $5::text > '')" },
+    ],
   },
   {
     name: 'claim after expiry accepted',

@@ -74,6 +74,9 @@ export function createCarryOut(collaborators: {
     if (origin === 'takeover') {
       const found = await processor.lookUp(claim.key);
       if (found.state !== 'no record') return found;
+      if (claim.processor !== processor.name) {
+        return { state: 'unknown', cause: 'no record at the processor, and claimed before rows named the account' };
+      }
       if (!mayBeSentAgain(ageMs(), processor.dedupMs)) {
         return { state: 'unknown', cause: 'no record at the processor, and too old to be sent again' };
       }

@@ -58,6 +58,8 @@ export interface ClaimAttempt extends Money {
   readonly transactionId: string;
   readonly fingerprint: string;
   readonly processor: string;
+  /** Of an existing row: taken over as well as the processor's own. Undefined: none. */
+  readonly formerProcessor?: string | undefined;
   readonly leaseMs: number;
   /**
    * From `begin`, by our monotonic clock: a claim that the store executes after this moment is refused. The adapter
@@ -124,8 +126,10 @@ interface UnderWay {
   readonly remainingMs: number;
 }
 
-interface Takeover {
+export interface Takeover {
   readonly owner: string;
   readonly leaseMs: number;
   readonly processor: string;
+  /** Payments under this name are taken over as well. Undefined: none. */
+  readonly formerProcessor?: string | undefined;
 }

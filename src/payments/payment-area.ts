@@ -49,11 +49,13 @@ export function createPaymentArea(collaborators: {
 
   async function finishByLookUp(key: string): Promise<void> {
     const payment = await history.find(key);
-    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.name) return;
+    const { name, formerName } = processor;
+    if (payment?.state !== 'PROCESSING' || ![name, formerName].includes(payment.processor)) return;
     const { state } = await processor.lookUp(key);
     if (state === 'no record' || state === 'unknown') return;
     const askedAt = clock.monotonic();
-    const claim = await ledger.takeOver({ key, owner: newOwner(), leaseMs, processor: processor.name });
+    const owner = newOwner();
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
     if (!claim) return;
     const result = await carryOut(claim, askedAt, 'takeover');
     if (result.state === 'unknown') events.unknown(claim, result.cause);

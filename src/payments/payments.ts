@@ -139,6 +139,7 @@ export function createPayments(collaborators: {
         fingerprint,
         transactionId: newTransactionId(),
         processor: processor.name,
+        formerProcessor: processor.formerName,
         leaseMs,
         claimBy,
       })
@@ -183,7 +184,8 @@ export function createPayments(collaborators: {
       case 'under way':
         return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
       case 'abandoned': {
-        const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
+        const { name, formerName } = processor;
+        const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
         if (claim) return finishTakeover(claim, askedAt, fingerprint);
         return { state: 'in progress', retryAfterSeconds: 1 };
       }

@@ -4,6 +4,11 @@ import type { Money } from './money.js';
 export interface Processor {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
   readonly name: string;
+  /**
+   * How versions before this named it, whichever account they charged. Payments of that name are looked up and never sent
+   * again: nobody knows whose account was charged (decisions P14). Undefined: there are none.
+   */
+  readonly formerName?: string | undefined;
   /** How long a charge typically takes, before anything was measured. */
   readonly typicalMs: number;
   /** The longest that one send can still have an effect after it began; the lease must outlive it. */

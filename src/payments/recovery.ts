@@ -73,6 +73,7 @@ export function createRecovery(collaborators: {
         owner: newOwner(),
         leaseMs,
         processor: processor.name,
+        formerProcessor: processor.formerName,
         limit: free,
       });
       for (const claim of claims) workOn(claim, askedAt);

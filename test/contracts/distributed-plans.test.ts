@@ -161,7 +161,12 @@ describe('what is read and removed of payments in PostgreSQL', () => {
 
   test.each([
     ['counting abandoned payments', COUNT_ABANDONED, [0], ['payments_under_way']],
-    ['taking over what is due', TAKE_OVER_ABANDONED, ['owner', 1, 'test', 64], ['payments_pkey', 'payments_under_way']],
+    [
+      'taking over what is due',
+      TAKE_OVER_ABANDONED,
+      ['owner', 1, 'test', 'former', 64],
+      ['payments_pkey', 'payments_under_way'],
+    ],
     ['removing old payments', REMOVE_SETTLED, [1, PAGE, 10 * PAGE], ['payments_pkey', 'payments_settled']],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
     for (const mode of MODES) {

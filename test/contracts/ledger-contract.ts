@@ -292,5 +292,18 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       expect(await ledger.claim(claimAttempt({ key, processor }))).toMatchObject({ state: 'under way' });
       expect(await ledger.takeOver({ key, owner: newOwner(), leaseMs: LONG_MS, processor })).toBeUndefined();
     });
+
+    test('10: a payment under a former name of the processor is taken over, and keeps that name', async () => {
+      const formerProcessor = newProcessorName();
+      const processor = newProcessorName();
+      const claimed = await givenDeadClaim({ processor: formerProcessor });
+      const found = await givenDeadClaim({ processor: formerProcessor });
+      expect(await ledger.claim(claimAttempt({ key: claimed.key, processor, formerProcessor }))).toMatchObject({
+        state: 'taken over',
+        claim: { processor: formerProcessor, epoch: 2 },
+      });
+      const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor, formerProcessor };
+      expect(await ledger.takeOver({ ...takeover, key: found.key })).toMatchObject({ processor: formerProcessor });
+    });
   });
 }

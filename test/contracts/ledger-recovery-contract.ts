@@ -81,6 +81,13 @@ export function describeLedgerRecoveryContract(name: string, open: OpenPorts): v
       expect(await takeOverAbandoned(processor, 10)).toHaveLength(1);
     });
 
+    test('2: payments under a former name of the processor are taken over beside its own', async () => {
+      const [processor, formerProcessor] = [newProcessorName(), newProcessorName()];
+      const abandoned = [...(await givenAbandoned(1, processor)), ...(await givenAbandoned(1, formerProcessor))];
+      const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor, formerProcessor, limit: 10 };
+      expect(keysOf(await ledger.takeOverAbandoned(takeover))).toEqual(keysOf(abandoned));
+    });
+
     test('3: a limit is kept, and the next call gets the rest', async () => {
       const processor = newProcessorName();
       const abandoned = await givenAbandoned(5, processor);

@@ -79,7 +79,7 @@ describeDeployments('a service that is started for another processor', (deployme
     expect(await shownPayment(url, simulated)).toMatchObject({ processor: 'simulated', state: 'COMPLETED' });
     // Recovery has had its round at the start, and nobody has touched them.
     for (const row of rows)
-      expect(row).toMatchObject({ state: 'PROCESSING', processor: scene.processor.url, attempts: 1 });
+      expect(row).toMatchObject({ state: 'PROCESSING', processor: `${scene.processor.url}?no-user`, attempts: 1 });
     expect(await Promise.all([charged, neverSent].map((key) => shownPayment(url, key)))).toEqual(rows);
 
     await scene.processor.restart({ lostReplyRate: 0 });

@@ -206,7 +206,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
       expectError(await pay(url, key), 402, 'Payment declined: insufficient funds');
       const payment = await shownPaymentOf(url, key);
       expect(payment).toMatchObject({ state: 'DECLINED', reason: 'insufficient funds', resolution: null, attempts: 1 });
-      expect(payment.processor).toBe(processor.url);
+      expect(payment.processor).toBe(`${processor.url}?no-user`);
       const [charge] = await processor.chargesOf(key);
       expect(payment.transactionId).toBe(charge?.transactionId);
       expectError(await paymentStatus(url, key), 404, NO_PAYMENT);

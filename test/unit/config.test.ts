@@ -189,7 +189,7 @@ describe('the settings', () => {
 
 describe('the settings of a processor over HTTP', () => {
   test('have the defaults of decisions G3', () => {
-    const expected = { kind: 'http', url: PROCESSOR, timeoutMs: 10_000, dedupMs: 72_000_000 };
+    const expected = { kind: 'http', url: PROCESSOR, account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };
     expect(readConfig({ PROCESSOR_URL: PROCESSOR }).processor).toEqual(expected);
   });
 
@@ -212,6 +212,14 @@ describe('the settings of a processor over HTTP', () => {
   ])('cannot have the URL %s', (url) => {
     const problems = problemsOf({ PROCESSOR_URL: url });
     expect(problems).toEqual([expect.stringMatching('^PROCESSOR_URL must have the form http://host/path')]);
+  });
+
+  test('may name the account, which is judged', () => {
+    const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_ACCOUNT: ' shop-7 ' });
+    expect(processor).toMatchObject({ account: 'shop-7' });
+    expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_ACCOUNT: 'shop 7' })).toEqual([
+      expect.stringMatching('^PROCESSOR_ACCOUNT must have the form'),
+    ]);
   });
 
   test('leave the simulated delay valid, unused, and judged', () => {

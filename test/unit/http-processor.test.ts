@@ -292,10 +292,14 @@ describe('the URL of a processor', () => {
     expect(server.received.map(({ headers }) => headers.authorization)).toEqual([expected, expected]);
   });
 
-  test('names the processor, without its user, password and last slash', async () => {
-    const nameOf = (url: string) => createHttpProcessor({ url, timeoutMs: 1, dedupMs: 0, alarm: () => {} }).name;
-    expect(nameOf('http://user:secret@psp.example/v1/')).toBe('http://psp.example/v1');
-    expect(nameOf('HTTPS://PSP.example:443')).toBe('https://psp.example');
+  test('names the processor, with its account and without user, password and last slash', async () => {
+    const namesOf = (url: string, account?: string) => {
+      const { name, formerName } = createHttpProcessor({ url, account, timeoutMs: 1, dedupMs: 0, alarm: () => {} });
+      return [name, formerName];
+    };
+    const named = ['http://psp.example/v1?account=shop-7', 'http://psp.example/v1'];
+    expect(namesOf('http://user:secret@psp.example/v1/', 'shop-7')).toEqual(named);
+    expect(namesOf('HTTPS://PSP.example:443')).toEqual(['https://psp.example?no-user', 'https://psp.example']);
   });
 
   test('does not show in the cause of an unknown outcome with its password', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
+import { readProcessorAccount, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
 
 const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString('base64')}`;
 
@@ -12,8 +12,10 @@ describe('the URL of a processor', () => {
     ['HTTPS://PSP.example:443/V1/', 'https://psp.example', '/V1'],
     ['http://[::1]:9000/a/../b', 'http://[::1]:9000', '/b'],
     ['http://psp.example/a%20b', 'http://psp.example', '/a%20b'],
-  ])('%s is read as origin and path, which are its name', (text, origin, path) => {
-    expect(readProcessorUrl(text)).toEqual({ name: origin + path, origin, path, authorization: undefined });
+  ])('%s is read as origin and path, which are the first part of its name', (text, origin, path) => {
+    const formerName = origin + path;
+    const name = `${formerName}?no-user`;
+    expect(readProcessorUrl(text)).toEqual({ name, formerName, origin, path, authorization: undefined });
   });
 
   test.each([
@@ -25,7 +27,38 @@ describe('the URL of a processor', () => {
     ['http://n%C3%B6@h', 'nö:'],
     ['http://nö:p@h', 'nö:p'],
   ])('%s has Basic credentials, percent-decoded, and a name without them', (text, credentials) => {
-    expect(readProcessorUrl(text)).toMatchObject({ name: 'http://h', authorization: basic(credentials) });
+    expect(readProcessorUrl(text)).toMatchObject({
+      name: expect.stringMatching(/^http:\/\/h\?(user=[0-9a-f]{12}|no-user)$/),
+      formerName: 'http://h',
+      authorization: basic(credentials),
+    });
+  });
+
+  const nameOf = (text: string, account?: string) => readProcessorUrl(text, account)?.name;
+
+  test('of another user is another processor, and of another password it is the same (P14)', () => {
+    const name = nameOf('http://merchant-a:secret@h/v1');
+    expect(name).toMatch(/^http:\/\/h\/v1\?user=[0-9a-f]{12}$/);
+    expect(nameOf('http://merchant-a:changed@h/v1')).toBe(name);
+    expect(nameOf('http://merchant%2Da@h/v1')).toBe(name);
+    expect(nameOf('http://merchant-b:secret@h/v1')).not.toBe(name);
+    expect(nameOf('http://h/v1')).not.toBe(name);
+    expect(nameOf('http://:secret@h/v1')).toBe('http://h/v1?no-user');
+  });
+
+  test('with an account is named by it, whatever user comes with it', () => {
+    for (const text of ['http://h', 'http://key-1:@h', 'http://key-2:@h']) {
+      expect(nameOf(text, 'merchant-a')).toBe('http://h?account=merchant-a');
+    }
+    expect(nameOf('http://h', 'merchant-b')).toBe('http://h?account=merchant-b');
+  });
+
+  test.each(['a', 'merchant-a', 'ACC_7.eu:live@psp', '9'.repeat(64)])('may have the account %s', (account) => {
+    expect(readProcessorAccount(account)).toBe(account);
+  });
+
+  test.each(['', '-a', 'a b', 'a?b', 'ä', 'a/b', '9'.repeat(65)])('cannot have the account %j', (account) => {
+    expect(readProcessorAccount(account)).toBeUndefined();
   });
 
   test('without user information has no credentials', () => {

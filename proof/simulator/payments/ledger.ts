@@ -51,8 +51,8 @@ const WRITES: Readonly<Record<string, Write>> = {
     says: 'takes over',
     keys: oneKey,
     change(rows, values) {
-      const [key, owner, leaseMs, processor] = values as [string, string, number, string];
-      return rows.takeOver(key, owner, leaseMs, processor) && columnsOf(rows, key);
+      const [key, owner, leaseMs, ...processors] = values as [string, string, number, string, string | null];
+      return rows.takeOver(key, owner, leaseMs, processors) && columnsOf(rows, key);
     },
   },
   renew: {
@@ -138,8 +138,9 @@ export function createSimulatedLedger(
 
   /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
   function takeOverDue(values: Values): Returned {
-    const [owner, leaseMs, processor, limit] = values as [string, number, string, number];
-    const claims = rows.takeOverAbandoned(owner, leaseMs, processor, limit, (key) => statements.isHeld(key));
+    const [owner, leaseMs, processor, former, limit] = values as [string, number, string, string | null, number];
+    const isHeld = (key: string) => statements.isHeld(key);
+    const claims = rows.takeOverAbandoned(owner, leaseMs, [processor, former], limit, isHeld);
     return claims.flatMap(({ key }) => columnsOf(rows, key) ?? []);
   }
 

@@ -88,10 +88,10 @@ export class PaymentRows {
     return true;
   }
 
-  takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | undefined {
+  takeOver(key: string, owner: string, leaseMs: number, processors: readonly (string | null)[]): Claim | undefined {
     const row = this.byKey.get(key);
     const now = this.now();
-    if (row?.state !== 'PROCESSING' || row.leaseUntil > now || row.processor !== processor) return undefined;
+    if (row?.state !== 'PROCESSING' || row.leaseUntil > now || !processors.includes(row.processor)) return undefined;
     const leaseUntil = now + leaseMs;
     this.simulation.count('takeovers');
     this.simulation.note(this.simulation.tracing ? `${key} is now ${owner}'s, epoch ${row.epoch + 1}` : '');
@@ -102,7 +102,7 @@ export class PaymentRows {
   takeOverAbandoned(
     owner: string,
     leaseMs: number,
-    processor: string,
+    processors: readonly (string | null)[],
     limit: number,
     isHeld: (key: string) => boolean,
   ): Claim[] {
@@ -113,7 +113,7 @@ export class PaymentRows {
       if (row.state === 'PROCESSING' && row.leaseUntil <= now && row.recoverAt <= now) due.push(row);
     }
     due.sort((a, b) => a.recoverAt - b.recoverAt);
-    return due.slice(0, limit).flatMap(({ key }) => this.takeOver(key, owner, leaseMs, processor) ?? []);
+    return due.slice(0, limit).flatMap(({ key }) => this.takeOver(key, owner, leaseMs, processors) ?? []);
   }
 
   renew(fence: Fence, leaseMs: number): boolean {

@@ -39,7 +39,7 @@ export const TAKE_OVER: Statement = {
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
-    WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor = $4
+    WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor IN ($4, $5)
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
@@ -52,8 +52,8 @@ export const TAKE_OVER_ABANDONED: Statement = {
       recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond'
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
-      WHERE state = 'PROCESSING' AND recover_at <= now() AND lease_until <= clock_timestamp() AND processor = $3
-      ORDER BY recover_at LIMIT $4
+      WHERE state = 'PROCESSING' AND recover_at <= now() AND lease_until <= clock_timestamp() AND processor IN ($3, $4)
+      ORDER BY recover_at LIMIT $5
       FOR UPDATE SKIP LOCKED))
     RETURNING ${PAYMENT_COLUMNS}`,
 };

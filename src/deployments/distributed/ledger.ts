@@ -1,5 +1,14 @@
 import { isUnknown } from '../../errors.js';
-import type { ClaimAttempt, Claimed, Found, Ledger, Resolution, Resolved, Settled } from '../../payments/ledger.js';
+import type {
+  ClaimAttempt,
+  Claimed,
+  Found,
+  Ledger,
+  Resolution,
+  Resolved,
+  Settled,
+  Takeover,
+} from '../../payments/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
 import { finalOf } from '../final-row.js';
 import { Batcher } from './batcher.js';
@@ -98,8 +107,10 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     }
   }
 
-  async function takeOver(key: string, owner: string, leaseMs: number, processor: string): Promise<Claim | undefined> {
-    const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, [key, owner, leaseMs, processor]);
+  async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
+    const { key, owner, leaseMs, processor, formerProcessor = null } = takeover;
+    const values = [key, owner, leaseMs, processor, formerProcessor];
+    const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, values);
     return row && claimOf(row);
   }
 
@@ -116,8 +127,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
   /** The row was there before, or the claim came too late. */
   async function explain(attempt: ClaimAttempt): Promise<Claimed> {
-    const { key, owner, leaseMs, processor } = attempt;
-    const taken = await takeOver(key, owner, leaseMs, processor);
+    const { key } = attempt;
+    const taken = await takeOver(attempt);
     if (taken) return { state: 'taken over', claim: taken };
     const row = await findRow(key);
     if (row?.state === 'PROCESSING') {
@@ -168,10 +179,11 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
     find,
 
-    takeOver: ({ key, owner, leaseMs, processor }) => takeOver(key, owner, leaseMs, processor),
+    takeOver,
 
-    async takeOverAbandoned({ owner, leaseMs, processor, limit }) {
-      const rows = await database.write<PaymentRow>(statements.TAKE_OVER_ABANDONED, [owner, leaseMs, processor, limit]);
+    async takeOverAbandoned({ owner, leaseMs, processor, formerProcessor = null, limit }) {
+      const values = [owner, leaseMs, processor, formerProcessor, limit];
+      const rows = await database.write<PaymentRow>(statements.TAKE_OVER_ABANDONED, values);
       return rows.map(claimOf);
     },
 

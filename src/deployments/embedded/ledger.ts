@@ -18,6 +18,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   return {
     async claim(attempt) {
       const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBy } = attempt;
+      const { formerProcessor = null } = attempt;
       const claimBefore = clock.now() + claimBy - clock.monotonic();
       const claimed = await writer.write(
         ...([
@@ -31,6 +32,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           owner,
           leaseMs,
           claimBefore,
+          formerProcessor,
         ] as const),
       );
       if (claimed !== 'claimed') return claimed;
@@ -52,11 +54,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return final.expiresAt > now ? { state: 'final', final } : { state: 'absent' };
     },
 
-    async takeOver({ key, owner, leaseMs, processor }): Promise<Claim | undefined> {
-      return (await writer.write('takeOver', key, owner, leaseMs, processor)) ?? undefined;
+    async takeOver({ key, owner, leaseMs, processor, formerProcessor = null }): Promise<Claim | undefined> {
+      return (await writer.write('takeOver', key, owner, leaseMs, processor, formerProcessor)) ?? undefined;
     },
-    takeOverAbandoned: ({ owner, leaseMs, processor, limit }): Promise<readonly Claim[]> =>
-      writer.write('takeOverAbandoned', owner, leaseMs, processor, limit),
+    takeOverAbandoned: ({ owner, leaseMs, processor, formerProcessor = null, limit }): Promise<readonly Claim[]> =>
+      writer.write('takeOverAbandoned', owner, leaseMs, processor, formerProcessor, limit),
     renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
     abandon: ({ key, epoch, owner }: Fence, recoverAfterMs) =>
       writer.write('abandon', key, epoch, owner, recoverAfterMs),

@@ -14,14 +14,14 @@ const FIND = 'SELECT * FROM payments WHERE key = ?';
 
 const TAKE_OVER = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?
-  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor = ?
+  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor IN (?, ?)
   RETURNING *`;
 
 export const TAKE_OVER_ABANDONED = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?
   WHERE key IN (
     SELECT key FROM payments
-    WHERE state = 'PROCESSING' AND recover_at <= ? AND lease_until <= ? AND processor = ?
+    WHERE state = 'PROCESSING' AND recover_at <= ? AND lease_until <= ? AND processor IN (?, ?)
     ORDER BY recover_at LIMIT ?)
   RETURNING *`;
 
@@ -73,7 +73,7 @@ export function createPaymentWrites(
   const resolve = database.prepare(RESOLVE);
 
   return {
-    /** 'claimed', or what the row that is there already means. Parameters in the order of the columns. */
+    /** 'claimed', or what the row that is there already means. Parameters in the order of the columns, then the others. */
     claim(
       key: string,
       transactionId: string,
@@ -84,6 +84,7 @@ export function createPaymentWrites(
       owner: string,
       leaseMs: number,
       claimBefore: number,
+      formerProcessor: string | null,
     ): 'claimed' | Exclude<Claimed, { state: 'claimed' }> {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
@@ -97,23 +98,38 @@ export function createPaymentWrites(
         const final = finalOf(row);
         return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
       }
-      const taken = takeOver.get(owner, leaseUntil, leaseUntil, key, now, processor) as PaymentRow | undefined;
+      const values = [owner, leaseUntil, leaseUntil, key, now, processor, formerProcessor];
+      const taken = takeOver.get(...values) as PaymentRow | undefined;
       if (taken) return { state: 'taken over', claim: claimOf(taken, now) };
       const remainingMs = Math.max(0, row.lease_until - now);
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs };
     },
 
-    takeOver(key: string, owner: string, leaseMs: number, processor: string): Claim | null {
+    takeOver(
+      key: string,
+      owner: string,
+      leaseMs: number,
+      processor: string,
+      formerProcessor: string | null,
+    ): Claim | null {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
-      const row = takeOver.get(owner, leaseUntil, leaseUntil, key, now, processor) as PaymentRow | undefined;
+      const values = [owner, leaseUntil, leaseUntil, key, now, processor, formerProcessor];
+      const row = takeOver.get(...values) as PaymentRow | undefined;
       return row ? claimOf(row, now) : null;
     },
 
-    takeOverAbandoned(owner: string, leaseMs: number, processor: string, limit: number): Claim[] {
+    takeOverAbandoned(
+      owner: string,
+      leaseMs: number,
+      processor: string,
+      formerProcessor: string | null,
+      limit: number,
+    ): Claim[] {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
-      const rows = takeOverAbandoned.all(owner, leaseUntil, leaseUntil, now, now, processor, limit) as PaymentRow[];
+      const values = [owner, leaseUntil, leaseUntil, now, now, processor, formerProcessor, limit];
+      const rows = takeOverAbandoned.all(...values) as PaymentRow[];
       return rows.map((row) => claimOf(row, now));
     },
 

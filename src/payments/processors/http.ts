@@ -48,14 +48,16 @@ export interface HttpProcessor extends Processor {
  */
 export function createHttpProcessor(settings: {
   url: string;
+  /** `PROCESSOR_ACCOUNT`; undefined: the account is told by the URL's user. */
+  account?: string | undefined;
   timeoutMs: number;
   dedupMs: number;
   alarm: (cause: string) => void;
 }): HttpProcessor {
-  const { url, timeoutMs, dedupMs, alarm } = settings;
-  const location = readProcessorUrl(url);
+  const { url, account, timeoutMs, dedupMs, alarm } = settings;
+  const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have been judged by readProcessorUrl');
-  const { name, origin, path, authorization } = location;
+  const { name, formerName, origin, path, authorization } = location;
   const exchanges = createExchanges(origin, timeoutMs);
 
   function ask(question: Question): Promise<Reply> {
@@ -80,6 +82,7 @@ export function createHttpProcessor(settings: {
 
   return {
     name,
+    formerName,
     typicalMs: Math.min(TYPICAL_MS, timeoutMs),
     sendLimitMs: timeoutMs,
     dedupMs,

@@ -1,7 +1,18 @@
-/** Where a processor over HTTP is, and how it knows us, from `PROCESSOR_URL`. */
+import { createHash } from 'node:crypto';
+
+/** Enough that two users of one processor do not share a name, and nothing that a user could be read from. */
+const USER_HASH_DIGITS = 12;
+
+/** Where a processor over HTTP is, and how it knows us, from `PROCESSOR_URL` and `PROCESSOR_ACCOUNT`. */
 export interface ProcessorLocation {
-  /** The URL without user information, query and trailing slash: what rows and logs call the processor. */
+  /**
+   * What rows and logs call the processor: the URL without user information and trailing slash, and whose account is
+   * charged there (decisions P14): `?account=NAME`, `?user=HASH` of the URL's user, or `?no-user`. No URL of a processor has
+   * a question mark, so no name is also another one's.
+   */
   readonly name: string;
+  /** The same without the account: as versions before this named it. */
+  readonly formerName: string;
   readonly origin: string;
   /** Comes before `/charges`; no trailing slash. */
   readonly path: string;
@@ -13,16 +24,33 @@ export interface ProcessorLocation {
 export const PROCESSOR_URL_FORM =
   'http://host/path or https://host/path, without query and fragment; user:password@ before the host if it asks for them';
 
+export const PROCESSOR_ACCOUNT_FORM =
+  'a name of 1 to 64 letters, digits and . _ : @ -, which begins with a letter or digit';
+
 /** Undefined when the text has not the form above. */
-export function readProcessorUrl(text: string): ProcessorLocation | undefined {
+export function readProcessorAccount(text: string): string | undefined {
+  return /^[A-Za-z0-9][\w.:@-]{0,63}$/.test(text) ? text : undefined;
+}
+
+/** `account` is `PROCESSOR_ACCOUNT`. Undefined when the text has not the form above. */
+export function readProcessorUrl(text: string, account?: string): ProcessorLocation | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, origin, pathname, href, username, password } = new URL(text);
   if (!['http:', 'https:'].includes(protocol) || /[?#]/.test(href)) return undefined;
   const credentials = readCredentials(username, password);
   if (credentials === undefined) return undefined;
+  const user = decodeURIComponent(username);
   const path = pathname.replace(/\/+$/, '');
   const authorization = credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`;
-  return { name: `${origin}${path}`, origin, path, authorization };
+  const formerName = `${origin}${path}`;
+  return { name: `${formerName}?${accountName(user, account)}`, formerName, origin, path, authorization };
+}
+
+/** The hash is of the user alone: a password may be changed while payments are unfinished. */
+function accountName(user: string, account: string | undefined): string {
+  if (account !== undefined) return `account=${account}`;
+  if (user === '') return 'no-user';
+  return `user=${createHash('sha256').update(user).digest('hex').slice(0, USER_HASH_DIGITS)}`;
 }
 
 /** `user:password` as RFC 7617 2 has it: neither has a control character, the user no colon. Undefined when it cannot be. */
