@@ -21,7 +21,12 @@ async function serve(): Promise<void> {
   const logger = await createLogger(config.logLevel);
   const stop = stopSignal();
 
-  const app = await createApp(config, logger);
+  // A start may wait for a store; nothing was promised to anybody yet, so a signal may end it anywhere.
+  const app = await Promise.race([createApp(config, logger), stop]);
+  if (typeof app === 'string') {
+    logger.info({ signal: app }, 'ended before the start was complete');
+    process.exit(0);
+  }
   app.broken.then(async (error) => {
     logger.fatal({ err: error }, 'the store is broken; the process ends, and a new start recovers');
     await Promise.race([app.drain(BROKEN_DRAIN_MS).catch(() => {}), delay(2 * BROKEN_DRAIN_MS)]);

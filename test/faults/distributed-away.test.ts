@@ -9,7 +9,7 @@ import {
   expectReplay,
   NO_PAYMENT,
 } from '../support/payment-answers.js';
-import { runToExit, type Service } from '../support/service.js';
+import type { Service } from '../support/service.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -172,15 +172,6 @@ describe('one store away', { timeout: 90_000 }, () => {
     await expectBack(known);
     const list = await listTransactions(url, { from: account });
     expect(idsOf(list)).toEqual([cached, uncached]);
-  });
-
-  it('only PostgreSQL away at start: the start is refused with a sentence', async () => {
-    await stores.postgres.stopImmediately();
-    const exit = await runToExit(stores.environment);
-    await stores.postgres.start();
-    expect(exit.code).toBe(1);
-    expect(exit.output).toMatch(/^DATABASE_URL: PostgreSQL cannot be used: \S.*$/m);
-    expect(exit.output).not.toMatch(/^\s+at /m);
   });
 });
 

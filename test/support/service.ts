@@ -86,16 +86,22 @@ export async function startService(
   };
 }
 
-/** Runs the service until it ends by itself; for starts that must be refused. One that is not refused is killed. */
-export async function runToExit(environment: Record<string, string>): Promise<Exit & { output: string }> {
+/**
+ * Runs the service until it ends by itself; for starts that must be refused. One that is not refused is killed, and one
+ * that wrote what `signalAfter` matches gets a SIGTERM.
+ */
+export async function runToExit(
+  environment: Record<string, string>,
+  signalAfter?: RegExp,
+): Promise<Exit & { output: string }> {
   const child = spawnService(environment);
   let output = '';
-  child.stdout?.on('data', (chunk) => {
-    output += chunk;
-  });
-  child.stderr?.on('data', (chunk) => {
-    output += chunk;
-  });
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      output += chunk;
+      if (signalAfter?.test(output)) child.kill('SIGTERM');
+    });
+  }
   const deadline = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS);
   const exit = await exitOf(child);
   clearTimeout(deadline);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ask, generateKey, pay } from '../support/http-client.js';
+import { generateKey, pay } from '../support/http-client.js';
 import { makeCertificates } from '../support/servers/certificates.js';
+import { startRedis } from '../support/servers/redis.js';
 import { type SecuredPostgres, startSecuredPostgres } from '../support/servers/secured-postgres.js';
 import { type SecuredRedis, startSecuredRedis } from '../support/servers/secured-redis.js';
 import { runToExit, type Service, startService } from '../support/service.js';
@@ -21,18 +22,6 @@ describe('TLS and passwords', () => {
     await Promise.all([redis?.close(), postgres?.close()]);
   });
 
-  /** How a service with these settings answers to a health check and to a key being asked for. */
-  async function served(environment: Record<string, string>): Promise<{ health: number; key: number; logs: string }> {
-    started = await startService(environment);
-    try {
-      const health = await ask(`${started.url}/api/health/redis`);
-      const key = await ask(`${started.url}/api/server-generated/generate-key`);
-      return { health: health.status, key: key.status, logs: JSON.stringify(started.logs) };
-    } finally {
-      await started.kill();
-    }
-  }
-
   test('a payment is made when both certificates and both passwords are right', async () => {
     started = await startService(trusted);
     expect((await pay(started.url, await generateKey(started.url))).status).toBe(200);
@@ -41,7 +30,9 @@ describe('TLS and passwords', () => {
 
   test('a PostgreSQL server whose certificate nobody vouches for ends the start', async () => {
     const { NODE_EXTRA_CA_CERTS: _, ...untrusting } = trusted;
-    const exit = await runToExit(untrusting);
+    const plain = await startRedis();
+    const exit = await runToExit({ ...untrusting, REDIS_URL: plain.url });
+    await plain.close();
     expect(exit.code).toBe(1);
     expect(exit.output).toMatch(/DATABASE_URL: PostgreSQL cannot be used/);
   });
@@ -60,21 +51,24 @@ describe('TLS and passwords', () => {
     expect(exit.code).toBe(1);
   });
 
-  test('a Redis server whose certificate nobody vouches for is not used', async () => {
+  test('a Redis server whose certificate nobody vouches for ends the start', async () => {
     const others = await makeCertificates();
     const stranger = await startSecuredRedis(others.authority);
     try {
-      expect(await served({ ...trusted, REDIS_URL: stranger.url })).toMatchObject({ health: 503, key: 503 });
+      const exit = await runToExit({ ...trusted, REDIS_URL: stranger.url });
+      expect(exit.code).toBe(1);
+      expect(exit.output).toMatch(/REDIS_URL: .*certificate/);
     } finally {
       await stranger.close();
       await others.remove();
     }
   });
 
-  test('a wrong password of Redis is not let in, and is not shown', async () => {
+  test('a wrong password of Redis ends the start, and is not shown', async () => {
     const wrong = redis.url.replace(/:[^:@]*@/, ':not-this-one@');
-    const { logs, ...answers } = await served({ ...trusted, REDIS_URL: wrong });
-    expect(answers).toEqual({ health: 503, key: 503 });
-    expect(logs).not.toContain('not-this-one');
+    const exit = await runToExit({ ...trusted, REDIS_URL: wrong });
+    expect(exit.code).toBe(1);
+    expect(exit.output).toMatch(/REDIS_URL: .*WRONGPASS/);
+    expect(exit.output).not.toContain('not-this-one');
   });
 });

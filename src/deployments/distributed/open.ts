@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
-import { CannotOpen, type Deployment } from '../deployment.js';
+import type { Deployment } from '../deployment.js';
 import { DatabaseClock } from './database-clock.js';
 import { createConfirmDurable } from './durability.js';
 import { createRedisKeyStore } from './key-store.js';
@@ -10,7 +10,9 @@ import { LockEnds } from './lock-ends.js';
 import { migrate } from './migrate.js';
 import { createPostgresPaymentHistory } from './payment-history.js';
 import { Postgres } from './postgres.js';
+import { refuseMissingRights, untilPostgresIsThere } from './postgres-start.js';
 import { connected, connectRedis } from './redis-client.js';
+import { refuseWrongRedis } from './redis-start.js';
 import type { RedisLocation } from './redis-url.js';
 import { watchRedis } from './redis-watch.js';
 import { createRedisTransactionCache } from './transaction-cache.js';
@@ -26,8 +28,8 @@ export interface Notices {
 }
 
 /**
- * Opens Redis and PostgreSQL. Without PostgreSQL there is nothing to serve, so the start fails; Redis may come later, and
- * until then finished payments are answered from PostgreSQL.
+ * Opens Redis and PostgreSQL. Without PostgreSQL there is nothing to serve, so the start waits for it; Redis may come later,
+ * and until then finished payments are answered from PostgreSQL. Throws CannotOpen for a setting that is wrong, of either.
  */
 export async function openDistributed(options: {
   redis: RedisLocation;
@@ -43,14 +45,20 @@ export async function openDistributed(options: {
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
-    await databaseClock.start();
-    await migrate(options.databaseUrl);
+    await refuseWrongRedis(options.redis, (sentence) => notices.warn(sentence));
+    await untilPostgresIsThere(
+      async () => {
+        await databaseClock.start();
+        await migrate(options.databaseUrl);
+        await refuseMissingRights(database);
+      },
+      (sentence, cause) => notices.warn(sentence, cause),
+    );
     await warnOfLostCommits(database, notices);
   } catch (error) {
+    databaseClock.stop();
     await database.close();
-    if (error instanceof CannotOpen) throw error;
-    const cause = ((error as Error).cause ?? error) as Error;
-    throw new CannotOpen(`DATABASE_URL: PostgreSQL cannot be used: ${cause.message}`, { cause: error });
+    throw error;
   }
 
   const redis = connectRedis(options.redis, createOncePerOutage(notices));

@@ -24,6 +24,11 @@ export class StatementRefused extends StoreUnavailable {
   }
 }
 
+/** Connected to a server that follows another one, which nothing can be written to. */
+export class StandbyRefused extends Error {
+  override readonly name = 'StandbyRefused';
+}
+
 /** A pool of connections to the primary; every call ends by a deadline. */
 export class Postgres {
   private readonly pool: Pool;
@@ -119,7 +124,7 @@ function refusalOf(error: unknown): StatementRefused | undefined {
 
 async function refuseStandby(client: PoolClient): Promise<void> {
   const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
-  if (rows[0]?.standby) throw new Error('this PostgreSQL server is a standby; connect to the primary');
+  if (rows[0]?.standby) throw new StandbyRefused('this PostgreSQL server is a standby; connect to the primary');
 }
 
 function ignore(): void {}

@@ -34,7 +34,11 @@ export function connectRedis(location: RedisLocation, onError: (error: Error) =>
     connectionName: 'idempay',
   };
   const client = createClient(location, shared);
-  client.on('error', (error: Error) => onError(withoutCommand(error)));
+  client.on('error', (error: Error) => {
+    // The client would go on with database 0, which is somebody else's.
+    if (/DB index|SELECT is not allowed/.test(error.message)) client.disconnect(true);
+    onError(withoutCommand(error));
+  });
   return client;
 }
 
