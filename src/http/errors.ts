@@ -1,10 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { errorBody, PublicError, publicErrors, StoreUnavailable } from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
-import { newRequestId, REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
 export function installErrorHandler(app: FastifyInstance): void {
@@ -63,51 +61,6 @@ export function publicErrorOf(error: FastifyError | PublicError | StoreUnavailab
 function validationSubject(error: FastifyError): string {
   const name = error.validation?.[0]?.instancePath?.slice(1);
   return name ? `'${name}' in the ${error.validationContext ?? 'request'}` : 'The request';
-}
-
-const PARSER_ERRORS: Readonly<Record<string, PublicError>> = {
-  HPE_HEADER_OVERFLOW: new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.'),
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: new PublicError(413, 'The chunk extensions of the request body are too large.'),
-  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(
-    408,
-    'The request did not arrive in time. Send it again at once and whole.',
-  ),
-};
-const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
-
-/** What never became a request is answered on the bare socket, with the same body. */
-export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering(socket)) {
-    socket.destroy();
-    return;
-  }
-  endWithError(socket, PARSER_ERRORS[error.code ?? ''] ?? MALFORMED);
-}
-
-/** CONNECT never becomes a request that could be routed (decisions G1). */
-export function answerConnect(_request: IncomingMessage, socket: Duplex): void {
-  endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'));
-}
-
-/** An earlier, whole request on this connection still waits for its answer, which this must not be taken for. */
-function isAnswering(socket: Socket): boolean {
-  const answering = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  return answering?.req.complete === true;
-}
-
-function endWithError(socket: Duplex, { status, message, headers }: PublicError): void {
-  const body = errorBody(status, message);
-  const text = JSON.stringify(body);
-  socket.end(
-    `HTTP/1.1 ${status} ${body.error}\r\n` +
-      'Content-Type: application/json; charset=utf-8\r\n' +
-      `Content-Length: ${Buffer.byteLength(text)}\r\n` +
-      `${REQUEST_ID_HEADER}: ${newRequestId()}\r\n` +
-      Object.entries(headers)
-        .map(([name, value]) => `${name}: ${value}\r\n`)
-        .join('') +
-      `Connection: close\r\n\r\n${text}`,
-  );
 }
 
 /** An `Expect` other than `100-continue` (RFC 9110 10.1.1) is answered before there is a request to route. */

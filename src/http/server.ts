@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
 import { publicErrors } from '../errors.js';
 import type { Health } from '../health/health.js';
@@ -6,14 +6,8 @@ import type { PaymentRecords } from '../payments/payment-records.js';
 import type { Payments } from '../payments/payments.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
-import {
-  answerConnect,
-  answerMalformedHttp,
-  answerUnknownExpectation,
-  installErrorHandler,
-  publicErrorOf,
-  sendError,
-} from './errors.js';
+import { answerMalformedHttp, guardConnections } from './connections.js';
+import { answerUnknownExpectation, installErrorHandler, publicErrorOf, sendError } from './errors.js';
 import { registerHealthRoutes } from './health-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
@@ -26,6 +20,11 @@ import { watchMethods } from './wrong-methods.js';
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Longer than the idle time-out of the usual load balancers (60 s), so that it is never us who close under a request. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
+const HTTP_OPTIONS = {
+  requireHostHeader: false,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+};
 /** As long as a header section may be, so that an over-long id or key is answered by its route. */
 const MAX_PARAMETER_LENGTH = 16_384;
 
@@ -44,12 +43,11 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
     genReqId: requestIdOf,
     requestIdHeader: false,
     bodyLimit: BODY_LIMIT_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     // A logger for each request would cost every request for the few that log; those name the request themselves.
     childLoggerFactory: (parent) => parent,
     return503OnClosing: false,
-    http: { requireHostHeader: false },
+    // One server, whatever HOST means: where its name has two addresses the framework would make a second, unguarded one.
+    serverFactory: (listener) => createHttpServer(HTTP_OPTIONS, listener),
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
     clientErrorHandler: answerMalformedHttp,
@@ -63,7 +61,7 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
     done(isMissingHost(request.raw) ? publicErrors.invalidRequest('Send a Host header.') : undefined);
   });
   app.server.on('checkExpectation', answerUnknownExpectation);
-  app.server.on('connect', answerConnect);
+  guardConnections(app);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
   installErrorHandler(app);

@@ -41,6 +41,18 @@ export function sendAndVanish(port: number, bytes: string | Buffer): Promise<voi
   });
 }
 
+/** Sends these bytes and resets the connection (RST) after `afterMs`, whatever has come back by then. */
+export function sendAndReset(port: number, bytes: string | Buffer, afterMs = 0): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    // The service may be the first to close.
+    socket.on('error', () => {});
+    socket.on('close', () => resolve());
+    socket.resume();
+    socket.write(bytes, () => setTimeout(() => socket.resetAndDestroy(), afterMs));
+  });
+}
+
 /** The text of a request with these header lines; a `Host` is given, the rest is the caller's. */
 export function requestText(startLine: string, headers: readonly string[], body = ''): string {
   return [startLine, 'Host: 127.0.0.1', ...headers, '', body].join('\r\n');

@@ -1,0 +1,105 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import { errorBody, PublicError, publicErrors } from '../errors.js';
+import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
+
+/** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */
+const LINGER_MS = 1_000;
+/** How long CONNECT waits for the answers before it. Less than a drain, which cannot cut a socket that Node gave away. */
+const ANSWERS_BEFORE_CONNECT_MS = 20_000;
+
+const PARSER_ERRORS: Readonly<Record<string, PublicError>> = {
+  HPE_HEADER_OVERFLOW: new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.'),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: new PublicError(413, 'The chunk extensions of the request body are too large.'),
+  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(
+    408,
+    'The request did not arrive in time. Send it again at once and whole.',
+  ),
+};
+const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
+
+/** Sockets whose last answer is written here, or will be when the answers before it are out. */
+const ending = new WeakSet<Socket>();
+
+/**
+ * Takes care of every socket that leaves Node's care: each has a listener for errors (a reset without one ends the
+ * process), is answered with the error body, and is closed within a bound.
+ */
+export function guardConnections(app: FastifyInstance): void {
+  const sockets = new Set<Socket>();
+  let closing = false;
+
+  app.server.on('connect', (_request, socket) => answerConnect(socket as Socket));
+  // A connection that cannot be accepted, as when no descriptor is left, is no reason to end the process.
+  app.server.on('error', (error) => {
+    if (app.server.listening) app.log.warn({ err: error }, 'a connection could not be accepted');
+  });
+  app.server.on('connection', (socket) => {
+    if (closing) socket.destroy();
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.
+  app.addHook('preClose', (done) => {
+    closing = true;
+    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+    done();
+  });
+}
+
+/** What never became a request is answered on the bare socket, after the answers to the whole requests before it. */
+export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
+  // Node reports every further piece of what it already refused.
+  if (ending.has(socket)) return;
+  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+  else endWithError(socket, PARSER_ERRORS[error.code ?? ''] ?? MALFORMED);
+}
+
+/** CONNECT never becomes a request that could be routed (decisions G1), and Node no longer listens to its socket. */
+function answerConnect(socket: Socket): void {
+  const limit = setTimeout(() => socket.destroy(), ANSWERS_BEFORE_CONNECT_MS).unref();
+  socket.once('close', () => clearTimeout(limit));
+  endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'));
+}
+
+function endWithError(socket: Socket, error: PublicError): void {
+  ending.add(socket);
+  socket.on('error', () => socket.destroy());
+  // What the client still sends is read and thrown away: unread bytes would turn our close into a reset.
+  socket.resume();
+  afterAnswers(socket, () => {
+    if (!socket.writable) return;
+    socket.end(textOf(error));
+    const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+    socket.once('close', () => clearTimeout(linger));
+  });
+}
+
+/** Calls back once every whole request on this connection has its answer, which ours must not be taken for. */
+function afterAnswers(socket: Socket, then: () => void): void {
+  const answer = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (!answer) then();
+  // Node assigns the next answer to the socket in its own listener, which was added before this one.
+  else if (answer.req.complete) answer.once('finish', () => afterAnswers(socket, then));
+  // The broken request's own answer: nothing may follow what has been said of it.
+  else if (answer.headersSent) socket.destroy();
+  else then();
+}
+
+function textOf({ status, message, headers }: PublicError): string {
+  const body = errorBody(status, message);
+  const text = JSON.stringify(body);
+  return (
+    `HTTP/1.1 ${status} ${body.error}\r\n` +
+    'Content-Type: application/json; charset=utf-8\r\n' +
+    `Content-Length: ${Buffer.byteLength(text)}\r\n` +
+    `Date: ${new Date().toUTCString()}\r\n` +
+    'Cache-Control: no-store\r\n' +
+    `${REQUEST_ID_HEADER}: ${newRequestId()}\r\n` +
+    Object.entries(headers)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('') +
+    `Connection: close\r\n\r\n${text}`
+  );
+}
