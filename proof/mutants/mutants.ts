@@ -535,8 +535,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/transactions/list-tags.ts',
-        find: ' && snapshot.lastRemovalVersion <= known.version',
-        replace: '',
+        find: 'await snapshot.firstRemovedSince(known.version)',
+        replace: 'Number.POSITIVE_INFINITY',
       },
     ],
   },

@@ -10,7 +10,9 @@ import {
 
 const EMPTY = `
   DELETE FROM payments; DELETE FROM idempotency_keys; DELETE FROM transactions;
-  UPDATE transaction_list SET last_id = 100000000000000, version = 0, last_removal_version = 0`;
+  DELETE FROM transaction_removals;
+  UPDATE transaction_list SET last_id = 100000000000000, version = 0, last_removal_version = 0, removals = 0,
+    previous_removal_version = 0`;
 
 let shared: { readonly database: Database; readonly reads: Map<string, PreparedRead> } | undefined;
 

@@ -1,64 +1,161 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { StoreUnavailable } from '../errors.js';
+import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
 import type { TransactionFilter } from './transaction.js';
-import type { TransactionSnapshot } from './transaction-store.js';
+import type { TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Filters whose tag is remembered; a forgotten one costs one scan of its ids. */
 const MAX_FILTERS = 1_000;
+/** Checkpoints of all filters together, each well under a kilobyte: a few megabytes, and little work for the collector. */
+const MAX_CHECKPOINTS_IN_ALL = 10_000;
 /** Ids read at a time: short enough that other requests are served between two pages. */
 const ID_PAGE = 2_000;
+/** A snapshot that is older than a tag made meanwhile is opened again; so often only where the list changes faster than that. */
+const MAX_TRIES = 10;
 
 export const EMPTY_LIST_TAG = createHash('md5').update('0').digest('hex');
 
-interface KnownTag {
+interface MadeTag {
   readonly version: number;
-  readonly lastId: number;
-  readonly count: number;
-  /** The digest over the ids so far, never finished: only copies are, so that it can be extended. */
-  readonly digest: Hash;
   readonly tag: string;
 }
 
+interface KnownTag extends MadeTag {
+  /** Rising; the last one is the end of the list. */
+  readonly checkpoints: readonly Checkpoint[];
+}
+
+interface TaggedSnapshot {
+  readonly tag: string;
+  /** To be closed by whoever opened it. */
+  readonly snapshot: TransactionSnapshot;
+}
+
+type Store = Pick<TransactionStore, 'listVersion' | 'openSnapshot'>;
+
 /**
  * The list tag (spec 4.3 list rule 2): MD5 over the ids in list order, then their number. It depends on nothing but the
- * ids, so it is right for as long as the list version stands, and when the list only grew it is extended, not made anew.
+ * ids, so it is right for as long as the list version stands. When the list grew the tag is extended; after a removal it is
+ * made anew from the last checkpoint before the removed id. One request does so for each filter and version; others wait for it.
  */
 export class ListTags {
-  private readonly tags = new LRUCache<string, KnownTag>({ max: MAX_FILTERS });
+  private readonly known = new LRUCache<string, KnownTag>({
+    max: MAX_FILTERS,
+    maxSize: MAX_CHECKPOINTS_IN_ALL,
+    sizeCalculation: ({ checkpoints }) => checkpoints.length,
+  });
+  /** By filter: what the first of several requests finds, from the opening of its snapshot on. */
+  private readonly opening = new Map<string, Promise<MadeTag>>();
+  /** By filter: the reading of ids that is under way, in whichever snapshot. */
+  private readonly making = new Map<string, Promise<MadeTag>>();
 
-  /** The tag at exactly this version, without asking the store. */
-  known(filter: TransactionFilter, version: number): string | undefined {
-    const known = this.tags.get(filterKey(filter));
-    return known?.version === version ? known.tag : undefined;
+  constructor(private readonly idPage = ID_PAGE) {}
+
+  /**
+   * The tag of the list as it was at some moment after the call, with the snapshot of that moment; without a snapshot when
+   * `isEnough` says so of the tag. Who gives `isEnough` waits for a tag that another request makes, and holds no snapshot meanwhile.
+   */
+  async open(
+    filter: TransactionFilter,
+    store: Store,
+    isEnough?: (tag: string) => boolean,
+  ): Promise<TaggedSnapshot | { readonly tag: string; readonly snapshot?: undefined }> {
+    const key = filterKey(filter);
+    if (isEnough) {
+      const version = await store.listVersion();
+      // From a look that finds nobody at work to `openFirst` nothing is awaited: only one of many goes on from here.
+      let made: MadeTag | undefined = this.known.get(key);
+      while ((made?.version ?? -1) < version) {
+        const other = this.opening.get(key);
+        if (!other) break;
+        made = await other;
+      }
+      if (made && made.version >= version && isEnough(made.tag)) return { tag: made.tag };
+    }
+    const opened = await this.openFirst(key, filter, store);
+    if (!isEnough?.(opened.tag)) return opened;
+    opened.snapshot.close();
+    return { tag: opened.tag };
   }
 
-  async of(filter: TransactionFilter, snapshot: TransactionSnapshot): Promise<string> {
-    const key = filterKey(filter);
-    const known = this.tags.get(key);
-    if (known?.version === snapshot.version) return known.tag;
+  /** Lets others wait for what it finds, when it is the first. */
+  private openFirst(key: string, filter: TransactionFilter, store: Store): Promise<TaggedSnapshot> {
+    const opened = this.openTagged(key, filter, store);
+    if (!this.opening.has(key)) {
+      const made = opened.then(({ snapshot: { version }, tag }) => ({ version, tag }));
+      this.opening.set(key, made);
+      const end = () => this.opening.delete(key);
+      made.then(end, end);
+    }
+    return opened;
+  }
 
-    const onlyGrown = known && known.version < snapshot.version && snapshot.lastRemovalVersion <= known.version;
-    const digest = onlyGrown ? known.digest.copy() : createHash('md5');
-    let lastId = onlyGrown ? known.lastId : 0;
-    let count = onlyGrown ? known.count : 0;
+  private async openTagged(key: string, filter: TransactionFilter, store: Store): Promise<TaggedSnapshot> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const newest = this.known.peek(key)?.version ?? 0;
+      const snapshot = await store.openSnapshot(filter);
+      try {
+        // The store has gone back, by a failover or a restore: what was known of later versions holds no more.
+        if (snapshot.version < newest) this.known.delete(key);
+        const tag = await this.tagOf(key, snapshot);
+        if (tag !== undefined) return { snapshot, tag };
+      } catch (fault) {
+        snapshot.close();
+        throw fault;
+      }
+      snapshot.close();
+    }
+    throw new StoreUnavailable('unchanged', 'the list changes faster than it can be read');
+  }
+
+  /** Undefined when a newer tag is known already, from which the one of an older snapshot cannot be made. */
+  private async tagOf(key: string, snapshot: TransactionSnapshot): Promise<string | undefined> {
     for (;;) {
-      const ids = await snapshot.ids(lastId, ID_PAGE);
+      const known = this.known.get(key);
+      if (known?.version === snapshot.version) return known.tag;
+      if (known && known.version > snapshot.version) return undefined;
+      const other = this.making.get(key);
+      if (!other) break;
+      const made = await other.catch(ignore);
+      if (made?.version === snapshot.version) return made.tag;
+    }
+    const making = this.make(key, snapshot);
+    this.making.set(key, making);
+    try {
+      return (await making).tag;
+    } finally {
+      this.making.delete(key);
+    }
+  }
+
+  private async make(key: string, snapshot: TransactionSnapshot): Promise<MadeTag> {
+    const known = this.known.peek(key);
+    const firstChanged = known ? await snapshot.firstRemovedSince(known.version) : 0;
+    const start = lastBefore(known?.checkpoints ?? [], firstChanged);
+    let checkpoints = known?.checkpoints.filter(({ lastId }) => lastId < firstChanged) ?? [];
+    let { lastId, count } = start;
+    const digest = start.digest.copy();
+    for (;;) {
+      const ids = await snapshot.ids(lastId, this.idPage);
       digest.update(ids.join(''));
       count += ids.length;
       lastId = ids.at(-1) ?? lastId;
-      if (ids.length < ID_PAGE) break;
+      checkpoints = sparse([...checkpoints, { lastId, count, digest: digest.copy() }], this.idPage);
+      if (ids.length < this.idPage) break;
     }
-
-    const tag = digest.copy().update(String(count)).digest('hex');
-    // A reader of an older snapshot may end later; what it found must not replace the newer tag.
-    if ((this.tags.peek(key)?.version ?? -1) < snapshot.version) {
-      this.tags.set(key, { version: snapshot.version, lastId, count, digest, tag });
-    }
-    return tag;
+    const { version } = snapshot;
+    const tag = digest.update(String(count)).digest('hex');
+    this.known.set(key, { version, tag, checkpoints });
+    return { version, tag };
   }
 }
 
 function filterKey(filter: TransactionFilter): string {
   if (filter.from === '' && filter.to === '') return '';
   return JSON.stringify([filter.from, filter.to]);
+}
+
+function ignore(): undefined {
+  return undefined;
 }

@@ -44,8 +44,11 @@ export type StatusChange =
 export interface TransactionSnapshot {
   /** Of the list of all transactions: moved by every create and delete, in their own commits. */
   readonly version: number;
-  /** The version that the last delete moved to: between it and `version` the list only grew at its end. */
-  readonly lastRemovalVersion: number;
+  /**
+   * The lowest id of the filtered list that was removed after that version of the list: Infinity when none was, 0 when the
+   * store does not remember. Below it the list is as it was at that version.
+   */
+  firstRemovedSince(version: number): Promise<number>;
   /** The next ids of the list, rising, after `afterId` (0: from the start). */
   ids(afterId: number, limit: number): Promise<readonly number[]>;
   rows(afterId: number, limit: number): Promise<readonly Transaction[]>;

@@ -40,8 +40,9 @@ export interface TransactionPages {
   close(): void;
 }
 
-export function createTransactions(store: TransactionStore, cache: TransactionCache): Transactions {
-  const tags = new ListTags();
+/** `idPage`: how many ids are read at a time for a list's tag, which a test makes small. */
+export function createTransactions(store: TransactionStore, cache: TransactionCache, idPage?: number): Transactions {
+  const tags = new ListTags(idPage);
 
   async function get(id: number): ReturnType<Transactions['get']> {
     const seen = await cache.lookUp(id).catch(missWithoutFill);
@@ -102,20 +103,8 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
         ? { state: 'not modified', tag: EMPTY_LIST_TAG }
         : { state: 'list', tag: EMPTY_LIST_TAG, pages: NO_PAGES };
     }
-    if (ifNoneMatch) {
-      const tag = tags.known(filter, await store.listVersion());
-      if (tag !== undefined && ifNoneMatch(tag)) return { state: 'not modified', tag };
-    }
-    const snapshot = await store.openSnapshot(filter);
-    let handedOver = false;
-    try {
-      const tag = await tags.of(filter, snapshot);
-      if (ifNoneMatch?.(tag)) return { state: 'not modified', tag };
-      handedOver = true;
-      return { state: 'list', tag, pages: pagesOf(snapshot) };
-    } finally {
-      if (!handedOver) snapshot.close();
-    }
+    const { tag, snapshot } = await tags.open(filter, store, ifNoneMatch);
+    return snapshot ? { state: 'list', tag, pages: pagesOf(snapshot) } : { state: 'not modified', tag };
   }
 
   return {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
 import type { Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '#idempay/transactions/transaction-store.js';
 import { alongside } from '../support/concurrency.js';
@@ -17,7 +18,8 @@ const DEADLINE_MS = 20_000;
  *
  *  1. `listVersion` is moved by every create and removal, and by nothing else.
  *  2. It is at least as new as every write acknowledged before the call, and as every snapshot shown before it.
- *  3. `lastRemovalVersion` is the version of the last removal: while it stands, the list only grows.
+ *  3. `firstRemovedSince` is the lowest id of the filtered list that was removed after a version; 0 where too many removals
+ *     lie between, or one was not remembered.
  *  4. Ids rise in commit order: what a snapshot shows is the beginning of what a later one shows, removals aside.
  *  5. A snapshot is of one moment: writes that happen meanwhile do not show in its version, its ids or its rows.
  *  6. Pages follow each other without gap or repetition, rising by id, `ids` and `rows` alike.
@@ -124,14 +126,57 @@ export function describeTransactionListContract(name: string, open: OpenPorts): 
       );
     });
 
-    test('3: a removal moves lastRemovalVersion to its own version, and creates leave it there', async () => {
-      const { id } = await create('A');
-      await store.remove(id);
-      const removed = await store.listVersion();
-      await createInOrder(3, 'A');
-      const { version, lastRemovalVersion } = await withSnapshot({}, async (snapshot) => ({ ...snapshot }));
-      expect(lastRemovalVersion).toBe(removed);
-      expect(version).toBeGreaterThan(removed);
+    const firstRemovedSince = (version: number, filter: Partial<TransactionFilter> = {}) =>
+      withSnapshot(filter, (snapshot) => snapshot.firstRemovedSince(version));
+
+    test('3: the first removed id is the lowest one since a version, whatever is created meanwhile', async () => {
+      const created = await createInOrder(5, 'A');
+      const [first, second, third, fourth] = created.map(({ id }) => id) as [number, number, number, number];
+      const version = await store.listVersion();
+      expect(await firstRemovedSince(version)).toBe(Number.POSITIVE_INFINITY);
+      await store.remove(third);
+      const later = await store.listVersion();
+      await store.remove(fourth);
+      await create('A');
+      expect(await firstRemovedSince(version)).toBe(third);
+      expect(await firstRemovedSince(later)).toBe(fourth);
+      await store.remove(second);
+      await store.remove(first);
+      expect(await firstRemovedSince(version)).toBe(first);
+      expect(await firstRemovedSince(await store.listVersion())).toBe(Number.POSITIVE_INFINITY);
+    });
+
+    test('3: a removal from another list is none of a filtered one', async () => {
+      const [from, to] = [randomUUID(), randomUUID()];
+      const listed = await create(from, to);
+      const version = await store.listVersion();
+      await store.remove((await create(from)).id);
+      await store.remove((await create('A', to)).id);
+      expect(await firstRemovedSince(version, { from, to })).toBe(Number.POSITIVE_INFINITY);
+      expect(await firstRemovedSince(version, { from })).toBeGreaterThan(listed.id);
+      await store.remove(listed.id);
+      for (const filter of [{ from }, { to }, { from, to }, {}]) {
+        expect(await firstRemovedSince(version, filter)).toBe(listed.id);
+      }
+      expect(await firstRemovedSince(version, { from: to })).toBe(Number.POSITIVE_INFINITY);
+    });
+
+    test('3: so many removals are remembered, and one more makes everything before them unknown', async () => {
+      const created = await createInOrder(REMEMBERED_REMOVALS + 1, 'A');
+      const version = await store.listVersion();
+      const [first, ...others] = created.map(({ id }) => id) as [number, ...number[]];
+      for (let at = 0; at < others.length; at += 1) await store.remove(others[at] as number);
+      expect(await firstRemovedSince(version)).toBe(others[0]);
+      await store.remove(first);
+      expect(await firstRemovedSince(version)).toBe(0);
+      expect(await firstRemovedSince((await store.listVersion()) - 1)).toBe(first);
+    });
+
+    test('3: removals at once are all remembered', async () => {
+      const created = await createInOrder(40, 'A');
+      const version = await store.listVersion();
+      await Promise.all(created.map(({ id }) => store.remove(id)));
+      expect(await firstRemovedSince(version)).toBe(created[0]?.id);
     });
 
     test('4: what a snapshot shows is the beginning of what the next one shows, while creates go on', async () => {
@@ -158,13 +203,14 @@ export function describeTransactionListContract(name: string, open: OpenPorts): 
       const [first, , third] = before;
       if (!first || !third) throw new Error('ten transactions were created');
       const added = await withSnapshot({ from }, async (snapshot) => {
-        const { version, lastRemovalVersion } = snapshot;
+        const { version } = snapshot;
         await store.remove(first.id);
         await store.changeStatus(third.id, 'FLAGGED');
         const created = await create(from);
         expect(await allIds(snapshot)).toEqual(before.map(({ id }) => id));
         expect(await allRows(snapshot)).toEqual(before);
-        expect(snapshot).toMatchObject({ version, lastRemovalVersion });
+        expect(await snapshot.firstRemovedSince(version)).toBe(Number.POSITIVE_INFINITY);
+        expect(snapshot.version).toBe(version);
         expect(await store.listVersion()).toBeGreaterThan(version);
         return created;
       });

@@ -8,6 +8,10 @@ import type { TransactionSnapshot } from '#idempay/transactions/transaction-stor
 const ALL: TransactionFilter = { from: '', to: '' };
 const FROM_A: TransactionFilter = { from: 'A', to: '' };
 const FIRST_ID = 100_000_000_000_001;
+/** Small, so that a short list has many checkpoints. */
+const ID_PAGE = 3;
+/** As the service reads ids. */
+const LARGE_PAGE = 2_000;
 
 /** Spec 4.3 list rule 2. */
 function tagOf(ids: readonly number[]): string {
@@ -16,153 +20,323 @@ function tagOf(ids: readonly number[]): string {
     .digest('hex');
 }
 
-/** A list of transactions of two accounts, which counts the ids that it was asked for. */
-class GrowingList {
-  private rows: { readonly id: number; readonly from: string }[] = [];
+interface Row {
+  readonly id: number;
+  readonly from: string;
+}
+
+/** A list of transactions of two accounts, which counts what was asked of it. */
+class ChangingList {
+  private rows: readonly Row[] = [];
+  private removals: readonly (Row & { readonly version: number })[] = [];
   private lastId = FIRST_ID - 1;
   private version = 0;
-  private lastRemovalVersion = 0;
+  /** Removals up to this version are forgotten. */
+  private forgotten = 0;
   idsRead = 0;
+  opened = 0;
+  closed = 0;
+  /** While it is set, snapshots are opened when it resolves. */
+  held: Promise<void> | undefined;
 
-  create(from: string): void {
-    this.lastId += 1;
-    this.version += 1;
-    this.rows = [...this.rows, { id: this.lastId, from }];
+  create(from: string, count = 1): void {
+    const created = Array.from({ length: count }, (_, index) => ({ id: this.lastId + 1 + index, from }));
+    this.lastId += count;
+    this.version += count;
+    this.rows = [...this.rows, ...created];
   }
 
   /** Nothing when the list is empty: then no version moves either. */
   remove(position: number): void {
-    if (this.rows.length === 0) return;
-    const index = position % this.rows.length;
-    this.rows = this.rows.filter((_, at) => at !== index);
+    const row = this.rows[position % this.rows.length];
+    if (!row) return;
     this.version += 1;
-    this.lastRemovalVersion = this.version;
+    this.rows = this.rows.filter((other) => other !== row);
+    this.removals = [...this.removals, { ...row, version: this.version }];
   }
 
-  ids({ from }: TransactionFilter): number[] {
-    return this.rows.filter((row) => from === '' || row.from === from).map(({ id }) => id);
+  forgetRemovals(): void {
+    this.removals = [];
+    this.forgotten = this.version;
   }
 
-  snapshot(filter: TransactionFilter): TransactionSnapshot {
+  /** As after a failover to a standby without the newest rows. */
+  goBackTo(count: number): void {
+    this.rows = this.rows.slice(0, count);
+    this.version = count;
+  }
+
+  ids(filter: TransactionFilter): number[] {
+    return this.rows.filter((row) => isListed(row, filter)).map(({ id }) => id);
+  }
+
+  async listVersion(): Promise<number> {
+    return this.version;
+  }
+
+  async openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot> {
+    await this.held;
+    this.opened += 1;
+    const { version, removals, forgotten } = this;
     const ids = this.ids(filter);
     return {
-      version: this.version,
-      lastRemovalVersion: this.lastRemovalVersion,
+      version,
+      firstRemovedSince: async (since) => {
+        if (since < forgotten) return 0;
+        const removed = removals.filter((row) => row.version > since && isListed(row, filter));
+        return Math.min(...removed.map(({ id }) => id), Number.POSITIVE_INFINITY);
+      },
       ids: async (afterId, limit) => {
-        const page = ids.filter((id) => id > afterId).slice(0, limit);
+        const start = ids.indexOf(afterId) + 1;
+        const page = ids.slice(start, start + limit);
         this.idsRead += page.length;
         return page;
       },
       rows: async () => {
         throw new Error('a tag is made of ids alone');
       },
-      close() {},
+      close: () => {
+        this.closed += 1;
+      },
     };
   }
+
+  /** The tag that a reader of the list is given, whose snapshot is closed again. */
+  async tag(tags: ListTags, filter = ALL): Promise<string> {
+    const { tag, snapshot } = await tags.open(filter, this);
+    snapshot?.close();
+    return tag;
+  }
+
+  /** What one costs who asks whether it has the newest tag. */
+  async idsReadBy(work: () => Promise<unknown>): Promise<number> {
+    const before = this.idsRead;
+    await work();
+    return this.idsRead - before;
+  }
+}
+
+function isListed({ from }: Row, filter: TransactionFilter): boolean {
+  return filter.from === '' || from === filter.from;
 }
 
 describe('list tags', () => {
   test('the tag of the empty list is the digest of its count', async () => {
-    expect(await new ListTags().of(ALL, new GrowingList().snapshot(ALL))).toBe(tagOf([]));
+    expect(await new ChangingList().tag(new ListTags())).toBe(tagOf([]));
   });
 
   test('whatever is created and removed, the tag is that of a list made anew', async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.constantFrom('create A', 'create B') },
-      { weight: 1, arbitrary: fc.nat(20) },
+      { weight: 2, arbitrary: fc.nat(60) },
       { weight: 2, arbitrary: fc.constantFrom('look at all', 'look at A') },
+      { weight: 1, arbitrary: fc.constantFrom('forget the removals', 'create many') },
     );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const tags = new ListTags();
-        const list = new GrowingList();
+        const tags = new ListTags(ID_PAGE);
+        const list = new ChangingList();
         for (const taken of [...steps, 'look at all', 'look at A']) {
-          if (taken === 'create A') list.create('A');
-          else if (taken === 'create B') list.create('B');
-          else if (typeof taken === 'number') list.remove(taken);
+          if (typeof taken === 'number') list.remove(taken);
+          else if (taken === 'create many') list.create('A', 20);
+          else if (taken === 'forget the removals') list.forgetRemovals();
+          else if (taken.startsWith('create')) list.create(taken.at(-1) as string);
           else {
             const filter = taken === 'look at A' ? FROM_A : ALL;
-            expect(await tags.of(filter, list.snapshot(filter))).toBe(tagOf(list.ids(filter)));
+            expect(await list.tag(tags, filter)).toBe(tagOf(list.ids(filter)));
           }
         }
+        expect(list.closed).toBe(list.opened);
       }),
     );
   });
 
   test('a list of several pages has the tag of the whole', async () => {
-    const list = new GrowingList();
-    for (let created = 0; created < 4_500; created += 1) list.create('A');
-    expect(await new ListTags().of(ALL, list.snapshot(ALL))).toBe(tagOf(list.ids(ALL)));
-    expect(list.idsRead).toBe(4_500);
+    const list = new ChangingList();
+    list.create('A', 4_500);
+    expect(await list.idsReadBy(async () => expect(await list.tag(new ListTags())).toBe(tagOf(list.ids(ALL))))).toBe(
+      4_500,
+    );
   });
 
   test('a list that only grew costs its new ids alone, and one that did not change costs none', async () => {
     const tags = new ListTags();
-    const list = new GrowingList();
-    for (let created = 0; created < 100; created += 1) list.create('A');
-    await tags.of(ALL, list.snapshot(ALL));
+    const list = new ChangingList();
+    list.create('A', 100);
+    await list.tag(tags);
     list.create('A');
-    await tags.of(ALL, list.snapshot(ALL));
-    expect(list.idsRead).toBe(101);
-    await tags.of(ALL, list.snapshot(ALL));
-    expect(list.idsRead).toBe(101);
+    expect(await list.idsReadBy(() => list.tag(tags))).toBe(1);
+    expect(await list.idsReadBy(() => list.tag(tags))).toBe(0);
   });
 
-  test('two that extend the same tag at once do not add the new ids twice', async () => {
+  test('who asks only whether the tag is still the same opens no snapshot when it is known', async () => {
     const tags = new ListTags();
-    const list = new GrowingList();
+    const list = new ChangingList();
     list.create('A');
-    await tags.of(ALL, list.snapshot(ALL));
-    list.create('A');
-    const both = await Promise.all([tags.of(ALL, list.snapshot(ALL)), tags.of(ALL, list.snapshot(ALL))]);
-    expect(both).toEqual([tagOf(list.ids(ALL)), tagOf(list.ids(ALL))]);
+    const tag = await list.tag(tags);
+    const opened = list.opened;
+    expect(await tags.open(ALL, list, (other) => other === tag)).toEqual({ tag });
+    expect(list.opened).toBe(opened);
   });
 
-  test('after a removal the whole list is read anew', async () => {
-    const tags = new ListTags();
-    const list = new GrowingList();
-    for (let created = 0; created < 10; created += 1) list.create('A');
-    await tags.of(ALL, list.snapshot(ALL));
-    list.remove(3);
-    list.create('A');
-    expect(await tags.of(ALL, list.snapshot(ALL))).toBe(tagOf(list.ids(ALL)));
-    expect(list.idsRead).toBe(20);
+  /**
+   * Bug: after one removal each of many pollers read the whole list again, at the same time. Cause: a removal made the
+   * digest worthless, and nobody waited for the tag that another request was making already. Fix: checkpoints of the digest, and
+   * one making for each filter and version.
+   */
+  describe('after a removal', () => {
+    const LENGTH = 50_000;
+    const POLLERS = 45;
+
+    test('45 that ask at once whether their tag is the newest share one reading of the ids behind the removed one', async () => {
+      const tags = new ListTags();
+      const list = new ChangingList();
+      list.create('A', LENGTH);
+      expect(await list.idsReadBy(() => list.tag(tags))).toBe(LENGTH);
+      list.remove(LENGTH - 10_000);
+      const newest = tagOf(list.ids(ALL));
+      const opened = list.opened;
+
+      const read = await list.idsReadBy(async () => {
+        const polls = Array.from({ length: POLLERS }, () => tags.open(ALL, list, (tag) => tag === newest));
+        for (const poll of await Promise.all(polls)) expect(poll).toEqual({ tag: newest });
+      });
+      expect(read).toBeLessThan(10_000 + 2 * LARGE_PAGE);
+      expect(list.opened - opened).toBe(1);
+      expect(list.closed).toBe(list.opened);
+    });
+
+    test('those who want the list have a snapshot each, and share the reading of the ids', async () => {
+      const tags = new ListTags(ID_PAGE);
+      const list = new ChangingList();
+      list.create('A', 100);
+      await list.tag(tags);
+      list.remove(0);
+      const read = await list.idsReadBy(() =>
+        Promise.all(
+          Array.from({ length: POLLERS }, async () => {
+            const { snapshot, tag } = await tags.open(ALL, list, () => false);
+            expect(tag).toBe(tagOf(list.ids(ALL)));
+            snapshot?.close();
+          }),
+        ),
+      );
+      expect(read).toBe(99);
+      expect(list.closed).toBe(list.opened);
+    });
+
+    test.each([0, 50, 500, 998])(
+      'of place %i of a thousand, the ids behind it are read, and at most a page before it',
+      async (place) => {
+        const tags = new ListTags(ID_PAGE);
+        const list = new ChangingList();
+        list.create('A', 1_000);
+        await list.tag(tags);
+        list.remove(place);
+        const distance = 2 * ID_PAGE;
+        expect(await list.idsReadBy(() => list.tag(tags))).toBeLessThanOrEqual(999 - place + distance);
+      },
+    );
+
+    test('from another filtered list, the list costs nothing but a look for new ids', async () => {
+      const tags = new ListTags(ID_PAGE);
+      const list = new ChangingList();
+      list.create('B');
+      list.create('A', 100);
+      const tag = await list.tag(tags, FROM_A);
+      list.remove(0);
+      expect(await list.idsReadBy(async () => expect(await list.tag(tags, FROM_A)).toBe(tag))).toBe(0);
+    });
+
+    test('the end of a list that is polled after every create does not fill the memory with checkpoints', async () => {
+      const tags = new ListTags(100);
+      const list = new ChangingList();
+      for (let created = 0; created < 1_000; created += 1) {
+        list.create('A');
+        await list.tag(tags);
+      }
+      list.remove(550);
+      expect(await list.idsReadBy(() => list.tag(tags))).toBeLessThanOrEqual(550);
+    });
   });
 
-  test('a tag is known at exactly its version and for its own filter', async () => {
+  describe('while another request makes the tag', () => {
+    function hold(list: ChangingList): () => void {
+      let release = () => {};
+      list.held = new Promise((resolve) => {
+        release = resolve;
+      });
+      return () => {
+        list.held = undefined;
+        release();
+      };
+    }
+
+    test('a reader that knows of a newer version does not take the older tag', async () => {
+      const tags = new ListTags();
+      const list = new ChangingList();
+      list.create('A');
+      const release = hold(list);
+      const first = tags.open(ALL, list, () => true);
+      await Promise.resolve();
+      release();
+      list.create('A');
+      const second = tags.open(ALL, list, () => true);
+      await first;
+      expect(await second).toEqual({ tag: tagOf(list.ids(ALL)) });
+    });
+
+    test('its failure is the failure of all who wait, and the next one tries again', async () => {
+      const tags = new ListTags();
+      const list = new ChangingList();
+      list.create('A');
+      list.held = Promise.reject(new Error('no snapshot'));
+      const waiting = Array.from({ length: 5 }, () => tags.open(ALL, list, () => true));
+      for (const outcome of await Promise.allSettled(waiting)) expect(outcome.status).toBe('rejected');
+      list.held = undefined;
+      expect((await tags.open(ALL, list, () => true)).tag).toBe(tagOf(list.ids(ALL)));
+    });
+
+    test('of a newer snapshot, an older one is opened again', async () => {
+      const tags = new ListTags();
+      const list = new ChangingList();
+      list.create('A');
+      let opened = 0;
+      const store = {
+        listVersion: () => list.listVersion(),
+        async openSnapshot(filter: TransactionFilter) {
+          opened += 1;
+          const snapshot = await list.openSnapshot(filter);
+          if (opened === 1) {
+            list.create('A');
+            await list.tag(tags);
+          }
+          return snapshot;
+        },
+      };
+      const { tag, snapshot } = await tags.open(ALL, store);
+      expect(tag).toBe(tagOf(list.ids(ALL)));
+      snapshot?.close();
+      expect(opened).toBe(2);
+      expect(list.closed).toBe(list.opened);
+    });
+  });
+
+  test('a store that has gone back is believed, and its tag made from nothing', async () => {
     const tags = new ListTags();
-    const list = new GrowingList();
-    list.create('B');
-    const snapshot = list.snapshot(ALL);
-    expect(tags.known(ALL, snapshot.version)).toBeUndefined();
-    const tag = await tags.of(ALL, snapshot);
-    expect(tags.known(ALL, snapshot.version)).toBe(tag);
-    expect(tags.known(FROM_A, snapshot.version)).toBeUndefined();
-    expect(tags.known(ALL, snapshot.version + 1)).toBeUndefined();
+    const list = new ChangingList();
+    list.create('A', 10);
+    await list.tag(tags);
+    list.goBackTo(4);
+    expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
+    expect(list.ids(ALL)).toHaveLength(4);
   });
 
   test('filters that look alike when they are joined are told apart', async () => {
     const tags = new ListTags();
-    const list = new GrowingList();
+    const list = new ChangingList();
     list.create('A');
-    const looksAlike = { from: 'A","', to: '' };
-    const other = { from: 'A', to: '","' };
-    await tags.of(looksAlike, list.snapshot(looksAlike));
-    expect(tags.known(other, 1)).toBeUndefined();
-  });
-
-  test('the tag of an older snapshot that ends later is right for it, and does not replace the newer one', async () => {
-    const tags = new ListTags();
-    const list = new GrowingList();
-    list.create('A');
-    const older = list.snapshot(ALL);
-    const olderTag = tagOf(list.ids(ALL));
-    list.create('A');
-    const newer = list.snapshot(ALL);
-    const newerTag = await tags.of(ALL, newer);
-    expect(await tags.of(ALL, older)).toBe(olderTag);
-    expect(tags.known(ALL, newer.version)).toBe(newerTag);
-    list.create('A');
-    expect(await tags.of(ALL, list.snapshot(ALL))).toBe(tagOf(list.ids(ALL)));
+    await list.tag(tags, { from: 'A","', to: '' });
+    expect(await list.tag(tags, { from: 'A', to: '","' })).toBe(tagOf(list.ids(FROM_A)));
   });
 });

@@ -5,6 +5,7 @@ import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-c
 import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/transaction-store.js';
 import type { WriteName } from '#idempay/deployments/embedded/write-operations.js';
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
+import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import { type TransactionRow, transactionOf } from '#idempay/deployments/transaction-row.js';
 import { toTenThousandths } from '#idempay/transactions/amount.js';
 import type { NewTransaction, Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
@@ -17,6 +18,7 @@ import { matches, type TransactionTable } from './table.js';
 
 const ROW = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
 const LIST = 'SELECT version, last_removal_version FROM transaction_list';
+const REMOVALS = 'SELECT * FROM transaction_removals ORDER BY version DESC';
 
 /** Marks of writes that ended with their process stay in a shared cache until it is replaced. */
 const LIVES_OF_A_CACHE = 2_000;
@@ -70,7 +72,8 @@ export function openEmbeddedTransactionStore(
     async openSnapshot() {
       const rows = [...table.rows.values()];
       const { version, lastRemovalVersion } = table;
-      return { prepare: (sql: string) => prepare(sql, { rows, version, lastRemovalVersion }), close() {} };
+      const removals = file.prepare(REMOVALS).all() as RemovalRow[];
+      return { prepare: (sql: string) => prepare(sql, { rows, removals, version, lastRemovalVersion }), close() {} };
     },
   } as unknown as Reader;
   return createEmbeddedTransactionStore(writer, reader);
@@ -78,6 +81,8 @@ export function openEmbeddedTransactionStore(
 
 interface Snapshot {
   readonly rows: readonly Transaction[];
+  /** The newest first. */
+  readonly removals: readonly RemovalRow[];
   readonly version: number;
   readonly lastRemovalVersion: number;
 }
@@ -87,6 +92,10 @@ function prepare(sql: string, snapshot: Snapshot): PreparedRead {
   if (sql.includes('last_removal_version')) {
     const get = () => ({ version: snapshot.version, last_removal_version: snapshot.lastRemovalVersion });
     return { get, all: () => [get()] };
+  }
+  if (sql.includes('transaction_removals')) {
+    const all = (since: string | number = 0) => snapshot.removals.filter(({ version }) => version > Number(since));
+    return { get: (since) => all(since)[0], all };
   }
   const all = (...parameters: readonly (string | number)[]) => {
     const accounts = parameters.slice(1, -1).map(String);

@@ -12,6 +12,8 @@ import { TransactionTroubles } from './troubles.js';
 
 /** From the end of the trouble: the latest message, the longest mark, and the last answers. */
 const QUIET_MS = 120_000;
+/** Small, so that a list of a few transactions has checkpoints. */
+const ID_PAGE = 2;
 const LOOK_EVERY_MS = 500;
 /** No mark stands any more, and no statement runs. */
 const ALL_IS_SETTLED_MS = 10_000;
@@ -47,7 +49,7 @@ export async function runTransactions(
   options.sabotage?.(stores);
   const fleet = new Fleet<Transactions>(simulation, shape.instances, async (actor, clock) => {
     const { store, cache } = await stores.open(actor, clock);
-    return createTransactions(store, cache);
+    return createTransactions(store, cache, ID_PAGE);
   });
 
   const hot = Array.from({ length: shape.hot }, (_, index) => {

@@ -1,6 +1,7 @@
 import type { Clock } from '#idempay/clock.js';
 import type { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
 import { WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
+import { firstRemovedId, REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
 import { StoreUnavailable } from '#idempay/errors.js';
 import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
@@ -77,6 +78,7 @@ export function createSimulatedTransactionStore(
       const seen = await line.read(instance, 'opens a snapshot,', instance.name, () => ({
         version: table.version,
         lastRemovalVersion: table.lastRemovalVersion,
+        removals: table.removals.slice(-REMEMBERED_REMOVALS),
         rows: table.matching(filter),
       }));
       const page = (afterId: number, limit: number) =>
@@ -85,7 +87,15 @@ export function createSimulatedTransactionStore(
         );
       return {
         version: seen.version,
-        lastRemovalVersion: seen.lastRemovalVersion,
+        firstRemovedSince: (since) =>
+          line.read(instance, 'reads the removals,', instance.name, () =>
+            firstRemovedId(
+              seen.removals.filter(({ version }) => version > since).reverse(),
+              seen.lastRemovalVersion,
+              since,
+              filter,
+            ),
+          ),
         ids: async (afterId, limit) => (await page(afterId, limit)).map(({ id }) => id),
         rows: page,
         close() {},

@@ -1,3 +1,4 @@
+import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import {
   FIRST_TRANSACTION_ID,
   type NewTransaction,
@@ -26,6 +27,8 @@ export class TransactionTable {
   /** Every version of every row, and every state: for the judge. */
   readonly versions = new Map<number, Transaction[]>();
   readonly states: TableState[] = [{ from: 0, rows: [] }];
+  /** As the store remembers them, the oldest first. */
+  readonly removals: RemovalRow[] = [];
   readonly removedAt = new Map<number, number>();
   private lastId = FIRST_TRANSACTION_ID - 1;
   private readonly statements: Statements<number>;
@@ -88,8 +91,18 @@ export class TransactionTable {
   }
 
   private remove(id: number): void {
+    const row = this.rows.get(id);
     this.rows.delete(id);
     this.version += 1;
+    if (row) {
+      this.removals.push({
+        version: this.version,
+        previous_version: this.lastRemovalVersion,
+        id,
+        from_account: row.fromAccount,
+        to_account: row.toAccount,
+      });
+    }
     this.lastRemovalVersion = this.version;
     this.removedAt.set(id, this.simulation.time);
     this.remember();

@@ -1,3 +1,4 @@
+import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
@@ -40,15 +41,34 @@ export const REMOVE: Statement = {
       DELETE FROM idempay.transactions
       WHERE id = $1 AND ($2::text[] IS NULL OR status = ANY ($2))
         AND clock_timestamp() <= to_timestamp($3::float8 / 1000)
-      RETURNING id)
-    UPDATE idempay.transaction_list SET version = version + 1, last_removal_version = version + 1
-    WHERE EXISTS (SELECT 1 FROM removed)
+      RETURNING id, from_account, to_account),
+    list AS (
+      UPDATE idempay.transaction_list
+      SET version = version + 1, last_removal_version = version + 1, previous_removal_version = last_removal_version,
+        removals = removals + 1
+      WHERE EXISTS (SELECT 1 FROM removed)
+      RETURNING version, previous_removal_version, removals)
+    INSERT INTO idempay.transaction_removals (slot, version, previous_version, id, from_account, to_account)
+    SELECT removals % ${REMEMBERED_REMOVALS}, version, previous_removal_version, id, from_account, to_account
+    FROM list, removed
+    ON CONFLICT (slot) DO UPDATE
+    SET version = excluded.version, previous_version = excluded.previous_version, id = excluded.id,
+      from_account = excluded.from_account, to_account = excluded.to_account
     RETURNING version`,
 };
 
 export const LIST_VERSION: Statement = {
   name: 'list_version',
   text: 'SELECT version::float8 AS version, last_removal_version::float8 AS last_removal_version FROM idempay.transaction_list',
+};
+
+/** What is remembered of the removals after a version, the newest first. */
+export const REMOVALS_SINCE: Statement = {
+  name: 'removals_since',
+  text: `
+    SELECT version::float8 AS version, previous_version::float8 AS previous_version, id::float8 AS id, from_account, to_account
+    FROM idempay.transaction_removals WHERE transaction_removals.version > $1
+    ORDER BY transaction_removals.version DESC`,
 };
 
 /** `transactions.id` and not `id`: that would be the output column, which no index is ordered by. */

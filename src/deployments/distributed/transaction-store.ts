@@ -9,6 +9,7 @@ import {
   type TransactionStatus,
 } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
 import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import { Turns } from '../turns.js';
 import { Batcher } from './batcher.js';
@@ -141,9 +142,14 @@ async function openSnapshot(
   try {
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const [version] = await query<ListVersionRow>(statements.LIST_VERSION, []);
+    const lastRemovalVersion = version?.last_removal_version ?? 0;
     return {
       version: version?.version ?? 0,
-      lastRemovalVersion: version?.last_removal_version ?? 0,
+      async firstRemovedSince(since) {
+        if (lastRemovalVersion <= since) return Number.POSITIVE_INFINITY;
+        const removals = await query<RemovalRow>(statements.REMOVALS_SINCE, [since]);
+        return firstRemovedId(removals, lastRemovalVersion, since, filter);
+      },
       ids: async (afterId, limit) =>
         (await query<{ id: number }>(statements.LIST_IDS, [afterId, filter.from, filter.to, limit])).map(
           ({ id }) => id,

@@ -1,12 +1,18 @@
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
 import { type TransactionRow, transactionOf } from '../transaction-row.js';
+import { ListReads } from './list-reads.js';
 import type { Reader, SnapshotConnection } from './reader.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 import type { Writer } from './writer.js';
 
 const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
 const LIST_VERSION = 'SELECT version, last_removal_version FROM transaction_list';
+
+const REMOVALS_SINCE = `
+  SELECT version, previous_version, id, from_account, to_account
+  FROM transaction_removals WHERE version > ? ORDER BY version DESC`;
 
 interface ListVersionRow {
   version: number;
@@ -15,6 +21,7 @@ interface ListVersionRow {
 
 export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): TransactionStore {
   const find = reader.prepare(FIND);
+  const listReads = new ListReads();
   let listVersion = (reader.prepare(LIST_VERSION).get() as ListVersionRow).version;
 
   /**
@@ -49,14 +56,18 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
     listVersion: async () => listVersion,
 
     async openSnapshot(filter) {
-      const snapshot = snapshotOf(await reader.openSnapshot(), filter);
+      const snapshot = snapshotOf(await reader.openSnapshot(), filter, listReads);
       sawListVersion(snapshot.version);
       return snapshot;
     },
   };
 }
 
-function snapshotOf(connection: SnapshotConnection, filter: TransactionFilter): TransactionSnapshot {
+function snapshotOf(
+  connection: SnapshotConnection,
+  filter: TransactionFilter,
+  listReads: ListReads,
+): TransactionSnapshot {
   try {
     const version = connection.prepare(LIST_VERSION).get() as ListVersionRow;
     const { condition, parameters } = conditionOf(filter);
@@ -66,15 +77,19 @@ function snapshotOf(connection: SnapshotConnection, filter: TransactionFilter): 
     );
     return {
       version: version.version,
-      lastRemovalVersion: version.last_removal_version,
-      ids: async (afterId, limit) => {
-        await turnOfTheEventLoop(afterId);
-        return (ids.all(afterId, ...parameters, limit) as { id: number }[]).map((row) => row.id);
+      async firstRemovedSince(since) {
+        const lastRemovalVersion = version.last_removal_version;
+        if (lastRemovalVersion <= since) return Number.POSITIVE_INFINITY;
+        const removals = connection.prepare(REMOVALS_SINCE).all(since) as RemovalRow[];
+        return firstRemovedId(removals, lastRemovalVersion, since, filter);
       },
-      rows: async (afterId, limit) => {
-        await turnOfTheEventLoop(afterId);
-        return (rows.all(afterId, ...parameters, limit) as TransactionRow[]).map(transactionOf);
-      },
+      ids: (afterId, limit) =>
+        listReads.page(limit, () => {
+          const page = ids.all(afterId, ...parameters, limit) as { id: number }[];
+          return page.map(({ id }) => id);
+        }),
+      rows: (afterId, limit) =>
+        listReads.page(limit, () => (rows.all(afterId, ...parameters, limit) as TransactionRow[]).map(transactionOf)),
       close: () => connection.close(),
     };
   } catch (fault) {
@@ -95,9 +110,4 @@ function conditionOf(filter: TransactionFilter): { condition: string; parameters
     parameters.push(filter.to);
   }
   return { condition: terms.join(' AND '), parameters };
-}
-
-/** Between two pages of a long list other requests are served; the first page is read at once. */
-async function turnOfTheEventLoop(afterId: number): Promise<void> {
-  if (afterId > 0) await new Promise((resolve) => setImmediate(resolve));
 }

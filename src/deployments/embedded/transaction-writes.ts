@@ -1,6 +1,7 @@
 import { toTenThousandths } from '../../transactions/amount.js';
 import { FINAL_STATUSES, type NewTransaction, type TransactionStatus } from '../../transactions/transaction.js';
 import type { StatusChange } from '../../transactions/transaction-store.js';
+import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import type { Database } from './sqlite.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
@@ -10,8 +11,14 @@ const NEXT_ID = `
   RETURNING last_id, version`;
 
 const NEXT_VERSION_BY_REMOVAL = `
-  UPDATE transaction_list SET version = version + 1, last_removal_version = version + 1
-  RETURNING version`;
+  UPDATE transaction_list
+  SET version = version + 1, last_removal_version = version + 1, previous_removal_version = last_removal_version,
+    removals = removals + 1
+  RETURNING version, previous_removal_version, removals`;
+
+const REMEMBER_REMOVAL = `
+  INSERT OR REPLACE INTO transaction_removals (slot, version, previous_version, id, from_account, to_account)
+  VALUES (?, ?, ?, ?, ?, ?)`;
 
 const INSERT = `
   INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
@@ -25,6 +32,12 @@ const SET_STATUS = `
 
 const REMOVE = 'DELETE FROM transactions WHERE id = ?';
 
+interface MovedByRemoval {
+  version: number;
+  previous_removal_version: number;
+  removals: number;
+}
+
 /** The transactions area's writes. They run in the writer thread, one after another, so a read in one still holds below. */
 export function createTransactionWrites(database: Database, wallClock: () => number) {
   const nextId = database.prepare(NEXT_ID);
@@ -33,6 +46,7 @@ export function createTransactionWrites(database: Database, wallClock: () => num
   const find = database.prepare(FIND);
   const setStatus = database.prepare(SET_STATUS);
   const remove = database.prepare(REMOVE);
+  const rememberRemoval = database.prepare(REMEMBER_REMOVAL);
 
   return {
     createTransaction(transaction: NewTransaction): { id: number; createdAt: number; listVersion: number } {
@@ -61,7 +75,10 @@ export function createTransactionWrites(database: Database, wallClock: () => num
       if (!row) return 'not found';
       if (onlyFrom && !onlyFrom.includes(row.status)) return 'precondition failed';
       remove.run(id);
-      return { listVersion: (nextVersionByRemoval.get() as { version: number }).version };
+      const moved = nextVersionByRemoval.get() as MovedByRemoval;
+      const slot = moved.removals % REMEMBERED_REMOVALS;
+      rememberRemoval.run(slot, moved.version, moved.previous_removal_version, id, row.from_account, row.to_account);
+      return { listVersion: moved.version };
     },
   };
 }
