@@ -35,6 +35,8 @@ const LAST_WRITES_MS = 1_000;
 export interface App {
   /** Resolves to the port once it is open. */
   listen(): Promise<number>;
+  /** As rows call it: without credentials. */
+  readonly processorName: string;
   /** Resolves, with the reason, when the stores are broken beyond use. */
   readonly broken: Promise<Error>;
   /** Answers what is under way, for at most `limitMs`, then closes the stores. */
@@ -72,6 +74,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   const server = createServer({ payments, paymentRecords, transactions, health }, frameworkLogger);
 
   return {
+    processorName: processorClient.name,
     broken: deployment.broken,
 
     async listen() {

@@ -1,5 +1,7 @@
 import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
+import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/database-url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis-url.js';
+import { misspeltSettings } from './misspelt-settings.js';
 import {
   PROCESSOR_ACCOUNT_FORM,
   PROCESSOR_URL_FORM,
@@ -71,13 +73,33 @@ export class ConfigError extends Error {
   }
 }
 
-/** Reads and judges all settings at once. Throws ConfigError with every problem found, not only the first. */
-export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
-  const problems: string[] = [];
-  const settings = new Settings(environment, problems);
+export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Reads and judges all settings at once. Throws ConfigError with every problem found, not only the first. */
+export function readConfig(environment: Environment): Config {
+  const problems: string[] = [];
+  const config = readSettings(new Settings(environment, problems));
+  if (problems.length > 0) throw new ConfigError([...problems, ...doubtsAbout(environment)]);
+  return deepFreeze(config);
+}
+
+/** The name of every setting, with what holds where it is not set. */
+export function settingDefaults(): ReadonlyMap<string, string> {
+  const settings = new Settings({}, []);
+  readSettings(settings);
+  return settings.defaults;
+}
+
+/** One sentence for each variable that was probably meant to be a setting and has another name. */
+export function doubtsAbout(environment: Environment): string[] {
+  return misspeltSettings(environment, [...settingDefaults().keys()]).map(
+    ({ name, meant }) => `${name} is not a setting of Idempay and is ignored: ${meant} was probably meant`,
+  );
+}
+
+function readSettings(settings: Settings): Config {
   const payments = readPayments(settings);
-  const config: Config = {
+  return {
     host: settings.text('HOST', '127.0.0.1'),
     port: settings.integer('PORT', 8080, 0, 65_535),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
@@ -88,14 +110,11 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     processor: readProcessor(settings, payments.lockTtlMs),
     crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
-
-  if (problems.length > 0) throw new ConfigError(problems);
-  return deepFreeze(config);
 }
 
 function readDeployment(settings: Settings): DeploymentSettings {
   const redis = settings.parsed('REDIS_URL', readRedisUrl, REDIS_URL_FORMS);
-  const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, 'postgres://user:password@host:5432/database');
+  const databaseUrl = settings.parsed('DATABASE_URL', readDatabaseUrl, DATABASE_URL_FORM);
   const databasePoolSize = settings.integer('DATABASE_POOL_SIZE', 10, 2, 1_000);
   const dataDir = settings.text('DATA_DIR', './data');
   for (const [present, absent] of [
@@ -145,14 +164,13 @@ function readProcessor(settings: Settings, lockTtlMs: number): ProcessorSettings
   return { kind: 'http', url, account, timeoutMs, dedupMs };
 }
 
-function readDatabaseUrl(text: string): string | undefined {
-  return URL.canParse(text) && ['postgres:', 'postgresql:'].includes(new URL(text).protocol) ? text : undefined;
-}
-
 /** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */
 class Settings {
+  /** Of everything that was asked for, in that order. */
+  readonly defaults = new Map<string, string>();
+
   constructor(
-    private readonly environment: Readonly<Record<string, string | undefined>>,
+    private readonly environment: Environment,
     private readonly problems: string[],
   ) {}
 
@@ -161,11 +179,11 @@ class Settings {
   }
 
   text(name: string, fallback: string): string {
-    return this.raw(name) ?? fallback;
+    return this.raw(name, fallback) ?? fallback;
   }
 
   integer(name: string, fallback: number, least: number, most: number): number {
-    const raw = this.raw(name);
+    const raw = this.raw(name, String(fallback));
     if (raw === undefined) return fallback;
     const value = /^\d{1,16}$/.test(raw) ? Number(raw) : Number.NaN;
     if (value >= least && value <= most) return value;
@@ -174,7 +192,7 @@ class Settings {
   }
 
   choice<T extends string>(name: string, fallback: T, choices: readonly T[]): T {
-    const raw = this.raw(name);
+    const raw = this.raw(name, String(fallback));
     if (raw === undefined) return fallback;
     const chosen = choices.find((choice) => choice === raw);
     if (chosen !== undefined) return chosen;
@@ -195,7 +213,8 @@ class Settings {
     return value;
   }
 
-  private raw(name: string): string | undefined {
+  private raw(name: string, fallback = 'unset'): string | undefined {
+    if (!this.defaults.has(name)) this.defaults.set(name, fallback);
     const raw = this.environment[name]?.trim();
     return raw === '' ? undefined : raw;
   }

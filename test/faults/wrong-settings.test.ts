@@ -231,7 +231,7 @@ describe('what is only away is waited for', { timeout: 60_000 }, () => {
 
   test('PostgreSQL: a signal ends a start that waits', async () => {
     await stores.postgres.stopImmediately();
-    const { code } = await runToExit(stores.environment, /the start waits/);
+    const { code } = await runToExit(stores.environment, { signalAfter: /the start waits/ });
     expect(code).toBe(0);
   });
 

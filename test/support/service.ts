@@ -92,9 +92,9 @@ export async function startService(
  */
 export async function runToExit(
   environment: Record<string, string>,
-  signalAfter?: RegExp,
+  { signalAfter, parameters = [] }: { signalAfter?: RegExp; parameters?: readonly string[] } = {},
 ): Promise<Exit & { output: string }> {
-  const child = spawnService(environment);
+  const child = spawnService(environment, [], parameters);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk) => {
@@ -108,8 +108,12 @@ export async function runToExit(
   return { ...exit, output };
 }
 
-function spawnService(environment: Record<string, string>, launcher: readonly string[] = []): ChildProcess {
-  const [command = process.execPath, ...args] = [...launcher, process.execPath, ENTRY];
+function spawnService(
+  environment: Record<string, string>,
+  launcher: readonly string[] = [],
+  parameters: readonly string[] = [],
+): ChildProcess {
+  const [command = process.execPath, ...args] = [...launcher, process.execPath, ENTRY, ...parameters];
   return spawn(command, args, {
     env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],

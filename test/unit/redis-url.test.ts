@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { type RedisLocation, readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
+import { databaseName } from '#idempay/deployments/distributed/database-url.js';
+import { type RedisLocation, readRedisUrl, redisName } from '#idempay/deployments/distributed/redis-url.js';
 
 const OPEN = { tls: false, username: undefined, password: undefined };
 const STANDALONE = { topology: 'standalone', node: { host: 'host', port: 6379 }, database: 0, ...OPEN } as const;
@@ -184,3 +185,18 @@ function problemsOf(environment: Record<string, string>): readonly string[] {
     throw error;
   }
 }
+
+test.each([
+  ['redis://user:secret@host', 'redis://host:6379/0'],
+  ['rediss://:secret@[::1]:7000/3', 'rediss://[::1]:7000/3'],
+  ['rediss+sentinel://user:secret@a,b:1/main/2', 'rediss+sentinel://a:26379,b:1/main/2'],
+  ['redis+cluster://user:secret@a:1,b', 'redis+cluster://a:1,b:6379'],
+])('%s is %s in the log', (url, name) => {
+  const location = readRedisUrl(url);
+  expect(location && redisName(location)).toBe(name);
+});
+
+test('a URL of PostgreSQL is named in the log without user, password and parameters', () => {
+  const url = 'postgres://user:secret@host:5433/shop?password=secret&sslmode=verify-full';
+  expect(databaseName(url)).toBe('postgres://host:5433/shop');
+});

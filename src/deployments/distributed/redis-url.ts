@@ -62,6 +62,21 @@ export function readRedisUrl(text: string): RedisLocation | undefined {
   }
 }
 
+/** The URL without user and password, for logs. */
+export function redisName(location: RedisLocation): string {
+  const scheme = location.tls ? 'rediss' : 'redis';
+  const hosts = (nodes: readonly RedisNode[]) =>
+    nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(',');
+  switch (location.topology) {
+    case 'standalone':
+      return `${scheme}://${hosts([location.node])}/${location.database}`;
+    case 'sentinel':
+      return `${scheme}+sentinel://${hosts(location.sentinels)}/${location.master}/${location.database}`;
+    case 'cluster':
+      return `${scheme}+cluster://${hosts(location.nodes)}`;
+  }
+}
+
 function readNode(text: string, defaultPort: number): RedisNode | undefined {
   const match = /^(\[[0-9a-fA-F:]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text);
   if (!match?.[1]) return undefined;

@@ -1,0 +1,92 @@
+import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createApp } from './app.js';
+import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from './config.js';
+import { CannotOpen } from './deployments/deployment.js';
+import { databaseName } from './deployments/distributed/database-url.js';
+import { redisName } from './deployments/distributed/redis-url.js';
+import { createLogger } from './logger.js';
+import { VERSION } from './version.js';
+
+/** A process group gets a signal twice: from the terminal and from npm (decisions G4). */
+const SAME_SIGNAL_MS = 2_000;
+/** Long enough to write the answers of what waits, short enough that nothing new is tried on a broken store. */
+const BROKEN_DRAIN_MS = 1_000;
+
+/** Serves until a signal, and ends the process: with 0 after a drain, with 1 and a sentence when it cannot serve. */
+export async function serve(): Promise<void> {
+  try {
+    await serveUntilSignal();
+  } catch (error) {
+    console.error(sentenceFor(error));
+    process.exit(1);
+  }
+}
+
+async function serveUntilSignal(): Promise<void> {
+  const config = readConfig(process.env);
+  const logger = await createLogger(config.logLevel);
+  const stop = stopSignal();
+  for (const doubt of doubtsAbout(process.env)) logger.warn(doubt);
+
+  // A start may wait for a store; nothing was promised to anybody yet, so a signal may end it anywhere.
+  const app = await Promise.race([createApp(config, logger), stop]);
+  if (typeof app === 'string') {
+    logger.info({ signal: app }, 'ended before the start was complete');
+    process.exit(0);
+  }
+  app.broken.then(async (error) => {
+    logger.fatal({ err: error }, 'the store is broken; the process ends, and a new start recovers');
+    await Promise.race([app.drain(BROKEN_DRAIN_MS).catch(() => {}), delay(2 * BROKEN_DRAIN_MS)]);
+    process.exit(1);
+  });
+
+  const port = await app.listen();
+  const { host, deployment, processor } = config;
+  logger.info({ version: VERSION, host, port, ...nameStores(deployment), processor: app.processorName }, 'listening');
+  if (processor.kind === 'simulated') {
+    logger.warn('payments are simulated and move no money: set PROCESSOR_URL to whoever moves it');
+  }
+
+  const signal = await stop;
+  logger.info({ signal }, 'draining');
+  await app.drain();
+  logger.info('drained');
+  process.exit(0);
+}
+
+/** For the log: where everything is kept, without user and password. */
+function nameStores(deployment: DeploymentSettings): Readonly<Record<string, string>> {
+  switch (deployment.kind) {
+    case 'embedded':
+      return { deployment: deployment.kind, dataDir: resolve(deployment.dataDir) };
+    case 'distributed': {
+      const { kind, redis, databaseUrl } = deployment;
+      return { deployment: kind, redis: redisName(redis), database: databaseName(databaseUrl) };
+    }
+  }
+}
+
+/** Resolves at the first SIGTERM or SIGINT. A later one, when it is not the same again, ends the process at once. */
+function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((end) => {
+    let firstAt: number | undefined;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (firstAt !== undefined && performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(1);
+        firstAt ??= performance.now();
+        end(signal);
+      });
+    }
+  });
+}
+
+function sentenceFor(error: unknown): string {
+  if (error instanceof ConfigError || error instanceof CannotOpen) return error.message;
+  const { code, message, stack } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE') return `The port is in use (${message}). Stop what listens there, or set another PORT.`;
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+    return `HOST and PORT cannot be listened on (${message}). Set others.`;
+  }
+  return stack ?? String(error);
+}
