@@ -35,6 +35,8 @@ export class StoreUnavailable extends Error {
     readonly effect: 'unchanged' | 'unknown',
     message: string,
     cause?: unknown,
+    /** Of an unknown write that the store still reports: settles as the write itself does, once it has ended. */
+    readonly ended?: Promise<unknown>,
   ) {
     super(message, { cause });
   }

@@ -9,7 +9,7 @@ import {
   type TransactionFilter,
   type TransactionStatus,
 } from './transaction.js';
-import type { CacheLookUp, TransactionCache } from './transaction-cache.js';
+import type { CacheLookUp, TransactionCache, WriteMark } from './transaction-cache.js';
 import type { StatusChange, TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
@@ -77,6 +77,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     const result = await commit(mark.writeBy).catch(async (fault: unknown) => {
       // A write of unknown outcome may still commit: its mark stands until it has surely ended.
       if (!isUnknown(fault)) await cache.evict(mark).catch(ignore);
+      else evictOnceEnded(mark, fault);
       throw fault;
     });
     const transaction = written(result);
@@ -84,6 +85,13 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
       throw new StoreUnavailable('unknown', 'the cache could not be told of the change', fault);
     });
     return result;
+  }
+
+  /** A store that reports late how a write ended says so in its fault; any other mark ends by itself, with time. */
+  function evictOnceEnded(mark: WriteMark, fault: unknown): void {
+    const { ended } = fault as StoreUnavailable;
+    const evict = () => cache.evict(mark).catch(ignore);
+    ended?.then(evict, (late: unknown) => (isUnknown(late) ? undefined : evict()));
   }
 
   /**

@@ -193,7 +193,7 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
     const clock = new DatabaseClock(database, systemClock);
     try {
       await clock.start();
-      const ledger = createPostgresLedger(database, clock, createConfirmDurable(database));
+      const ledger = createPostgresLedger(database, clock, createConfirmDurable(database, clock.clock));
       const processor = newProcessorName();
       const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
       await client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');

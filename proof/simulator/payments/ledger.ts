@@ -168,7 +168,7 @@ export function createSimulatedLedger(
   }
 
   const database = { read, write } as unknown as Postgres;
-  return createPostgresLedger(database, databaseClock, createConfirmDurable(database));
+  return createPostgresLedger(database, databaseClock, createConfirmDurable(database, databaseClock.clock));
 }
 
 function columnsOf(rows: PaymentRows, key: string): PaymentRow | undefined {

@@ -1,7 +1,12 @@
+import type { Clock } from '../../clock.js';
+import { StoreUnavailable } from '../../errors.js';
+import { BoundedQueue, QUEUE_LIMIT_MS } from '../bounded-queue.js';
 import { StatementRefused } from './postgres.js';
 
 /** Bounds one statement, and so how long anyone waits for it. */
 const MAX_BATCH = 500;
+/** Twenty batches: more than a healthy database takes in the time that an entry waits at most. */
+const MAX_WAITING = 10_000;
 
 interface Waiting<Item, Result> {
   readonly item: Item;
@@ -11,21 +16,25 @@ interface Waiting<Item, Result> {
 
 /**
  * Gathers what concurrent requests ask for into one statement. While `lanes` batches are under way the next one fills, so
- * batches grow with the load and a lone request waits for nobody.
+ * batches grow with the load and a lone request waits for nobody. What is not sent within `QUEUE_LIMIT_MS` is refused and
+ * changed nothing; from then on the deadlines of `Postgres` apply.
  */
 export class Batcher<Item, Result> {
-  private waiting: Waiting<Item, Result>[] = [];
+  private readonly waiting: BoundedQueue<Waiting<Item, Result>>;
   private underWay = 0;
   private scheduled = false;
 
   constructor(
     private readonly run: (items: readonly Item[]) => Promise<readonly Result[]>,
+    private readonly clock: Clock,
     private readonly lanes = 2,
-  ) {}
+  ) {
+    this.waiting = new BoundedQueue('PostgreSQL', MAX_WAITING, clock);
+  }
 
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ item, resolve, reject });
+      this.waiting.add({ item, resolve, reject });
       this.schedule();
     });
   }
@@ -35,7 +44,7 @@ export class Batcher<Item, Result> {
     this.scheduled = true;
     setImmediate(() => {
       this.scheduled = false;
-      while (this.waiting.length > 0 && this.underWay < this.lanes) this.send(this.waiting.splice(0, MAX_BATCH));
+      while (this.waiting.length > 0 && this.underWay < this.lanes) this.send(this.waiting.take(MAX_BATCH));
     });
   }
 
@@ -49,17 +58,45 @@ export class Batcher<Item, Result> {
     }
   }
 
-  /** One that is refused must not fail the others: a batch that surely rolled back is run again one by one. */
   private async runTogether(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     try {
       const results = await this.run(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
     } catch (fault) {
-      if (fault instanceof StatementRefused && batch.length > 1) {
-        await Promise.all(batch.map((waiting) => this.runTogether([waiting])));
-        return;
-      }
-      for (const { reject } of batch) reject(fault);
+      if (batch.length > 1 && isViolation(fault)) await this.runOneByOne(batch);
+      else for (const { reject } of batch) reject(fault);
     }
   }
+
+  /**
+   * An item that violates a constraint must not fail the others of its batch, which surely rolled back. No other refusal is
+   * the fault of one item (a statement time-out, too many connections): trying each again would multiply the load of a
+   * database that is slow already. So this ends at the first such fault, and after `QUEUE_LIMIT_MS`.
+   */
+  private async runOneByOne(batch: readonly Waiting<Item, Result>[]): Promise<void> {
+    const endsAt = this.clock.monotonic() + QUEUE_LIMIT_MS;
+    let stopped: StoreUnavailable | undefined;
+    for (const { item, resolve, reject } of batch) {
+      if (this.clock.monotonic() >= endsAt) {
+        stopped ??= new StoreUnavailable('unchanged', 'PostgreSQL took too long with a batch that it had refused');
+      }
+      if (stopped) {
+        reject(stopped);
+        continue;
+      }
+      try {
+        const [result] = await this.run([item]);
+        resolve(result as Result);
+      } catch (fault) {
+        reject(fault);
+        if (!isViolation(fault)) {
+          stopped = new StoreUnavailable('unchanged', 'PostgreSQL failed in the middle of a refused batch', fault);
+        }
+      }
+    }
+  }
+}
+
+function isViolation(fault: unknown): boolean {
+  return fault instanceof StatementRefused && fault.isIntegrityViolation;
 }

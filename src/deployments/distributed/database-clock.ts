@@ -22,7 +22,8 @@ export class DatabaseClock {
 
   constructor(
     private readonly database: Postgres,
-    private readonly clock: Clock,
+    /** Ours, which is translated. */
+    readonly clock: Clock,
   ) {}
 
   /** Throws when the database cannot be asked. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../../clock.js';
 import { Batcher } from './batcher.js';
 import type { Postgres, Statement } from './postgres.js';
 
@@ -14,10 +15,14 @@ const CONFIRM: Statement = {
 export type ConfirmDurable = () => Promise<void>;
 
 /** One confirmation serves all that asked before it was sent. */
-export function createConfirmDurable(database: Postgres): ConfirmDurable {
-  const confirmations = new Batcher<'confirm', undefined>(async (asked) => {
-    await database.write(CONFIRM);
-    return asked.map(() => undefined);
-  }, 1);
+export function createConfirmDurable(database: Postgres, clock: Clock): ConfirmDurable {
+  const confirmations = new Batcher<'confirm', undefined>(
+    async (asked) => {
+      await database.write(CONFIRM);
+      return asked.map(() => undefined);
+    },
+    clock,
+    1,
+  );
   return () => confirmations.add('confirm');
 }

@@ -32,10 +32,10 @@ interface FencedMs {
 
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
 export function createPostgresLedger(database: Postgres, clock: DatabaseClock, confirmDurable: ConfirmDurable): Ledger {
-  const claims = new Batcher<ClaimAttempt, boolean>(insertClaims);
-  const settlements = new Batcher<Settlement, number | undefined>(settleAll);
-  const renewals = new Batcher<FencedMs, boolean>(renewAll);
-  const abandonments = new Batcher<FencedMs, undefined>(abandonAll);
+  const claims = new Batcher<ClaimAttempt, boolean>(insertClaims, clock.clock);
+  const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock);
+  const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock);
+  const abandonments = new Batcher<FencedMs, undefined>(abandonAll, clock.clock);
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */

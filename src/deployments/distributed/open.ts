@@ -67,7 +67,7 @@ export async function openDistributed(options: {
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
   const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
-  const confirmDurable = createConfirmDurable(database);
+  const confirmDurable = createConfirmDurable(database, clock);
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {
     keys: createRedisKeyStore(redis, lockEnds, clock),

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
 import { StoreUnavailable } from '../../errors.js';
 import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
@@ -5,6 +6,10 @@ import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 1_000;
+/** Requests that wait for a connection; each waits for `CONNECT_TIMEOUT_MS` at most. */
+const MAX_WAITING_FOR_CONNECTION = 10_000;
+/** A drain waits this long for statements that are still under way. */
+const CLOSE_LIMIT_MS = QUERY_TIMEOUT_MS + 1_000;
 /** A snapshot waits this long for a slow reader of its list. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
@@ -14,13 +19,18 @@ export interface Statement {
   readonly text: string;
 }
 
-/** The server refused a statement, so it surely changed nothing; others of its batch may be fine. */
+/** The server refused a statement, so it surely changed nothing. */
 export class StatementRefused extends StoreUnavailable {
   constructor(
     readonly sqlState: string,
     cause: Error,
   ) {
     super('unchanged', `PostgreSQL refused a statement (${sqlState}): ${cause.message}`, cause);
+  }
+
+  /** SQLSTATE class 23: a value of one item is at fault, so the others of its batch may be fine. */
+  get isIntegrityViolation(): boolean {
+    return this.sqlState.startsWith('23');
   }
 }
 
@@ -68,6 +78,9 @@ export class Postgres {
 
   /** A connection of one's own, for a transaction; `release(true)` closes it. */
   async connect(): Promise<PoolClient> {
+    if (this.pool.waitingCount >= MAX_WAITING_FOR_CONNECTION) {
+      throw new StoreUnavailable('unchanged', `${MAX_WAITING_FOR_CONNECTION} requests wait for PostgreSQL already`);
+    }
     try {
       return await this.pool.connect();
     } catch (error) {
@@ -75,8 +88,8 @@ export class Postgres {
     }
   }
 
-  close(): Promise<void> {
-    return this.pool.end();
+  async close(): Promise<void> {
+    await Promise.race([this.pool.end(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })]);
   }
 
   private async run<Row extends QueryResultRow>(
@@ -112,8 +125,11 @@ export class Postgres {
 
 /** An SQLSTATE; the codes of the operating system and of the driver look different. */
 const SQL_STATE = /^[0-9A-Z]{5}$/;
-/** About the connection or the server and not the statement: connection lost, shut down, session timed out, internal. */
-const NOTHING_CERTAIN = /^(08|57P0|25P0[345]|XX)/;
+/**
+ * About the connection or the server and not the statement: connection lost, completion unknown, shut down, session timed
+ * out, internal.
+ */
+const NOTHING_CERTAIN = /^(08|40003|57P0|25P0[345]|XX)/;
 
 /** By the code and not by the severity, which the server words in its own language. */
 function refusalOf(error: unknown): StatementRefused | undefined {
@@ -122,8 +138,10 @@ function refusalOf(error: unknown): StatementRefused | undefined {
   return new StatementRefused(code, error as Error);
 }
 
+/** Part of connecting, and so as quick: a server that takes the connection and then says nothing is given up as soon. */
 async function refuseStandby(client: PoolClient): Promise<void> {
-  const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+  const question = { text: 'SELECT pg_is_in_recovery() AS standby', query_timeout: CONNECT_TIMEOUT_MS };
+  const { rows } = await client.query<{ standby: boolean }>(question);
   if (rows[0]?.standby) throw new StandbyRefused('this PostgreSQL server is a standby; connect to the primary');
 }
 

@@ -32,8 +32,8 @@ export function createPostgresTransactionStore(
   clock: Clock,
   maxSnapshots: number,
 ): TransactionStore {
-  const creations = new Batcher<NewTransaction, Transaction>(createAll, 1);
-  const versions = new Batcher<'version', number>(readVersionOnce, 1);
+  const creations = new Batcher<NewTransaction, Transaction>(createAll, clock, 1);
+  const versions = new Batcher<'version', number>(readVersionOnce, clock, 1);
   const turns = new Turns(maxSnapshots);
 
   async function createAll(transactions: readonly NewTransaction[]): Promise<Transaction[]> {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../clock.js';
+import type { StoreUnavailable } from '../../errors.js';
 import type { Found, Ledger } from '../../payments/ledger.js';
 import { type Claim, type Fence, recordValueOf } from '../../payments/payment.js';
 import { finalOf } from '../final-row.js';
@@ -15,29 +16,50 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   const find = reader.prepare(FIND);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
 
+  /**
+   * A claim that is committed after its caller was told "unknown" has nobody who works on it: it is abandoned at once, so
+   * that the next repeat need not wait for the end of its lease. Nothing was charged under it.
+   */
+  async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Fence[]): Promise<T> {
+    return claiming.catch((fault: StoreUnavailable) => {
+      const ended = fault.ended as Promise<T> | undefined;
+      ended?.then((result) => Promise.all(claimsIn(result).map((fence) => abandon(fence, 0)))).catch(() => {});
+      throw fault;
+    });
+  }
+
+  function abandon({ key, epoch, owner }: Fence, recoverAfterMs: number): Promise<void> {
+    return writer.write('abandon', key, epoch, owner, recoverAfterMs);
+  }
+
   return {
     async claim(attempt) {
       const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBy } = attempt;
       const { formerProcessor = null } = attempt;
       const claimBefore = clock.now() + claimBy - clock.monotonic();
-      const claimed = await writer.write(
-        ...([
-          'claim',
-          key,
-          transactionId,
-          amount,
-          currency,
-          fingerprint,
-          processor,
-          owner,
-          leaseMs,
-          claimBefore,
-          formerProcessor,
-        ] as const),
-      );
-      if (claimed !== 'claimed') return claimed;
       const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 };
-      return { state: 'claimed', claim };
+      const claimed = await claimInTime(
+        writer.write(
+          ...([
+            'claim',
+            key,
+            transactionId,
+            amount,
+            currency,
+            fingerprint,
+            processor,
+            owner,
+            leaseMs,
+            claimBefore,
+            formerProcessor,
+          ] as const),
+        ),
+        (late) => {
+          if (late === 'claimed') return [claim];
+          return late.state === 'taken over' ? [late.claim] : [];
+        },
+      );
+      return claimed === 'claimed' ? { state: 'claimed', claim } : claimed;
     },
 
     async find(key): Promise<Found> {
@@ -55,13 +77,13 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     },
 
     async takeOver({ key, owner, leaseMs, processor, formerProcessor = null }): Promise<Claim | undefined> {
-      return (await writer.write('takeOver', key, owner, leaseMs, processor, formerProcessor)) ?? undefined;
+      const claiming = writer.write('takeOver', key, owner, leaseMs, processor, formerProcessor);
+      return (await claimInTime(claiming, (late) => (late ? [late] : []))) ?? undefined;
     },
     takeOverAbandoned: ({ owner, leaseMs, processor, formerProcessor = null, limit }): Promise<readonly Claim[]> =>
-      writer.write('takeOverAbandoned', owner, leaseMs, processor, formerProcessor, limit),
+      claimInTime(writer.write('takeOverAbandoned', owner, leaseMs, processor, formerProcessor, limit), (late) => late),
     renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
-    abandon: ({ key, epoch, owner }: Fence, recoverAfterMs) =>
-      writer.write('abandon', key, epoch, owner, recoverAfterMs),
+    abandon,
 
     async settle({ key, epoch, owner, fingerprint }, outcome, ttlMs) {
       const reason = outcome.state === 'DECLINED' ? outcome.reason : null;

@@ -33,7 +33,7 @@ export async function openEmbedded(options: {
     const broken = new Promise<Error>((resolve) => {
       reportBroken = resolve;
     });
-    const writer = await Writer.open(path, reportBroken);
+    const writer = await Writer.open(path, reportBroken, clock);
     const reader = new Reader(path, reportBroken);
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);

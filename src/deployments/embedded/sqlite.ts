@@ -7,8 +7,8 @@ export type Database = InstanceType<typeof DatabaseSync>;
 
 /** Older versions can lose a committed write when the WAL file is reset. */
 const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
-/** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery) is short. */
-const BUSY_TIMEOUT_MS = 5_000;
+/** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery, another program) is short. */
+export const BUSY_TIMEOUT_MS = 5_000;
 const WRITER_CACHE_KIB = 65_536;
 const READER_CACHE_KIB = 8_192;
 
@@ -58,11 +58,14 @@ function assertVersion(database: Database): void {
 export type SqliteFault =
   /** Surely rolled back; the store works on and takes writes again once there is room. */
   | 'full'
+  /** Surely rolled back, because another program holds the lock of the database file. */
+  | 'busy'
   /** The disk or the file can no longer be trusted. */
   | 'broken'
-  /** A statement was refused, for example by a constraint. */
+  /** The statement itself was refused, for example by a constraint; others may be fine. */
   | 'refused';
 
+const SQLITE_BUSY = 5;
 const SQLITE_FULL = 13;
 /** SQLITE_IOERR_SHMSIZE: the WAL's index file could not grow, which is a full disk too. */
 const SQLITE_IOERR_SHMSIZE = 4874;
@@ -74,6 +77,7 @@ export function faultOf(error: unknown): SqliteFault {
   const code = (error as { errcode?: unknown } | null)?.errcode;
   if (typeof code !== 'number') return 'refused';
   if (code === SQLITE_FULL || code === SQLITE_IOERR_SHMSIZE) return 'full';
+  if ((code & 0xff) === SQLITE_BUSY) return 'busy';
   return REFUSALS.has(code & 0xff) ? 'refused' : 'broken';
 }
 

@@ -1,3 +1,4 @@
+import type { StoreUnavailable } from '../../errors.js';
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
 import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
@@ -32,10 +33,22 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
     listVersion = Math.max(listVersion, version);
   }
 
+  /** Of a write whose outcome was not known in time the version is seen once it has ended. */
+  async function seeingVersion<T>(writing: Promise<T>): Promise<T> {
+    const see = (written: unknown) => sawListVersion((written as { listVersion?: number }).listVersion ?? 0);
+    try {
+      const written = await writing;
+      see(written);
+      return written;
+    } catch (fault) {
+      (fault as StoreUnavailable).ended?.then(see, () => {});
+      throw fault;
+    }
+  }
+
   return {
     async create(transaction) {
-      const created = await writer.write('createTransaction', transaction);
-      sawListVersion(created.listVersion);
+      const created = await seeingVersion(writer.write('createTransaction', transaction));
       return { ...transaction, id: created.id, version: 1, createdAt: created.createdAt };
     },
 
@@ -47,10 +60,8 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
     changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', id, status, onlyFrom ?? null),
 
     async remove(id, onlyFrom) {
-      const removed = await writer.write('removeTransaction', id, onlyFrom ?? null);
-      if (typeof removed === 'string') return removed;
-      sawListVersion(removed.listVersion);
-      return 'removed';
+      const removed = await seeingVersion(writer.write('removeTransaction', id, onlyFrom ?? null));
+      return typeof removed === 'string' ? removed : 'removed';
     },
 
     listVersion: async () => listVersion,

@@ -1,7 +1,7 @@
 import { createKeyRecordWrites } from './key-record-writes.js';
 import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentWrites } from './payment-writes.js';
-import type { Database } from './sqlite.js';
+import type { Database, SqliteFault } from './sqlite.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
 /**
@@ -49,8 +49,8 @@ export interface WriteResults {
   readonly faults?: readonly (WriteFault | undefined)[];
 }
 
-/** `full` and `refused`: surely not written. `broken`: not known. */
+/** Why an operation failed; only after `broken` it is not known whether it was written. */
 export interface WriteFault {
-  readonly fault: 'full' | 'refused' | 'broken';
+  readonly fault: SqliteFault;
   readonly message: string;
 }

@@ -10,6 +10,9 @@ import {
   type WriteResults,
 } from './write-operations.js';
 
+/** Below what the main thread waits for a batch (`HANDED_OVER_LIMIT_MS`). */
+const ONE_BY_ONE_LIMIT_MS = 3_000;
+
 /** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
 function run(path: string): void {
   const database = openForWriting(path);
@@ -34,7 +37,7 @@ function run(path: string): void {
   });
   parentPort?.postMessage(READY);
 
-  /** All operations in one commit. A batch that surely rolled back is run again one by one: not all need fail. */
+  /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
   function commitTogether({ names, parameters }: WriteBatch): WriteResults {
     const recordsBefore = keyCount.records;
     try {
@@ -42,14 +45,27 @@ function run(path: string): void {
     } catch (error) {
       keyCount.records = recordsBefore;
       const fault = faultFrom(error);
-      if (fault.fault === 'broken' || names.length === 1) return { values: [], faults: names.map(() => fault) };
-      return commitOneByOne({ names, parameters });
+      if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, parameters });
+      return { values: [], faults: names.map(() => fault) };
     }
   }
 
+  /**
+   * Ends at the first fault that is not the operation's own (a full disk, a locked file), and after `ONE_BY_ONE_LIMIT_MS`:
+   * each commit waits for the disk, and so does whoever comes after the batch.
+   */
   function commitOneByOne({ names, parameters }: WriteBatch): WriteResults {
-    const alone = names.map((name, index) => commitTogether({ names: [name], parameters: [parameters[index] ?? []] }));
-    return { values: alone.map(({ values }) => values[0]), faults: alone.map(({ faults }) => faults?.[0]) };
+    const endsAt = performance.now() + ONE_BY_ONE_LIMIT_MS;
+    let stopped: WriteFault | undefined;
+    const alone = names.map((name, index) => {
+      if (performance.now() >= endsAt) stopped ??= { fault: 'busy', message: 'a refused batch took too long' };
+      if (stopped) return { value: undefined, fault: stopped };
+      const { values, faults } = commitTogether({ names: [name], parameters: [parameters[index] ?? []] });
+      const fault = faults?.[0];
+      if (fault && fault.fault !== 'refused') stopped = fault;
+      return { value: values[0], fault };
+    });
+    return { values: alone.map(({ value }) => value), faults: alone.map(({ fault }) => fault) };
   }
 
   function inTransaction<T>(work: () => T): T {

@@ -1,6 +1,10 @@
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { type Clock, systemClock } from '../../clock.js';
 import { StoreUnavailable } from '../../errors.js';
+import { BoundedQueue } from '../bounded-queue.js';
+import { BUSY_TIMEOUT_MS } from './sqlite.js';
 import {
   CLOSE,
   type WriteBatch,
@@ -17,38 +21,50 @@ const MAX_BATCH = 1_000;
  * the turn is worked on, instead of both waiting for each other in turn.
  */
 const EAGER_BATCH = 16;
+/** Twenty batches: more than a healthy disk takes in the time that an operation waits at most. */
+const MAX_WAITING = 20_000;
+/** A batch that the thread has not committed by then is answered as unknown. SQLite waits for a locked file for less. */
+const HANDED_OVER_LIMIT_MS = BUSY_TIMEOUT_MS + 1_000;
+/** For the last commit and the move of the log into the file. */
+const CLOSE_LIMIT_MS = 10_000;
+/** A thread that does not end then is stuck in a call to the operating system. */
+const TERMINATE_LIMIT_MS = 1_000;
 
 interface Waiting {
   readonly name: WriteName;
   readonly parameters: readonly unknown[];
-  readonly resolve: (value: never) => void;
-  readonly reject: (fault: Error) => void;
+  resolve: (value: never) => void;
+  reject: (fault: Error) => void;
 }
 
 /**
  * The main thread's end of the writer thread. Operations that arrive while a commit is under way form the next one (group
- * commit), so they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit.
+ * commit), so they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. What the thread has not
+ * been given in time is refused; what it does not finish in time is unknown, and its fault says later how it ended.
  */
 export class Writer {
-  private waiting: Waiting[] = [];
+  private readonly waiting: BoundedQueue<Waiting>;
   private underWay: readonly Waiting[] = [];
+  private cancelLimit: (() => void) | undefined;
   private flushScheduled = false;
   private broken: Error | undefined;
 
   private constructor(
     private readonly worker: Worker,
     private readonly onBroken: (error: Error) => void,
+    private readonly clock: Clock,
   ) {
+    this.waiting = new BoundedQueue('the database file', MAX_WAITING, clock);
     worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults));
     worker.on('error', (error) => this.breakDown(error));
     worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
   }
 
   /** Resolves when the database is open for writing and every claim found in it counts as abandoned. */
-  static async open(path: string, onBroken: (error: Error) => void): Promise<Writer> {
+  static async open(path: string, onBroken: (error: Error) => void, clock: Clock = systemClock): Promise<Writer> {
     const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData: { path } });
     await once(worker, 'message');
-    return new Writer(worker, onBroken);
+    return new Writer(worker, onBroken, clock);
   }
 
   /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
@@ -58,23 +74,23 @@ export class Writer {
   ): Promise<ReturnType<WriteOperations[N]>> {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
-      this.waiting.push({ name, parameters, resolve, reject });
+      this.waiting.add({ name, parameters, resolve, reject });
       if (this.waiting.length >= EAGER_BATCH) this.flush();
       else this.scheduleFlush();
     });
   }
 
-  /** Commits what waits, then closes the database. */
+  /** Commits what waits, then closes the database. Rejects when the thread does not end: then it may still write. */
   async close(): Promise<void> {
-    if (this.broken) {
-      await this.worker.terminate();
-      return;
+    if (!this.broken) {
+      await this.write('ping').catch(() => {});
+      this.worker.removeAllListeners('exit');
+      this.broken = new Error('the database was closed');
+      this.worker.postMessage(CLOSE);
+      if (await endsWithin(CLOSE_LIMIT_MS, once(this.worker, 'exit'))) return;
     }
-    await this.write('ping');
-    this.worker.removeAllListeners('exit');
-    this.broken = new Error('the database was closed');
-    this.worker.postMessage(CLOSE);
-    await once(this.worker, 'exit');
+    if (await endsWithin(TERMINATE_LIMIT_MS, this.worker.terminate())) return;
+    throw new StoreUnavailable('unknown', `the disk did not take the last writes within ${CLOSE_LIMIT_MS} ms`);
   }
 
   /** After the poll phase, so that all requests of one turn of the event loop travel together. */
@@ -89,8 +105,8 @@ export class Writer {
 
   private flush(): void {
     if (this.underWay.length > 0 || this.waiting.length === 0 || this.broken) return;
-    this.underWay = this.waiting.slice(0, MAX_BATCH);
-    this.waiting = this.waiting.slice(MAX_BATCH);
+    this.underWay = this.waiting.take(MAX_BATCH);
+    this.cancelLimit = this.clock.after(HANDED_OVER_LIMIT_MS, () => this.answerUnknown());
     const batch: WriteBatch = {
       names: this.underWay.map((waiting) => waiting.name),
       parameters: this.underWay.map((waiting) => waiting.parameters),
@@ -98,9 +114,21 @@ export class Writer {
     this.worker.postMessage(JSON.stringify(batch));
   }
 
+  /** The thread has the batch and may still commit it. Nothing more is handed over before it has said how that ended. */
+  private answerUnknown(): void {
+    for (const waiting of this.underWay) {
+      const { reject } = waiting;
+      const ended = new Promise<unknown>((resolve, fail) => Object.assign(waiting, { resolve, reject: fail }));
+      ended.catch(() => {});
+      const message = `the database file took no commit for ${HANDED_OVER_LIMIT_MS} ms`;
+      reject(new StoreUnavailable('unknown', message, undefined, ended));
+    }
+  }
+
   private settle({ values, faults }: WriteResults): void {
     const settled = this.underWay;
     this.underWay = [];
+    this.cancelLimit?.();
     const broken = faults?.find((fault) => fault?.fault === 'broken');
     // The next batch is on its way before this one is answered: the thread commits while the answers are written.
     if (!broken) this.flush();
@@ -116,9 +144,9 @@ export class Writer {
     if (this.broken) return;
     this.broken = error;
     for (const { reject } of this.underWay) reject(new StoreUnavailable('unknown', 'the database failed', error));
-    for (const { reject } of this.waiting) reject(new StoreUnavailable('unchanged', 'the database failed', error));
+    this.waiting.refuseAll(new StoreUnavailable('unchanged', 'the database failed', error));
     this.underWay = [];
-    this.waiting = [];
+    this.cancelLimit?.();
     this.onBroken(error);
   }
 }
@@ -129,7 +157,14 @@ function exceptionFor({ fault, message }: WriteFault): Error {
       return new Error(`a write was refused: ${message}`);
     case 'full':
       return new StoreUnavailable('unchanged', 'the disk is full', message);
+    case 'busy':
+      return new StoreUnavailable('unchanged', 'the database file is locked or too slow', message);
     case 'broken':
       return new StoreUnavailable('unknown', 'the database failed', message);
   }
+}
+
+/** Whether it ended in time. */
+function endsWithin(limitMs: number, ending: Promise<unknown>): Promise<boolean> {
+  return Promise.race([ending.then(() => true), delay(limitMs, false, { ref: false })]);
 }
