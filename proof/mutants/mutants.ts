@@ -39,6 +39,7 @@ const DISTRIBUTED_FAULTS: Hunt = { by: 'faults', deployment: 'distributed' };
 const EMBEDDED_FAULTS: Hunt = { by: 'faults', deployment: 'embedded' };
 const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/distributed.test.ts' };
 const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
+const DATABASE_CLOCK_TESTS: Hunt = { by: 'contracts', file: 'test/unit/database-clock.test.ts' };
 const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded-horizon.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
@@ -537,6 +538,28 @@ export const MUTANTS: readonly Mutant[] = [
         file: 'src/transactions/list-tags.ts',
         find: 'await snapshot.firstRemovedSince(known.version)',
         replace: 'Number.POSITIVE_INFINITY',
+      },
+    ],
+  },
+  {
+    name: 'claimBy is reckoned from the reply, in Redis',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/key-store.ts',
+        find: 'claimBy: askedAt + Number(reply[1])',
+        replace: 'claimBy: clock.monotonic() + Number(reply[1])',
+      },
+    ],
+  },
+  {
+    name: 'the database clock is late by one round trip',
+    hunt: DATABASE_CLOCK_TESTS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/database-clock.ts',
+        find: 'this.offsetMs = row.now - answeredAt;',
+        replace: 'this.offsetMs = row.now - askedAt;',
       },
     ],
   },

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '#idempay/clock.js';
+import { type Clock, systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
@@ -14,6 +14,7 @@ export type Ports = Omit<Deployment, 'broken'>;
 
 export interface PortSettings {
   readonly transactionCacheTtlMs?: number;
+  readonly clock?: Clock;
 }
 
 export type OpenPorts = (settings?: PortSettings) => Promise<Ports>;
@@ -22,9 +23,12 @@ export type OpenPorts = (settings?: PortSettings) => Promise<Ports>;
 const LONG_CACHE_TTL_MS = 600_000;
 const CONNECT_DEADLINE_MS = 10_000;
 
-export const openEmbeddedPorts: OpenPorts = async ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS } = {}) => {
+export const openEmbeddedPorts: OpenPorts = async ({
+  transactionCacheTtlMs = LONG_CACHE_TTL_MS,
+  clock = systemClock,
+} = {}) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'idempay-ports-'));
-  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock: systemClock });
+  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock });
   return {
     ...deployment,
     async close() {
@@ -49,7 +53,7 @@ export const openDistributedPorts: OpenPorts = async (settings) => {
 /** The adapters of one process; any number may share the stores, which `close` leaves there. */
 export async function openDistributedPortsOn(
   stores: Pick<OpenStores, 'redisUrl' | 'databaseUrl'>,
-  { transactionCacheTtlMs = LONG_CACHE_TTL_MS }: PortSettings = {},
+  { transactionCacheTtlMs = LONG_CACHE_TTL_MS, clock = systemClock }: PortSettings = {},
 ): Promise<Ports> {
   const location = readRedisUrl(stores.redisUrl);
   if (!location) throw new Error(`${stores.redisUrl} is no Redis URL`);
@@ -58,7 +62,7 @@ export async function openDistributedPortsOn(
     databaseUrl: stores.databaseUrl,
     poolSize: 10,
     transactionCacheTtlMs,
-    clock: systemClock,
+    clock,
     notices: { warn: () => {} },
   });
   await until('Redis to be connected', CONNECT_DEADLINE_MS, () =>
