@@ -8,17 +8,15 @@ import { COUNT_ABANDONED, TAKE_OVER_ABANDONED } from '#idempay/deployments/distr
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/distributed/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/deployments/distributed/payment-horizon-statements.js';
-import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres.js';
+import { Postgres } from '#idempay/deployments/distributed/postgres.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
-import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/distributed/transaction-statements.js';
 import { lowestKeyAt } from '#idempay/payments/key-time.js';
 import { givenClaim, givenSettled, LONG_MS, newOwner, newProcessorName } from '../support/payment-attempts.js';
+import { planOf } from '../support/postgres-plan.js';
 import { openStores } from '../support/topologies/open-stores.js';
 
 const ROWS = 20_000;
-const ACCOUNTS = 200;
 const PAGE = 500;
-const MIDDLE_ID = 100_000_000_010_000;
 /** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
 const UNTIL_THE_PLAN_IS_KEPT = 10;
 
@@ -42,55 +40,6 @@ beforeEach(async () => {
   };
 });
 afterEach(() => remove());
-
-/**
- * Bug: every page of a list read and sorted all the rows after it. Cause: `ORDER BY id` meant the output column, a float8
- * that no index is ordered by. Fix: it orders by the table's column.
- */
-describe('a page of the list in PostgreSQL', () => {
-  beforeEach(async () => {
-    await client.query(
-      `INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
-       SELECT 100000000000000 + n, 'from-' || n % $2, 'to-' || n % $2, 10000, 'PENDING', 1, now()
-       FROM generate_series(1, $1::int) AS n`,
-      [ROWS, ACCOUNTS],
-    );
-    await client.query('ANALYZE idempay.transactions');
-  });
-
-  const STATEMENTS: [string, Statement][] = [
-    ['rows', LIST_ROWS],
-    ['ids', LIST_IDS],
-  ];
-
-  describe.each(STATEMENTS)('of %s', (_what, statement) => {
-    test.each(['force_custom_plan', 'force_generic_plan', 'auto'])(
-      'without a filter comes from the primary key as it is, first and later pages, with %s',
-      async (mode) => {
-        for (const after of [0, MIDDLE_ID]) {
-          const { nodes, indexes } = await planOf(statement, mode, [after, '', '', PAGE]);
-          expect(nodes).not.toContain('Sort');
-          expect(nodes).not.toContain('Seq Scan');
-          expect(indexes).toEqual(['transactions_pkey']);
-        }
-      },
-    );
-
-    test.each([
-      ['from', ['from-7', ''], 'transactions_by_from_account'],
-      ['to', ['', 'to-7'], 'transactions_by_to_account'],
-    ])('filtered by %s comes from an index that holds it', async (_side, filter, index) => {
-      for (const mode of ['force_custom_plan', 'force_generic_plan']) {
-        for (const after of [0, MIDDLE_ID]) {
-          const { nodes, indexes } = await planOf(statement, mode, [after, ...filter, PAGE]);
-          expect(nodes).not.toContain('Seq Scan');
-          expect(indexes.length).toBeGreaterThan(0);
-          for (const used of indexes) expect([index, 'transactions_pkey']).toContain(used);
-        }
-      }
-    });
-  });
-});
 
 /** Payments as they are after long service: a few under way, some declined, each key and time after the one before. */
 describe('what is read and removed of payments in PostgreSQL', () => {
@@ -130,7 +79,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
         [BELOW_ALL, lowestKeyAt(MIDDLE_MS)],
         [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS)],
       ] as const) {
-        const { nodes, indexes } = await planOf(statement, mode, [from, below, PAGE]);
+        const { nodes, indexes } = await planOf(client, statement, mode, [from, below, PAGE]);
         expect(nodes).toEqual(['Limit', 'Index Scan']);
         expect(indexes).toEqual([index]);
       }
@@ -139,7 +88,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
 
   test('the newest under way are sorted from the index of what is under way', async () => {
     for (const mode of MODES) {
-      const { nodes, indexes, tables } = await planOf(NEWEST.PROCESSING, mode, [BELOW_ALL, ABOVE_ALL, PAGE]);
+      const { nodes, indexes, tables } = await planOf(client, NEWEST.PROCESSING, mode, [BELOW_ALL, ABOVE_ALL, PAGE]);
       expect(nodes).toContain('Sort');
       expect(tables).toEqual([]);
       expect(indexes).toEqual(['payments_under_way']);
@@ -152,7 +101,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
         [FIRST_MS * 1_000, BELOW_ALL],
         [MIDDLE_US, lowestKeyAt(MIDDLE_MS)],
       ] as const) {
-        const { nodes, indexes } = await planOf(SETTLED, mode, [position, key, FIRST_MS, END_MS, PAGE]);
+        const { nodes, indexes } = await planOf(client, SETTLED, mode, [position, key, FIRST_MS, END_MS, PAGE]);
         expect(nodes).toEqual(['Limit', 'Index Scan']);
         expect(indexes).toEqual(['payments_settled']);
       }
@@ -170,7 +119,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
     ['removing old payments', REMOVE_SETTLED, [1, PAGE, 10 * PAGE], ['payments_pkey', 'payments_settled']],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
     for (const mode of MODES) {
-      const { nodes, indexes, tables } = await planOf(statement, mode, values);
+      const { nodes, indexes, tables } = await planOf(client, statement, mode, values);
       expect(nodes).not.toContain('Sort');
       expect(tables).not.toContain('payments');
       expect([...new Set(indexes)].sort()).toEqual(expected);
@@ -215,31 +164,3 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
     }
   });
 });
-
-interface PlanNode {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly 'Index Name'?: string;
-  readonly Plans?: readonly PlanNode[];
-}
-
-/** The kinds of nodes of the plan, the indexes that it reads, and the tables that it reads from end to end. */
-async function planOf(statement: Statement, mode: string, values: readonly (string | number)[]) {
-  await client.query(`SET plan_cache_mode = ${mode}`);
-  await client.query(`PREPARE page AS ${statement.text}`);
-  const literals = values.map((value) => (typeof value === 'number' ? String(value) : client.escapeLiteral(value)));
-  const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-    `EXPLAIN (FORMAT JSON) EXECUTE page (${literals.join(', ')})`,
-  );
-  await client.query('DEALLOCATE page');
-  const all = rows.flatMap((row) => row['QUERY PLAN'].flatMap(({ Plan }) => withChildren(Plan)));
-  return {
-    nodes: all.map((node) => node['Node Type']),
-    indexes: all.flatMap((node) => node['Index Name'] ?? []),
-    tables: all.flatMap((node) => (node['Node Type'] === 'Seq Scan' ? (node['Relation Name'] ?? []) : [])),
-  };
-}
-
-function withChildren(node: PlanNode): PlanNode[] {
-  return [node, ...(node.Plans ?? []).flatMap(withChildren)];
-}

@@ -1,10 +1,14 @@
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/embedded/payment-history-statements.js';
 import { REMOVE } from '#idempay/deployments/embedded/payment-horizon-writes.js';
 import { TAKE_OVER_ABANDONED } from '#idempay/deployments/embedded/payment-writes.js';
+import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/embedded/transaction-list-statements.js';
+import type { ListSelection } from '#idempay/deployments/list-selection.js';
+
+const FILL_TIMEOUT_MS = 120_000;
 
 /** What runs beside live payments, on the main thread or in the writer, must not grow with the table. */
 describe('the plan in SQLite', () => {
@@ -47,5 +51,62 @@ describe('the plan in SQLite', () => {
     const plan = planOf(sql);
     expect(plan).toContain(`SEARCH payments USING ${range}`);
     expect(plan.filter((step) => /SCAN payments|TEMP B-TREE/.test(step))).toEqual([]);
+  });
+});
+
+/**
+ * Bug: `?from=&to=` blocked the event loop for half a second at a million rows. Cause: the rows of one of the accounts were
+ * walked for the other. Fix: an index of both accounts, and a statement for each combination that names its index.
+ */
+describe('a page of a million transactions in SQLite', () => {
+  const ROWS = 1_000_000;
+  const PAGE = 500;
+  const FIRST_ID = 100_000_000_000_001;
+  /** Half is from `big`, and what `big` sent to `friend` lies among the first thousand. */
+  const FILL = `
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${ROWS})
+    INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
+    SELECT 100000000000000 + n,
+      CASE WHEN n % 2 = 0 THEN 'big' ELSE 'from-' || (n % 4999) END,
+      CASE WHEN n < 1000 THEN 'friend' WHEN n % 10 < 7 THEN 'shop' ELSE 'to-' || (n % 4999) END,
+      10000, 'PENDING', 1, 0
+    FROM numbers`;
+  const LISTS: [ListSelection, string[], string][] = [
+    ['all', [], 'INTEGER PRIMARY KEY (rowid>?)'],
+    ['from', ['big'], 'INDEX transactions_by_from_account (from_account=? AND rowid>?)'],
+    ['to', ['shop'], 'INDEX transactions_by_to_account (to_account=? AND rowid>?)'],
+    ['both', ['big', 'friend'], 'INDEX transactions_by_both_accounts (from_account=? AND to_account=? AND rowid>?)'],
+  ];
+  let database: InstanceType<typeof DatabaseSync>;
+
+  beforeAll(() => {
+    database = new DatabaseSync(':memory:');
+    migrate(database);
+    database.exec(FILL);
+  }, FILL_TIMEOUT_MS);
+  afterAll(() => database.close());
+
+  function plan(sql: string): string[] {
+    return (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail);
+  }
+
+  test.each(['as it is', 'with statistics'])('is one range of one index, in the order it has, %s', (statistics) => {
+    if (statistics === 'with statistics') database.exec('ANALYZE');
+    for (const [selection, , range] of LISTS) {
+      expect(plan(LIST_ROWS[selection])).toEqual([`SEARCH transactions USING ${range}`]);
+      const covering = range.replace(/^INDEX/, 'COVERING INDEX');
+      expect(plan(LIST_IDS[selection])).toEqual([`SEARCH transactions USING ${covering}`]);
+    }
+  });
+
+  test('holds what the filters say, after the id before it', () => {
+    const rows = (after: number, [selection, accounts]: (typeof LISTS)[number]) =>
+      database.prepare(LIST_ROWS[selection]).all(after, PAGE, ...accounts) as { id: number }[];
+    const [all, from, to, both] = LISTS as [...typeof LISTS, never, never, never, never];
+    expect(rows(0, all).map(({ id }) => id)).toEqual(Array.from({ length: PAGE }, (_, n) => FIRST_ID + n));
+    expect(rows(FIRST_ID + 500_000, from).map(({ id }) => id)[0]).toBe(FIRST_ID + 500_001);
+    expect(rows(0, to)[0]?.id).toBe(FIRST_ID + 999);
+    expect(rows(0, both)).toHaveLength(499);
+    expect(rows(FIRST_ID + 500_000, both)).toEqual([]);
   });
 });

@@ -98,13 +98,13 @@ function prepare(sql: string, snapshot: Snapshot): PreparedRead {
     return { get: (since) => all(since)[0], all };
   }
   const all = (...parameters: readonly (string | number)[]) => {
-    const accounts = parameters.slice(1, -1).map(String);
+    const accounts = parameters.slice(2).map(String);
     const filter: TransactionFilter = {
-      from: sql.includes('from_account = ?') ? (accounts.shift() ?? '') : '',
-      to: sql.includes('to_account = ?') ? (accounts.shift() ?? '') : '',
+      from: sql.includes('from_account = ?3') ? (accounts.shift() ?? '') : '',
+      to: /to_account = [?][34]/.test(sql) ? (accounts.shift() ?? '') : '',
     };
     const listed = snapshot.rows.filter((row) => row.id > Number(parameters[0]) && matches(row, filter));
-    return listed.slice(0, Number(parameters.at(-1))).map(rowOf);
+    return listed.slice(0, Number(parameters[1])).map(rowOf);
   };
   return { get: (...parameters) => all(...parameters)[0], all };
 }

@@ -1,3 +1,5 @@
+import type { TransactionFilter } from '../../transactions/transaction.js';
+import { accountsOf, type ListSelection } from '../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
@@ -71,15 +73,41 @@ export const REMOVALS_SINCE: Statement = {
     ORDER BY transaction_removals.version DESC`,
 };
 
-/** `transactions.id` and not `id`: that would be the output column, which no index is ordered by. */
-const FILTER = `id > $1 AND ($2 = '' OR from_account = $2) AND ($3 = '' OR to_account = $3) ORDER BY transactions.id LIMIT $4`;
+const BOTH_ACCOUNTS = `(transactions.from_account || E'\\n' || transactions.to_account)`;
 
-export const LIST_IDS: Statement = {
-  name: 'list_ids',
-  text: `SELECT id::float8 AS id FROM idempay.transactions WHERE ${FILTER}`,
+/**
+ * A page of each list is one range of one index. It is written as a range and ordered by all that the index is ordered by, so
+ * that no other index has that order: with `from_account = $3 ORDER BY id` the planner, which takes every account for evenly
+ * spread, may walk the primary key and throw away the rows of others, and with two columns of accounts it may sort what another
+ * index gives. `transactions.id` and not `id`: that would be the output column, which no index is ordered by.
+ * Parameters: the id before the page, the page's length, then the account or both in one text.
+ */
+const PAGES: Readonly<Record<ListSelection, string>> = {
+  all: 'id > $1 ORDER BY transactions.id LIMIT $2',
+  from: `
+    (from_account, id) > ($3, $1) AND from_account <= $3
+    ORDER BY transactions.from_account, transactions.id LIMIT $2`,
+  to: `
+    (to_account, id) > ($3, $1) AND to_account <= $3
+    ORDER BY transactions.to_account, transactions.id LIMIT $2`,
+  both: `
+    (${BOTH_ACCOUNTS}, id) > ($3, $1) AND ${BOTH_ACCOUNTS} <= $3
+    ORDER BY ${BOTH_ACCOUNTS}, transactions.id LIMIT $2`,
 };
 
-export const LIST_ROWS: Statement = {
-  name: 'list_rows',
-  text: `SELECT ${TRANSACTION_COLUMNS} FROM idempay.transactions WHERE ${FILTER}`,
-};
+/** What the statement of the selection takes after the page's length. */
+export function accountParameters(filter: TransactionFilter): string[] {
+  const accounts = accountsOf(filter);
+  return accounts.length === 0 ? [] : [accounts.join('\n')];
+}
+
+export const LIST_IDS = listStatements('list_ids', 'id::float8 AS id');
+export const LIST_ROWS = listStatements('list_rows', TRANSACTION_COLUMNS);
+
+function listStatements(name: string, columns: string): Readonly<Record<ListSelection, Statement>> {
+  const statement = (selection: ListSelection): Statement => ({
+    name: `${name}_${selection}`,
+    text: `SELECT ${columns} FROM idempay.transactions WHERE ${PAGES[selection]}`,
+  });
+  return { all: statement('all'), from: statement('from'), to: statement('to'), both: statement('both') };
+}

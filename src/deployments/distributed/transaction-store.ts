@@ -9,6 +9,7 @@ import {
   type TransactionStatus,
 } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { selectionOf } from '../list-selection.js';
 import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
 import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import { Turns } from '../turns.js';
@@ -142,6 +143,8 @@ async function openSnapshot(
   try {
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const [version] = await query<ListVersionRow>(statements.LIST_VERSION, []);
+    const selection = selectionOf(filter);
+    const accounts = statements.accountParameters(filter);
     const lastRemovalVersion = version?.last_removal_version ?? 0;
     return {
       version: version?.version ?? 0,
@@ -151,11 +154,11 @@ async function openSnapshot(
         return firstRemovedId(removals, lastRemovalVersion, since, filter);
       },
       ids: async (afterId, limit) =>
-        (await query<{ id: number }>(statements.LIST_IDS, [afterId, filter.from, filter.to, limit])).map(
+        (await query<{ id: number }>(statements.LIST_IDS[selection], [afterId, limit, ...accounts])).map(
           ({ id }) => id,
         ),
       rows: async (afterId, limit) =>
-        (await query<TransactionRow>(statements.LIST_ROWS, [afterId, filter.from, filter.to, limit])).map(
+        (await query<TransactionRow>(statements.LIST_ROWS[selection], [afterId, limit, ...accounts])).map(
           transactionOf,
         ),
       close() {

@@ -1,11 +1,13 @@
 import type { StoreUnavailable } from '../../errors.js';
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
+import { accountsOf, selectionOf } from '../list-selection.js';
 import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
 import { type TransactionRow, transactionOf } from '../transaction-row.js';
 import { ListReads } from './list-reads.js';
 import type { Reader, SnapshotConnection } from './reader.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
+import { LIST_IDS, LIST_ROWS } from './transaction-list-statements.js';
 import type { Writer } from './writer.js';
 
 const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
@@ -81,11 +83,10 @@ function snapshotOf(
 ): TransactionSnapshot {
   try {
     const version = connection.prepare(LIST_VERSION).get() as ListVersionRow;
-    const { condition, parameters } = conditionOf(filter);
-    const ids = connection.prepare(`SELECT id FROM transactions WHERE ${condition} ORDER BY id LIMIT ?`);
-    const rows = connection.prepare(
-      `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE ${condition} ORDER BY id LIMIT ?`,
-    );
+    const selection = selectionOf(filter);
+    const accounts = accountsOf(filter);
+    const ids = connection.prepare(LIST_IDS[selection]);
+    const rows = connection.prepare(LIST_ROWS[selection]);
     return {
       version: version.version,
       async firstRemovedSince(since) {
@@ -96,29 +97,15 @@ function snapshotOf(
       },
       ids: (afterId, limit) =>
         listReads.page(limit, () => {
-          const page = ids.all(afterId, ...parameters, limit) as { id: number }[];
+          const page = ids.all(afterId, limit, ...accounts) as { id: number }[];
           return page.map(({ id }) => id);
         }),
       rows: (afterId, limit) =>
-        listReads.page(limit, () => (rows.all(afterId, ...parameters, limit) as TransactionRow[]).map(transactionOf)),
+        listReads.page(limit, () => (rows.all(afterId, limit, ...accounts) as TransactionRow[]).map(transactionOf)),
       close: () => connection.close(),
     };
   } catch (fault) {
     connection.close();
     throw fault;
   }
-}
-
-function conditionOf(filter: TransactionFilter): { condition: string; parameters: string[] } {
-  const terms = ['id > ?'];
-  const parameters: string[] = [];
-  if (filter.from !== '') {
-    terms.push('from_account = ?');
-    parameters.push(filter.from);
-  }
-  if (filter.to !== '') {
-    terms.push('to_account = ?');
-    parameters.push(filter.to);
-  }
-  return { condition: terms.join(' AND '), parameters };
 }
