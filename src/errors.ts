@@ -22,7 +22,15 @@ export interface ErrorBody {
 }
 
 export function errorBody(status: number, message: string): ErrorBody {
-  return { status, error: STATUS_CODES[status] ?? 'Error', message };
+  return { status, error: reasonPhrase(status), message };
+}
+
+/** Phrases of RFC 9110 that the platform's table still has in the words of older standards. */
+const RENAMED_PHRASES: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
+
+/** The phrase of a status as RFC 9110 15 has it today: the same in the status line and in the body (decisions G1). */
+export function reasonPhrase(status: number): string {
+  return RENAMED_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error';
 }
 
 /**
@@ -84,8 +92,13 @@ export const publicErrors = {
     new PublicError(400, 'The transaction id in the path must be a positive whole number without leading zeros.'),
   transactionFinal: (status: string) =>
     new PublicError(409, `The transaction is ${status}, which is final: its status cannot be changed.`),
-  transactionChanged: () =>
-    new PublicError(412, 'The transaction no longer matches If-Match: read it again and repeat with its new ETag.'),
+
+  /** `what`: the resource whose tag the request names. */
+  preconditionFailed: (what: 'transaction' | 'list' | 'payment') =>
+    new PublicError(
+      412,
+      `The ${what} does not meet If-Match or If-None-Match of this request: read it again and repeat with its new ETag.`,
+    ),
 
   // Bodies and requests as such, decisions G1, P3.
   invalidBody: (problem: string) => new PublicError(400, problem),
@@ -97,6 +110,12 @@ export const publicErrors = {
   unknownRoute: () => new PublicError(404, 'There is nothing at this path. Check the path against the documentation.'),
   methodNotAllowed: (allow: string) =>
     new PublicError(405, `This path does not take that method. Use ${allow}.`, { Allow: allow }),
+  unknownMethod: () => new PublicError(501, 'This method is not known here. Use DELETE, GET, HEAD, POST or PUT.'),
+  unknownVersion: () => new PublicError(505, 'Send the request as HTTP/1.1.'),
+  unknownTransferCoding: () => new PublicError(501, 'Send the body in no transfer coding other than chunked.'),
+  uriTooLong: (limitCharacters: number) =>
+    new PublicError(414, `The request target must not exceed ${limitCharacters} characters.`),
+  expectationFailed: () => new PublicError(417, 'Send no Expect header, or Expect: 100-continue.'),
   keyNotFound: (key: string) => new PublicError(404, `Key '${key}' not found.`),
 
   // The service itself.

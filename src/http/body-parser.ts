@@ -1,4 +1,5 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { publicErrors } from '../errors.js';
 import { type JsonBody, readJsonBody } from './json-body.js';
 
@@ -20,6 +21,24 @@ export function installBodyParser(app: FastifyInstance): void {
     app.addContentTypeParser(mediaType, { parseAs: 'buffer' }, readJson);
   }
   app.addContentTypeParser('*', { parseAs: 'buffer' }, refuseOtherTypes);
+  app.addHook('preParsing', refuseByHead);
+}
+
+/** What the head alone condemns is refused before the body is asked for (RFC 9110 10.1.1) or read. */
+function refuseByHead(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  _payload: unknown,
+  done: (error?: Error | null) => void,
+): void {
+  const { method, headers } = request;
+  const isRead = method !== 'GET' && method !== 'HEAD' && Number(headers['content-length']) > 0;
+  if (!isRead || isSupported(headers)) {
+    done();
+    return;
+  }
+  reply.header('connection', 'close');
+  done(publicErrors.unsupportedMediaType());
 }
 
 function readJson(
@@ -28,7 +47,7 @@ function readJson(
   done: (error: Error | null, body?: unknown) => void,
 ) {
   try {
-    refuseEncodings(request);
+    if (!isSupported(request.headers)) throw publicErrors.unsupportedMediaType();
     done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer));
   } catch (error) {
     done(error as Error);
@@ -47,11 +66,12 @@ export function requiredBody(request: FastifyRequest): JsonBody {
   return body;
 }
 
-function refuseEncodings(request: FastifyRequest): void {
-  const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw publicErrors.unsupportedMediaType();
-  const mediaType = request.headers['content-type'] ?? '';
-  if (mediaType === PLAIN_JSON) return;
+/** JSON in UTF-8, uncompressed. */
+function isSupported(headers: IncomingHttpHeaders): boolean {
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return false;
+  const mediaType = headers['content-type'] ?? '';
+  if (mediaType === PLAIN_JSON) return true;
   const charset = CHARSET.exec(mediaType)?.[1];
-  if (charset !== undefined && charset.toLowerCase() !== 'utf-8') throw publicErrors.unsupportedMediaType();
+  return JSON_MEDIA_TYPE.test(mediaType) && (charset === undefined || charset.toLowerCase() === 'utf-8');
 }

@@ -1,23 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { errorBody, PublicError, publicErrors } from '../errors.js';
+import { errorBody, type PublicError, publicErrors } from '../errors.js';
+import { type ParserError, parserErrorOf } from './parser-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
 
 /** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */
 const LINGER_MS = 1_000;
 /** How long CONNECT waits for the answers before it. Less than a drain, which cannot cut a socket that Node gave away. */
 const ANSWERS_BEFORE_CONNECT_MS = 20_000;
-
-const PARSER_ERRORS: Readonly<Record<string, PublicError>> = {
-  HPE_HEADER_OVERFLOW: new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.'),
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: new PublicError(413, 'The chunk extensions of the request body are too large.'),
-  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(
-    408,
-    'The request did not arrive in time. Send it again at once and whole.',
-  ),
-};
-const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
 
 /** Sockets whose last answer is written here, or will be when the answers before it are out. */
 const ending = new WeakSet<Socket>();
@@ -49,11 +40,11 @@ export function guardConnections(app: FastifyInstance): void {
 }
 
 /** What never became a request is answered on the bare socket, after the answers to the whole requests before it. */
-export function answerMalformedHttp(error: NodeJS.ErrnoException, socket: Socket): void {
+export function answerMalformedHttp(error: ParserError, socket: Socket): void {
   // Node reports every further piece of what it already refused.
   if (ending.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else endWithError(socket, PARSER_ERRORS[error.code ?? ''] ?? MALFORMED);
+  else endWithError(socket, parserErrorOf(error));
 }
 
 /** CONNECT never becomes a request that could be routed (decisions G1), and Node no longer listens to its socket. */
@@ -70,10 +61,14 @@ function endWithError(socket: Socket, error: PublicError): void {
   socket.resume();
   afterAnswers(socket, () => {
     if (!socket.writable) return;
-    socket.end(textOf(error));
-    const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
-    socket.once('close', () => clearTimeout(linger));
+    endAndLinger(socket, textOf(error));
   });
+}
+
+function endAndLinger(socket: Socket, lastText = ''): void {
+  socket.end(lastText);
+  const linger = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(linger));
 }
 
 /** Calls back once every whole request on this connection has its answer, which ours must not be taken for. */
@@ -83,7 +78,7 @@ function afterAnswers(socket: Socket, then: () => void): void {
   // Node assigns the next answer to the socket in its own listener, which was added before this one.
   else if (answer.req.complete) answer.once('finish', () => afterAnswers(socket, then));
   // The broken request's own answer: nothing may follow what has been said of it.
-  else if (answer.headersSent) socket.destroy();
+  else if (answer.headersSent) endAndLinger(socket);
   else then();
 }
 

@@ -1,8 +1,6 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
-import { errorBody, PublicError, publicErrors, StoreUnavailable } from '../errors.js';
+import { errorBody, PublicError, publicErrors, reasonPhrase, StoreUnavailable } from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
-import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
 export function installErrorHandler(app: FastifyInstance): void {
@@ -28,6 +26,7 @@ export function answerWith<T>(
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
+  reply.raw.statusMessage = reasonPhrase(error.status);
   return (
     reply
       .code(error.status)
@@ -61,17 +60,4 @@ export function publicErrorOf(error: FastifyError | PublicError | StoreUnavailab
 function validationSubject(error: FastifyError): string {
   const name = error.validation?.[0]?.instancePath?.slice(1);
   return name ? `'${name}' in the ${error.validationContext ?? 'request'}` : 'The request';
-}
-
-/** An `Expect` other than `100-continue` (RFC 9110 10.1.1) is answered before there is a request to route. */
-export function answerUnknownExpectation(request: IncomingMessage, response: ServerResponse): void {
-  const { status, message } = new PublicError(417, 'Send no Expect header, or Expect: 100-continue.');
-  const text = JSON.stringify(errorBody(status, message));
-  response.writeHead(status, {
-    'Content-Length': Buffer.byteLength(text),
-    'Content-Type': 'application/json; charset=utf-8',
-    [REQUEST_ID_HEADER]: requestIdOf(request),
-    Connection: 'close',
-  });
-  response.end(text);
 }

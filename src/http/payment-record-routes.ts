@@ -5,12 +5,14 @@ import { Type } from 'typebox';
 import { publicErrors } from '../errors.js';
 import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { PaymentRecord } from '../payments/payment-history.js';
-import type { PaymentRecords, ResolveAnswer, ShownPayment } from '../payments/payment-records.js';
+import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../payments/payment-records.js';
 import { paymentJson, paymentTag } from '../payments/payment-representation.js';
+import type { TagCondition } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
-import { ifNoneMatchCondition, quoted } from './entity-tags.js';
+import { quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import { type ListQuery as ListParameters, readDay, readSelection, readVerdict } from './payment-record-request.js';
+import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
 
 const Text = Type.Optional(Type.String());
 const ListQuery = Type.Object({ state: Text, from: Text, to: Text, limit: Text, cursor: Text });
@@ -51,16 +53,36 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
   app.get('/api/payments/:key', { schema: { params: PaymentPath } }, (request, reply) => {
     answerWith(reply, records.get(keyIn(request.params)), (payment) => {
       if (!payment) throw publicErrors.paymentNotFound();
-      sendPayment(reply, payment, request.headers['if-none-match']);
+      switch (judgeRead(request.headers, paymentTag(paymentJson(payment)))) {
+        case 'proceed':
+          sendPayment(reply, payment);
+          return;
+        case 'not modified':
+          sendNotModified(withTag(reply, paymentJson(payment)));
+          return;
+        case 'failed':
+          throw publicErrors.preconditionFailed('payment');
+      }
     });
   });
 
   app.post('/api/payments/:key/resolution', { schema: { params: PaymentPath } }, (request, reply) => {
     const verdict = readVerdict(requiredBody(request));
-    answerWith(reply, records.resolve(keyIn(request.params), verdict), (answer) => {
+    const condition = writeCondition(request.headers);
+    answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {
       sendPayment(reply, resolvedPayment(answer));
     });
   });
+
+  /** Judged just before (RFC 9110 13.2.1). What may change after it is decided in the statement that resolves. */
+  async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {
+    if (condition) {
+      const payment = await records.get(key);
+      if (!payment || payment.state === 'PENDING') return { state: 'not found' };
+      if (!condition(paymentTag(paymentJson(payment)))) throw publicErrors.preconditionFailed('payment');
+    }
+    return records.resolve(key, verdict);
+  }
 }
 
 /** The key of a path, in any case, as the header of a payment takes it; what is no key has no payment. */
@@ -70,12 +92,13 @@ function keyIn({ key }: { key: string }): string {
   return header.key;
 }
 
-function sendPayment(reply: FastifyReply, payment: ShownPayment, ifNoneMatch?: string): void {
+function sendPayment(reply: FastifyReply, payment: ShownPayment): void {
   const json = paymentJson(payment);
-  const tag = paymentTag(json);
-  reply.header('etag', quoted(tag)).header('cache-control', REVALIDATE);
-  if (ifNoneMatchCondition(ifNoneMatch)?.(tag)) reply.code(304).send();
-  else reply.header('content-type', 'application/json; charset=utf-8').send(json);
+  withTag(reply, json).header('content-type', 'application/json; charset=utf-8').send(json);
+}
+
+function withTag(reply: FastifyReply, json: string): FastifyReply {
+  return reply.header('etag', quoted(paymentTag(json))).header('cache-control', REVALIDATE);
 }
 
 function resolvedPayment(answer: ResolveAnswer): PaymentRecord {

@@ -1,4 +1,4 @@
-import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
 import { publicErrors } from '../errors.js';
 import type { Health } from '../health/health.js';
@@ -7,10 +7,12 @@ import type { Payments } from '../payments/payments.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
-import { answerUnknownExpectation, installErrorHandler, publicErrorOf, sendError } from './errors.js';
+import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
+import { answerExpectations } from './expectations.js';
 import { registerHealthRoutes } from './health-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
+import { headProblem, originForm } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { RequestsUnderWay } from './requests-under-way.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
@@ -37,7 +39,7 @@ export interface Features {
 
 /** The HTTP side of the service: routes to features, with one error body everywhere. Not yet listening. */
 export function createServer(features: Features, logger: FastifyBaseLogger): FastifyInstance {
-  const app = fastify({
+  const app = fastify<Server>({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIdOf,
@@ -47,7 +49,7 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
     childLoggerFactory: (parent) => parent,
     return503OnClosing: false,
     // One server, whatever HOST means: where its name has two addresses the framework would make a second, unguarded one.
-    serverFactory: (listener) => createHttpServer(HTTP_OPTIONS, listener),
+    serverFactory: (listener) => createHttpServer(HTTP_OPTIONS, inOriginForm(listener)),
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
     clientErrorHandler: answerMalformedHttp,
@@ -58,9 +60,12 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
   app.decorate('requestsUnderWay', new RequestsUnderWay());
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(REQUEST_ID_HEADER, request.id);
-    done(isMissingHost(request.raw) ? publicErrors.invalidRequest('Send a Host header.') : undefined);
+    const problem = headProblem(request.raw);
+    if (problem?.framing) reply.header('connection', 'close');
+    // Refused before the body is looked at, as a wrong method is.
+    done(problem?.error ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
-  app.server.on('checkExpectation', answerUnknownExpectation);
+  answerExpectations(app);
   guardConnections(app);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
@@ -73,7 +78,10 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
   return app;
 }
 
-/** RFC 9112 3.2. Node would refuse it as well, but without the body that every error has (decisions G1). */
-function isMissingHost(request: IncomingMessage): boolean {
-  return request.headers.host === undefined && request.httpVersion === '1.1';
+/** The router knows paths only, and an origin server is also asked in absolute form. */
+function inOriginForm(listener: RequestListener): RequestListener {
+  return (request, response) => {
+    request.url = originForm(request.url ?? '');
+    listener(request, response);
+  };
 }

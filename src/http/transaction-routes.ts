@@ -1,14 +1,15 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import { publicErrors } from '../errors.js';
 import { represent } from '../transactions/representation.js';
-import type { Transaction } from '../transactions/transaction.js';
-import type { Transactions } from '../transactions/transactions.js';
+import type { NewTransaction, Transaction } from '../transactions/transaction.js';
+import type { TagCondition, Transactions } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
-import { ifMatchCondition, ifNoneMatchCondition, quoted } from './entity-tags.js';
+import { ifNoneMatchCondition, quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import type { JsonBody } from './json-body.js';
+import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
 import { sendTransactionList } from './transaction-list-reply.js';
 import { readNewStatus, readNewTransaction, readTransactionId } from './transaction-request.js';
 
@@ -16,24 +17,34 @@ const ListQuery = Type.Object({ from: Type.String({ default: '' }), to: Type.Str
 const StatusQuery = Type.Object({ newStatus: Type.Optional(Type.String()) });
 const TransactionPath = Type.Object({ id: Type.String() });
 
-/** Clients may keep it but must ask each time (decisions T7): only then is what they show never stale. */
+/** One transaction may be kept, and is asked for each time (decisions T7): only then is what is shown never stale. */
 const REVALIDATE = 'private, no-cache';
+/** A list's tag says nothing about statuses, so a cache that revalidates with it would show old ones (decisions T7). */
+const NO_STORE = 'no-store';
 
 /** Spec 4.3, with what decisions T1 to T8 add to it. */
 export function registerTransactionRoutes(server: FastifyInstance, transactions: Transactions): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
   app.get('/api/transactions', { schema: { querystring: ListQuery } }, (request, reply) => {
-    const condition = ifNoneMatchCondition(request.headers['if-none-match']);
-    answerWith(reply, transactions.list(request.query, condition), (list) => {
-      const headers = { etag: quoted(list.tag), 'cache-control': REVALIDATE };
-      if (list.state === 'list') return sendTransactionList(reply, headers, list.pages);
-      reply.code(304).headers(headers).send();
+    const { headers } = request;
+    // If-Match is judged first (RFC 9110 13.2.2), and for that the tag is needed.
+    const known = headers['if-match'] === undefined ? ifNoneMatchCondition(headers['if-none-match']) : undefined;
+    answerWith(reply, transactions.list(request.query, known), (list) => {
+      const listHeaders = { etag: quoted(list.tag), 'cache-control': NO_STORE };
+      if (list.state === 'list') {
+        const verdict = judgeRead(headers, list.tag);
+        if (verdict === 'proceed') return sendTransactionList(reply, listHeaders, list.pages);
+        list.pages.close();
+        if (verdict === 'failed') throw publicErrors.preconditionFailed('list');
+      }
+      sendNotModified(reply.headers(listHeaders));
     });
   });
 
   app.post('/api/transactions', (request, reply) => {
-    answerWith(reply, transactions.create(readNewTransaction(requiredBody(request))), (transaction) => {
+    const wanted = readNewTransaction(requiredBody(request));
+    answerWith(reply, createIf(writeCondition(request.headers), wanted), (transaction) => {
       reply.code(201).header('location', `/api/transactions/${transaction.id}`);
       sendTransaction(reply, transaction);
     });
@@ -45,10 +56,15 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
       reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : 'fwd=miss'}`);
       if (!transaction) throw publicErrors.transactionNotFound(text);
       const { tag } = represent(transaction);
-      if (ifNoneMatchCondition(request.headers['if-none-match'])?.(tag)) {
-        reply.code(304).header('etag', quoted(tag)).header('cache-control', REVALIDATE).send();
-      } else {
-        sendTransaction(reply, transaction);
+      switch (judgeRead(request.headers, tag)) {
+        case 'proceed':
+          sendTransaction(reply, transaction);
+          return;
+        case 'not modified':
+          sendNotModified(reply.header('etag', quoted(tag)).header('cache-control', REVALIDATE));
+          return;
+        case 'failed':
+          throw publicErrors.preconditionFailed('transaction');
       }
     });
   });
@@ -59,7 +75,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
       const status = readNewStatus(request.body as JsonBody | undefined, request.query.newStatus);
-      answerWith(reply, transactions.changeStatus(id, status, ifMatchOf(request)), (change) => {
+      answerWith(reply, transactions.changeStatus(id, status, writeCondition(request.headers)), (change) => {
         switch (change.state) {
           case 'done':
             sendTransaction(reply, change.transaction);
@@ -67,7 +83,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
           case 'not found':
             throw publicErrors.transactionNotFound(text);
           case 'precondition failed':
-            throw publicErrors.transactionChanged();
+            throw publicErrors.preconditionFailed('transaction');
           case 'final':
             throw publicErrors.transactionFinal(change.status);
         }
@@ -77,16 +93,24 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.delete('/api/transactions/:id', { schema: { params: TransactionPath } }, (request, reply) => {
     const { text, id } = readTransactionId(request.params.id);
-    answerWith(reply, transactions.remove(id, ifMatchOf(request)), (result) => {
+    answerWith(reply, transactions.remove(id, writeCondition(request.headers)), (result) => {
       if (result === 'not found') throw publicErrors.transactionNotFound(text);
-      if (result === 'precondition failed') throw publicErrors.transactionChanged();
+      if (result === 'precondition failed') throw publicErrors.preconditionFailed('transaction');
       reply.code(204).send();
     });
   });
-}
 
-function ifMatchOf(request: FastifyRequest) {
-  return ifMatchCondition(request.headers['if-match']);
+  /** A condition on creating is one on the list, judged just before and not in the commit (RFC 9110 13.2.1). */
+  async function createIf(condition: TagCondition | undefined, wanted: NewTransaction): Promise<Transaction> {
+    if (condition) {
+      const list = await transactions.list({ from: '', to: '' }, condition);
+      if (list.state === 'list') {
+        list.pages.close();
+        throw publicErrors.preconditionFailed('list');
+      }
+    }
+    return transactions.create(wanted);
+  }
 }
 
 function sendTransaction(reply: FastifyReply, transaction: Transaction): void {

@@ -152,7 +152,11 @@ describeDeployments('the service as a whole', (deployment) => {
 
     it.each([
       ['a request line that is none', 'nonsense\r\n\r\n', 400],
-      ['a method that does not exist', requestText('BREW /api/payment HTTP/1.1', []), 400],
+      ['a method that does not exist', requestText('BREW /api/payment HTTP/1.1', []), 501],
+      ['a method in small letters', requestText('get /api/payment HTTP/1.1', []), 501],
+      ['a method that begins as one', requestText('GETS /api/payment HTTP/1.1', []), 501],
+      ['a method that is none', requestText('B{REW /api/payment HTTP/1.1', []), 400],
+      ['an unknown method in a line without a version', requestText('BREW /api/payment', []), 400],
       ['a header without a colon', requestText('GET /api/health/redis HTTP/1.1', ['broken']), 400],
       ['a length that is no number', requestText('POST /api/payment HTTP/1.1', ['Content-Length: ten'], '{}'), 400],
       ['two lengths', requestText('POST /api/payment HTTP/1.1', ['Content-Length: 2', 'Content-Length: 3'], '{}'), 400],

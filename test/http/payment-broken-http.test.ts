@@ -18,19 +18,47 @@ function payment(key: string, ...lines: string[]): string {
 }
 
 /** What no HTTP client sends and every port on the internet receives. All but the broken part is a good payment. */
-const MALFORMED: [label: string, text: (key: string) => string | Buffer][] = [
+const MALFORMED: [label: string, text: (key: string) => string | Buffer, status?: number][] = [
   ['noise', () => 'NOISE\r\n\r\n'],
   ['the first bytes of TLS', () => Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03])],
-  ['an unknown method', (key) => payment(key, LENGTH).replace('POST', 'BREW')],
-  ['an unknown HTTP version', (key) => payment(key, LENGTH).replace('HTTP/1.1', 'HTTP/9.9')],
+  ['an unknown method', (key) => payment(key, LENGTH).replace('POST', 'BREW'), 501],
+  ['an unknown HTTP version', (key) => payment(key, LENGTH).replace('HTTP/1.1', 'HTTP/9.9'), 505],
+  ['version 2 of HTTP in the words of version 1', (key) => payment(key, LENGTH).replace('HTTP/1.1', 'HTTP/2.0'), 505],
   ['no Host', (key) => payment(key, LENGTH).replace(/Host: .*\r\n/, '')],
+  ['two Hosts', (key) => payment(key, LENGTH, 'Host: 127.0.0.1')],
+  ['two Hosts in version 1.0', (key) => payment(key, LENGTH, 'host: b').replace('HTTP/1.1', 'HTTP/1.0')],
+  ['a Host that is none', (key) => payment(key, LENGTH).replace('Host: 127.0.0.1', 'Host: a b')],
+  ['a Host with a path', (key) => payment(key, LENGTH).replace('Host: 127.0.0.1', 'Host: a/b')],
   ['NUL in the key', (key) => payment(`${key}\0`, LENGTH)],
   ['a header without a colon', (key) => payment(key, LENGTH, 'nonsense')],
+  ['a header line that goes on in the next', (key) => payment(key, LENGTH, 'X-Folded: one', ' two')],
+  ['a space after the request line', (key) => payment(key, LENGTH).replace('Host', ' Host')],
+  ['a space before a colon', (key) => payment(key, LENGTH, 'X-Y : 1')],
   ['a space in a header name', (key) => payment(key, LENGTH, 'X Y: 1')],
   ['a length that is no number', (key) => payment(key, 'Content-Length: many')],
   ['a negative length', (key) => payment(key, 'Content-Length: -1')],
   ['two different lengths', (key) => payment(key, LENGTH, 'Content-Length: 5')],
   ['a length beside chunks', (key) => payment(key, LENGTH, 'Transfer-Encoding: chunked')],
+  ['a coding beside chunks', (key) => payment(key, 'Transfer-Encoding: gzip, chunked'), 501],
+  [
+    'a coding in a line of its own',
+    (key) => payment(key, 'Transfer-Encoding: gzip', 'Transfer-Encoding: chunked'),
+    501,
+  ],
+  ['chunks that are no last coding', (key) => payment(key, 'Transfer-Encoding: chunked, gzip')],
+  ['a coding without chunks', (key) => payment(key, 'Transfer-Encoding: gzip')],
+  ['chunks twice', (key) => payment(key, 'Transfer-Encoding: chunked, chunked')],
+  ['chunks in version 1.0', (key) => payment(key, 'Transfer-Encoding: chunked').replace('HTTP/1.1', 'HTTP/1.0')],
+  [
+    'a target without end',
+    (key) => payment(key, LENGTH).replace('/api/payment', `/api/payment?${'x'.repeat(20_000)}`),
+    414,
+  ],
+  [
+    'a target that is too long',
+    (key) => payment(key, LENGTH).replace('/api/payment', `/api/payment?${'x'.repeat(9_000)}`),
+    414,
+  ],
   ['chunks without their sizes', (key) => payment(key, 'Transfer-Encoding: chunked')],
 ];
 
@@ -47,9 +75,9 @@ describeDeployments('broken HTTP', (deployment) => {
     expectFirst(await answerTo(payment(await generateKey(shared.url), LENGTH)));
   });
 
-  it.each(MALFORMED)('with %s is refused and spends no key', async (_label, text) => {
+  it.each(MALFORMED)('with %s is refused and spends no key', async (_label, text, status = 400) => {
     const key = await generateKey(shared.url);
-    expectError(await answerTo(text(key)), 400);
+    expectError(await answerTo(text(key)), status);
     await expectUnspent(shared.url, key);
   });
 

@@ -2,12 +2,12 @@ import { expect, it } from 'vitest';
 import { describeDeployments } from '../support/deployments.js';
 import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../support/entity-tags.js';
 import { expectError } from '../support/error-body.js';
-import { generateKey, pay } from '../support/http-client.js';
+import { generateKey, pay, sendJson } from '../support/http-client.js';
 import { expectFirst, NO_PAYMENT, UNKNOWN_KEY } from '../support/payment-answers.js';
 import { readPayment, shownIn } from '../support/payment-records.js';
 import { shareService } from '../support/shared-service.js';
 
-describeDeployments('the tag of a payment in If-None-Match', (deployment) => {
+describeDeployments('the tag of a payment', (deployment) => {
   const shared = shareService(deployment);
 
   const given = async () => {
@@ -17,14 +17,14 @@ describeDeployments('the tag of a payment in If-None-Match', (deployment) => {
     return { key, tag: tagOf(answer), text: answer.text };
   };
 
-  it.each(MATCHING_FORMS)('named by %s gives 304', async (_name, make) => {
+  it.each(MATCHING_FORMS)('named in If-None-Match by %s gives 304', async (_name, make) => {
     const { key, tag } = await given();
     const headers = { 'If-None-Match': make(tag) };
     expectNotModified(await readPayment(shared.url, key, { headers }), tag);
     expectNotModified(await readPayment(shared.url, key, { headers, method: 'HEAD' }), tag);
   });
 
-  it.each(OTHER_FORMS)('not named by %s gives the payment', async (_name, make) => {
+  it.each(OTHER_FORMS)('not named in If-None-Match by %s gives the payment', async (_name, make) => {
     const { key, tag, text } = await given();
     const answer = await readPayment(shared.url, key, { headers: { 'If-None-Match': make(tag) } });
     shownIn(answer);
@@ -56,4 +56,26 @@ describeDeployments('the tag of a payment in If-None-Match', (deployment) => {
       expectError(await readPayment(shared.url, UNKNOWN_KEY, { headers: { 'If-None-Match': form } }), 404, NO_PAYMENT);
     },
   );
+
+  it('in If-Match gives the payment, and another tag 412', async () => {
+    const { key, tag, text } = await given();
+    expect((await readPayment(shared.url, key, { headers: { 'If-Match': `"${tag}"` } })).text).toBe(text);
+    expectError(await readPayment(shared.url, key, { headers: { 'If-Match': `W/"${tag}"` } }), 412);
+    const unknown = { headers: { 'If-Match': '"x"' } };
+    expectError(await readPayment(shared.url, UNKNOWN_KEY, unknown), 404, NO_PAYMENT);
+  });
+
+  it('is judged before a resolution, and an unknown key is still 404', async () => {
+    const { key, tag } = await given();
+    const verdict = { outcome: 'completed', reason: 'seen' };
+    const resolve = (of: string, headers: Record<string, string>) =>
+      sendJson(`${shared.url}/api/payments/${of}/resolution`, 'POST', verdict, headers);
+    expectError(await resolve(key, { 'If-Match': '"x"' }), 412);
+    expectError(await resolve(key, { 'If-None-Match': '*' }), 412);
+    // Met: then it is refused for what it asks.
+    expectError(await resolve(key, { 'If-Match': `"${tag}"` }), 409);
+    for (const unpaid of [UNKNOWN_KEY, await generateKey(shared.url)]) {
+      expectError(await resolve(unpaid, { 'If-Match': '"x"' }), 404, NO_PAYMENT);
+    }
+  });
 });

@@ -1,17 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import { describeDeployments } from '../support/deployments.js';
 import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../support/entity-tags.js';
+import { expectError } from '../support/error-body.js';
 import { ask } from '../support/http-client.js';
 import { shareService } from '../support/shared-service.js';
 import {
   changeStatus,
   deleteTransaction,
+  draft,
   type Filter,
   givenTransaction,
   idsOf,
   listTag,
   listTransactions,
   newAccount,
+  postTransaction,
   quoted,
   STATUSES,
   type Transaction,
@@ -34,7 +37,7 @@ describeDeployments('the list of transactions', (deployment) => {
 
     it('is a representation like any other: its tag and the star match it', async () => {
       for (const form of [EMPTY_TAG, quoted(EMPTY_TAG), '*']) {
-        expectNotModified(await listTransactions(shared.url, {}, { 'If-None-Match': form }), EMPTY_TAG);
+        expectNotModified(await listTransactions(shared.url, {}, { 'If-None-Match': form }), EMPTY_TAG, 'no-store');
       }
     });
   });
@@ -47,7 +50,7 @@ describeDeployments('the list of transactions', (deployment) => {
     const list = await listTransactions(shared.url, { from: account });
     expect(list.status).toBe(200);
     expect(list.headers['content-type']).toMatch(/^application\/json\b/);
-    expect(list.headers['cache-control']).toBe('private, no-cache');
+    expect(list.headers['cache-control']).toBe('no-store');
     expect(list.text).toBe(JSON.stringify(created));
     expect(tagOf(list)).toBe(listTag(created.map((transaction) => transaction.transactionId)));
   });
@@ -139,7 +142,7 @@ describeDeployments('the list of transactions', (deployment) => {
         expect((await listTransactions(shared.url, { from: account }, condition)).status).toBe(200);
         expect((await listTransactions(shared.url, {}, condition)).status).toBe(200);
         await deleteTransaction(shared.url, id);
-        expectNotModified(await listTransactions(shared.url, { from: account }, condition), before);
+        expectNotModified(await listTransactions(shared.url, { from: account }, condition), before, 'no-store');
       }
     });
 
@@ -147,8 +150,8 @@ describeDeployments('the list of transactions', (deployment) => {
       for (const filter of await givenFilters()) {
         const tag = tagOf(await listTransactions(shared.url, filter));
         const condition = { 'If-None-Match': make(tag) };
-        expectNotModified(await listTransactions(shared.url, filter, condition), tag);
-        expectNotModified(await listTransactions(shared.url, filter, condition, 'HEAD'), tag);
+        expectNotModified(await listTransactions(shared.url, filter, condition), tag, 'no-store');
+        expectNotModified(await listTransactions(shared.url, filter, condition, 'HEAD'), tag, 'no-store');
       }
     });
 
@@ -160,6 +163,35 @@ describeDeployments('the list of transactions', (deployment) => {
         expect(answer.text).toBe(plain.text);
         expect(answer.headers.etag).toBe(plain.headers.etag);
       }
+    });
+
+    it('that If-Match must name, else 412', async () => {
+      for (const filter of await givenFilters()) {
+        const plain = await listTransactions(shared.url, filter);
+        const tag = tagOf(plain);
+        const met = { 'If-Match': quoted(tag) };
+        expect((await listTransactions(shared.url, filter, met)).text).toBe(plain.text);
+        const both = { ...met, 'If-None-Match': quoted(tag) };
+        expectNotModified(await listTransactions(shared.url, filter, both), tag, 'no-store');
+        for (const form of [quoted(EMPTY_TAG), `W/${quoted(tag)}`]) {
+          const missed = { 'If-Match': form, 'If-None-Match': quoted(tag) };
+          expectError(await listTransactions(shared.url, filter, missed), 412);
+          expect((await listTransactions(shared.url, filter, missed, 'HEAD')).status).toBe(412);
+        }
+      }
+    });
+
+    it('that a create may be made to depend on', async () => {
+      const fromAccount = newAccount();
+      const tag = tagOf(await listTransactions(shared.url));
+      const create = (headers: Record<string, string>) => postTransaction(shared.url, draft({ fromAccount }), headers);
+      expectError(await create({ 'If-None-Match': '*' }), 412);
+      expectError(await create({ 'If-None-Match': quoted(tag) }), 412);
+      expectError(await create({ 'If-Match': '"x"' }), 412);
+      await expectListed({ from: fromAccount }, []);
+      expect((await create({ 'If-Match': quoted(tag), 'If-None-Match': '"x"' })).status).toBe(201);
+      expectError(await create({ 'If-Match': quoted(tag) }), 412);
+      expect((await create({ 'If-Match': '*' })).status).toBe(201);
     });
 
     it('that belongs to one filter only', async () => {

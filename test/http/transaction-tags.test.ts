@@ -103,8 +103,37 @@ describeDeployments('the tag of one transaction', (deployment) => {
       expectNotModified(await readTransaction(shared.url, id, condition), tag);
     });
 
+    /** Bug: the change was made. Cause: the header was looked at by GET alone. Fix: it is judged where If-Match is. */
+    it.each(MATCHING_FORMS)('refuses a status change and a delete with 412 when named by %s', async (_name, make) => {
+      const { id, tag } = await given();
+      const before = await readTransaction(shared.url, id);
+      const condition = { 'If-None-Match': make(tag) };
+      expectError(await changeStatus(shared.url, id, 'FLAGGED', condition), 412);
+      expectError(await deleteTransaction(shared.url, id, condition), 412);
+      expect((await readTransaction(shared.url, id)).text).toBe(before.text);
+    });
+
+    it.each(OTHER_FORMS)('lets a status change and a delete happen when not named by %s', async (_name, make) => {
+      const { id, tag } = await given();
+      const changed = await changeStatus(shared.url, id, 'FLAGGED', { 'If-None-Match': make(tag) });
+      expect(changed.status).toBe(200);
+      const deleted = await deleteTransaction(shared.url, id, { 'If-None-Match': make(tagOf(changed)) });
+      expect(deleted.status).toBe(204);
+    });
+
+    it('refuses a change with 412 when it meets If-Match and not If-None-Match', async () => {
+      const { id, tag } = await given();
+      const both = { 'If-Match': quoted(tag), 'If-None-Match': quoted(tag) };
+      expectError(await changeStatus(shared.url, id, 'FLAGGED', both), 412);
+      const changed = await changeStatus(shared.url, id, 'FLAGGED', { ...both, 'If-None-Match': OTHER_TAG });
+      expect(changed.status).toBe(200);
+    });
+
     it.each(['*', OTHER_TAG])('gives 404 for an unknown id, whatever it names: %s', async (form) => {
-      expectUnknownTransaction(await readTransaction(shared.url, UNKNOWN_ID, { 'If-None-Match': form }), UNKNOWN_ID);
+      const condition = { 'If-None-Match': form };
+      expectUnknownTransaction(await readTransaction(shared.url, UNKNOWN_ID, condition), UNKNOWN_ID);
+      expectUnknownTransaction(await changeStatus(shared.url, UNKNOWN_ID, 'FLAGGED', condition), UNKNOWN_ID);
+      expectUnknownTransaction(await deleteTransaction(shared.url, UNKNOWN_ID, condition), UNKNOWN_ID);
     });
   });
 
@@ -134,6 +163,23 @@ describeDeployments('the tag of one transaction', (deployment) => {
       expect(after.status).toBe(200);
       expect(after.text).toBe(before.text);
       expect(after.headers.etag).toBe(before.headers.etag);
+    });
+
+    it.each(HOLDING)('gives the transaction when it is %s', async (_name, make) => {
+      const { id, tag, created } = await given();
+      const condition = { 'If-Match': make(tag) };
+      expect((await readTransaction(shared.url, id, condition)).json()).toEqual(created);
+      expect((await readTransaction(shared.url, id, condition)).json()).toEqual(created);
+      // RFC 9110 13.2.2: where it holds, If-None-Match is judged.
+      const both = { ...condition, 'If-None-Match': quoted(tag) };
+      expectNotModified(await readTransaction(shared.url, id, both), tag);
+    });
+
+    it.each(FAILING)('gives 412 and no transaction when it is %s', async (_name, make) => {
+      const { id, tag } = await given();
+      const condition = { 'If-Match': make(tag), 'If-None-Match': quoted(tag) };
+      expectError(await readTransaction(shared.url, id, condition), 412);
+      expect((await readTransaction(shared.url, id, condition, 'HEAD')).status).toBe(412);
     });
 
     it('refuses the tag of an earlier status, also when the cache has been asked for it', async () => {
@@ -179,6 +225,7 @@ describeDeployments('the tag of one transaction', (deployment) => {
     it.each(['*', OTHER_TAG])('gives 404 for an unknown id, whatever it names: %s', async (form) => {
       expectUnknownTransaction(await changeStatus(shared.url, UNKNOWN_ID, 'FLAGGED', { 'If-Match': form }), UNKNOWN_ID);
       expectUnknownTransaction(await deleteTransaction(shared.url, UNKNOWN_ID, { 'If-Match': form }), UNKNOWN_ID);
+      expectUnknownTransaction(await readTransaction(shared.url, UNKNOWN_ID, { 'If-Match': form }), UNKNOWN_ID);
     });
   });
 

@@ -3,6 +3,8 @@ import { Agent, type IncomingHttpHeaders, request as nodeRequest } from 'node:ht
 /** What came back, with the body as it was sent: text, never re-encoded. */
 export interface Answer {
   status: number;
+  /** The status line behind the version, such as `404 Not Found`. */
+  statusText?: string;
   headers: IncomingHttpHeaders;
   text: string;
   /** The body as parsed JSON; throws when it is not JSON. */

@@ -78,7 +78,13 @@ function parseAnswer(received: string): Answer | undefined {
     lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
   );
   const text = Buffer.from(body, 'latin1').toString('utf8');
-  return { status: Number(status), headers, text, json: <T>() => JSON.parse(text) as T };
+  return {
+    status: Number(status),
+    statusText: statusLine.slice('HTTP/1.1 '.length),
+    headers,
+    text,
+    json: <T>() => JSON.parse(text) as T,
+  };
 }
 
 /** The head and, once the empty line has come, the body. */
