@@ -40,6 +40,7 @@ const EMBEDDED_FAULTS: Hunt = { by: 'faults', deployment: 'embedded' };
 const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/distributed.test.ts' };
 const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
 const DATABASE_CLOCK_TESTS: Hunt = { by: 'contracts', file: 'test/unit/database-clock.test.ts' };
+const CACHE_FAILOVER_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/cache-across-failovers.test.ts' };
 const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded-horizon.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
@@ -464,7 +465,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: `${SCRIPTS}/cache-mark.lua`,
-        find: "redis.call('HSET', KEYS[3], ARGV[1], run)\nredis.call('PEXPIRE', KEYS[3], ARGV[2])\n",
+        find: "redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now + ARGV[2]) .. ' ' .. source)\n",
         replace: '',
       },
     ],
@@ -486,7 +487,7 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: `${SCRIPTS}/cache-fill.lua`,
-        find: 'if held[1] ~= ARGV[1] or held[2] ~= run then return 0 end',
+        find: 'if held[1] ~= ARGV[1] or held[2] ~= source then return 0 end',
         replace: '',
       },
     ],
@@ -499,7 +500,41 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'entries of a replaced master count, in Redis',
     hunt: DISTRIBUTED_FAULTS,
-    edits: [{ file: `${SCRIPTS}/cache-look-up.lua`, find: 'if entry[1] == run then', replace: 'if entry[1] then' }],
+    edits: [{ file: `${SCRIPTS}/cache-look-up.lua`, find: 'if entry[1] == source then', replace: 'if entry[1] then' }],
+  },
+  {
+    name: 'a fill is accepted with a token from before a failover, in Redis',
+    hunt: CACHE_FAILOVER_CONTRACTS,
+    edits: [
+      { file: `${SCRIPTS}/cache-fill.lua`, find: ' or held[2] ~= source then return 0', replace: ' then return 0' },
+    ],
+  },
+  {
+    name: 'what was written to a replaced database is stored, in Redis',
+    hunt: CACHE_FAILOVER_CONTRACTS,
+    edits: [
+      {
+        file: `${SCRIPTS}/cache-lift.lua`,
+        find: "mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0",
+        replace: 'mark and 1 or 0',
+      },
+    ],
+  },
+  {
+    name: 'an orphaned write mark is renewed by later writes, in Redis',
+    hunt: { by: 'contracts', file: 'test/contracts/redis-write-marks.test.ts' },
+    edits: [{ file: `${SCRIPTS}/cache-mark.lua`, find: 'if tonumber(ends) <= now then', replace: 'if not ends then' }],
+  },
+  {
+    name: 'the write mark is lifted after a write of unknown outcome',
+    hunt: { by: 'contracts', file: 'test/contracts/transaction-unknown-write.test.ts' },
+    edits: [
+      {
+        file: TRANSACTIONS,
+        find: 'if (!isUnknown(fault)) await cache.evict(mark).catch(ignore);',
+        replace: 'if (!isUnknown(fault) || mark) await cache.evict(mark).catch(ignore);',
+      },
+    ],
   },
   {
     name: 'version moved outside the commit',

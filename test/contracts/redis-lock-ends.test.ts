@@ -7,6 +7,7 @@ import {
   givenLockedKey,
   givenWatch,
   type LockedKey,
+  NAMES,
   openRedisProcess,
   type RedisProcess,
   untilTold,
@@ -17,7 +18,6 @@ import { startTcpProxy, type TcpProxy } from '../support/servers/tcp-proxy.js';
 import { until } from '../support/until.js';
 import { untilPast } from '../support/until-past.js';
 
-const CHANNEL = 'idempay:lock-ends';
 const DEADLINE_MS = 15_000;
 /** A command's own deadline, the wait for a subscription, and some grace for a busy machine. */
 const WATCH_DEADLINE_MS = 900 + 300 + 600;
@@ -114,10 +114,10 @@ describe('the ends of locks in Redis', () => {
     expect(await redis.client.dbsize()).toBe(before);
 
     const { key } = await watching(one, await givenLockedKey(other, 10 * SHORT_MS));
-    expect(await redis.client.hget(`idempay:{${key}}:lock`, 'watched')).toBe('1');
+    expect(await redis.client.hget(NAMES.payment(key).lock, 'watched')).toBe('1');
     await untilPast(10 * SHORT_MS);
     await other.keys.begin({ key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD' });
-    expect(await redis.client.hget(`idempay:{${key}}:lock`, 'watched')).toBe(null);
+    expect(await redis.client.hget(NAMES.payment(key).lock, 'watched')).toBe(null);
   });
 
   test('may have been missed while the connection was lost: everybody is told once, and later ends are heard', async () => {
@@ -210,9 +210,9 @@ describe('the ends of locks in Redis', () => {
       'constructor',
       '__proto__',
     ];
-    for (const each of garbage) await redis.client.publish(CHANNEL, each);
-    await redis.client.publish(CHANNEL, Buffer.from([0xff, 0xfe, 0x00, 0xc3]));
-    await redis.client.publish('lock-ends', `idempay:{${watch.key}}:lock`);
+    for (const each of garbage) await redis.client.publish(NAMES.lockEnds, each);
+    await redis.client.publish(NAMES.lockEnds, Buffer.from([0xff, 0xfe, 0x00, 0xc3]));
+    await redis.client.publish('lock-ends', NAMES.payment(watch.key).lock);
     const later = await watching(one);
     await other.keys.release(later.key, later.owner);
     await untilTold(later);
@@ -288,14 +288,16 @@ describe('the ends of locks in Redis', () => {
 const SCRIPT = `
 import { once } from 'node:events';
 import { systemClock } from '#idempay/clock.js';
+import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
 import { createRedisKeyStore } from '#idempay/deployments/distributed/key-store.js';
 import { LockEnds } from '#idempay/deployments/distributed/lock-ends.js';
 import { connected, connectRedis } from '#idempay/deployments/distributed/redis-client.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
 const client = connectRedis(readRedisUrl(process.argv[1]), () => {});
 await connected(client);
-const ends = new LockEnds(client, () => {});
-const keys = createRedisKeyStore(client, ends, systemClock);
+const names = createKeyNames('0123456789abcdef');
+const ends = new LockEnds(client, names.lockEnds, () => {});
+const keys = createRedisKeyStore(client, names, ends, systemClock);
 await keys.watch('key', () => {});
 console.log('watching');
 await once(process.stdin, 'data');

@@ -59,7 +59,8 @@ describe('the settings of Redis', () => {
     for (let piece = 0; piece < 43; piece += 1) await redis.client.set(`somebody-elses:${piece}`, 'x'.repeat(MIB));
     const after = await givenTransaction(service.url);
     await until('a read that is not kept', WATCHED_MS, async () => {
-      await redis.client.del(`idempay:{transactionCache::${after.transactionId}}`);
+      const entries = await redis.client.keys(`idempay:*:{transactionCache::${after.transactionId}}`);
+      if (entries.length > 0) await redis.client.del(...entries);
       await readTransaction(service.url, after.transactionId);
       const second = await readTransaction(service.url, after.transactionId);
       return /fwd=miss/.test(String(second.headers['cache-status']));

@@ -25,7 +25,10 @@ const KEYS_OF: Readonly<Record<string, (words: readonly string[]) => readonly st
   subscribe: (words) => words.slice(1),
   publish: second,
   ...Object.fromEntries(
-    ['hget', 'hmget', 'hset', 'hdel', 'hlen', 'hexists', 'pexpire', 'pexpireat', 'pttl'].map((name) => [name, second]),
+    ['hget', 'hgetall', 'hmget', 'hset', 'hdel', 'hlen', 'hexists', 'pexpire', 'pexpireat', 'pttl'].map((name) => [
+      name,
+      second,
+    ]),
   ),
   ...Object.fromEntries(['hello', 'client', 'info', 'ping', 'dbsize', 'time'].map((name) => [name, () => []])),
 };

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { KeyNames } from '#idempay/deployments/distributed/key-names.js';
 import {
   APPEND_ONLY,
   type DistributedStores,
@@ -29,11 +30,13 @@ describe('a cache entry older than an acknowledged write', () => {
   /** `writer` reaches both servers through the wires, `reader` directly. */
   let writer: Service;
   let reader: Service;
+  let names: KeyNames;
 
   beforeEach(async () => {
     stores = await openDistributedStores(APPEND_ONLY);
     wires = await openWires(stores);
     [writer, reader] = await Promise.all([stores.start(wires.environment), stores.start()]);
+    names = await stores.keyNames();
     // Redis knows the scripts from here on: each step is one command and one reply.
     const { transactionId: id } = await givenTransaction(writer.url);
     await readTransaction(writer.url, id);
@@ -44,8 +47,8 @@ describe('a cache entry older than an acknowledged write', () => {
     await wires.close();
   });
 
-  const entryOf = (id: number) => `idempay:{transactionCache::${id}}`;
-  const marksOf = (id: number) => `${entryOf(id)}:marks`;
+  const entryOf = (id: number) => names.cached(id).entry;
+  const marksOf = (id: number) => names.cached(id).marks;
 
   async function read(url: string, id: number): Promise<{ status: Status | 404; cache: unknown }> {
     const answer = await readTransaction(url, id);

@@ -75,7 +75,8 @@ describe('a process at work on a payment (distributed)', () => {
     expectFirst(await payer.pay(stopped.url, await payer.newKey(stopped.url)));
   }
 
-  const lockOf = (key: string) => `idempay:{${key}}:lock`;
+  /** How commands for the lock look on the wire, whatever the deployment's id is. */
+  const lockOf = (key: string) => `{${key}}:lock`;
   const judge = () => judgeCharges({ processor, payments: payer.payments, url: other.url });
 
   /** The process waits for the reply that holds `text`, and is stopped; the reply is there when it wakes up. */

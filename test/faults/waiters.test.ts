@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { paymentKeys } from '#idempay/deployments/distributed/key-names.js';
 import { describeDeployments } from '../support/deployments.js';
 import { type DistributedStores, openDistributedStores } from '../support/distributed-stores.js';
 import { expectError } from '../support/error-body.js';
@@ -181,7 +180,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     const first = pay(owner.url, key);
     first.catch(() => {});
     await until('the charge to be under way', DEADLINE_MS, () => slow.sent().charges > 0);
-    const { lock: name } = paymentKeys(key);
+    const { lock: name } = (await stores.keyNames()).payment(key);
     return { key, first, lock: { name, owner: await stores.redis.client.hget(name, 'owner') } };
   }
 

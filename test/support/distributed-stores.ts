@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/key-names.js';
 import { type PostgresServer, startPostgres } from './servers/postgres.js';
 import { type RedisServer, startRedis } from './servers/redis.js';
 import { createSharedDatabase } from './servers/shared-database.js';
@@ -16,6 +17,8 @@ export interface DistributedStores {
   start(environment?: Record<string, string>): Promise<Service>;
   /** What the rows say, past all service processes. */
   sql<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** What these stores' keys are called in Redis. Once a process has been started. */
+  keyNames(): Promise<KeyNames>;
   /** Ends every process started here that still runs, a paused one too, then the servers. */
   close(): Promise<void>;
 }
@@ -59,6 +62,17 @@ export function executionOf(statement: string): string {
 function manage(redis: RedisServer, databaseUrl: string, remove: () => Promise<void>): DistributedStores {
   const started: Service[] = [];
   const environment = { REDIS_URL: redis.url, DATABASE_URL: databaseUrl };
+
+  async function sql<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    const client = new pg.Client({ connectionString: databaseUrl });
+    await client.connect();
+    try {
+      return (await client.query<Row>(text, [...values])).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
   return {
     redis,
     databaseUrl,
@@ -68,14 +82,10 @@ function manage(redis: RedisServer, databaseUrl: string, remove: () => Promise<v
       started.push(service);
       return service;
     },
-    async sql<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []) {
-      const client = new pg.Client({ connectionString: databaseUrl });
-      await client.connect();
-      try {
-        return (await client.query<Row>(text, [...values])).rows;
-      } finally {
-        await client.end();
-      }
+    sql,
+    async keyNames() {
+      const [row] = await sql<{ id: string }>('SELECT id FROM idempay.deployment');
+      return createKeyNames(row?.id ?? '');
     },
     async close() {
       await Promise.all(started.map((service) => service.kill()));

@@ -1,4 +1,5 @@
 import { systemClock } from '#idempay/clock.js';
+import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
 import { createRedisKeyStore } from '#idempay/deployments/distributed/key-store.js';
 import { LockEnds } from '#idempay/deployments/distributed/lock-ends.js';
 import { connected, connectRedis } from '#idempay/deployments/distributed/redis-client.js';
@@ -8,6 +9,9 @@ import { LONG_MS, newKey, newOwner } from './payment-attempts.js';
 import { until } from './until.js';
 
 const DEADLINE_MS = 15_000;
+
+/** What the processes' keys and channel are called: those of one deployment. */
+export const NAMES = createKeyNames('0123456789abcdef');
 
 /** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
 export interface RedisProcess {
@@ -31,10 +35,10 @@ export async function openRedisProcess(url: string): Promise<RedisProcess> {
   if (!location) throw new Error(`${url} is no Redis URL`);
   const client = connectRedis(location, () => {});
   const refusals: Error[] = [];
-  const ends = new LockEnds(client, (error) => refusals.push(error));
+  const ends = new LockEnds(client, NAMES.lockEnds, (error) => refusals.push(error));
   await connected(client);
   return {
-    keys: createRedisKeyStore(client, ends, systemClock),
+    keys: createRedisKeyStore(client, NAMES, ends, systemClock),
     refusals,
     close() {
       ends.close();

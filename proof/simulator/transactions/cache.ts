@@ -24,8 +24,8 @@ interface Token {
 }
 
 interface Marks {
-  /** Each with the name under which it was put. */
-  readonly tokens: ReadonlyMap<string, number>;
+  /** Each with the name under which it was put, and its own end. */
+  readonly tokens: ReadonlyMap<string, { readonly run: number; readonly endsAt: number }>;
   readonly newest: number | 'none' | undefined;
   readonly transaction: Transaction | undefined;
   readonly expiresAt: number;
@@ -69,9 +69,16 @@ export class CacheServer {
   mark(id: number, token: string): void {
     this.entries.delete(id);
     this.fills.delete(id);
-    const { tokens = [], newest, transaction } = this.living(this.marks, id) ?? {};
     const expiresAt = this.now() + MARK_TTL_MS;
-    this.marks.set(id, { tokens: new Map([...tokens, [token, this.run]]), newest, transaction, expiresAt });
+    const marks = this.living(this.marks, id);
+    const standing = [...(marks?.tokens ?? [])].filter(([, mark]) => mark.endsAt > this.now());
+    const foreign = standing.some(([, { run }]) => run !== this.run);
+    this.marks.set(id, {
+      tokens: new Map([...standing, [token, { run: this.run, endsAt: expiresAt }]]),
+      newest: foreign ? 'none' : standing.length > 0 ? marks?.newest : undefined,
+      transaction: standing.length > 0 ? marks?.transaction : undefined,
+      expiresAt,
+    });
   }
 
   lift(id: number, token: string, written: Transaction | undefined, ttlMs: number): void {
@@ -79,7 +86,7 @@ export class CacheServer {
     this.fills.delete(id);
     const marks = this.living(this.marks, id);
     if (!marks) return;
-    const stood = marks.tokens.get(token) === this.run;
+    const stood = marks.tokens.get(token)?.run === this.run;
     const tokens = new Map(marks.tokens);
     tokens.delete(token);
     let { newest, transaction } = marks;

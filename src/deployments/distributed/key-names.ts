@@ -3,16 +3,31 @@ import { TRANSACTION_CACHE } from '../../transactions/transaction-cache.js';
 /** Before every key of ours, so that a shared Redis stays tidy. */
 const PREFIX = 'idempay:';
 
-/** The channel on which the ends of watched locks are announced. The message is the lock's name. */
-export const LOCK_ENDS = `${PREFIX}lock-ends`;
-
-/** The braces are the Cluster's hash tag: all keys of one payment, or of one transaction, lie in one slot. */
-export function paymentKeys(key: string): { record: string; lock: string } {
-  const record = `${PREFIX}{${key}}`;
-  return { record, lock: `${record}:lock` };
+/**
+ * What everything of one deployment is called in Redis (decisions O5). The braces are the Cluster's hash tag: all keys of
+ * one payment, or of one transaction, lie in one slot.
+ */
+export interface KeyNames {
+  /** The channel on which the ends of watched locks are announced. The message is the lock's name. */
+  readonly lockEnds: string;
+  payment(key: string): { readonly record: string; readonly lock: string };
+  cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
+  /** How far the log of that database server was written when it was last seen. */
+  logPosition(server: string): string;
 }
 
-export function cacheKeys(id: number | string): { entry: string; fill: string; marks: string } {
-  const entry = `${PREFIX}{${TRANSACTION_CACHE}::${id}}`;
-  return { entry, fill: `${entry}:fill`, marks: `${entry}:marks` };
+export function createKeyNames(deploymentId: string): KeyNames {
+  const prefix = `${PREFIX}${deploymentId}:`;
+  return {
+    lockEnds: `${prefix}lock-ends`,
+    payment(key) {
+      const record = `${prefix}{${key}}`;
+      return { record, lock: `${record}:lock` };
+    },
+    cached(id) {
+      const entry = `${prefix}{${TRANSACTION_CACHE}::${id}}`;
+      return { entry, fill: `${entry}:fill`, marks: `${entry}:marks` };
+    },
+    logPosition: (server) => `${prefix}log-position:${server}`,
+  };
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.js';
 import type { Begun, KeyStore, Looked } from '../../payments/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/payment.js';
-import { LOCK_ENDS, paymentKeys } from './key-names.js';
+import type { KeyNames } from './key-names.js';
 import type { LockEnds } from './lock-ends.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
@@ -12,7 +12,7 @@ const NOBODY = '';
 const WATCH = 'watch';
 
 /** Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. */
-export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: Clock): KeyStore {
+export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: LockEnds, clock: Clock): KeyStore {
   const issue = loadScript('issue');
   const begin = loadScript('begin');
   const renew = loadScript('renew');
@@ -20,18 +20,18 @@ export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: 
   const release = loadScript('release');
 
   async function runBegin(key: string, owner: string, leaseMs: number, fingerprint: string): Promise<unknown[]> {
-    const { record, lock } = paymentKeys(key);
+    const { record, lock } = names.payment(key);
     return (await begin(client, [record, lock], [owner, leaseMs, fingerprint, KEY_GENERATED])) as unknown[];
   }
 
   async function runLook(key: string, ...watch: [] | [typeof WATCH]): Promise<Looked> {
-    const { record, lock } = paymentKeys(key);
+    const { record, lock } = names.payment(key);
     return lookedFrom((await begin(client, [record, lock], [NOBODY, 0, '', KEY_GENERATED, ...watch])) as unknown[]);
   }
 
   return {
     async issue(key, ttlMs) {
-      await issue(client, [paymentKeys(key).record], [KEY_GENERATED, ttlMs]);
+      await issue(client, [names.payment(key).record], [KEY_GENERATED, ttlMs]);
     },
 
     async begin({ key, owner, leaseMs, fingerprint }): Promise<Begun> {
@@ -45,7 +45,7 @@ export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: 
 
     async watch(key, onEnd) {
       await ends.subscribed();
-      const unwatch = ends.listen(paymentKeys(key).lock, onEnd);
+      const unwatch = ends.listen(names.payment(key).lock, onEnd);
       try {
         return { looked: await runLook(key, WATCH), unwatch };
       } catch (fault) {
@@ -55,18 +55,22 @@ export function createRedisKeyStore(client: RedisClient, ends: LockEnds, clock: 
     },
 
     async renew({ key, owner }, leaseMs) {
-      await renew(client, [paymentKeys(key).lock], [owner, leaseMs]);
+      await renew(client, [names.payment(key).lock], [owner, leaseMs]);
     },
 
     async finish(key, owner, final) {
-      const { record, lock } = paymentKeys(key);
+      const { record, lock } = names.payment(key);
       const { outcome, fingerprint, expiresAt } = final;
       const reason = outcome.state === 'DECLINED' ? outcome.reason : '';
-      await finish(client, [record, lock], [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, LOCK_ENDS]);
+      await finish(
+        client,
+        [record, lock],
+        [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, names.lockEnds],
+      );
     },
 
     async release(key, owner) {
-      await release(client, [paymentKeys(key).lock], [owner, LOCK_ENDS]);
+      await release(client, [names.payment(key).lock], [owner, names.lockEnds]);
     },
   };
 }

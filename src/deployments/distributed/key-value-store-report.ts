@@ -4,13 +4,13 @@ import type { KeyValueStoreReport, StoredValue } from '../../health/key-value-st
 import { readStoreKey } from '../../health/store-key.js';
 import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
-import { cacheKeys, paymentKeys } from './key-names.js';
+import type { KeyNames } from './key-names.js';
 import { mastersOf, type RedisClient } from './redis-client.js';
 import { redisFault } from './redis-fault.js';
 import { infoOf, numberIn, type RedisInfo } from './redis-info.js';
 
 /** What Redis says of itself, over all masters of a Cluster. Only keys of this service can be asked for. */
-export function createRedisReport(client: RedisClient): KeyValueStoreReport {
+export function createRedisReport(client: RedisClient, names: KeyNames): KeyValueStoreReport {
   async function field(key: string, name: string): Promise<{ value: string; ttlSeconds: number | null } | undefined> {
     const [value, ttlMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch((error: unknown) => {
       throw redisFault(error);
@@ -35,9 +35,9 @@ export function createRedisReport(client: RedisClient): KeyValueStoreReport {
 
     async value(text): Promise<StoredValue | undefined> {
       const key = readStoreKey(text);
-      if (key?.kind === 'record') return field(paymentKeys(key.key).record, 'value');
+      if (key?.kind === 'record') return field(names.payment(key.key).record, 'value');
       if (key?.kind !== 'cache entry') return undefined;
-      const entry = await field(cacheKeys(key.transactionId).entry, 'transaction');
+      const entry = await field(names.cached(key.transactionId).entry, 'transaction');
       return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
     },
 

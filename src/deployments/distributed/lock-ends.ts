@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { EndListeners } from '../end-listeners.js';
-import { LOCK_ENDS } from './key-names.js';
 import { listenerBeside, type RedisClient, reconnectDelayMs } from './redis-client.js';
 import { withoutCommand } from './redis-fault.js';
 
@@ -28,6 +27,7 @@ export class LockEnds {
   /** `onRefused` is told once when the server does not let us subscribe. */
   constructor(
     private readonly client: RedisClient,
+    private readonly channel: string,
     private readonly onRefused: (error: Error) => void,
   ) {}
 
@@ -76,7 +76,7 @@ export class LockEnds {
     const ended = new Promise<void>((resolve) => server.once('end', resolve));
     try {
       await server.connect();
-      await server.subscribe(LOCK_ENDS);
+      await server.subscribe(this.channel);
     } catch (error) {
       const refused = server.status === 'ready' && isRefusal(error) ? { refused: withoutCommand(error) } : {};
       server.disconnect();

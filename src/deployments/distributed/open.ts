@@ -2,11 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
 import type { Deployment } from '../deployment.js';
 import { DatabaseClock } from './database-clock.js';
+import { DatabaseIdentity } from './database-identity.js';
 import { createConfirmDurable } from './durability.js';
+import { createKeyNames } from './key-names.js';
 import { createRedisKeyStore } from './key-store.js';
 import { createRedisReport } from './key-value-store-report.js';
 import { createPostgresLedger } from './ledger.js';
 import { LockEnds } from './lock-ends.js';
+import { createRedisLogPositions } from './log-positions.js';
 import { migrate } from './migrate.js';
 import { createPostgresPaymentHistory } from './payment-history.js';
 import { Postgres } from './postgres.js';
@@ -22,6 +25,8 @@ import { createPostgresTransactionStore } from './transaction-store.js';
 const SNAPSHOT_SHARE = 0.4;
 /** A start waits this long for Redis, so that the first requests find it; then it serves what it can without. */
 const REDIS_WAIT_MS = 2_000;
+const REPLACED =
+  'The database was replaced by a standby or a restored copy: rows may be lost. The cache starts anew, transaction ids go on after a gap, and a first payment with a key from before is looked up at the processor.';
 
 export interface Notices {
   warn(sentence: string, cause?: Error): void;
@@ -40,8 +45,12 @@ export async function openDistributed(options: {
   notices: Notices;
 }): Promise<Deployment> {
   const { clock, notices, poolSize } = options;
-  const database = new Postgres(options.databaseUrl, poolSize, (error) =>
-    notices.warn('a connection to PostgreSQL was lost', error),
+  const identity = new DatabaseIdentity(clock, () => notices.warn(REPLACED));
+  const database = new Postgres(
+    options.databaseUrl,
+    poolSize,
+    (error) => notices.warn('a connection to PostgreSQL was lost', error),
+    (client) => identity.observe(client),
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
@@ -51,6 +60,7 @@ export async function openDistributed(options: {
         await databaseClock.start();
         await migrate(options.databaseUrl);
         await refuseMissingRights(database);
+        await identity.start(database);
       },
       (sentence, cause) => notices.warn(sentence, cause),
     );
@@ -63,22 +73,29 @@ export async function openDistributed(options: {
 
   const redis = connectRedis(options.redis, createOncePerOutage(notices));
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
-  const lockEnds = new LockEnds(redis, (error) =>
+  const names = createKeyNames(identity.deploymentId);
+  await identity.watch(database, createRedisLogPositions(redis, names));
+  const lockEnds = new LockEnds(redis, names.lockEnds, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
   const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
   const confirmDurable = createConfirmDurable(database, clock);
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {
-    keys: createRedisKeyStore(redis, lockEnds, clock),
+    keys: createRedisKeyStore(redis, names, lockEnds, clock),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots),
-    transactionCache: createRedisTransactionCache(redis, options.transactionCacheTtlMs, clock, watch.roomForFills),
-    keyValueStore: createRedisReport(redis),
+    transactionCache: createRedisTransactionCache(redis, names, () => identity.server, {
+      ttlMs: options.transactionCacheTtlMs,
+      clock,
+      roomForFills: watch.roomForFills,
+    }),
+    keyValueStore: createRedisReport(redis, names),
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {
+      identity.stop();
       watch.stop();
       lockEnds.close();
       databaseClock.stop();

@@ -1,7 +1,7 @@
 import type { Statement } from './postgres.js';
 
 /** The lowest UUIDv7 of a moment: 48 bits of time in milliseconds since the epoch, then the version and the variant alone. */
-const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70008000000000000000')::uuid`;
+export const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70008000000000000000')::uuid`;
 
 /** `$1` milliseconds ago. */
 const THEN_MS = 'greatest(0, floor(extract(epoch FROM clock_timestamp()) * 1000 - $1::float8))::bigint';

@@ -43,7 +43,13 @@ export class StandbyRefused extends Error {
 export class Postgres {
   private readonly pool: Pool;
 
-  constructor(url: string, size: number, onError: (error: Error) => void) {
+  /** `onConnect` is asked about every new connection before it is used; where it throws, the connection is closed. */
+  constructor(
+    url: string,
+    size: number,
+    onError: (error: Error) => void,
+    onConnect: (client: PoolClient) => Promise<void> = async () => {},
+  ) {
     this.pool = new Pool({
       connectionString: url,
       max: size,
@@ -54,10 +60,12 @@ export class Postgres {
       keepAlive: true,
       application_name: 'idempay',
       verify: (client, done) => {
-        refuseStandby(client).then(
-          () => done(),
-          (error: Error) => done(error),
-        );
+        refuseStandby(client)
+          .then(() => onConnect(client))
+          .then(
+            () => done(),
+            (error: Error) => done(error),
+          );
       },
     });
     this.pool.on('error', onError);

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { CacheLookUp, TransactionCache } from '../../transactions/transaction-cache.js';
-import { cacheKeys } from './key-names.js';
+import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from './time-limits.js';
@@ -21,12 +21,15 @@ const PARSED_ENTRIES = 10_000;
 /** How a reader waits for the one loader: longer each time, then it reads the row itself. */
 const WAITS_MS = [2, 4, 8, 16, 32];
 
-/** The coherent cache in Redis, shared by all processes (see the scripts for each atomic step). */
+/**
+ * The coherent cache in Redis, shared by all processes (see the scripts for each atomic step). What was read from another
+ * database server than the one that is named now is a miss: rows may be lost there (decisions O5).
+ */
 export function createRedisTransactionCache(
   client: RedisClient,
-  ttlMs: number,
-  clock: Clock,
-  roomForFills: () => boolean,
+  names: KeyNames,
+  databaseServer: () => string,
+  { ttlMs, clock, roomForFills }: { ttlMs: number; clock: Clock; roomForFills: () => boolean },
 ): TransactionCache {
   const lookUp = loadScript('cache-look-up');
   const fill = loadScript('cache-fill');
@@ -53,13 +56,17 @@ export function createRedisTransactionCache(
   }
 
   function keysOf(id: number): string[] {
-    const { entry, fill: token, marks } = cacheKeys(id);
+    const { entry, fill: token, marks } = names.cached(id);
     return [entry, token, marks];
   }
 
   async function lookUpOnce(id: number): Promise<CacheLookUp | 'wait'> {
     const token = newToken();
-    const [found, transaction] = (await lookUp(client, keysOf(id), [token, FILL_TOKEN_TTL_MS])) as string[];
+    const [found, transaction] = (await lookUp(client, keysOf(id), [
+      token,
+      FILL_TOKEN_TTL_MS,
+      databaseServer(),
+    ])) as string[];
     switch (found) {
       case 'hit':
         return { state: 'hit', transaction: parse(transaction ?? '') };
@@ -84,30 +91,31 @@ export function createRedisTransactionCache(
 
     async fill(id, token, transaction) {
       if (!roomForFills()) {
-        await forgo(client, [cacheKeys(id).fill], [token]);
+        await forgo(client, [names.cached(id).fill], [token]);
         return false;
       }
-      const entry = JSON.stringify(transaction);
-      return (await fill(client, keysOf(id), [token, transaction.version, entry, ttlMs])) === 1;
+      const values = [token, transaction.version, JSON.stringify(transaction), ttlMs, databaseServer()];
+      return (await fill(client, keysOf(id), values)) === 1;
     },
 
     async forgo(id, token) {
-      await forgo(client, [cacheKeys(id).fill], [token]);
+      await forgo(client, [names.cached(id).fill], [token]);
     },
 
     async mark(id) {
       const token = newToken();
       const askedAt = clock.monotonic();
-      await mark(client, keysOf(id), [token, MARK_TTL_MS]);
+      await mark(client, keysOf(id), [token, MARK_TTL_MS, databaseServer()]);
       return { id, token, writeBy: askedAt + WRITE_DEADLINE_MS };
     },
 
     async refresh({ id, token }, transaction) {
-      await lift(client, keysOf(id), [token, transaction.version, JSON.stringify(transaction), ttlMs]);
+      const values = [token, transaction.version, JSON.stringify(transaction), ttlMs, databaseServer()];
+      await lift(client, keysOf(id), values);
     },
 
     async evict({ id, token }) {
-      await lift(client, keysOf(id), [token, '', '', ttlMs]);
+      await lift(client, keysOf(id), [token, '', '', ttlMs, databaseServer()]);
     },
   };
 }

@@ -1,14 +1,16 @@
 -- After a write: lifts its mark. The last mark to be lifted stores the newest version that any of them wrote, unless one
--- of them ended without a certain one. A mark that is no longer there, or was put under another master (it expired, the
--- server was restarted, or a replica took its place), did not protect until now: then nothing is stored, and the next
--- reader asks the store of record.
+-- of them ended without a certain one. A mark that is no longer there, or was put under another source (it expired, the
+-- server was restarted, a replica took its place, or the database was replaced), did not protect until now: then nothing
+-- is stored, and the next reader asks the store of record.
 -- KEYS: 1 entry, 2 fill token, 3 write marks
--- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms
+-- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms, 5 database server
 -- Returns: 1 the mark stood, 0 it did not
-local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+local source = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') .. ' ' .. ARGV[5]
+local field = 'mark:' .. ARGV[1]
 redis.call('DEL', KEYS[1], KEYS[2])
-local stood = redis.call('HGET', KEYS[3], ARGV[1]) == run and 1 or 0
-redis.call('HDEL', KEYS[3], ARGV[1])
+local mark = redis.call('HGET', KEYS[3], field)
+local stood = mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0
+redis.call('HDEL', KEYS[3], field)
 if redis.call('EXISTS', KEYS[3]) == 0 and (stood == 0 or ARGV[2] == '') then return stood end
 
 local newest = redis.call('HGET', KEYS[3], 'newest')
@@ -25,7 +27,7 @@ if redis.call('HLEN', KEYS[3]) > results then return stood end
 
 if newest ~= 'none' then
   local transaction = redis.call('HGET', KEYS[3], 'transaction')
-  redis.call('HSET', KEYS[1], 'run', run, 'version', newest, 'transaction', transaction)
+  redis.call('HSET', KEYS[1], 'source', source, 'version', newest, 'transaction', transaction)
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
 end
 redis.call('DEL', KEYS[3])

@@ -1,0 +1,153 @@
+import type { PoolClient, QueryResultRow } from 'pg';
+import type { Clock } from '../../clock.js';
+import { CannotOpen } from '../deployment.js';
+import { ADOPT, IDENTIFY } from './database-identity-statements.js';
+import type { Postgres, Statement } from './postgres.js';
+
+/** A connection pooler may change the server behind an open connection; this long nobody notices. */
+const WATCH_EVERY_MS = 1_000;
+
+/** The highest log position of each server that any process has seen; kept outside the database, which may be restored. */
+export interface LogPositions {
+  /** Remembers the position if it is the highest so far; resolves to the highest. */
+  raise(server: string, position: number): Promise<number>;
+}
+
+interface DatabaseRow {
+  id: string;
+  incarnation: string;
+  timeline: string;
+  /** The server is the one that was last written down. */
+  known: boolean;
+  /** System identifier, database, timeline and incarnation. */
+  server: string;
+  position: number;
+}
+
+interface Seen {
+  readonly server: string;
+  readonly timeline: string;
+  readonly position: number;
+  /** The order in which the questions were sent. */
+  readonly question: number;
+}
+
+type Query = <Row extends QueryResultRow>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
+
+/**
+ * Which deployment the database belongs to, and which server it is on (decisions O5). Another server, or another timeline,
+ * may lack rows that were committed before, after a failover to an asynchronous standby or a restore: that is written
+ * down once, before anything is claimed there.
+ */
+export class DatabaseIdentity {
+  private id: string | undefined;
+  private seen: Seen | undefined;
+  private questions = 0;
+  private positions: LogPositions | undefined;
+  private stopped = false;
+  private cancelNext = () => {};
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly onReplaced: () => void,
+  ) {}
+
+  /** In whose name everything in Redis is kept. */
+  get deploymentId(): string {
+    if (this.id === undefined) throw new Error('the database was not identified yet');
+    return this.id;
+  }
+
+  /** The server as it was last seen; what was read from another one must not be taken for its own. */
+  get server(): string {
+    if (!this.seen) throw new Error('the database was not identified yet');
+    return this.seen.server;
+  }
+
+  /** Once the schema is there. Throws when the database cannot be asked. */
+  async start(database: Postgres): Promise<void> {
+    await this.identify(queryOf(database));
+  }
+
+  /** For every new connection, before it is used. */
+  async observe(client: PoolClient): Promise<void> {
+    // Before the start the schema may not be there.
+    if (!this.seen) return;
+    await this.identify(async (statement, values = []) => {
+      return (await client.query({ ...statement, values: [...values] })).rows;
+    });
+  }
+
+  /** Looks every second, beginning at once: resolves when the positions that were remembered before have been compared. */
+  async watch(database: Postgres, positions: LogPositions): Promise<void> {
+    this.positions = positions;
+    const query = queryOf(database);
+    await this.remember();
+    await this.identify(query);
+    this.scheduleNext(query);
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.cancelNext();
+  }
+
+  private scheduleNext(query: Query): void {
+    if (this.stopped) return;
+    this.cancelNext = this.clock.after(WATCH_EVERY_MS, () => {
+      this.identify(query)
+        .catch(() => {})
+        .then(() => this.remember())
+        .finally(() => this.scheduleNext(query));
+    });
+  }
+
+  private async identify(query: Query): Promise<void> {
+    const before = this.seen;
+    this.questions += 1;
+    const question = this.questions;
+    let row = await identifyOnce(query);
+    if (this.id !== undefined && row.id !== this.id) {
+      throw new CannotOpen(
+        'DATABASE_URL leads to the database of another deployment now. Restart the process to use it.',
+      );
+    }
+    // What was remembered before the question is the least that the server must have reached.
+    const steppedBack = before?.server === row.server && row.position < before.position;
+    if (steppedBack || !row.known) {
+      await query(ADOPT, [steppedBack ? row.incarnation : null]);
+      row = await identifyOnce(query);
+    }
+    this.id = row.id;
+    this.accept(row, question);
+  }
+
+  /** A late reply does not bring an older timeline back. */
+  private accept({ server, timeline, position }: DatabaseRow, question: number): void {
+    const { seen } = this;
+    if (seen && question < seen.question && timeline <= seen.timeline) return;
+    const highest = seen?.server === server ? Math.max(seen.position, position) : position;
+    this.seen = { server, timeline, position: highest, question };
+    if (seen && seen.server !== server) this.onReplaced();
+  }
+
+  /** Best effort: while Redis is away a restore is noticed by the processes that live through it. */
+  private async remember(): Promise<void> {
+    const { seen, positions } = this;
+    if (!seen || !positions) return;
+    const highest = await positions.raise(seen.server, seen.position).catch(() => seen.position);
+    if (this.seen?.server === seen.server) {
+      this.seen = { ...this.seen, position: Math.max(this.seen.position, highest) };
+    }
+  }
+}
+
+async function identifyOnce(query: Query): Promise<DatabaseRow> {
+  const [row] = await query<DatabaseRow>(IDENTIFY);
+  if (!row) throw new CannotOpen('The table idempay.deployment is empty. Restore the database with all of its rows.');
+  return row;
+}
+
+function queryOf(database: Postgres): Query {
+  return (statement, values) => database.write(statement, values);
+}
