@@ -77,8 +77,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'src/deployments/distributed/ledger.ts',
-        find: 'inserted.delete(attempt.owner));',
-        replace: 'inserted.delete(attempt.owner) || true);',
+        find: 'const row = inserted.get(attempt.owner);',
+        replace: 'const row = inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0 };',
       },
     ],
   },
@@ -343,6 +343,28 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: HORIZON_CONTRACTS,
     edits: [
       { file: SQLITE_STATEMENTS, find: 'now <= claimBefore && !mayBeRemoved(key)', replace: 'now <= claimBefore' },
+    ],
+  },
+  {
+    name: 'a first claim whose row may be lost charges without a look-up',
+    hunt: { by: 'contracts', file: 'test/contracts/distributed-replaced.test.ts' },
+    edits: [
+      {
+        file: 'src/deployments/distributed/ledger.ts',
+        find: "inserted.mayBeLost ? 'taken over' : 'claimed'",
+        replace: "inserted.mayBeLost ? 'claimed' : 'claimed'",
+      },
+    ],
+  },
+  {
+    name: 'a claim on a timeline that nobody has written down yet',
+    hunt: { by: 'contracts', file: 'test/contracts/distributed-replaced.test.ts' },
+    edits: [
+      {
+        file: POSTGRES_STATEMENTS,
+        find: '      AND idempay.timeline() = (SELECT timeline FROM idempay.deployment)\n',
+        replace: '',
+      },
     ],
   },
   {

@@ -70,7 +70,10 @@ export interface ClaimAttempt extends Money {
 
 export type Claimed =
   | { readonly state: 'claimed'; readonly claim: Claim }
-  /** The row was there with a dead lease: now it is ours, with a higher epoch. */
+  /**
+   * The row was there with a dead lease: now it is ours, with a higher epoch. Or it is new, and an earlier row of its key may
+   * have been lost with a failover or a restore. Either way an earlier attempt may have charged.
+   */
   | { readonly state: 'taken over'; readonly claim: Claim }
   | Final
   | UnderWay

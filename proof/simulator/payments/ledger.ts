@@ -44,7 +44,9 @@ const WRITES: Readonly<Record<string, Write>> = {
         leaseMs: at(leases),
         claimBy: at(claimBefore),
       };
-      return rows.insert(attempt, attempt.claimBy) ? { owner: attempt.owner } : undefined;
+      // No server is replaced here: no row is ever lost.
+      const inserted = { owner: attempt.owner, may_be_lost: false, age_ms: 0 };
+      return rows.insert(attempt, attempt.claimBy) ? inserted : undefined;
     },
   },
   take_over: {
@@ -154,6 +156,8 @@ export function createSimulatedLedger(
         });
       case 'count_abandoned':
         return line.read(instance, ROUTINE, instance.name, () => [{ abandoned: countAbandoned(Number(value)) }]);
+      case 'may_be_lost':
+        return line.read(instance, ROUTINE, instance.name, () => [{ mayBeLost: false }]);
       case 'may_be_removed':
         return line.read(instance, ROUTINE, instance.name, () => [{ mayBeRemoved: false }]);
       default:

@@ -8,8 +8,11 @@ import type { Statement } from './postgres.js';
  */
 const GAP = 1_000_000_000;
 
-/** By how much the clock of a process that generates keys may be ahead of the database's: until then keys are looked up. */
-const CLOCKS_DIFFER_MS = 60_000;
+/**
+ * How far the clock of a process, by which it generates keys, may be ahead of the database's. Longer is not better: where
+ * the processor does not deduplicate, an operator decides about each payment of such a key.
+ */
+const CLOCKS_DIFFER_MS = 10_000;
 
 const LIVE = `
   SELECT idempay.system_identifier() AS system_identifier, idempay.timeline() AS timeline,
@@ -39,7 +42,7 @@ export const ADOPT: Statement = {
     WITH adopted AS (
       UPDATE idempay.deployment AS deployment
       SET system_identifier = live.system_identifier, database_oid = live.database_oid, timeline = live.timeline,
-        incarnation = CASE WHEN incarnation = $1 THEN right(replace(gen_random_uuid()::text, '-', ''), 16) ELSE incarnation END,
+        incarnation = right(replace(gen_random_uuid()::text, '-', ''), 16),
         look_up_before = CASE WHEN deployment.timeline IS NULL THEN look_up_before
           ELSE ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)} END
       FROM (${LIVE}) AS live

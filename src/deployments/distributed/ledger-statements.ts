@@ -1,3 +1,4 @@
+import { timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
 
@@ -7,6 +8,9 @@ import type { Statement } from './postgres.js';
  * insert that then waits for another one of its key was judged before that; where the other is rolled back, it comes later
  * than its deadline by as long as a statement may take. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `payment-horizon-statements.ts`.
+ *
+ * A timeline that nobody has written down yet refuses every claim. Where the key's row may have been lost, the first claim
+ * counts as made when the key was generated: that bounds how long ago the lost one may have charged.
  */
 export const CLAIM: Statement = {
   name: 'claim',
@@ -16,7 +20,8 @@ export const CLAIM: Statement = {
         claimed_at)
     SELECT key, transaction_id, amount, currency, fingerprint, processor, 'PROCESSING', 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
-      clock_timestamp()
+      CASE WHEN key < (SELECT look_up_before FROM idempay.deployment)
+        THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END
     FROM (
       SELECT * FROM
         unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float8[], $9::float8[])
@@ -24,8 +29,10 @@ export const CLAIM: Statement = {
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
+      AND idempay.timeline() = (SELECT timeline FROM idempay.deployment)
     ON CONFLICT (key) DO NOTHING
-    RETURNING owner`,
+    RETURNING owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
+      (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms`,
 };
 
 export const FIND: Statement = {

@@ -13,6 +13,7 @@ import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment
 import { finalOf } from '../final-row.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
+import { MAY_BE_LOST } from './database-identity-statements.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './ledger-statements.js';
 import { createPaymentHorizon } from './payment-horizon.js';
@@ -25,6 +26,19 @@ interface Settlement {
   readonly ttlMs: number;
 }
 
+/** A row that this claim inserted. */
+interface Inserted {
+  /** An earlier row of its key may have been lost with a failover or a restore. */
+  readonly mayBeLost: boolean;
+  readonly ageMs: number;
+}
+
+interface InsertedRow {
+  owner: string;
+  may_be_lost: boolean;
+  age_ms: number;
+}
+
 interface FencedMs {
   readonly fence: Fence;
   readonly ms: number;
@@ -32,16 +46,16 @@ interface FencedMs {
 
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
 export function createPostgresLedger(database: Postgres, clock: DatabaseClock, confirmDurable: ConfirmDurable): Ledger {
-  const claims = new Batcher<ClaimAttempt, boolean>(insertClaims, clock.clock);
+  const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertClaims, clock.clock);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock);
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock);
   const abandonments = new Batcher<FencedMs, undefined>(abandonAll, clock.clock);
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
-  async function insertClaims(attempts: readonly ClaimAttempt[]): Promise<boolean[]> {
+  async function insertClaims(attempts: readonly ClaimAttempt[]): Promise<(Inserted | undefined)[]> {
     const sorted = attempts.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-    const rows = await database.write<{ owner: string }>(statements.CLAIM, [
+    const rows = await database.write<InsertedRow>(statements.CLAIM, [
       sorted.map((attempt) => attempt.key),
       sorted.map((attempt) => attempt.transactionId),
       sorted.map((attempt) => attempt.amount),
@@ -52,8 +66,12 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       sorted.map((attempt) => attempt.leaseMs),
       sorted.map((attempt) => clock.at(attempt.claimBy)),
     ]);
-    const inserted = new Set(rows.map((row) => row.owner));
-    return attempts.map((attempt) => inserted.delete(attempt.owner));
+    const inserted = new Map(rows.map((row) => [row.owner, { mayBeLost: row.may_be_lost, ageMs: row.age_ms }]));
+    return attempts.map((attempt) => {
+      const row = inserted.get(attempt.owner);
+      inserted.delete(attempt.owner);
+      return row;
+    });
   }
 
   /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
@@ -96,14 +114,15 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   }
 
   /** A claim whose reply was lost is read back by its owner; a new claim would meet itself. */
-  async function insertOrReadBack(attempt: ClaimAttempt): Promise<boolean> {
+  async function insertOrReadBack(attempt: ClaimAttempt): Promise<Inserted | undefined> {
     try {
       return await claims.add(attempt);
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
       const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
-      if (row?.owner === attempt.owner && row.epoch === 1 && row.state === 'PROCESSING') return true;
-      throw fault;
+      if (row?.owner !== attempt.owner || row.epoch !== 1 || row.state !== 'PROCESSING') throw fault;
+      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]);
+      return { mayBeLost: known?.mayBeLost ?? true, ageMs: row.age_ms };
     }
   }
 
@@ -171,10 +190,13 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
   return {
     async claim(attempt) {
-      if (!(await insertOrReadBack(attempt))) return explain(attempt);
+      const inserted = await insertOrReadBack(attempt);
+      if (!inserted) return explain(attempt);
       const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
-      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 };
-      return { state: 'claimed', claim };
+      const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
+      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs };
+      // Whoever held the lost row may have charged, so the processor is asked before it charges.
+      return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
     },
 
     find,

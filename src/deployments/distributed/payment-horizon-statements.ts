@@ -6,9 +6,12 @@ export const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70
 /** `$1` milliseconds ago. */
 const THEN_MS = 'greatest(0, floor(extract(epoch FROM clock_timestamp()) * 1000 - $1::float8))::bigint';
 
+/** When a key (a UUIDv7) was generated: milliseconds since the epoch. */
+export const timeOfMs = (key: string) => `('x0000' || left(replace(${key}::text, '-', ''), 12))::bit(64)::bigint`;
+
 /** A millisecond after the newest key that has a row was generated. */
 const AFTER_THE_NEWEST_MS = `(
-  SELECT ('x0000' || left(replace(key::text, '-', ''), 12))::bit(64)::bigint + 1
+  SELECT ${timeOfMs('key')} + 1
   FROM idempay.payments ORDER BY key DESC LIMIT 1)`;
 
 /** No higher than there are rows: a clock that was ahead for a while must not refuse the keys of the time after. */

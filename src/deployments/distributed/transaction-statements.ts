@@ -4,13 +4,17 @@ import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
-/** The counter row is held until the commit, so whoever gets the next ids commits later. */
+/**
+ * The counter row is held until the commit, so whoever gets the next ids commits later. On a timeline that nobody has
+ * written down yet nothing is created: ids that were lost with the old one would be given again.
+ */
 export const CREATE: Statement = {
   name: 'create_transactions',
   text: `
     WITH counter AS (
       UPDATE idempay.transaction_list
       SET last_id = last_id + cardinality($1::text[]), version = version + cardinality($1::text[])
+      WHERE idempay.timeline() = (SELECT timeline FROM idempay.deployment)
       RETURNING last_id - cardinality($1::text[]) AS id_before)
     INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
     SELECT id_before + position, from_account, to_account, amount, status, 1, date_trunc('milliseconds', clock_timestamp())

@@ -44,6 +44,7 @@ export function createPostgresTransactionStore(
       transactions.map((transaction) => toTenThousandths(transaction.amount)),
       transactions.map((transaction) => transaction.status),
     ]);
+    if (rows.length === 0) throw new StoreUnavailable('unchanged', 'the database was replaced a moment ago');
     // Ids were given in the order of the batch; the rows may come back in any.
     return rows.map(transactionOf).sort((a, b) => a.id - b.id);
   }

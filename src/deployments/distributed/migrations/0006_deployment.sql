@@ -7,7 +7,7 @@ CREATE TABLE idempay.deployment (
   system_identifier text,
   database_oid      oid,
   timeline          text,
-  -- A new one when a timeline was restored to an earlier position.
+  -- Another one each time the server is another, or its log is shorter than it was: restores may repeat a timeline's number.
   incarnation       text    NOT NULL CHECK (incarnation ~ '^[0-9a-f]{16}$'),
   -- Rows of keys below it may have been lost: their first claim asks the processor before it charges.
   look_up_before    uuid    NOT NULL
