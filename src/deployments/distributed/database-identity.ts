@@ -83,7 +83,10 @@ export class DatabaseIdentity {
     this.positions = positions;
     const query = queryOf(database);
     await this.remember();
-    await this.identify(query);
+    // One that went away meanwhile is asked again, as a new connection and each second.
+    await this.identify(query).catch((fault: unknown) => {
+      if (fault instanceof CannotOpen) throw fault;
+    });
     this.scheduleNext(query);
   }
 
