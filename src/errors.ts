@@ -58,6 +58,9 @@ export function isUnknown(fault: unknown): boolean {
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
+/** A processor that restarts is back by then, and recovery has been there. */
+const PROCESSOR_RETRY_SECONDS = 5;
+
 export const publicErrors = {
   // Spec, table 7.
   missingIdempotencyKey: () => new PublicError(400, 'Missing Idempotency-Key header.'),
@@ -73,6 +76,12 @@ export const publicErrors = {
       'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or generate a new key.',
     ),
   paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
+  paymentNotSent: () =>
+    new PublicError(
+      503,
+      'The payment processor cannot be reached, so nothing was charged yet. The payment is under way and will be charged: repeat it with the same Idempotency-Key only.',
+      { 'Retry-After': String(PROCESSOR_RETRY_SECONDS) },
+    ),
   paymentOutcomeUnknown: () =>
     new PublicError(504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'),
 

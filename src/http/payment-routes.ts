@@ -78,6 +78,8 @@ function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' 
       return publicErrors.invalidBody(answer.problem);
     case 'mismatch':
       return publicErrors.paymentMismatch();
+    case 'not sent':
+      return publicErrors.paymentNotSent();
     case 'unknown':
       return publicErrors.paymentOutcomeUnknown();
   }

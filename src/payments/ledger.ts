@@ -29,18 +29,23 @@ export interface Ledger {
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
    * from now on, `takeOverAbandoned` only after `recoverAfterMs`. The attempt is fenced off: what it sent before and what
-   * comes later, a renewal or a settlement, changes nothing any more.
+   * comes later, a renewal or a settlement, changes nothing any more. `unsent`: surely nothing was ever sent for it, which
+   * the next takeover is told, and nobody after that. Resolves to whether it was still the attempt's.
    */
-  abandon(fence: Fence, recoverAfterMs: number): Promise<void>;
+  abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent'): Promise<boolean>;
 
   /**
    * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only
-   * where nobody is at work on the payment, and `minAgeMs` have passed since its first claim.
+   * where nobody is at work on the payment, and `minAgeMs` have passed since its first claim, or `unsentMinAgeMs` where
+   * nothing was ever sent for it.
    */
   resolve(resolution: Resolution): Promise<Resolved>;
 
-  /** Payments that are PROCESSING with a dead lease, first claimed more than `olderThanMs` ago. */
-  countAbandoned(olderThanMs: number): Promise<number>;
+  /**
+   * Payments that are PROCESSING with a dead lease, first claimed more than `olderThanMs` ago, or more than
+   * `unsentOlderThanMs` where nothing was ever sent for them.
+   */
+  countAbandoned(olderThanMs: number, unsentOlderThanMs: number): Promise<number>;
 
   /**
    * Removes up to `limit` final payments that were settled more than `retentionMs` ago and are repeated no more, oldest
@@ -98,6 +103,7 @@ export interface Resolution {
   /** Why: kept in the row; of a decline also its reason. */
   readonly reason: string;
   readonly minAgeMs: number;
+  readonly unsentMinAgeMs: number;
   readonly ttlMs: number;
 }
 

@@ -57,8 +57,8 @@ export function createPaymentArea(collaborators: {
     const owner = newOwner();
     const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
     if (!claim) return;
-    const result = await carryOut(claim, askedAt, 'takeover');
-    if (result.state === 'unknown') events.unknown(claim, result.cause);
+    const result = await carryOut(claim, askedAt, 'operator');
+    if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
   }
 
   const payments = createPayments({
@@ -81,6 +81,7 @@ export function createPaymentArea(collaborators: {
     carryOut,
     leaseMs,
     overdueAfterMs: resolvableAfterMs,
+    unsentOverdueAfterMs: idempotencyTtlMs,
     clock,
     newOwner,
     events,

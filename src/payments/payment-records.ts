@@ -95,7 +95,10 @@ export function createPaymentRecords(collaborators: {
     async resolve(key, { state, reason }) {
       await finishByLookUp(key);
       const owner = newOwner();
-      const resolution = { key, owner, state, reason, minAgeMs: resolvableAfterMs, ttlMs: rules.idempotencyTtlMs };
+      // Until then recovery sends what was never sent (decisions P15).
+      const unsentMinAgeMs = rules.idempotencyTtlMs;
+      const ages = { minAgeMs: resolvableAfterMs, unsentMinAgeMs };
+      const resolution = { key, owner, state, reason, ...ages, ttlMs: rules.idempotencyTtlMs };
       const resolved = await ledger.resolve(resolution);
       switch (resolved.state) {
         case 'resolved':

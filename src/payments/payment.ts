@@ -35,6 +35,11 @@ export interface Claim extends Fence, Money {
   readonly transactionId: string;
   readonly fingerprint: string;
   readonly processor: string;
+  /**
+   * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So
+   * it may be sent whenever that is, also where a reference must not be sent twice (decisions P15).
+   */
+  readonly unsent: boolean;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
 }

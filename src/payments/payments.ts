@@ -36,6 +36,8 @@ export type PayAnswer = (
   | { readonly state: 'invalid content'; readonly problem: string }
   | { readonly state: 'mismatch' }
   | { readonly state: 'unknown' }
+  /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
+  | { readonly state: 'not sent' }
 ) & {
   /** The request's patience was used: it waited for another attempt. */
   readonly waited?: true;
@@ -202,7 +204,7 @@ export function createPayments(collaborators: {
 
   /** The row's own amount is paid, never the request's; a request for another one is told so only afterwards. */
   async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
-    return answerOf(claim, await carryOut(claim, askedAt, 'takeover'), fingerprint);
+    return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
   }
 
   /** A request whose content cannot be paid takes no lock at all: it learns what rules 2 to 4 say, then its own problem. */
@@ -224,9 +226,9 @@ export function createPayments(collaborators: {
   }
 
   function answerOf(claim: Claim, result: AttemptResult, fingerprint: string): PayAnswer {
-    if (result.state === 'unknown') {
+    if (result.state === 'unknown' || result.state === 'not sent') {
       onUnknown(claim, result.cause);
-      return { state: 'unknown' };
+      return { state: result.state };
     }
     if (differs(result.final.fingerprint, fingerprint)) return { state: 'mismatch' };
     return { state: result.state === 'settled' ? 'processed' : 'replayed', final: result.final };

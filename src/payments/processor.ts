@@ -17,10 +17,16 @@ export interface Processor {
   readonly dedupMs: number;
 
   /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
-  charge(charge: Charge): Promise<ChargeResult>;
+  charge(charge: Charge): Promise<ChargeResult | NotSent>;
 
   /** What became of an earlier charge of that reference. */
   lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
+}
+
+/** Surely not one byte of the request has left, and none will: the processor never hears of this call (decisions P15). */
+export interface NotSent {
+  readonly state: 'not sent';
+  readonly cause: string;
 }
 
 export interface Charge extends Money {

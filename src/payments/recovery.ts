@@ -40,11 +40,14 @@ export function createRecovery(collaborators: {
   leaseMs: number;
   /** From this age on, a payment that is still unknown is an operator's. */
   overdueAfterMs: number;
+  /** From this age on, one is for which nothing was ever sent. */
+  unsentOverdueAfterMs: number;
   clock: Clock;
   newOwner: () => string;
   events: RecoveryEvents;
 }): Recovery {
-  const { ledger, processor, carryOut, leaseMs, overdueAfterMs, clock, newOwner, events } = collaborators;
+  const { ledger, processor, carryOut, leaseMs, overdueAfterMs, unsentOverdueAfterMs, clock, newOwner, events } =
+    collaborators;
   const working = new Set<Promise<void>>();
   let finished = 0;
   let cancelNextRound = () => {};
@@ -82,21 +85,21 @@ export function createRecovery(collaborators: {
   }
 
   function workOn(claim: Claim, askedAt: number): void {
-    const work = carryOut(claim, askedAt, 'takeover')
+    const work = carryOut(claim, askedAt, 'recovery')
       .then((result) => report(claim, result), events.fault)
       .finally(() => working.delete(work));
     working.add(work);
   }
 
   function report(claim: Claim, result: AttemptResult): void {
-    if (result.state === 'unknown') events.unknown(claim, result.cause);
+    if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
     else finished += 1;
   }
 
   async function countOverdue(): Promise<void> {
     if (clock.monotonic() - countedAt < OVERDUE_INTERVAL_MS) return;
     countedAt = clock.monotonic();
-    const count = await ledger.countAbandoned(overdueAfterMs);
+    const count = await ledger.countAbandoned(overdueAfterMs, unsentOverdueAfterMs);
     if (count > 0) events.overdue(count);
   }
 

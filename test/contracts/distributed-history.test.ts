@@ -94,7 +94,13 @@ describe('what is read of payments in PostgreSQL', () => {
 });
 
 describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
-  const verdict = { state: 'DECLINED', reason: 'never arrived', minAgeMs: 0, ttlMs: LONG_MS } as const;
+  const verdict = {
+    state: 'DECLINED',
+    reason: 'never arrived',
+    minAgeMs: 0,
+    unsentMinAgeMs: 0,
+    ttlMs: LONG_MS,
+  } as const;
 
   async function givenAbandoned(): Promise<Claim> {
     const claim = await givenClaim(ports.ledger);

@@ -6,6 +6,7 @@ import { describeLedgerContract } from './ledger-contract.js';
 import { describeLedgerRecoveryContract } from './ledger-recovery-contract.js';
 import { describeLedgerResolutionContract } from './ledger-resolution-contract.js';
 import { describeLedgerRetentionContract } from './ledger-retention-contract.js';
+import { describeLedgerUnsentContract } from './ledger-unsent-contract.js';
 import { describePaymentHistoryContract } from './payment-history-contract.js';
 import { describeTransactionCacheContract } from './transaction-cache-contract.js';
 import { describeTransactionListContract } from './transaction-list-contract.js';
@@ -20,6 +21,7 @@ export function describeEveryContract(deployment: string, open: OpenPorts): void
     describeLedgerRecoveryContract,
     describeLedgerResolutionContract,
     describeLedgerRetentionContract,
+    describeLedgerUnsentContract,
     describePaymentHistoryContract,
     describeTransactionStoreContract,
     describeTransactionListContract,

@@ -60,7 +60,18 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
       expect(await ledger.claim(attempt)).toEqual({
         state: 'claimed',
-        claim: { key, owner, epoch: 1, transactionId, amount, currency, fingerprint, processor, ageMs: 0 },
+        claim: {
+          key,
+          owner,
+          epoch: 1,
+          transactionId,
+          amount,
+          currency,
+          fingerprint,
+          processor,
+          unsent: true,
+          ageMs: 0,
+        },
       });
     });
 
@@ -132,7 +143,7 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       const second = await ledger.claim(attempt);
       if (second.state !== 'taken over') throw new Error(`the claim was answered '${second.state}'`);
       const { ageMs, ...claim } = second.claim;
-      expect({ ...claim, ageMs: 0 }).toEqual({ ...first, epoch: 2, owner: attempt.owner, ageMs: 0 });
+      expect({ ...claim, ageMs: 0 }).toEqual({ ...first, epoch: 2, owner: attempt.owner, unsent: false, ageMs: 0 });
       expect(ageMs).toBeGreaterThanOrEqual(SHORT_MS);
       expect(await ledger.find(first.key)).toMatchObject({ state: 'under way', fingerprint: '7.00 EUR' });
     });

@@ -42,7 +42,8 @@ export function describeLedgerResolutionContract(name: string, open: OpenPorts):
 
     function resolve(key: string, members: Partial<Resolution> = {}) {
       const verdict = { state: 'COMPLETED', reason: 'seen on the statement' } as const;
-      return ledger.resolve({ key, owner: newOwner(), ...verdict, minAgeMs: 0, ttlMs: LONG_MS, ...members });
+      const ages = { minAgeMs: 0, unsentMinAgeMs: 0 };
+      return ledger.resolve({ key, owner: newOwner(), ...verdict, ...ages, ttlMs: LONG_MS, ...members });
     }
 
     async function givenAbandoned(recoverAfterMs = 0): Promise<Claim> {

@@ -97,7 +97,13 @@ export function describeLedgerRetentionContract(name: string, open: OpenPorts): 
       await givenSettled(ledger, completedOne, { ttlMs: 1 });
       await givenSettled(ledger, declinedOne, { outcome: { state: 'DECLINED', reason: 'no funds' }, ttlMs: 1 });
       await ledger.abandon(resolvedOne, 0);
-      const verdict = { state: 'COMPLETED', reason: 'seen on the statement', minAgeMs: 0, ttlMs: 1 } as const;
+      const verdict = {
+        state: 'COMPLETED',
+        reason: 'seen on the statement',
+        minAgeMs: 0,
+        unsentMinAgeMs: 0,
+        ttlMs: 1,
+      } as const;
       await ledger.resolve({ key: resolvedOne.key, owner: newOwner(), ...verdict });
       await untilPast(SHORT_MS);
       expect(await ledger.removeSettled(SHORT_MS, MANY)).toBe(3);

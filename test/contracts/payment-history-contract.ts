@@ -149,7 +149,13 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
       const second = await ledger.takeOver({ ...first, owner: newOwner(), leaseMs: LONG_MS });
       expect(await history.find(first.key)).toMatchObject({ attempts: 2 });
       await ledger.abandon(second as Claim, 0);
-      const verdict = { state: 'COMPLETED', reason: 'seen on the statement', minAgeMs: 0, ttlMs: LONG_MS } as const;
+      const verdict = {
+        state: 'COMPLETED',
+        reason: 'seen on the statement',
+        minAgeMs: 0,
+        unsentMinAgeMs: 0,
+        ttlMs: LONG_MS,
+      } as const;
       await ledger.resolve({ key: first.key, owner: newOwner(), ...verdict });
       expect(await history.find(first.key)).toMatchObject({ attempts: 2, resolution: 'seen on the statement' });
     });
@@ -245,7 +251,13 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
       await givenSettled(ledger, completed);
       await givenSettled(ledger, declined, { outcome: DECLINE });
       await ledger.abandon(resolved, 0);
-      const verdict = { state: 'COMPLETED', reason: 'seen on the statement', minAgeMs: 0, ttlMs: LONG_MS } as const;
+      const verdict = {
+        state: 'COMPLETED',
+        reason: 'seen on the statement',
+        minAgeMs: 0,
+        unsentMinAgeMs: 0,
+        ttlMs: LONG_MS,
+      } as const;
       await ledger.resolve({ key: resolved.key, owner: newOwner(), ...verdict });
       const told = (await settledPages(from, Date.now() + 1, ALL)).flat();
       expect(keysOf(told).sort()).toEqual(keysOf([completed, declined, resolved]).sort());

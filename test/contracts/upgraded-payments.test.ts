@@ -72,7 +72,7 @@ async function expectEveryPaymentKept(ports: Ports, rows: ReturnType<typeof oldR
   expect(await ledger.find(paid.key)).toMatchObject({ final: { outcome: { transactionId: paid.transactionId } } });
   expect(await ledger.find(declined.key)).toMatchObject({ final: { outcome: { reason: 'no funds' } } });
   expect(await ledger.claim(claimAttempt({ key: expired.key }))).toEqual({ state: 'expired' });
-  expect(await ledger.countAbandoned(HOUR_MS)).toBe(due.length);
+  expect(await ledger.countAbandoned(HOUR_MS, HOUR_MS)).toBe(due.length);
 
   const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 10 };
   expect(keysOf(await paymentHistory.newest(everything)).sort()).toEqual(keysOf(Object.values(rows)).sort());

@@ -5,7 +5,7 @@ import { ask, generateKey, paymentStatus } from '../support/http-client.js';
 import { expectReplay, NO_PAYMENT } from '../support/payment-answers.js';
 import { shownPayment, untilFinished } from '../support/processor-payer.js';
 import {
-  expectUnknown,
+  expectNotSent,
   REACHED_DEADLINE_MS,
   setProcessorScene,
   untilAtWork,
@@ -50,7 +50,7 @@ describeDeployments('a service that is killed while a charge is in flight', (dep
     const keys: string[] = [];
     for (let index = 0; index < 3; index += 1) {
       const key = await scene.payer.newKey(before.url);
-      expectUnknown(await scene.payer.pay(before.url, key));
+      expectNotSent(await scene.payer.pay(before.url, key));
       keys.push(key);
     }
     await before.kill();

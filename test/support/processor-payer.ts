@@ -63,7 +63,7 @@ export class Payer {
   untilFinal(url: string, key: string): Promise<Answer> {
     return until('a repeat that is told the outcome', FINAL_DEADLINE_MS, async () => {
       const answer = await this.pay(url, key);
-      return answer.status !== 409 && answer.status !== 504 && answer;
+      return ![409, 503, 504].includes(answer.status) && answer;
     });
   }
 }

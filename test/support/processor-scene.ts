@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { judgeCharges } from './charge-judge.js';
 import type { Deployment, Stores } from './deployments.js';
@@ -116,6 +116,16 @@ export function untilCharged(processor: ReferenceProcessor, key: string): Promis
 /** Decisions P11: the outcome is not known, and nobody says failed. */
 export function expectUnknown(answer: Answer): void {
   expectError(answer, 504, UNKNOWN_OUTCOME);
+}
+
+/** Decisions P15: the charge surely never left the service, the payment is under way, and it will be charged. */
+export function expectNotSent(answer: Answer): void {
+  expectError(
+    answer,
+    503,
+    /nothing was charged yet\. The payment is under way and will be charged: repeat it with the same/,
+  );
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
 }
 
 /** Where recovery may have been faster than the repeat: the outcome, by whoever wrote it. Returns the transaction id. */

@@ -1,9 +1,9 @@
-import type { Charge, ChargeResult, Processor } from '#idempay/payments/processor.js';
+import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/processor.js';
 
 /** What the processor does with the next charge: the outcome that it keeps, and the answer that is seen of it. */
 export interface NextCharge {
-  /** `none`: the charge never arrives. */
-  readonly outcome: 'succeeded' | 'declined' | 'none';
+  /** `none`: the charge never arrives. `not sent`: it does not even leave, and its sender knows. */
+  readonly outcome: 'succeeded' | 'declined' | 'none' | 'not sent';
   /** The answer is lost: the sender is told 'unknown', whatever the outcome is. */
   readonly answerLost?: boolean;
   /** Neither outcome nor answer before this resolves. */
@@ -42,8 +42,9 @@ export class RecordingProcessor implements Processor {
     this.lookUpPlans.push(answer);
   }
 
-  async charge(charge: Charge): Promise<ChargeResult> {
+  async charge(charge: Charge): Promise<ChargeResult | NotSent> {
     const { outcome, answerLost = false, after } = this.plans.shift() ?? { outcome: 'succeeded' };
+    if (outcome === 'not sent') return { state: 'not sent', cause: 'no connection could be made' };
     if (outcome !== 'none') this.charges.push(charge);
     await after;
     if (outcome === 'none') return { state: 'unknown', cause: 'the charge never arrived' };

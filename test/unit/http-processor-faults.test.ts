@@ -16,6 +16,7 @@ const MOST_CONNECTIONS = 256;
 const chargeOf = (reference: string): Charge => ({ reference, transactionId: 'TXN1', amount: '1.00', currency: 'USD' });
 const CHARGE = chargeOf('key');
 const unknown = (cause: string) => ({ state: 'unknown', cause: expect.stringContaining(cause) });
+const notSent = (cause: string) => ({ state: 'not sent', cause: expect.stringContaining(cause) });
 
 /** As SIGSTOP and SIGCONT do, seen from inside: the clock goes on and nothing else does. */
 function stopTheProcess(ms: number): void {
@@ -64,7 +65,7 @@ describe('a processor that is too slow', () => {
     const results = await Promise.all(references.map((reference) => charge(chargeOf(reference))));
     const notSent = references.filter((_, index) => {
       const result = results[index];
-      return result?.state === 'unknown' && result.cause.includes('the request was not sent within 1000 ms');
+      return result?.state === 'not sent' && result.cause.includes('the request was not sent within 1000 ms');
     });
     expect(notSent).not.toEqual([]);
 
@@ -81,7 +82,7 @@ describe('a processor that is too slow', () => {
     const { charge } = processorAt(server, SHORT_MS);
     const stopped = charge(chargeOf('stopped'));
     stopTheProcess(2 * SHORT_MS);
-    expect(await stopped).toEqual(unknown('the request was not sent'));
+    expect(await stopped).toEqual(notSent('the request was not sent'));
     expect(await charge(chargeOf('later'))).toEqual({ state: 'succeeded' });
     expect(server.references()).toEqual(['later']);
   });
@@ -94,7 +95,7 @@ describe('a processor that is too slow', () => {
     await readFile(import.meta.filename);
     const stopped = charge(chargeOf('stopped'));
     stopTheProcess(2 * SHORT_MS);
-    expect(await stopped).toEqual(unknown('the request was not sent'));
+    expect(await stopped).toEqual(notSent('the request was not sent'));
     expect(await charge(chargeOf('later'))).toEqual({ state: 'succeeded' });
     expect(server.references()).toEqual(['first', 'later']);
     expect(server.connections()).toBe(1);
@@ -145,17 +146,17 @@ describe('a connection that breaks', () => {
     expect(server.connections()).toBe(2);
   });
 
-  test('cannot be made: unknown, with a cause for the operator', async () => {
+  test('that cannot be made has surely sent no charge; what a look-up would have told is unknown', async () => {
     const { charge, lookUp, alarms } = processorAt({ port: await closedPort() });
-    expect(await charge(CHARGE)).toEqual(unknown('ECONNREFUSED'));
+    expect(await charge(CHARGE)).toEqual(notSent('ECONNREFUSED'));
     expect(await lookUp('key')).toEqual(unknown('ECONNREFUSED'));
     expect(alarms).toEqual([]);
   });
 
-  test('that speaks no TLS although the URL says https is unknown', async () => {
+  test('that speaks no TLS although the URL says https has sent no charge', async () => {
     const server = await startHttpServer((response) => response.end(BODY));
     const { charge } = processorAt({ port: server.port, protocol: 'https:' });
-    expect(await charge(CHARGE)).toMatchObject({ state: 'unknown', cause: expect.stringMatching(/SSL|TLS/) });
+    expect(await charge(CHARGE)).toMatchObject({ state: 'not sent', cause: expect.stringMatching(/SSL|TLS/) });
     expect(server.received).toEqual([]);
   });
 });
@@ -275,14 +276,14 @@ describe('the connections to a processor', () => {
     expect(proxy.connections()).toBe(0);
   });
 
-  test('are closed with the processor: what is under way is unknown, and nothing is sent any more', async () => {
+  test('are closed with the processor: what is under way is unknown, and what comes later is not sent', async () => {
     const server = await startHttpServer(() => {});
     const { charge, lookUp, close } = processorAt(server);
     const underWay = charge(CHARGE);
     await vi.waitUntil(() => server.received.length === 1);
     await close();
     expect(await underWay).toMatchObject({ state: 'unknown' });
-    expect(await charge(CHARGE)).toMatchObject({ state: 'unknown' });
+    expect(await charge(CHARGE)).toMatchObject({ state: 'not sent' });
     expect(await lookUp('key')).toMatchObject({ state: 'unknown' });
     await close();
     expect(server.received).toHaveLength(1);

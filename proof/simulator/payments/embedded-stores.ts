@@ -95,6 +95,7 @@ function observed(row: PaymentRow): ObservedRow {
     reason: row.reason ?? undefined,
     resolution: row.resolution ?? undefined,
     epoch: row.epoch,
+    unsentEpoch: row.unsent_epoch ?? undefined,
     owner: row.owner,
     leaseUntil: row.lease_until,
     recoverAt: row.recover_at,

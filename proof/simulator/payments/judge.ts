@@ -58,11 +58,14 @@ function judgeRow(row: Row, issued: Issued | undefined, history: PaymentHistory)
   if (row.state === 'DECLINED' && charges.some(({ sentAt }) => !troubles.isBehindAnOperatorsBack(row, sentAt))) {
     complain('is DECLINED and was charged');
   }
+  const isLeftUnsent = mayBeLeftUnsent(row, history);
   if (row.finalAt === undefined) complain('is still PROCESSING long after everything was well');
-  else if (shape.dedupMs > FOR_EVER_MS && row.finalAt > stuckUntil(history)) {
+  else if (shape.dedupMs > FOR_EVER_MS && !isLeftUnsent && row.finalAt > stuckUntil(history)) {
     complain(`was stuck until ${row.finalAt.toFixed(0)}`);
   }
-  if (row.resolution !== undefined && shape.dedupMs > FOR_EVER_MS) complain('an operator was let in too early');
+  if (row.resolution !== undefined && (shape.dedupMs > FOR_EVER_MS || wasUnsent(row)) && !isLeftUnsent) {
+    complain('an operator was let in too early');
+  }
 
   const amounts = issued ? issued.asked.map(({ amount }) => amount) : plannedAmounts(row.key, history);
   if (!amounts.includes(row.amount)) complain(`nobody asked to pay ${row.amount}`);
@@ -70,6 +73,17 @@ function judgeRow(row: Row, issued: Issued | undefined, history: PaymentHistory)
     complain('was claimed after its key had expired');
   }
   return violations;
+}
+
+/** The epoch before the last was given up with nothing ever sent. */
+function wasUnsent({ unsentEpoch, epoch }: Row): boolean {
+  return unsentEpoch === epoch - 1;
+}
+
+/** Recovery does not send it any more: a repeat or an operator decides (decisions P15). */
+function mayBeLeftUnsent(row: Row, { plan, troubles }: PaymentHistory): boolean {
+  const ageMs = (row.finalAt ?? 0) - row.firstThereAt;
+  return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || troubles.clockWasMoved());
 }
 
 /** Of a key whose client never heard of it nothing is asked. */

@@ -70,8 +70,8 @@ const WRITES: Readonly<Record<string, Write>> = {
     keys: keyColumn,
     change(rows, values, index) {
       const { fence, ms } = fencedMs(values, index);
-      rows.abandon(fence, ms);
-      return undefined;
+      const unsent = (values[4] as boolean[])[index] as boolean;
+      return rows.abandon(fence, ms, unsent) ? { key: fence.key, owner: fence.owner } : undefined;
     },
   },
   settle: {
@@ -100,15 +100,16 @@ const WRITES: Readonly<Record<string, Write>> = {
     says: 'resolves',
     keys: oneKey,
     change(rows, values) {
-      const [key, owner, state, reason, ttlMs, minAgeMs] = values as [
+      const [key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs] = values as [
         string,
         string,
         Outcome['state'],
         string,
         number,
         number,
+        number,
       ];
-      return rows.resolve({ key, owner, state, reason, ttlMs, minAgeMs }) && columnsOf(rows, key);
+      return rows.resolve({ key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs }) && columnsOf(rows, key);
     },
   },
 };
@@ -155,7 +156,10 @@ export function createSimulatedLedger(
           return row ? [row] : [];
         });
       case 'count_abandoned':
-        return line.read(instance, ROUTINE, instance.name, () => [{ abandoned: countAbandoned(Number(value)) }]);
+        return line.read(instance, ROUTINE, instance.name, () => {
+          const [olderThanMs, unsentOlderThanMs] = values as [number, number];
+          return [{ abandoned: countAbandoned(olderThanMs, unsentOlderThanMs) }];
+        });
       case 'may_be_lost':
         return line.read(instance, ROUTINE, instance.name, () => [{ mayBeLost: false }]);
       case 'may_be_removed':
@@ -165,10 +169,11 @@ export function createSimulatedLedger(
     }
   }
 
-  function countAbandoned(olderThanMs: number): number {
+  function countAbandoned(olderThanMs: number, unsentOlderThanMs: number): number {
     const now = rows.now();
     const isOverdue = (row: Row) => row.state === 'PROCESSING' && row.leaseUntil <= now;
-    return [...rows.byKey.values()].filter((row) => isOverdue(row) && now - row.claimedAt > olderThanMs).length;
+    const limitOf = (row: Row) => (row.unsentEpoch === row.epoch ? unsentOlderThanMs : olderThanMs);
+    return [...rows.byKey.values()].filter((row) => isOverdue(row) && now - row.claimedAt > limitOf(row)).length;
   }
 
   const database = { read, write } as unknown as Postgres;
@@ -188,6 +193,7 @@ function columnsOf(rows: PaymentRows, key: string): PaymentRow | undefined {
       processor: row.processor,
       state: row.state,
       epoch: row.epoch,
+      unsent_epoch: row.unsentEpoch ?? null,
       owner: row.owner,
       reason: row.reason ?? null,
       remaining_ms: Math.max(0, row.leaseUntil - now),

@@ -235,5 +235,6 @@ function badBehaviour(random: Random): ProcessorBehaviour {
     lostReply: some(),
     late: random.pick([0, 0.5]),
     down: random.below(5) === 0,
+    refuses: some(),
   };
 }

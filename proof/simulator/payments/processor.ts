@@ -1,4 +1,4 @@
-import type { Charge, ChargeResult, Processor } from '#idempay/payments/processor.js';
+import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/processor.js';
 import type { Ambushes } from '../ambushes.js';
 import { type Actor, hashOf, type Simulation } from '../simulation.js';
 
@@ -14,6 +14,8 @@ export interface ProcessorBehaviour {
   /** A request is on its way for longer than its sender waits. */
   readonly late: number;
   readonly down: boolean;
+  /** No connection is made: at once, or not until the sender's time-out. Absent in plans from before there was one. */
+  readonly refuses?: number;
 }
 
 export const WELL: ProcessorBehaviour = {
@@ -135,6 +137,7 @@ export function createSimulatedRemoteProcessor(
     reference: string,
     serve: (done: (result: T) => void) => void,
     unknown: (cause: string) => T,
+    notSent: (cause: string) => T,
   ): Promise<T> {
     const { behaviour } = machine;
     const random = simulation.luck(hashOf(reference));
@@ -144,6 +147,7 @@ export function createSimulatedRemoteProcessor(
       if (!instance.alive) return;
       const asked = { number: ambushes.begin(reference), name: operation };
       let open = true;
+      let sent = true;
       const tell = (result: T) => {
         if (!open) return;
         open = false;
@@ -153,11 +157,16 @@ export function createSimulatedRemoteProcessor(
       const cancel = simulation.after(
         timeoutMs,
         instance,
-        () => tell(unknown('no answer in time')),
+        () => tell(sent ? unknown('no answer in time') : notSent('no connection in time')),
         what && `${what}: given up`,
       );
       if (behaviour.down) {
-        simulation.after(wayMs(), instance, () => tell(unknown('connection refused')));
+        simulation.after(wayMs(), instance, () => tell(notSent('connection refused')));
+        return;
+      }
+      if (behaviour.refuses && random.fraction() < behaviour.refuses) {
+        sent = false;
+        if (random.below(2) === 0) simulation.after(wayMs(), instance, () => tell(notSent('connection refused')));
         return;
       }
       const mishap = ambushes.strikeAt('sent', reference, asked, instance);
@@ -188,11 +197,12 @@ export function createSimulatedRemoteProcessor(
     dedupMs,
     charge(charge) {
       const sentAt = simulation.time;
-      return ask<ChargeResult>(
+      return ask<ChargeResult | NotSent>(
         simulation.tracing ? `sends ${charge.transactionId} ${charge.amount} for` : '',
         charge.reference,
         (done) => machine.charge(charge, sentAt, done),
         (cause) => ({ state: 'unknown', cause }),
+        (cause) => ({ state: 'not sent', cause }),
       );
     },
     lookUp: (reference) =>
@@ -200,6 +210,7 @@ export function createSimulatedRemoteProcessor(
         'asks the processor about',
         reference,
         (done) => done(machine.lookUp(reference)),
+        (cause) => ({ state: 'unknown', cause }),
         (cause) => ({ state: 'unknown', cause }),
       ),
   };

@@ -16,6 +16,8 @@ export interface Row {
   /** What an operator gave as the reason of a verdict. */
   readonly resolution: string | undefined;
   readonly epoch: number;
+  /** The epoch that was given up with nothing ever sent. */
+  readonly unsentEpoch: number | undefined;
   readonly owner: string;
   readonly leaseUntil: number;
   readonly recoverAt: number;
@@ -79,6 +81,7 @@ export class PaymentRows {
       reason: undefined,
       resolution: undefined,
       epoch: 1,
+      unsentEpoch: undefined,
       recoverAt: leaseUntil,
       expiresAt: undefined,
       firstThereAt: this.moment.time,
@@ -123,9 +126,11 @@ export class PaymentRows {
     return row !== undefined;
   }
 
-  abandon(fence: Fence, recoverAfterMs: number): void {
+  abandon(fence: Fence, recoverAfterMs: number, unsent: boolean): boolean {
     const row = this.heldBy(fence);
-    if (row) this.write({ ...row, owner: '', leaseUntil: 0, recoverAt: this.now() + recoverAfterMs });
+    const unsentEpoch = unsent ? fence.epoch : undefined;
+    if (row) this.write({ ...row, owner: '', leaseUntil: 0, recoverAt: this.now() + recoverAfterMs, unsentEpoch });
+    return row !== undefined;
   }
 
   settle(fence: Fence, outcome: Outcome, ttlMs: number): Row | undefined {
@@ -134,9 +139,11 @@ export class PaymentRows {
     return row && this.write({ ...row, ...this.finalColumns(outcome.state, reasonOf(outcome), ttlMs) });
   }
 
-  resolve({ key, owner, state, reason, minAgeMs, ttlMs }: Resolution): Row | undefined {
+  resolve(resolution: Resolution): Row | undefined {
+    const { key, owner, state, reason, ttlMs } = resolution;
     const row = this.byKey.get(key);
     const now = this.now();
+    const minAgeMs = row?.unsentEpoch === row?.epoch ? resolution.unsentMinAgeMs : resolution.minAgeMs;
     if (row?.state !== 'PROCESSING' || row.leaseUntil > now || row.claimedAt > now - minAgeMs) return undefined;
     this.simulation.count('resolved by an operator');
     const final = this.finalColumns(state, state === 'DECLINED' ? reason : undefined, ttlMs);
@@ -182,6 +189,7 @@ export class PaymentRows {
   }
 
   private write(row: Row): Row {
+    if (row.unsentEpoch === row.epoch && row.state === 'PROCESSING') this.simulation.count('given up unsent');
     if (this.byKey.get(row.key)?.finalAt !== undefined) this.broken.push(`${row.key}: a final row was written again`);
     this.byKey.set(row.key, row);
     return row;
@@ -199,5 +207,6 @@ function reasonOf(outcome: Outcome): string | undefined {
 export function claimOf(row: Row, now: number): Claim {
   const { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, claimedAt } = row;
   const ageMs = now - claimedAt;
-  return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, ageMs };
+  const unsent = row.unsentEpoch === epoch - 1;
+  return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, unsent, ageMs };
 }

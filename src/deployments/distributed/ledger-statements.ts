@@ -86,10 +86,13 @@ export const ABANDON: Statement = {
   text: `
     UPDATE idempay.payments payment
     SET owner = '', lease_until = to_timestamp(0),
-      recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond'
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[]) AS fence (key, epoch, owner, recover_after_ms)
+      recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond',
+      unsent_epoch = CASE WHEN fence.unsent THEN payment.epoch END
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[])
+      AS fence (key, epoch, owner, recover_after_ms, unsent)
     WHERE payment.key = fence.key AND payment.epoch = fence.epoch AND payment.owner = fence.owner
-      AND payment.state = 'PROCESSING'`,
+      AND payment.state = 'PROCESSING'
+    RETURNING fence.key, fence.owner`,
 };
 
 export const SETTLE: Statement = {
@@ -113,7 +116,8 @@ export const RESOLVE: Statement = {
     SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
       settled_at = clock_timestamp(), expires_at = clock_timestamp() + $5::float8 * interval '1 millisecond'
     WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp()
-      AND claimed_at <= clock_timestamp() - $6::float8 * interval '1 millisecond'
+      AND claimed_at <= clock_timestamp()
+        - CASE WHEN unsent_epoch = epoch THEN $7::float8 ELSE $6::float8 END * interval '1 millisecond'
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
@@ -122,5 +126,6 @@ export const COUNT_ABANDONED: Statement = {
   text: `
     SELECT count(*)::float8 AS abandoned FROM idempay.payments
     WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp()
-      AND claimed_at < clock_timestamp() - $1::float8 * interval '1 millisecond'`,
+      AND claimed_at < clock_timestamp()
+        - CASE WHEN unsent_epoch = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
 };

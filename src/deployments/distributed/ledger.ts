@@ -44,12 +44,16 @@ interface FencedMs {
   readonly ms: number;
 }
 
+interface Abandonment extends FencedMs {
+  readonly unsent: boolean;
+}
+
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
 export function createPostgresLedger(database: Postgres, clock: DatabaseClock, confirmDurable: ConfirmDurable): Ledger {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertClaims, clock.clock);
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock);
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock);
-  const abandonments = new Batcher<FencedMs, undefined>(abandonAll, clock.clock);
+  const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock.clock);
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -96,14 +100,14 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   }
 
   async function renewAll(batch: readonly FencedMs[]): Promise<boolean[]> {
-    const rows = await database.write<{ owner: string; key: string }>(statements.RENEW, columnsOf(batch));
-    const renewed = new Set(rows.map((row) => `${row.key} ${row.owner}`));
-    return batch.map(({ fence }) => renewed.has(`${fence.key} ${fence.owner}`));
+    const rows = await database.write<FencedRow>(statements.RENEW, columnsOf(sortedByKey(batch)));
+    return whichOf(batch, rows);
   }
 
-  async function abandonAll(batch: readonly FencedMs[]): Promise<undefined[]> {
-    await database.write(statements.ABANDON, columnsOf(batch));
-    return batch.map(() => undefined);
+  async function abandonAll(batch: readonly Abandonment[]): Promise<boolean[]> {
+    const sorted = sortedByKey(batch);
+    const values = [...columnsOf(sorted), sorted.map(({ unsent }) => unsent)];
+    return whichOf(batch, await database.write<FencedRow>(statements.ABANDON, values));
   }
 
   /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
@@ -176,9 +180,10 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
   /** When the reply was lost: the row says whether it was this resolution that counted. */
   async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
-    const { key, owner, state, reason, ttlMs, minAgeMs } = resolution;
+    const { key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs } = resolution;
     try {
-      const [row] = await database.write<PaymentRow>(statements.RESOLVE, [key, owner, state, reason, ttlMs, minAgeMs]);
+      const values = [key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs];
+      const [row] = await database.write<PaymentRow>(statements.RESOLVE, values);
       return row;
     } catch (fault) {
       if (!isUnknown(fault)) throw fault;
@@ -193,10 +198,12 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       const inserted = await insertOrReadBack(attempt);
       if (!inserted) return explain(attempt);
       const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
-      const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
-      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs };
       // Whoever held the lost row may have charged, so the processor is asked before it charges.
-      return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
+      const { mayBeLost } = inserted;
+      const ageMs = mayBeLost ? inserted.ageMs : 0;
+      const money = { amount, currency, fingerprint };
+      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !mayBeLost, ageMs };
+      return { state: mayBeLost ? 'taken over' : 'claimed', claim };
     },
 
     find,
@@ -211,7 +218,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
     renew: (fence, leaseMs) => renewals.add({ fence, ms: leaseMs }),
 
-    abandon: (fence, recoverAfterMs) => abandonments.add({ fence, ms: recoverAfterMs }),
+    abandon: (fence, recoverAfterMs, mark) =>
+      abandonments.add({ fence, ms: recoverAfterMs, unsent: mark === 'unsent' }),
 
     async settle(claim, outcome, ttlMs): Promise<Settled> {
       const expiresAt = await settleOrReadBack({ claim, outcome, ttlMs });
@@ -230,11 +238,12 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
-      return { state: 'too early', remainingMs: Math.max(0, resolution.minAgeMs - row.age_ms) };
+      const minAgeMs = row.unsent_epoch === row.epoch ? resolution.unsentMinAgeMs : resolution.minAgeMs;
+      return { state: 'too early', remainingMs: Math.max(0, minAgeMs - row.age_ms) };
     },
 
-    async countAbandoned(olderThanMs) {
-      const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [olderThanMs]);
+    async countAbandoned(...ages) {
+      const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, ages);
       return counted?.abandoned ?? 0;
     },
 
@@ -242,9 +251,20 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   };
 }
 
-/** Sorted by key, as all batches. */
-function columnsOf(batch: readonly FencedMs[]): unknown[][] {
-  const sorted = batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
+type FencedRow = Pick<Fence, 'key' | 'owner'>;
+
+/** Of each fence whether its row was written: it was still the attempt's. */
+function whichOf(batch: readonly FencedMs[], rows: readonly FencedRow[]): boolean[] {
+  const written = new Set(rows.map((row) => `${row.key} ${row.owner}`));
+  return batch.map(({ fence }) => written.has(`${fence.key} ${fence.owner}`));
+}
+
+/** As all batches are. */
+function sortedByKey<T extends FencedMs>(batch: readonly T[]): T[] {
+  return batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
+}
+
+function columnsOf(sorted: readonly FencedMs[]): unknown[][] {
   return [
     sorted.map(({ fence }) => fence.key),
     sorted.map(({ fence }) => fence.epoch),
@@ -254,6 +274,8 @@ function columnsOf(batch: readonly FencedMs[]): unknown[][] {
 }
 
 function claimOf(row: PaymentRow): Claim {
-  const { key, epoch, owner, transaction_id, amount, currency, fingerprint, processor, age_ms } = row;
-  return { key, epoch, owner, transactionId: transaction_id, amount, currency, fingerprint, processor, ageMs: age_ms };
+  const { key, epoch, owner, amount, currency, fingerprint, processor } = row;
+  const unsent = row.unsent_epoch === row.epoch - 1;
+  const transactionId = row.transaction_id;
+  return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, unsent, ageMs: row.age_ms };
 }

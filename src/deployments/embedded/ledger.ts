@@ -10,7 +10,8 @@ import type { Writer } from './writer.js';
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
 export const COUNT_ABANDONED = `
-  SELECT count(*) AS abandoned FROM payments WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < ?`;
+  SELECT count(*) AS abandoned FROM payments
+  WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END`;
 
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
@@ -18,18 +19,19 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   /**
    * A claim that is committed after its caller was told "unknown" has nobody who works on it: it is abandoned at once, so
-   * that the next repeat need not wait for the end of its lease. Nothing was charged under it.
+   * that the next repeat need not wait for the end of its lease. Nothing was sent under it.
    */
-  async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Fence[]): Promise<T> {
+  async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
+    const giveUp = (claim: Claim) => abandon(claim, 0, claim.unsent ? 'unsent' : undefined);
     return claiming.catch((fault: StoreUnavailable) => {
       const ended = fault.ended as Promise<T> | undefined;
-      ended?.then((result) => Promise.all(claimsIn(result).map((fence) => abandon(fence, 0)))).catch(() => {});
+      ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
       throw fault;
     });
   }
 
-  function abandon({ key, epoch, owner }: Fence, recoverAfterMs: number): Promise<void> {
-    return writer.write('abandon', key, epoch, owner, recoverAfterMs);
+  function abandon({ key, epoch, owner }: Fence, recoverAfterMs: number, mark?: 'unsent'): Promise<boolean> {
+    return writer.write('abandon', key, epoch, owner, recoverAfterMs, mark === 'unsent');
   }
 
   return {
@@ -37,7 +39,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBy } = attempt;
       const { formerProcessor = null } = attempt;
       const claimBefore = clock.now() + claimBy - clock.monotonic();
-      const claim = { key, epoch: 1, owner, transactionId, amount, currency, fingerprint, processor, ageMs: 0 };
+      const money = { amount, currency, fingerprint };
+      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: true, ageMs: 0 };
       const claimed = await claimInTime(
         writer.write(
           ...([
@@ -94,12 +97,13 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return { state: 'settled', final: { outcome, fingerprint, expiresAt: settled } };
     },
 
-    resolve: ({ key, owner, state, reason, minAgeMs, ttlMs }) =>
-      writer.write('resolve', key, owner, state, reason, minAgeMs, ttlMs),
+    resolve: ({ key, owner, state, reason, minAgeMs, unsentMinAgeMs, ttlMs }) =>
+      writer.write('resolve', key, owner, state, reason, minAgeMs, unsentMinAgeMs, ttlMs),
 
-    async countAbandoned(olderThanMs) {
+    async countAbandoned(olderThanMs, unsentOlderThanMs) {
       const now = clock.now();
-      return (countAbandoned.get(now, now - olderThanMs) as { abandoned: number }).abandoned;
+      const counted = countAbandoned.get(now, now - unsentOlderThanMs, now - olderThanMs);
+      return (counted as { abandoned: number }).abandoned;
     },
 
     removeSettled: (retentionMs, limit) => writer.write('removeSettled', retentionMs, limit),

@@ -7,6 +7,8 @@ export interface PaymentRow extends FinalRow, HistoryRow {
   readonly owner: string;
   readonly lease_until: number;
   readonly recover_at: number;
+  /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
+  readonly unsent_epoch: number | null;
 }
 
 export interface KeyRecord {

@@ -34,7 +34,7 @@ const SET_LEASE = `
  * clock that is set back does not bring it to life.
  */
 const ABANDON = `
-  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?
+  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
 const SETTLE = `
@@ -45,7 +45,8 @@ const SETTLE = `
 const RESOLVE = `
   UPDATE payments
   SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, epoch = epoch + 1, owner = ?
-  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND claimed_at <= ?
+  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
+    AND claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
   RETURNING *`;
 
 /** No process but this one can hold a lease on this folder, so at its start every claim is abandoned, and due. */
@@ -138,8 +139,9 @@ export function createPaymentWrites(
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
     },
 
-    abandon(key: string, epoch: number, owner: string, recoverAfterMs: number): void {
-      abandon.run(wallClock() + Math.ceil(recoverAfterMs), key, epoch, owner);
+    abandon(key: string, epoch: number, owner: string, recoverAfterMs: number, unsent: boolean): boolean {
+      const recoverAt = wallClock() + Math.ceil(recoverAfterMs);
+      return abandon.run(recoverAt, unsent ? epoch : null, key, epoch, owner).changes > 0;
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
@@ -172,11 +174,13 @@ export function createPaymentWrites(
       state: Outcome['state'],
       reason: string,
       minAgeMs: number,
+      unsentMinAgeMs: number,
       ttlMs: number,
     ): Resolved {
       const now = wallClock();
       const declined = state === 'DECLINED' ? reason : null;
-      const values = [state, declined, reason, now + ttlMs, now, owner, key, now, now - minAgeMs];
+      const latestClaims = [now - unsentMinAgeMs, now - minAgeMs];
+      const values = [state, declined, reason, now + ttlMs, now, owner, key, now, ...latestClaims];
       const resolved = resolve.get(...values) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);
@@ -187,7 +191,8 @@ export function createPaymentWrites(
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
-      return { state: 'too early', remainingMs: row.claimed_at + minAgeMs - now };
+      const ownMinAgeMs = row.unsent_epoch === row.epoch ? unsentMinAgeMs : minAgeMs;
+      return { state: 'too early', remainingMs: row.claimed_at + ownMinAgeMs - now };
     },
 
     endAllLeases(): void {
@@ -206,6 +211,7 @@ function claimOf(row: PaymentRow, now: number): Claim {
     currency: row.currency,
     fingerprint: row.fingerprint,
     processor: row.processor,
+    unsent: row.unsent_epoch === row.epoch - 1,
     ageMs: now - row.claimed_at,
   };
 }

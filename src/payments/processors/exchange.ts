@@ -15,8 +15,8 @@ export interface Question {
 
 export type Reply =
   | { readonly complete: true; readonly status: number; readonly body: Buffer }
-  /** `status` is known when the reply broke off after its head. */
-  | { readonly complete: false; readonly status: number | undefined; readonly cause: string };
+  /** `status` is known when the reply broke off after its head. Not sent: no byte of the request has left, and none will. */
+  | { readonly complete: false; readonly sent: boolean; readonly status: number | undefined; readonly cause: string };
 
 /** HTTP/1.1 with one origin over kept connections: each question is sent at most once, and answered by one deadline. */
 export interface Exchanges {
@@ -49,6 +49,7 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
       let status: number | undefined;
       let connection: Dispatcher.DispatchController | undefined;
       let answered = false;
+      let sent = false;
       const chunks: Buffer[] = [];
 
       function answer(reply: Reply): void {
@@ -59,7 +60,7 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
       }
       /** The connection is closed: a late reply must not be taken for the next request's. */
       function breakOff(cause: string): void {
-        answer({ complete: false, status, cause });
+        answer({ complete: false, sent, status, cause });
         connection?.abort(new Error(cause));
       }
       const tooLate = () => `${progress} within ${timeoutMs} ms`;
@@ -67,12 +68,14 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
 
       pool.dispatch(question, {
         onRequestStart(controller) {
-          // Thrown before the first byte, this takes the request off the queue and leaves the connection to others. The
-          // clock is asked because a process that was stopped may get here before its timers.
-          if (answered || clock.monotonic() >= dueAt) {
-            breakOff(tooLate());
-            throw new Error(tooLate());
+          // Thrown before the first byte, this takes the request off the queue and leaves the connection to others: what was
+          // answered as not sent stays so. The clock is asked because a process that was stopped may get here before its timers.
+          if (answered || sent || clock.monotonic() >= dueAt) {
+            const cause = sent ? 'the connection was lost' : tooLate();
+            breakOff(cause);
+            throw new Error(cause);
           }
+          sent = true;
           connection = controller;
           progress = 'no reply came';
         },
@@ -90,7 +93,7 @@ export function createExchanges(origin: string, timeoutMs: number, clock: Clock 
           answer({ complete: true, status: status as number, body: Buffer.concat(chunks) });
         },
         onResponseError(_controller, error) {
-          answer({ complete: false, status, cause: `${progress} (${describe(error)})` });
+          answer({ complete: false, sent, status, cause: `${progress} (${describe(error)})` });
         },
       });
     });

@@ -100,6 +100,7 @@ export function createHttpProcessor(settings: {
         if (reply.status === 402 && declined.Check(body))
           return { state: 'declined', reason: cleanReason(body.reason) };
       }
+      if (!reply.complete && !reply.sent) return { state: 'not sent', cause: reply.cause };
       return unclear('a charge', reply, CHARGE_REFUSED);
     },
 
