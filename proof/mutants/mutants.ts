@@ -41,6 +41,7 @@ const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/dis
 const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
 const DATABASE_CLOCK_TESTS: Hunt = { by: 'contracts', file: 'test/unit/database-clock.test.ts' };
 const CACHE_FAILOVER_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/cache-across-failovers.test.ts' };
+const UNSENT_PROTOCOL: Hunt = { by: 'contracts', file: 'test/contracts/protocol-unsent.test.ts' };
 const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded-horizon.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
@@ -431,6 +432,47 @@ export const MUTANTS: readonly Mutant[] = [
     name: "the charge is sent again after the processor's memory",
     hunt: PAYMENT_SEEDS,
     edits: [{ file: ATTEMPT, find: '(ageMs >= 0 && ageMs < dedupMs)', replace: 'ageMs > -1e12' }],
+  },
+  {
+    name: 'a payment is marked unsent although an earlier attempt may have sent it',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      { file: ATTEMPT, find: "result.state === 'not sent' && claim.unsent)", replace: "result.state === 'not sent')" },
+    ],
+  },
+  {
+    name: 'a takeover does not end the mark of an unsent payment',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/ledger.ts',
+        find: 'row.unsent_epoch === row.epoch - 1',
+        replace: 'row.unsent_epoch !== null',
+      },
+    ],
+  },
+  {
+    name: 'a takeover does not end the mark, in PostgreSQL',
+    hunt: DISTRIBUTED_CONTRACTS,
+    edits: [
+      {
+        file: 'src/deployments/distributed/ledger.ts',
+        find: 'row.unsent_epoch === row.epoch - 1',
+        replace: 'row.unsent_epoch !== null',
+      },
+    ],
+  },
+  {
+    name: 'a takeover does not end the mark, in SQLite',
+    hunt: EMBEDDED_CONTRACTS,
+    edits: [
+      { file: SQLITE_STATEMENTS, find: 'row.unsent_epoch === row.epoch - 1', replace: 'row.unsent_epoch !== null' },
+    ],
+  },
+  {
+    name: 'a payment is told to be unsent although its row could not be marked',
+    hunt: UNSENT_PROTOCOL,
+    edits: [{ file: ATTEMPT, find: 'return unsent && isGivenUp;', replace: 'return unsent || isGivenUp;' }],
   },
   {
     name: 'recovery runs once and never again',
