@@ -283,8 +283,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: ATTEMPT,
-        find: "if (origin === 'takeover') {",
-        replace: "if (origin === 'takeover' && leases === undefined) {",
+        find: "if (origin !== 'first claim') {",
+        replace: "if (origin !== 'first claim' && leases === undefined) {",
       },
     ],
   },
@@ -431,7 +431,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "the charge is sent again after the processor's memory",
     hunt: PAYMENT_SEEDS,
-    edits: [{ file: ATTEMPT, find: '(ageMs >= 0 && ageMs < dedupMs)', replace: 'ageMs > -1e12' }],
+    edits: [{ file: ATTEMPT, find: '(ageMs >= 0 && ageMs < limitMs)', replace: 'ageMs > -1e12' }],
   },
   {
     name: 'a payment is marked unsent although an earlier attempt may have sent it',
