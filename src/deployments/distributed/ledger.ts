@@ -199,11 +199,10 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       if (!inserted) return explain(attempt);
       const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
       // Whoever held the lost row may have charged, so the processor is asked before it charges.
-      const { mayBeLost } = inserted;
-      const ageMs = mayBeLost ? inserted.ageMs : 0;
+      const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
       const money = { amount, currency, fingerprint };
-      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !mayBeLost, ageMs };
-      return { state: mayBeLost ? 'taken over' : 'claimed', claim };
+      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !inserted.mayBeLost, ageMs };
+      return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
     },
 
     find,
