@@ -16,6 +16,7 @@ const NOT_COPIED = ['postmaster.pid', 'postmaster.opts'];
 
 /** A server that follows another one, byte by byte and hot: it answers reads only. */
 export interface Standby {
+  readonly port: number;
   url(database: string): string;
   /** Whether the query finds a row there. */
   has(database: string, sql: string): Promise<boolean>;
@@ -25,9 +26,9 @@ export interface Standby {
 
 /**
  * A real streaming standby, made by the documented low-level steps of a base backup: they need no program but the
- * server, where `pg_basebackup` is missing from some distributions of it.
+ * server, where `pg_basebackup` is missing from some distributions of it. `followedPort`: of a proxy before the primary.
  */
-export async function startStandby(primary: PostgresServer): Promise<Standby> {
+export async function startStandby(primary: PostgresServer, followedPort = primary.port): Promise<Standby> {
   const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   const folder = await mkdtemp(join(tmpdir(), 'idempay-standby-'));
   const data = join(folder, 'data');
@@ -43,7 +44,7 @@ export async function startStandby(primary: PostgresServer): Promise<Standby> {
     'listen_addresses=127.0.0.1',
     `unix_socket_directories=${folder}`,
     'max_connections=200',
-    `primary_conninfo=host=127.0.0.1 port=${primary.port} user=idempay`,
+    `primary_conninfo=host=127.0.0.1 port=${followedPort} user=idempay`,
   ];
   const child = spawn(
     join(await findPostgres(), 'postgres'),
@@ -52,6 +53,7 @@ export async function startStandby(primary: PostgresServer): Promise<Standby> {
   );
   const url = (database: string) => `postgres://idempay@127.0.0.1:${port}/${database}`;
   const standby: Standby = {
+    port,
     url,
     has: async (database, sql) => (await query(url(database), sql).catch(() => [])).length > 0,
     async promote() {

@@ -11,6 +11,8 @@ export interface TcpProxy {
   through(url: string): string;
   /** Resets every connection, and until `heal` every new one at once. */
   cutOff(): void;
+  /** From here on to another port: connections are reset, and new ones go there. */
+  leadTo(other: number): void;
   /** Resets every connection; new ones work. */
   cut(): void;
   /** Bytes of one direction wait, connections stay open, as behind a network that drops packets; `heal` lets them go on. */
@@ -50,12 +52,13 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
   const watches = new Set<Watch>();
   const gates = new Map<Direction, { open: () => void; opened: Promise<void> }>();
   let refusing = false;
+  let target = port;
   let delayMs = 0;
 
   const listener = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
     client.on('error', () => {});
     if (refusing) return void client.resetAndDestroy();
-    const server = connect({ host: '127.0.0.1', port, noDelay: true, allowHalfOpen: true });
+    const server = connect({ host: '127.0.0.1', port: target, noDelay: true, allowHalfOpen: true });
     server.on('error', () => {});
     const connection: Connection = { client, server, stranded: false };
     connections.add(connection);
@@ -120,6 +123,10 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
     cut,
     cutOff() {
       refusing = true;
+      cut();
+    },
+    leadTo(other) {
+      target = other;
       cut();
     },
     blackhole(direction) {
