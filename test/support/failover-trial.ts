@@ -61,7 +61,10 @@ export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
           (loop) => (writers[loop] as Writer).step(),
           async () => {
             await pause(UNDISTURBED_MS);
-            awayMs = await timeAway(services, fail);
+            awayMs = await timeAway(services, fail).catch((error: Error) => {
+              const held = services.map((service) => [service.url, ...masterLines(service)].join('\n  '));
+              throw new Error([error.message, ...held].join('\n'));
+            });
             heal();
             await pause(UNDISTURBED_MS);
           },
@@ -94,6 +97,15 @@ export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
       await database.drop();
     },
   };
+}
+
+/** What the process has said of its Redis master: which it held, for how long, and what the Sentinels named. */
+export function masterLines({ logs }: Pick<Service, 'logs'>): string[] {
+  const lines = logs.filter(({ msg }) => /Redis master|Redis cannot be reached/.test(msg ?? ''));
+  return lines.map(({ time, msg, err }) => {
+    const cause = (err as { message?: string } | undefined)?.message;
+    return `${new Date(Number(time)).toISOString()} ${msg}${cause ? `: ${cause}` : ''}`;
+  });
 }
 
 /** Until the first of a series of first payments, at both processes, of which none is refused any more. */

@@ -71,7 +71,7 @@ export async function openDistributed(options: {
     throw error;
   }
 
-  const redis = connectRedis(options.redis, createOncePerOutage(notices));
+  const redis = connectRedis(options.redis, createOncePerOutage(notices), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
   await identity.watch(database, createRedisLogPositions(redis, names));

@@ -1,6 +1,8 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { withoutCommand } from './redis-fault.js';
+import { watchMaster } from './redis-master-watch.js';
 import { teachScripts } from './redis-script.js';
+import { Sentinels, sentinelConnector } from './redis-sentinels.js';
 import type { RedisLocation } from './redis-url.js';
 
 /** A reply later than this is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
@@ -8,6 +10,8 @@ const COMMAND_TIMEOUT_MS = 900;
 const CONNECT_TIMEOUT_MS = 2_000;
 /** A server that has left commands unanswered this long is reached by a new connection, or was replaced by another one. */
 const SILENCE_TIMEOUT_MS = 3_000;
+/** A connection that we end is destroyed after this time: a server that hangs would not close its side. */
+const DISCONNECT_TIMEOUT_MS = 200;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** How soon a Cluster's new masters are noticed when nobody is told about them. */
@@ -19,7 +23,11 @@ export type RedisClient = Redis | Cluster;
  * Connects, and keeps reconnecting in the background. Nothing is queued while there is no connection and nothing is sent
  * again after one was lost: both could take a lock long after its owner gave up (decisions in `docs/deployment.md`).
  */
-export function connectRedis(location: RedisLocation, onError: (error: Error) => void): RedisClient {
+export function connectRedis(
+  location: RedisLocation,
+  onError: (error: Error) => void,
+  warn: (sentence: string) => void = () => {},
+): RedisClient {
   const shared: RedisOptions = {
     username: location.username,
     password: location.password,
@@ -27,13 +35,14 @@ export function connectRedis(location: RedisLocation, onError: (error: Error) =>
     commandTimeout: COMMAND_TIMEOUT_MS,
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: SILENCE_TIMEOUT_MS,
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableAutoPipelining: true,
     connectionName: 'idempay',
   };
-  const client = createClient(location, shared);
+  const client = createClient(location, shared, warn);
   client.on('error', (error: Error) => {
     // The client would go on with database 0, which is somebody else's.
     if (/DB index|SELECT is not allowed/.test(error.message)) client.disconnect(true);
@@ -42,29 +51,26 @@ export function connectRedis(location: RedisLocation, onError: (error: Error) =>
   return client;
 }
 
-function createClient(location: RedisLocation, shared: RedisOptions): RedisClient {
+function createClient(location: RedisLocation, shared: RedisOptions, warn: (sentence: string) => void): RedisClient {
   const alone: RedisOptions = { ...shared, retryStrategy: reconnectDelayMs };
   switch (location.topology) {
     case 'standalone':
       return withScripts(new Redis({ ...alone, ...location.node, db: location.database }));
-    case 'sentinel':
-      return withScripts(
+    case 'sentinel': {
+      const sentinels = new Sentinels(location);
+      const client = withScripts(
         new Redis({
           ...alone,
-          sentinels: [...location.sentinels],
-          name: location.master,
           db: location.database,
-          enableTLSForSentinelMode: location.tls,
-          ...(location.tls ? { sentinelTLS: {} } : {}),
-          sentinelRetryStrategy: reconnectDelayMs,
-          // A Sentinel that hangs must not keep us from asking the next one.
-          sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
-          sentinelReconnectStrategy: reconnectDelayMs,
-          failoverDetector: true,
+          // Not that of ioredis, which ends for good when it hears of a failover while it asks a Sentinel.
+          Connector: sentinelConnector(sentinels, location.tls),
           // A master that was demoted while we stayed connected refuses writes: leave it and ask the Sentinels again.
           reconnectOnError: (error) => error.message.startsWith('READONLY'),
         }),
       );
+      watchMaster(client, sentinels, warn);
+      return client;
+    }
     case 'cluster':
       return connectMasters(
         new Cluster([...location.nodes], {
@@ -117,8 +123,6 @@ export function listenerBeside(client: RedisClient): Redis | undefined {
     retryStrategy: () => null,
     enableOfflineQueue: false,
     enableAutoPipelining: false,
-    // Sentinels disconnect who listens to a master that they demote.
-    failoverDetector: false,
     connectionName: 'idempay-listener',
   });
 }

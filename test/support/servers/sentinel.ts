@@ -26,6 +26,9 @@ export interface SentinelTrio {
   giveWay(): Promise<void>;
   /** SIGSTOP for the Sentinel that the URL names first: it takes connections and says nothing. */
   pauseFirst(): void;
+  /** SIGSTOP and SIGCONT for all of them. */
+  pauseAll(): void;
+  resumeAll(): void;
   /** Waits until the master has both its replicas in step and every Sentinel says so. */
   whole(): Promise<void>;
   close(): Promise<void>;
@@ -76,6 +79,12 @@ export async function startSentinelTrio(settings: readonly string[] = []): Promi
       await until('another master', FORM_DEADLINE_MS, async () => (await find()) !== before);
     },
     pauseFirst: () => (sentinels[0] as Sentinel).pause(),
+    pauseAll() {
+      for (const sentinel of sentinels) sentinel.pause();
+    },
+    resumeAll() {
+      for (const sentinel of sentinels) sentinel.resume();
+    },
     whole,
     async close() {
       await Promise.all([...sentinels, ...servers].map((each) => each.close()));
@@ -90,6 +99,7 @@ export interface Sentinel {
 
   readonly client: Redis;
   pause(): void;
+  resume(): void;
   close(): Promise<void>;
 }
 
@@ -121,6 +131,7 @@ export async function startSentinel(masterPort: number, more: readonly string[] 
     port,
     client,
     pause: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
     async close() {
       client.disconnect();
       if (child.exitCode === null && child.signalCode === null) {
