@@ -18,6 +18,7 @@ import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import type { RecoveryEvents } from './payments/recovery.js';
+import type { RetentionEvents } from './payments/retention.js';
 import { createTransactionIds } from './payments/transaction-id.js';
 import { createTransactions } from './transactions/transactions.js';
 
@@ -79,8 +80,8 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
 
     async listen() {
       await recovery.start(RECOVERY_BEFORE_LISTENING_MS[config.processor.kind]);
+      await retention.start();
       await server.listen({ host: config.host, port: config.port });
-      retention.start();
       return (server.server.address() as AddressInfo).port;
     },
 
@@ -149,13 +150,18 @@ function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Pro
 }
 
 /** What happens to payments beside the requests that ask for them. */
-function paymentEvents(logger: Logger): RecoveryEvents {
+function paymentEvents(logger: Logger): RecoveryEvents & RetentionEvents {
   return {
     fault: (fault) => logger.error({ err: fault }, 'a round of recovery or retention failed'),
     unknown: ({ key, transactionId, processor, epoch }, cause) =>
       logger.warn(
         { key, transactionId, processor, attempt: epoch, cause },
         'the outcome of a payment is not known yet',
+      ),
+    unseen: (ms) =>
+      logger.warn(
+        { hours: Math.floor(ms / 3_600_000) },
+        'the clock went on by hours that no process saw: payments are kept that much longer. Or the clock was wrong. If it is right now, an operator may confirm the hours: see "Retention" in docs/deployment.md',
       ),
     overdue: (count) =>
       logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),

@@ -48,13 +48,44 @@ export interface Ledger {
   countAbandoned(olderThanMs: number, unsentOlderThanMs: number): Promise<number>;
 
   /**
-   * Removes up to `limit` final payments that were settled more than `retentionMs` ago and are repeated no more, oldest
-   * first; resolves to how many. Whatever was removed, its key can never be claimed again: before a row goes, the ledger
-   * has begun to answer 'expired' to every claim of a key (a UUIDv7) generated more than `retentionMs` ago, as far as there
-   * are rows: a clock that was wrong for a while does not refuse the keys of the time after. So a call may find nothing to
-   * remove at first, and later calls do.
+   * Counts time that this process saw pass. The age of a payment, for its removal, is the time that was counted since it was
+   * settled: of several processes that say the same it is counted once, and of one call an hour at most. What the wall clocks
+   * say of it counts for nothing.
    */
-  removeSettled(retentionMs: number, limit: number): Promise<number>;
+  noteElapsed(elapsed: Elapsed): Promise<RetentionTime>;
+
+  /**
+   * Looks at up to `limit` old final payments, oldest first and after those of the call before, and removes those that were
+   * settled more than `retentionMs` ago, by an hour or two, and are repeated no more. Whatever was removed, its key can never
+   * be claimed again: before a row goes, the ledger has begun to answer 'expired' to every claim of a key (a UUIDv7) with a
+   * time below that of every key generated within `retentionMs`. So a call may find nothing to remove at first, and later
+   * calls do.
+   */
+  removeSettled(retentionMs: number, limit: number): Promise<Removal>;
+}
+
+export interface Elapsed {
+  /** The `seenMs` that the process was told before; 0 at first. */
+  readonly sinceMs: number;
+  /** By its monotonic clock since then; whole milliseconds. */
+  readonly elapsedMs: number;
+  /** The lowest time of the keys that it generated since then, or would have; milliseconds since the epoch. */
+  readonly lowestKeyMs: number;
+}
+
+export interface RetentionTime {
+  /** Milliseconds that processes of this deployment have seen pass, since it began to count. */
+  readonly seenMs: number;
+  /** Keys with a lower time are never claimed; milliseconds since the epoch. */
+  readonly keysFromMs: number;
+  /** By how much the store's clock went on that no process saw, in steps of more than an hour, and that no operator confirmed. */
+  readonly unseenMs: number;
+}
+
+export interface Removal {
+  readonly removed: number;
+  /** Not all that is old was looked at: the next call goes on. */
+  readonly more: boolean;
 }
 
 export interface ClaimAttempt extends Money {

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js';
 import { createCarryOut } from './attempt.js';
 import type { KeyStore } from './key-store.js';
+import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
 import type { Ledger } from './ledger.js';
 import type { PaymentHistory } from './payment-history.js';
@@ -8,7 +9,7 @@ import { createPaymentRecords, type PaymentRecords } from './payment-records.js'
 import { createPayments, type PaymentRules, type Payments } from './payments.js';
 import type { Processor } from './processor.js';
 import { createRecovery, type Recovery, type RecoveryEvents } from './recovery.js';
-import { createRetention, type Retention } from './retention.js';
+import { createRetention, type Retention, type RetentionEvents } from './retention.js';
 import { createWaiting, type Waiting } from './waiting.js';
 
 /** Everything of the payment area in one process, built on its ports. */
@@ -34,11 +35,12 @@ export function createPaymentArea(collaborators: {
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
-  newKey: () => string;
+  /** At the present moment, or at another; milliseconds since the epoch. */
+  newKey: (atMs?: number) => string;
   newTransactionId: () => string;
   /** Names one attempt; no other process, before or after, makes the same name. */
   newOwner: () => string;
-  events: RecoveryEvents;
+  events: RecoveryEvents & RetentionEvents;
 }): PaymentArea {
   const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
@@ -46,6 +48,7 @@ export function createPaymentArea(collaborators: {
   const leases = createLeases(keys, ledger, leaseMs, clock);
   const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
   const waiting = createWaiting(keys, clock);
+  const keyTimes = createKeyTimes(newKey, clock);
 
   async function finishByLookUp(key: string): Promise<void> {
     const payment = await history.find(key);
@@ -68,7 +71,7 @@ export function createPaymentArea(collaborators: {
     carryOut,
     rules,
     clock,
-    newKey,
+    newKey: keyTimes.newKey,
     newTransactionId,
     newOwner,
     waiting,
@@ -86,6 +89,6 @@ export function createPaymentArea(collaborators: {
     newOwner,
     events,
   });
-  const retention = createRetention(ledger, retentionMs, clock, events.fault);
+  const retention = createRetention(ledger, retentionMs, clock, keyTimes, events);
   return { payments, records, recovery, retention, waiting };
 }

@@ -1,52 +1,82 @@
 import type { Clock } from '../clock.js';
+import type { KeyTimes } from './key-times.js';
 import type { Ledger } from './ledger.js';
 
-/** How often old payments are looked for; they may stay this much longer than asked. */
-const REMOVAL_INTERVAL_MS = 60_000;
-/** Removed in one commit: a few milliseconds of the store's time. */
+/** How often the time that passed is noted, and old payments are looked for; they may stay this much longer. */
+const ROUND_INTERVAL_MS = 60_000;
+/** Looked at in one commit: a few milliseconds of the store's time. */
 const REMOVAL_BATCH = 500;
 /** Between two batches, so that live payments come first. */
-const BREATH_MS = 50;
+const BATCH_INTERVAL_MS = 50;
 
 export interface Retention {
-  start(): void;
+  /** Resolves when the first time was noted, or could not be: before the first key is generated. */
+  start(): Promise<void>;
   /** Begins nothing more; resolves when the batch under way has been removed. */
   stop(): Promise<void>;
 }
 
-/** Removes final payments that were settled more than `retentionMs` ago, a little at a time; undefined keeps them for ever. */
+export interface RetentionEvents {
+  fault(fault: unknown): void;
+  /** So many milliseconds count for no removal, because no process saw them or a clock was wrong; only when it becomes more. */
+  unseen(ms: number): void;
+}
+
+/**
+ * Tells the ledger how time passes, and removes final payments that were settled more than `retentionMs` ago, a little at a
+ * time; undefined keeps them for ever. Time is noted all the same: a retention that is set later finds it counted.
+ */
 export function createRetention(
   ledger: Ledger,
   retentionMs: number | undefined,
   clock: Clock,
-  onFault: (fault: unknown) => void,
+  keyTimes: KeyTimes,
+  events: RetentionEvents,
 ): Retention {
   let cancelNext = () => {};
   let stopped = false;
-  let removal: Promise<void> = Promise.resolve();
+  let underWay: Promise<void> = Promise.resolve();
+  let seenMs = 0;
+  let notedAt: number | undefined;
+  let unseenMs = 0;
 
-  async function removeBatch(): Promise<void> {
-    if (retentionMs === undefined) return;
-    const removed = await ledger.removeSettled(retentionMs, REMOVAL_BATCH).catch((fault: unknown) => {
-      onFault(fault);
-      return 0;
-    });
-    schedule(removed === REMOVAL_BATCH ? BREATH_MS : REMOVAL_INTERVAL_MS);
+  async function noteElapsed(): Promise<void> {
+    const askedAt = clock.monotonic();
+    const elapsedMs = Math.floor(askedAt - (notedAt ?? askedAt));
+    const noted = await ledger.noteElapsed({ sinceMs: seenMs, elapsedMs, lowestKeyMs: keyTimes.lowestMs() });
+    notedAt = askedAt;
+    seenMs = noted.seenMs;
+    keyTimes.noted(noted.keysFromMs);
+    if (retentionMs !== undefined && noted.unseenMs > unseenMs) events.unseen(noted.unseenMs);
+    unseenMs = noted.unseenMs;
+  }
+
+  async function round(): Promise<void> {
+    let more = false;
+    try {
+      if (notedAt === undefined || clock.monotonic() - notedAt >= ROUND_INTERVAL_MS) await noteElapsed();
+      if (retentionMs !== undefined) ({ more } = await ledger.removeSettled(retentionMs, REMOVAL_BATCH));
+    } catch (fault) {
+      events.fault(fault);
+    }
+    if (!stopped) schedule(more ? BATCH_INTERVAL_MS : ROUND_INTERVAL_MS);
   }
 
   function schedule(delayMs: number): void {
-    if (stopped) return;
     cancelNext = clock.after(delayMs, () => {
-      removal = removeBatch();
+      underWay = round();
     });
   }
 
   return {
-    start: () => schedule(0),
+    async start() {
+      await noteElapsed().catch(events.fault);
+      if (!stopped) schedule(0);
+    },
     async stop() {
       stopped = true;
       cancelNext();
-      await removal;
+      await underWay;
     },
   };
 }

@@ -1,14 +1,16 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '#idempay/payments/ledger.js';
-import { claimAttempt, givenClaim, givenSettled, newKeyOf, SHORT_MS } from '../support/payment-attempts.js';
+import type { Claim } from '#idempay/payments/payment.js';
+import { claimAttempt, givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
 import { openDistributedPortsOn, type Ports } from '../support/ports.js';
+import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
 import { type OpenStores, openStores } from '../support/topologies/open-stores.js';
 import { untilPast } from '../support/until-past.js';
 
 const NO_KEY = '00000000-0000-0000-0000-000000000000';
-const LIMIT = 100;
-const YEAR_MS = 365 * 86_400_000;
+const RETENTION_MS = 24 * HOUR_MS;
+const RETENTION_HOURS = 24 + 2;
 
 /**
  * A claim that read the horizon before it was raised may insert after it: so nothing may be removed below a bound before
@@ -33,7 +35,16 @@ describe('the horizon in PostgreSQL', () => {
     await stores.close();
   });
 
-  const remove = () => ledger.removeSettled(SHORT_MS, LIMIT);
+  const remove = () => removeOld(ledger, RETENTION_MS);
+
+  /** One payment that may be removed, and the time of retention over. */
+  async function givenRemovable(): Promise<Claim> {
+    const claim = await givenClaim(ledger);
+    await givenSettled(ledger, claim, { ttlMs: 1 });
+    await untilPast(1);
+    await passHours(ledger, RETENTION_HOURS);
+    return claim;
+  }
 
   async function horizon() {
     const { rows } = await client.query<{ keys_before: string; removable_before: string; seen: boolean }>(
@@ -47,10 +58,7 @@ describe('the horizon in PostgreSQL', () => {
   }
 
   test('is raised for claims, then seen, and only then, when they have ended, used for removal', async () => {
-    const claim = await givenClaim(ledger);
-    await givenSettled(ledger, claim, { ttlMs: 1 });
-    await untilPast(SHORT_MS);
-
+    const claim = await givenRemovable();
     await claimsHaveEnded();
     expect(await remove()).toBe(0);
     const raised = await horizon();
@@ -66,24 +74,18 @@ describe('the horizon in PostgreSQL', () => {
     expect(await ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'expired' });
   });
 
-  /** The bug is told in `embedded-horizon.test.ts`. */
-  test('is never higher than there are rows, so a clock that was far ahead does not refuse the keys of the time after', async () => {
-    const claim = await givenClaim(ledger);
-    await claimsHaveEnded();
-    await ledger.removeSettled(-YEAR_MS, LIMIT);
-    expect(claim.key < ((await horizon())?.keys_before ?? '')).toBe(true);
-    await untilPast(1);
-    expect(await ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed' });
-  });
-
   test('is advanced once by several at once, and never lowered', async () => {
+    await givenRemovable();
     await claimsHaveEnded();
     await Promise.all(Array.from({ length: 8 }, remove));
     const raised = await horizon();
-    expect(raised).toMatchObject({ removable_before: NO_KEY, seen: true });
+    expect(raised).toMatchObject({ removable_before: NO_KEY });
+    await remove();
+    expect(await horizon()).toEqual({ ...raised, seen: true });
 
     await claimsHaveEnded();
-    await ledger.removeSettled(Number.MAX_SAFE_INTEGER / 1_000, LIMIT);
+    await client.query('UPDATE idempay.retention_hours SET lowest_key_ms = 1');
+    await remove();
     expect(await horizon()).toEqual({
       keys_before: raised?.keys_before,
       removable_before: raised?.keys_before,
@@ -92,11 +94,32 @@ describe('the horizon in PostgreSQL', () => {
   });
 
   test('judges a key by the time in it, to the millisecond', async () => {
-    await givenClaim(ledger);
+    await givenRemovable();
     await claimsHaveEnded();
     await remove();
     const bound = Number.parseInt((await horizon())?.keys_before.replaceAll('-', '').slice(0, 12) ?? '', 16);
     expect(await ledger.claim(claimAttempt({ key: newKeyOf(bound - 1) }))).toEqual({ state: 'expired' });
     expect(await ledger.claim(claimAttempt({ key: newKeyOf(bound) }))).toMatchObject({ state: 'claimed' });
+  });
+
+  test('leaves a payment whose hour nobody noted until it has been seen for as long', async () => {
+    const claim = await givenRemovable();
+    // As a process of the version before settles one.
+    await client.query('UPDATE idempay.payments SET settled_hour = NULL WHERE key = $1', [claim.key]);
+    const isThere = async () => (await ports.paymentHistory.find(claim.key)) !== undefined;
+    const removeInTime = async () => {
+      for (let round = 0; round < 3; round += 1) {
+        await remove();
+        await claimsHaveEnded();
+      }
+    };
+    await removeInTime();
+    expect(await isThere()).toBe(true);
+    await passHours(ledger, RETENTION_HOURS - 3);
+    await removeInTime();
+    expect(await isThere()).toBe(true);
+    await passHours(ledger, 3);
+    await removeInTime();
+    expect(await isThere()).toBe(false);
   });
 });

@@ -50,6 +50,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
   const BELOW_ALL = '00000000-0000-0000-0000-000000000000';
   const ABOVE_ALL = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   const MODES = ['force_custom_plan', 'force_generic_plan'];
+  const REMOVAL_INDEXES = ['payments_pkey', 'payments_settled', 'retention_hours_pkey'];
 
   beforeEach(async () => {
     await client.query(
@@ -116,7 +117,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
       ['owner', 1, 'test', 'former', 64],
       ['payments_pkey', 'payments_under_way'],
     ],
-    ['removing old payments', REMOVE_SETTLED, [1, PAGE, 10 * PAGE], ['payments_pkey', 'payments_settled']],
+    ['removing old payments', REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE], REMOVAL_INDEXES],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
     for (const mode of MODES) {
       const { nodes, indexes, tables } = await planOf(client, statement, mode, values);

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/embedded/payment-history-statements.js';
-import { REMOVE } from '#idempay/deployments/embedded/payment-horizon-writes.js';
+import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
 import { TAKE_OVER_ABANDONED } from '#idempay/deployments/embedded/payment-writes.js';
 import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/embedded/transaction-list-statements.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
@@ -46,7 +46,7 @@ describe('the plan in SQLite', () => {
 
   test.each([
     ['taking over what is due', TAKE_OVER_ABANDONED, 'INDEX payments_under_way (recover_at<?)'],
-    ['removing old payments', REMOVE, 'INDEX payments_settled (settled_at<?)'],
+    ['looking at old payments', OLD_PAYMENTS, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of %s finds the rows by index, and sorts none', (_what, sql, range) => {
     const plan = planOf(sql);
     expect(plan).toContain(`SEARCH payments USING ${range}`);

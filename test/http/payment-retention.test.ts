@@ -13,6 +13,7 @@ import {
 } from '../support/payment-answers.js';
 import { givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
 import { exportDay, listPayments, readPayment, shownIn } from '../support/payment-records.js';
+import { passHours } from '../support/retention-time.js';
 import type { Service } from '../support/service.js';
 import { aged, changeStored, openPortsOn } from '../support/stored-payments.js';
 import { pause } from '../support/until.js';
@@ -20,6 +21,8 @@ import { pause } from '../support/until.js';
 const DAY_MS = 86_400_000;
 const RETENTION = { PAYMENT_RETENTION_DAYS: '1' };
 const OLD_MS = 3 * DAY_MS;
+/** By which a day is over for what was settled before. */
+const RETENTION_HOURS = 26;
 /** A deployment of several processes removes nothing before it is sure that all of them know: in the third round. */
 const MOST_ROUNDS = 10;
 /** How long the round at the start of a process is waited for before the next process is started. */
@@ -146,13 +149,15 @@ async function givenOldPayments(stores: Stores): Promise<Given> {
   try {
     for (const key of Object.values(given)) if (key !== given.declined) await keys.issue(key, DAY_MS);
     const claim = (key: string) => givenClaim(ledger, { key, processor: 'another' });
-    for (const key of [given.completed, given.settledLately, given.young]) {
-      await givenSettled(ledger, await claim(key), { ttlMs: DAY_MS });
-    }
+    await givenSettled(ledger, await claim(given.completed), { ttlMs: DAY_MS });
     const decline = { state: 'DECLINED', reason: 'no funds' } as const;
     await givenSettled(ledger, await claim(given.declined), { outcome: decline, ttlMs: DAY_MS });
     await givenSettled(ledger, await claim(given.repeated), { ttlMs: 10 * DAY_MS });
     await ledger.abandon(await claim(given.processing), 0);
+    await passHours(ledger, RETENTION_HOURS);
+    for (const key of [given.settledLately, given.young]) {
+      await givenSettled(ledger, await claim(key), { ttlMs: DAY_MS });
+    }
   } finally {
     await ports.close();
   }

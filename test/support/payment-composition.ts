@@ -19,6 +19,8 @@ export interface Composition extends PaymentArea {
   readonly unknown: readonly { readonly key: string; readonly cause: string }[];
   /** How many payments waited for an operator, each time they were counted. */
   readonly overdue: readonly number[];
+  /** The milliseconds that retention did not count, each time they became more. */
+  readonly unseen: readonly number[];
 }
 
 /** Two compositions over the same ports are two processes of one deployment. */
@@ -44,6 +46,7 @@ export function compose(
   const faults: unknown[] = [];
   const unknown: { key: string; cause: string }[] = [];
   const overdue: number[] = [];
+  const unseen: number[] = [];
   const area = createPaymentArea({
     keys: keys.port,
     ledger: ledger.port,
@@ -62,8 +65,9 @@ export function compose(
     events: {
       fault: (fault) => faults.push(fault),
       unknown: ({ key }, cause) => unknown.push({ key, cause }),
+      unseen: (ms) => unseen.push(ms),
       overdue: (count) => overdue.push(count),
     },
   });
-  return { ...area, keys, ledger, owners, faults, unknown, overdue };
+  return { ...area, keys, ledger, owners, faults, unknown, overdue, unseen };
 }

@@ -80,6 +80,7 @@ export async function runPayments(
           simulation.count('outcomes unknown');
           simulation.note(simulation.tracing ? `${actor.name}: ${key} stays unknown: ${cause}` : '');
         },
+        unseen: () => simulation.count('gaps in the time of retention'),
         overdue: () => simulation.count('alarms for an operator'),
       },
     });

@@ -1,6 +1,7 @@
 import { timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
+import { CURRENT_HOUR } from './retention-time.js';
 
 /**
  * `clock_timestamp()` and not `now()`: a statement that waited must judge by the moment it goes on. The attempts are sorted
@@ -99,7 +100,7 @@ export const SETTLE: Statement = {
   name: 'settle',
   text: `
     UPDATE idempay.payments payment
-    SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(),
+    SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
       expires_at = clock_timestamp() + settled.ttl_ms * interval '1 millisecond'
     FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[])
       AS settled (key, epoch, owner, state, reason, ttl_ms)
@@ -114,7 +115,8 @@ export const RESOLVE: Statement = {
   text: `
     UPDATE idempay.payments
     SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
-      settled_at = clock_timestamp(), expires_at = clock_timestamp() + $5::float8 * interval '1 millisecond'
+      settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
+      expires_at = clock_timestamp() + $5::float8 * interval '1 millisecond'
     WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp()
       AND claimed_at <= clock_timestamp()
         - CASE WHEN unsent_epoch = epoch THEN $7::float8 ELSE $6::float8 END * interval '1 millisecond'

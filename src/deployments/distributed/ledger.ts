@@ -19,6 +19,7 @@ import * as statements from './ledger-statements.js';
 import { createPaymentHorizon } from './payment-horizon.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
+import { createNoteElapsed } from './retention-time.js';
 
 interface Settlement {
   readonly claim: Claim;
@@ -245,6 +246,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, ages);
       return counted?.abandoned ?? 0;
     },
+
+    noteElapsed: createNoteElapsed(database),
 
     removeSettled: horizon.removeSettled,
   };

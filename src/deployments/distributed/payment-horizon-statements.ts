@@ -1,21 +1,30 @@
 import type { Statement } from './postgres.js';
+import { CURRENT_HOUR } from './retention-time.js';
 
 /** The lowest UUIDv7 of a moment: 48 bits of time in milliseconds since the epoch, then the version and the variant alone. */
 export const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70008000000000000000')::uuid`;
 
-/** `$1` milliseconds ago. */
-const THEN_MS = 'greatest(0, floor(extract(epoch FROM clock_timestamp()) * 1000 - $1::float8))::bigint';
-
 /** When a key (a UUIDv7) was generated: milliseconds since the epoch. */
 export const timeOfMs = (key: string) => `('x0000' || left(replace(${key}::text, '-', ''), 12))::bit(64)::bigint`;
 
-/** A millisecond after the newest key that has a row was generated. */
-const AFTER_THE_NEWEST_MS = `(
-  SELECT ${timeOfMs('key')} + 1
-  FROM idempay.payments ORDER BY key DESC LIMIT 1)`;
+/** The last hour that ended so long ago, with what an operator confirmed since, and the lowest key time after it. */
+export const OLD_HOUR: Statement = {
+  name: 'old_hour',
+  text: `
+    SELECT hour, keys_from_ms::float8 AS "keysFromMs" FROM (
+      SELECT hour,
+        max(until_ms) OVER () - until_ms + coalesce(sum(unseen_ms) FILTER (WHERE confirmed) OVER younger, 0) AS age_ms,
+        min(lowest_key_ms) OVER younger AS keys_from_ms
+      FROM idempay.retention_hours
+      WINDOW younger AS (ORDER BY hour DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS aged
+    WHERE age_ms >= $1::float8 AND keys_from_ms IS NOT NULL ORDER BY hour DESC LIMIT 1`,
+};
 
-/** No higher than there are rows: a clock that was ahead for a while must not refuse the keys of the time after. */
-const NEXT_BOUND = lowestKeyAt(`least(${THEN_MS}, coalesce(${AFTER_THE_NEWEST_MS}, 0))`);
+/** Those before it are asked for no more. */
+export const FORGET_HOURS: Statement = {
+  name: 'forget_hours',
+  text: 'DELETE FROM idempay.retention_hours WHERE hour < $1',
+};
 
 /**
  * A claim that read `keys_before` just before it was raised may still be running, and inserts a key that was removed
@@ -29,27 +38,39 @@ export const ADVANCE_HORIZON: Statement = {
     UPDATE idempay.payment_horizon
     SET seen_at = CASE WHEN seen_at IS NULL THEN clock_timestamp() END,
       removable_before = CASE WHEN seen_at IS NULL THEN removable_before ELSE keys_before END,
-      keys_before = CASE WHEN seen_at IS NULL THEN keys_before ELSE greatest(keys_before, ${NEXT_BOUND}) END
+      keys_before = CASE WHEN seen_at IS NULL THEN keys_before ELSE greatest(keys_before, $1::uuid) END
     WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond'`,
 };
 
 /**
- * Looks at `$3` of the oldest rows only, so that it is short also where most are still repeated. Of two at once one leaves
- * to the other what that has begun to remove.
+ * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
+ * hour `$4` or before. Of two at once one leaves to the other what that has begun to remove. Where a process of the version
+ * before settled one, nobody noted the hour: its age begins now.
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
   text: `
-    DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
-      SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(
-        SELECT key FROM (
-          SELECT key, expires_at FROM idempay.payments
-          WHERE settled_at < now() - $1::float8 * interval '1 millisecond'
-          ORDER BY settled_at, key LIMIT $3) AS oldest
-        WHERE expires_at <= now() AND key < (SELECT removable_before FROM idempay.payment_horizon)
-        LIMIT $2))
-      FOR UPDATE SKIP LOCKED))
-    RETURNING 1`,
+    WITH looked AS MATERIALIZED (
+      SELECT key, settled_at, settled_hour, settled_hour <= $4::integer AND expires_at <= now()
+          AND key < (SELECT removable_before FROM idempay.payment_horizon) AS removable
+      FROM idempay.payments
+      WHERE (settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2::uuid)
+        AND settled_at < 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
+      ORDER BY settled_at, key LIMIT $5::integer
+    ), noted AS (
+      UPDATE idempay.payments SET settled_hour = ${CURRENT_HOUR}
+      WHERE key = ANY (ARRAY(
+        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(SELECT key FROM looked WHERE settled_hour IS NULL))
+        FOR UPDATE SKIP LOCKED))
+    ), removed AS (
+      DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
+        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(SELECT key FROM looked WHERE removable))
+        FOR UPDATE SKIP LOCKED))
+      RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM removed)::integer AS removed,
+      (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM looked OFFSET $5::integer - 1) AS "settledAtUs",
+      (SELECT key FROM looked OFFSET $5::integer - 1) AS key`,
 };
 
 /** Whether the key is so old that its row, where it has none, may have been removed. */

@@ -1,12 +1,13 @@
+import { lowestKeyAt } from '../../payments/key-time.js';
 import type { Ledger } from '../../payments/ledger.js';
+import { HOUR_MS } from '../retention-hour.js';
 import * as statements from './payment-horizon-statements.js';
 import type { Postgres } from './postgres.js';
 import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
 
 /** A claim that missed a raise of the horizon has surely ended this long after the raise was visible. */
 const CLAIMS_END_MS = STATEMENT_TIMEOUT_MS + 2_000;
-/** Rows looked at for each that may be removed. */
-const LOOKED_AT = 10;
+const BEFORE_ALL = { settledAtUs: -1, key: '00000000-0000-0000-0000-000000000000' };
 
 interface PaymentHorizon {
   readonly removeSettled: Ledger['removeSettled'];
@@ -14,13 +15,41 @@ interface PaymentHorizon {
   mayBeRemoved(key: string): Promise<boolean>;
 }
 
+/** From the oldest to the youngest of the payments that may be old enough, over as many calls as that takes. */
+interface Pass {
+  readonly hour: number;
+  readonly settledBefore: number;
+  readonly after: { readonly settledAtUs: number; readonly key: string };
+}
+
 /** Removes old payments, and sees to it that none of their keys is ever claimed again. Any number may do so at once. */
 export function createPaymentHorizon(database: Postgres): PaymentHorizon {
+  let pass: Pass | undefined;
+
+  async function beginPass(retentionMs: number): Promise<Pass | undefined> {
+    const [old] = await database.read<{ hour: number; keysFromMs: number }>(statements.OLD_HOUR, [
+      retentionMs + HOUR_MS,
+    ]);
+    if (!old) return undefined;
+    const { hour, keysFromMs } = old;
+    await database.write(statements.ADVANCE_HORIZON, [lowestKeyAt(keysFromMs), CLAIMS_END_MS]);
+    await database.write(statements.FORGET_HOURS, [hour]);
+    return { hour, settledBefore: keysFromMs, after: BEFORE_ALL };
+  }
+
   return {
     async removeSettled(retentionMs, limit) {
-      await database.write(statements.ADVANCE_HORIZON, [retentionMs, CLAIMS_END_MS]);
-      const removed = await database.write(statements.REMOVE_SETTLED, [retentionMs, limit, LOOKED_AT * limit]);
-      return removed.length;
+      const current = pass ?? (await beginPass(retentionMs));
+      if (!current) return { removed: 0, more: false };
+      const { hour, settledBefore, after } = current;
+      const values = [after.settledAtUs, after.key, settledBefore, hour, limit];
+      const [round] = await database.write<{ removed: number; settledAtUs: number | null; key: string | null }>(
+        statements.REMOVE_SETTLED,
+        values,
+      );
+      const { removed = 0, settledAtUs = null, key = null } = round ?? {};
+      pass = settledAtUs === null || key === null ? undefined : { ...current, after: { settledAtUs, key } };
+      return { removed, more: pass !== undefined };
     },
 
     async mayBeRemoved(key) {

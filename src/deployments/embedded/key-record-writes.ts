@@ -10,17 +10,35 @@ const RECORD_OUTCOME =
 const RESTORE_RECORD =
   'INSERT INTO idempotency_keys (value, fingerprint, reason, expires_at, key) VALUES (?, ?, ?, ?, ?)';
 
-/** Keys are time-ordered, so what expired lies at the start; where nothing there has expired, little has anywhere. */
-const SWEEP = `
-  DELETE FROM idempotency_keys WHERE key IN (
-    SELECT key FROM (SELECT key, expires_at FROM idempotency_keys ORDER BY key LIMIT ?) WHERE expires_at <= ?)`;
+/** A bounded part of the records, behind the one that was looked at last. */
+const EXPIRED = `
+  SELECT key FROM (SELECT key, expires_at FROM idempotency_keys WHERE key > ? ORDER BY key LIMIT ?)
+  WHERE expires_at <= ? LIMIT ?`;
 
-/** The writes of key records. They run in the writer thread, inside the transaction of their batch, by its clock. */
-export function createKeyRecordWrites(database: Database, keyCount: { records: number }, wallClock: () => number) {
+const LAST_LOOKED_AT = 'SELECT key FROM idempotency_keys WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?';
+
+const DELETE = 'DELETE FROM idempotency_keys WHERE key = ?';
+
+/** Records looked at for each that may be removed. */
+const LOOKED_AT = 5;
+
+/**
+ * The writes of key records. They run in the writer thread, inside the transaction of their batch, by its clock. What expired
+ * is removed by the `heldClock`: a record that a wrong clock removed could not come back.
+ */
+export function createKeyRecordWrites(
+  database: Database,
+  keyCount: { records: number },
+  wallClock: () => number,
+  heldClock: () => number,
+) {
   const issue = database.prepare(ISSUE);
   const recordOutcome = database.prepare(RECORD_OUTCOME);
   const restoreRecord = database.prepare(RESTORE_RECORD);
-  const sweep = database.prepare(SWEEP);
+  const expired = database.prepare(EXPIRED);
+  const lastLookedAt = database.prepare(LAST_LOOKED_AT);
+  const remove = database.prepare(DELETE);
+  let sweptTo = '';
 
   return {
     /** The final value of a key, in the commit that makes its payment final. */
@@ -39,11 +57,16 @@ export function createKeyRecordWrites(database: Database, keyCount: { records: n
         return expiresAt;
       },
 
-      /** Removes expired ones among the `limit` oldest key records. Returns how many. */
+      /** Removes up to `limit` expired key records, going on where it ended, and from the oldest again. Returns how many. */
       sweepKeys(limit: number): number {
-        const removed = Number(sweep.run(limit, wallClock()).changes);
-        keyCount.records -= removed;
-        return removed;
+        const looked = LOOKED_AT * limit;
+        const keys = expired.all(sweptTo, looked, heldClock(), limit) as { key: string }[];
+        const last = (keys.length === limit ? keys.at(-1) : lastLookedAt.get(sweptTo, looked - 1)) as
+          | { key: string }
+          | undefined;
+        sweptTo = last?.key ?? '';
+        for (const { key } of keys) keyCount.records -= Number(remove.run(key).changes);
+        return keys.length;
       },
     },
   };

@@ -106,6 +106,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return (counted as { abandoned: number }).abandoned;
     },
 
+    noteElapsed: (elapsed) => writer.write('noteElapsed', elapsed),
+
     removeSettled: (retentionMs, limit) => writer.write('removeSettled', retentionMs, limit),
   };
 }

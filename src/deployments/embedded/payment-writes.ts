@@ -38,13 +38,13 @@ const ABANDON = `
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
 const SETTLE = `
-  UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?
+  UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
 /** By nobody's epoch and owner but its own, so that whoever held the payment before can no longer settle it. */
 const RESOLVE = `
   UPDATE payments
-  SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, epoch = epoch + 1, owner = ?
+  SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
     AND claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
   RETURNING *`;
@@ -56,12 +56,13 @@ const END_ALL_LEASES = `
 
 /**
  * The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. A key that
- * `mayBeRemoved` is never inserted.
+ * `mayBeRemoved` is never inserted; what is settled carries the number of the `currentHour` of retention.
  */
 export function createPaymentWrites(
   database: Database,
   recordOutcome: RecordOutcome,
   mayBeRemoved: (key: string) => boolean,
+  currentHour: () => number,
   wallClock: () => number,
 ) {
   const insertClaim = database.prepare(INSERT_CLAIM);
@@ -157,7 +158,7 @@ export function createPaymentWrites(
     ): number | Exclude<Settled, { state: 'settled' }> {
       const now = wallClock();
       const expiresAt = now + ttlMs;
-      if (settle.run(state, reason, expiresAt, now, key, epoch, owner).changes > 0) {
+      if (settle.run(state, reason, expiresAt, now, currentHour(), key, epoch, owner).changes > 0) {
         recordOutcome(key, value, fingerprint, reason, expiresAt);
         return expiresAt;
       }
@@ -180,7 +181,7 @@ export function createPaymentWrites(
       const now = wallClock();
       const declined = state === 'DECLINED' ? reason : null;
       const latestClaims = [now - unsentMinAgeMs, now - minAgeMs];
-      const values = [state, declined, reason, now + ttlMs, now, owner, key, now, ...latestClaims];
+      const values = [state, declined, reason, now + ttlMs, now, currentHour(), owner, key, now, ...latestClaims];
       const resolved = resolve.get(...values) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);

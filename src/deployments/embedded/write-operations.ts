@@ -1,6 +1,7 @@
 import { createKeyRecordWrites } from './key-record-writes.js';
 import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentWrites } from './payment-writes.js';
+import { createRetentionTimeWrites } from './retention-time-writes.js';
 import type { Database, SqliteFault } from './sqlite.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
@@ -13,16 +14,24 @@ export function createWriteOperations(
   keyCount: { records: number },
   wallClock: () => number = Date.now,
 ) {
-  const keyRecords = createKeyRecordWrites(database, keyCount, wallClock);
   const horizon = createPaymentHorizonWrites(database, wallClock);
+  const retentionTime = createRetentionTimeWrites(database, wallClock, horizon.keysFromMs);
+  const keyRecords = createKeyRecordWrites(database, keyCount, wallClock, retentionTime.heldClock);
   return {
     ...keyRecords.operations,
-    ...createPaymentWrites(database, keyRecords.recordOutcome, horizon.mayBeRemoved, wallClock),
+    ...createPaymentWrites(
+      database,
+      keyRecords.recordOutcome,
+      horizon.mayBeRemoved,
+      retentionTime.currentHour,
+      wallClock,
+    ),
     ...horizon.operations,
+    ...retentionTime.operations,
     ...createTransactionWrites(database, wallClock),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
-    /** Counted beside the writes, because a COUNT(*) over tens of millions of records would hold every commit up. */
+    /** Counted beside the writes, and kept by each commit: counting tens of millions of records would hold every commit up. */
     countKeys: (): number => keyCount.records,
   };
 }

@@ -18,7 +18,8 @@ const WRITE_NOTHING: ReadonlySet<WriteName> = new Set(['ping', 'countKeys']);
 /** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
 function run(path: string): void {
   const database = openForWriting(path);
-  const keyCount = database.prepare('SELECT COUNT(*) AS records FROM idempotency_keys').get() as { records: number };
+  const keyCount = database.prepare('SELECT records FROM key_count').get() as { records: number };
+  const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
   const operations = createWriteOperations(database, keyCount);
   operations.endAllLeases();
   assertDurable(database);
@@ -43,7 +44,13 @@ function run(path: string): void {
   function commitTogether({ names, parameters }: WriteBatch): WriteResults {
     const recordsBefore = keyCount.records;
     try {
-      return { values: inTransaction(() => names.map((name, index) => execute(name, parameters[index] ?? []))) };
+      return {
+        values: inTransaction(() => {
+          const values = names.map((name, index) => execute(name, parameters[index] ?? []));
+          if (keyCount.records !== recordsBefore) writeKeyCount.run(keyCount.records);
+          return values;
+        }),
+      };
     } catch (error) {
       keyCount.records = recordsBefore;
       const fault = faultFrom(error);

@@ -1,0 +1,150 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Claim } from '#idempay/payments/payment.js';
+import { describeDeployments, type Stores } from '../support/deployments.js';
+import { pay } from '../support/http-client.js';
+import { expectFirst } from '../support/payment-answers.js';
+import { givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
+import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
+import { changeStored, openPortsOn, type StoredChange } from '../support/stored-payments.js';
+import { pause } from '../support/until.js';
+
+const DAY_MS = 24 * HOUR_MS;
+const RETENTION = { PAYMENT_RETENTION_DAYS: '30' };
+const RETENTION_MS = 30 * DAY_MS;
+const AHEAD_MS = 60 * DAY_MS;
+const PAYMENTS = 300;
+const KEYS = 5;
+/** Round and sweep at the start of a process: more than one of each. */
+const ROUND_MS = 2_500;
+const STARTS = 3;
+const TIMEOUT_MS = 120_000;
+
+interface Given {
+  readonly settled: readonly Claim[];
+  /** Good also by the clock that is ahead, and generated before the payments' keys. */
+  readonly unpaid: readonly string[];
+  /** Good when the clock is right again; by the other one they have expired. */
+  readonly paidLater: readonly string[];
+}
+
+/**
+ * Bug: one call with a clock 60 days ahead removed 300 of 300 payments that had been settled seconds before, and refused good
+ * unpaid keys afterwards. Cause: age was the clock's time since the payment was settled. Fix: age is the time that processes
+ * have seen pass. All that is stored moves into the past, which is what a clock ahead makes of it.
+ */
+describeDeployments('a clock that is 60 days ahead', (deployment) => {
+  let stores: Stores;
+
+  beforeEach(async () => {
+    stores = await deployment.open();
+  });
+  afterEach(() => stores?.close());
+
+  /** Settled and issued just now, by a service that has seen more than the retention before. */
+  async function given(): Promise<Given> {
+    const ports = await openPortsOn(stores);
+    const { keys, ledger } = ports;
+    try {
+      await passHours(ledger, 31 * 24);
+      const unpaid = Array.from({ length: KEYS }, () => newKeyOf(Date.now() - AHEAD_MS));
+      await Promise.all(unpaid.map((key) => keys.issue(key, AHEAD_MS + DAY_MS)));
+      const paidLater = Array.from({ length: KEYS }, () => newKeyOf(Date.now()));
+      await Promise.all(paidLater.map((key) => keys.issue(key, DAY_MS)));
+      const settled = await Promise.all(
+        Array.from({ length: PAYMENTS }, () => givenClaim(ledger, { key: newKeyOf(Date.now() - AHEAD_MS) })),
+      );
+      await Promise.all(settled.map((claim) => givenSettled(ledger, claim, { ttlMs: DAY_MS })));
+      await passHours(ledger, 1);
+      return { settled, unpaid, paidLater };
+    } finally {
+      await ports.close();
+    }
+  }
+
+  async function expectKept(settled: readonly Claim[]): Promise<void> {
+    const ports = await openPortsOn(stores);
+    try {
+      const found = await Promise.all(settled.map(({ key }) => ports.paymentHistory.find(key)));
+      expect(found.filter((payment) => payment === undefined)).toHaveLength(0);
+    } finally {
+      await ports.close();
+    }
+  }
+
+  it(
+    'removes nothing that was settled within the retention, at no start, and good keys are paid afterwards',
+    async () => {
+      const { settled, unpaid, paidLater } = await given();
+      await changeStored(stores, moved(-AHEAD_MS));
+      for (let start = 0; start < STARTS; start += 1) {
+        const service = await stores.start(RETENTION);
+        await pause(ROUND_MS);
+        const key = unpaid[start];
+        if (key) expectFirst(await pay(service.url, key));
+        await service.stop();
+        await changeStored(stores, HORIZON_SEEN_BY_ALL);
+      }
+      await changeStored(stores, moved(AHEAD_MS));
+      await expectKept(settled);
+
+      const service = await stores.start(RETENTION);
+      for (const key of paidLater) expectFirst(await pay(service.url, key));
+      await service.stop();
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'is the same to hours that no process saw; an operator may confirm them',
+    async () => {
+      const { settled } = await given();
+      await changeStored(stores, moved(-AHEAD_MS));
+      const removeAll = async () => {
+        const ports = await openPortsOn(stores);
+        try {
+          let removed = 0;
+          const time = await passHours(ports.ledger, 3);
+          expect(time.unseenMs === 0 || time.unseenMs > AHEAD_MS - HOUR_MS).toBe(true);
+          for (let round = 0; round < STARTS; round += 1) {
+            removed += await removeOld(ports.ledger, RETENTION_MS);
+            await changeStored(stores, HORIZON_SEEN_BY_ALL);
+          }
+          return removed;
+        } finally {
+          await ports.close();
+        }
+      };
+      expect(await removeAll()).toBe(0);
+      await changeStored(stores, CONFIRMED);
+      expect(await removeAll()).toBe(settled.length);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+/** As in `docs/deployment.md`. */
+const CONFIRMED: StoredChange = {
+  embedded: 'UPDATE retention_hours SET confirmed = 1 WHERE unseen_ms > 0',
+  distributed: 'UPDATE idempay.retention_hours SET confirmed = true WHERE unseen_ms > 0',
+};
+
+/** As if every claim that could have missed the last move of the horizon had ended by now. */
+const HORIZON_SEEN_BY_ALL: StoredChange = {
+  embedded: '',
+  distributed: "UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '1 minute'",
+};
+
+/** All times that the store has written. */
+function moved(ms: number): StoredChange {
+  const by = `${ms} * interval '1 millisecond'`;
+  return {
+    embedded: `
+      UPDATE payments SET claimed_at = claimed_at + ${ms}, settled_at = settled_at + ${ms}, expires_at = expires_at + ${ms};
+      UPDATE idempotency_keys SET expires_at = expires_at + ${ms};
+      UPDATE retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
+    distributed: `
+      UPDATE idempay.payments SET claimed_at = claimed_at + ${by}, settled_at = settled_at + ${by},
+        expires_at = expires_at + ${by};
+      UPDATE idempay.retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
+  };
+}

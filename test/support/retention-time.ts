@@ -1,0 +1,24 @@
+import type { Ledger, RetentionTime } from '#idempay/payments/ledger.js';
+
+export const HOUR_MS = 3_600_000;
+const MANY = 1_000;
+
+/** What a process that ran for so many hours would have told the ledger: an hour at a time. Keys are of the present. */
+export async function passHours(ledger: Ledger, hours: number): Promise<RetentionTime> {
+  const lowestKeyMs = Date.now();
+  let time = await ledger.noteElapsed({ sinceMs: 0, elapsedMs: 0, lowestKeyMs });
+  for (let hour = 0; hour < hours; hour += 1) {
+    time = await ledger.noteElapsed({ sinceMs: time.seenMs, elapsedMs: HOUR_MS, lowestKeyMs });
+  }
+  return time;
+}
+
+/** One look at all that is old; how many were removed. */
+export async function removeOld(ledger: Ledger, retentionMs: number): Promise<number> {
+  let sum = 0;
+  for (;;) {
+    const { removed, more } = await ledger.removeSettled(retentionMs, MANY);
+    sum += removed;
+    if (!more) return sum;
+  }
+}
