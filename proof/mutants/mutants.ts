@@ -89,8 +89,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: SQLITE_STATEMENTS,
-        find: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
-        replace: "settled_at = ?\n  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'`;",
+        find: "settled_hour = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
+        replace: "settled_hour = ?\n  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'`;",
       },
       {
         // Alone it changes nothing that anybody sees: whoever becomes the owner of a row gets an epoch of its own.
@@ -123,8 +123,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: SQLITE_STATEMENTS,
-        find: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
-        replace: "settled_at = ?\n  WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'`;",
+        find: "settled_hour = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
+        replace: "settled_hour = ?\n  WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'`;",
       },
     ],
   },
@@ -366,6 +366,13 @@ export const MUTANTS: readonly Mutant[] = [
         find: '      AND idempay.timeline() = (SELECT timeline FROM idempay.deployment)\n',
         replace: '',
       },
+    ],
+  },
+  {
+    name: 'age by the wall clock: a payment that a clock set back settled is removed at once',
+    hunt: HORIZON_CONTRACTS,
+    edits: [
+      { file: 'src/deployments/embedded/payment-horizon-writes.ts', find: 'settled_hour <= hour && ', replace: '' },
     ],
   },
   {

@@ -1,12 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Claim } from '#idempay/payments/payment.js';
-import { claimAttempt, givenClaim, givenSettled, LONG_MS } from '../support/payment-attempts.js';
+import { claimAttempt, givenClaim, givenSettled, LONG_MS, newKeyOf } from '../support/payment-attempts.js';
 import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
 import { untilPast } from '../support/until-past.js';
 
@@ -54,6 +55,21 @@ test('a limit is kept', async () => {
   await givenRemovable(MANY);
   expect(await ledger.removeSettled(RETENTION_MS, MANY - 100)).toEqual({ removed: MANY - 100, more: true });
   expect(await ledger.removeSettled(RETENTION_MS, MANY)).toEqual({ removed: 100, more: false });
+});
+
+test('a payment that was settled by a clock 60 days behind stays for the retention', async () => {
+  const { ledger } = deployment;
+  await passHours(ledger, RETENTION_HOURS);
+  const backMs = 60 * 24 * HOUR_MS;
+  const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - backMs) });
+  await givenSettled(ledger, claim, { ttlMs: 1 });
+  const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
+  database.prepare('UPDATE payments SET settled_at = settled_at - ? WHERE key = ?').run(backMs, claim.key);
+  database.close();
+  await passHours(ledger, RETENTION_HOURS - 3);
+  expect(await removeOld(ledger, RETENTION_MS)).toBe(0);
+  await passHours(ledger, 3);
+  expect(await removeOld(ledger, RETENTION_MS)).toBe(1);
 });
 
 test('a start makes every payment due that was under way, whatever its lease and its back-off', async () => {
