@@ -3,7 +3,14 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
-import { claimAttempt, LONG_MS, newKeyOf, newProcessorName } from '../support/payment-attempts.js';
+import {
+  claimAttempt,
+  givenClaim,
+  LONG_MS,
+  newKeyOf,
+  newOwner,
+  newProcessorName,
+} from '../support/payment-attempts.js';
 import { type Composition, compose } from '../support/payment-composition.js';
 import { openDistributedPortsOn, type Ports } from '../support/ports.js';
 import { RecordingProcessor } from '../support/recording-processor.js';
@@ -142,6 +149,15 @@ describe('a database that was replaced by one without the newest rows', () => {
     expect(await payments.pay(old, MONEY), 'its lost claim may be as old as its key').toEqual({ state: 'unknown' });
     expect(await payments.pay(old, MONEY), 'a takeover counts from there as well').toEqual({ state: 'unknown' });
     expect(processor.charges.map(({ reference }) => reference)).toEqual([young]);
+  });
+
+  test('a payment that was never sent counts as one that may have been: a lost takeover may have sent it', async () => {
+    const claim = await givenClaim(ports.ledger, { key: newKeyOf(Date.now()) });
+    await ports.ledger.abandon(claim, 0, 'unsent');
+    await replaceDatabase();
+    await untilSeen();
+    const takeover = { key: claim.key, owner: newOwner(), leaseMs: LONG_MS, processor: claim.processor };
+    expect(await ports.ledger.takeOver(takeover)).toMatchObject({ epoch: 2, unsent: false });
   });
 
   test('keys that are generated later are paid as ever', async () => {

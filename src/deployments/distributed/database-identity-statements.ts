@@ -33,7 +33,8 @@ export const IDENTIFY: Statement = {
 
 /**
  * Writes down that the server is another one than the last, once for all processes, together with everything that follows
- * from rows that may be lost. `$1`: the incarnation that was found at an earlier position than before, or NULL. The very
+ * from rows that may be lost: ids go on after a gap, and a payment that was never sent may have been sent by a lost
+ * takeover. `$1`: the incarnation that was found at an earlier position than before, or NULL. The very
  * first server replaces none.
  */
 export const ADOPT: Statement = {
@@ -47,7 +48,10 @@ export const ADOPT: Statement = {
           ELSE ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)} END
       FROM (${LIVE}) AS live
       WHERE ${SEEN} IS DISTINCT FROM ${FOUND} OR incarnation = $1
-      RETURNING look_up_before)
+      RETURNING look_up_before),
+    marked AS (
+      UPDATE idempay.payments SET unsent_epoch = NULL
+      FROM adopted WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL)
     UPDATE idempay.transaction_list
     SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP}
     FROM adopted WHERE look_up_before > '00000000-0000-0000-0000-000000000000'`,
