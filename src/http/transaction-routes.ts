@@ -53,7 +53,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
   app.get('/api/transactions/:id', { schema: { params: TransactionPath } }, (request, reply) => {
     const { text, id } = readTransactionId(request.params.id);
     answerWith(reply, transactions.get(id), ({ transaction, cache }) => {
-      reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : 'fwd=miss'}`);
+      reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : `fwd=${cache}`}`);
       if (!transaction) throw publicErrors.transactionNotFound(text);
       const { tag } = represent(transaction);
       switch (judgeRead(request.headers, tag)) {

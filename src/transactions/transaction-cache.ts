@@ -9,7 +9,7 @@ export const TRANSACTION_CACHE = 'transactionCache';
  * Its contract: `test/contracts/transaction-cache-contract.ts`.
  */
 export interface TransactionCache {
-  /** On a miss, the token that permits one fill; none while a write mark stands or another reader loads. */
+  /** On a miss, the token that permits one fill; none while another reader loads. */
   lookUp(id: number): Promise<CacheLookUp>;
 
   /** Stores what the token's holder read from the store of record. False when the token was voided meanwhile. */
@@ -30,7 +30,9 @@ export interface TransactionCache {
 
 export type CacheLookUp =
   | { readonly state: 'hit'; readonly transaction: Transaction }
-  | { readonly state: 'miss'; readonly token: FillToken | undefined };
+  | { readonly state: 'miss'; readonly token: FillToken | undefined }
+  /** A write mark stands: the row must be read, and not be put into the cache. */
+  | { readonly state: 'bypass' };
 
 export type FillToken = string;
 

@@ -20,8 +20,8 @@ const ROW_PAGE = 500;
 
 export interface Transactions {
   create(transaction: NewTransaction): Promise<Transaction>;
-  /** Spec 4.3 caching rule 1. */
-  get(id: number): Promise<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' }>;
+  /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (decisions T8). */
+  get(id: number): Promise<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' | 'bypass' }>;
   /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (decisions T7). */
   changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChange>;
   /** Spec 4.3 caching rule 3. */
@@ -45,10 +45,10 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
   const tags = new ListTags(idPage);
 
   async function get(id: number): ReturnType<Transactions['get']> {
-    const seen = await cache.lookUp(id).catch(missWithoutFill);
+    const seen = await cache.lookUp(id).catch(bypass);
     if (seen.state === 'hit') return { transaction: seen.transaction, cache: 'hit' };
 
-    const { token } = seen;
+    const token = seen.state === 'miss' ? seen.token : undefined;
     let filled = false;
     try {
       const transaction = await store.get(id);
@@ -56,7 +56,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
         await cache.fill(id, token, transaction).catch(ignore);
         filled = true;
       }
-      return { transaction, cache: 'miss' };
+      return { transaction, cache: seen.state };
     } finally {
       if (token && !filled) await cache.forgo(id, token).catch(ignore);
     }
@@ -161,10 +161,10 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
   };
 }
 
-/** A cache that cannot be asked is a miss; what is read then is not put into it either. */
-function missWithoutFill(fault: unknown): CacheLookUp {
+/** A cache that cannot be asked: what is read then is not put into it either. */
+function bypass(fault: unknown): CacheLookUp {
   if (!(fault instanceof StoreUnavailable)) throw fault;
-  return { state: 'miss', token: undefined };
+  return { state: 'bypass' };
 }
 
 function ignore(): void {}

@@ -92,7 +92,7 @@ describe('one store away', { timeout: 90_000 }, () => {
     const read = await readTransaction(url, changed);
     expect({ status: read.status, cache: read.headers['cache-status'], seen: read.json() }).toEqual({
       status: 200,
-      cache: 'transactionCache; fwd=miss',
+      cache: 'transactionCache; fwd=bypass',
       seen: transaction,
     });
     expect(await stores.sql('SELECT status, version FROM idempay.transactions WHERE id = $1', [changed])).toEqual([

@@ -164,7 +164,7 @@ export function createSimulatedTransactionCache(
     const found = await ask('looks up', id, () => server.lookUp(id, token));
     if (found === 'wait') return 'wait';
     if (found === 'load') return { state: 'miss', token };
-    return found === 'pass' ? { state: 'miss', token: undefined } : { state: 'hit', transaction: found };
+    return found === 'pass' ? { state: 'bypass' } : { state: 'hit', transaction: found };
   }
 
   const forgo = (id: number, token: string) => ask('gives a token back for', id, () => server.forgo(id, token));

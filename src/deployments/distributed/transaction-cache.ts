@@ -75,7 +75,7 @@ export function createRedisTransactionCache(
       case 'wait':
         return 'wait';
       default:
-        return { state: 'miss', token: undefined };
+        return { state: 'bypass' };
     }
   }
 

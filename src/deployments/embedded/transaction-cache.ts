@@ -50,7 +50,8 @@ export function createEmbeddedTransactionCache(ttlMs: number, counters: StoreCou
         return { state: 'hit', transaction };
       }
       counters.misses += 1;
-      if (standing.has(id) || fillTokens.has(id)) return { state: 'miss', token: undefined };
+      if (standing.has(id)) return { state: 'bypass' };
+      if (fillTokens.has(id)) return { state: 'miss', token: undefined };
       tokens += 1;
       const token = String(tokens);
       fillTokens.set(id, token);
