@@ -55,6 +55,58 @@ export function isUnknown(fault: unknown): boolean {
   return fault instanceof StoreUnavailable && fault.effect === 'unknown';
 }
 
+/** What a request asks for, as far as a client must do something else when a store cannot serve it. */
+export type Operation = keyof typeof UNAVAILABLE;
+
+const READ = 'This cannot be read at the moment. Retry in a few seconds.';
+
+/** What to do when a store cannot serve an operation: `unchanged` when surely nothing was written. */
+const UNAVAILABLE = {
+  'generate key': {
+    unchanged: 'No key can be generated at the moment. Retry in a few seconds.',
+    unknown:
+      'The store failed while it kept a new key. Ask for another one: a key that was not told expires by itself.',
+  },
+  pay: {
+    unchanged:
+      'The payment cannot be worked on at the moment; this request changed nothing. Retry with the same Idempotency-Key.',
+    unknown:
+      'The store failed while the payment was worked on, so its outcome is not known. Retry with the same Idempotency-Key: it is not charged twice.',
+  },
+  'resolve payment': {
+    unchanged: 'The payment cannot be resolved at the moment; nothing was changed. Retry in a few seconds.',
+    unknown:
+      'The store failed while it kept the outcome, so it is not known whether it did. Give the same outcome again: it is kept once.',
+  },
+  'create transaction': {
+    unchanged: 'The transaction cannot be created at the moment; nothing was changed. Retry in a few seconds.',
+    unknown:
+      'It is not known whether the transaction was created. Look for it with GET /api/transactions?from=&to= first: a repeat may create it twice.',
+  },
+  'change status': {
+    unchanged: 'The status cannot be changed at the moment; nothing was changed. Retry in a few seconds.',
+    unknown: 'It is not known whether the status was changed. Read the transaction, then repeat what is still wanted.',
+  },
+  'delete transaction': {
+    unchanged: 'The transaction cannot be deleted at the moment; nothing was changed. Retry in a few seconds.',
+    unknown: 'It is not known whether the transaction was deleted. Repeat the request: 404 says that it is gone.',
+  },
+  'list transactions': {
+    unchanged: 'The transactions cannot be listed at the moment. Retry in a few seconds.',
+    unknown: 'The transactions cannot be listed at the moment. Retry in a few seconds.',
+  },
+  'payment status': {
+    unchanged:
+      'The payment cannot be looked up at the moment. Retry in a few seconds, before you pay with another key.',
+    unknown: 'The payment cannot be looked up at the moment. Retry in a few seconds, before you pay with another key.',
+  },
+  health: {
+    unchanged: 'The key-value store cannot be reached. Retry in a few seconds.',
+    unknown: 'The key-value store cannot be reached. Retry in a few seconds.',
+  },
+  read: { unchanged: READ, unknown: READ },
+} as const;
+
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
@@ -128,18 +180,13 @@ export const publicErrors = {
   keyNotFound: (key: string) => new PublicError(404, `Key '${key}' not found.`),
 
   // The service itself.
-  storeUnavailable: (cause: StoreUnavailable) =>
-    new PublicError(
-      503,
-      cause.effect === 'unchanged'
-        ? 'The store cannot serve this request at the moment; nothing was changed. Retry in a few seconds, a payment with the same Idempotency-Key.'
-        : 'The store failed while it worked on this request, so its outcome is not known. Retry in a few seconds, a payment with the same Idempotency-Key.',
-      { 'Retry-After': String(STORE_RETRY_SECONDS) },
-      cause,
-    ),
+  storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
+    const message = UNAVAILABLE[operation][cause.effect];
+    // A client that repeats by itself after Retry-After must not repeat what may happen twice.
+    const mayDouble = operation === 'create transaction' && cause.effect === 'unknown';
+    return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
+  },
   storeUnreachable: () =>
-    new PublicError(503, 'The key-value store cannot be reached. Retry in a few seconds.', {
-      'Retry-After': String(STORE_RETRY_SECONDS),
-    }),
+    new PublicError(503, UNAVAILABLE.health.unchanged, { 'Retry-After': String(STORE_RETRY_SECONDS) }),
   internal: (cause: unknown) => new PublicError(500, 'The service failed to answer this request.', {}, cause),
 };

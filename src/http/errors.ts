@@ -1,11 +1,18 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
-import { errorBody, PublicError, publicErrors, reasonPhrase, StoreUnavailable } from '../errors.js';
+import { errorBody, type Operation, PublicError, publicErrors, reasonPhrase, StoreUnavailable } from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the route does, for what a client is told to do when a store cannot serve it. */
+    operation?: Operation;
+  }
+}
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
 export function installErrorHandler(app: FastifyInstance): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
-    const answer = publicErrorOf(error);
+    const answer = publicErrorOf(error, request.routeOptions.config.operation);
     if (answer.status >= 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
     return sendError(reply, answer);
   });
@@ -39,9 +46,12 @@ export function sendError(reply: FastifyReply, error: PublicError): FastifyReply
 }
 
 /** What a client may know of an exception: below 500 what to do, at 500 nothing internal. */
-export function publicErrorOf(error: FastifyError | PublicError | StoreUnavailable): PublicError {
+export function publicErrorOf(
+  error: FastifyError | PublicError | StoreUnavailable,
+  operation?: Operation,
+): PublicError {
   if (error instanceof PublicError) return error;
-  if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error);
+  if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error, operation);
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return publicErrors.unsupportedMediaType();

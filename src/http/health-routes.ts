@@ -44,7 +44,7 @@ export function registerHealthRoutes(server: FastifyInstance, health: Health): v
 
   app.get(
     '/api/health/redis/key/:key',
-    { schema: { params: KeyPath, response: { 200: Value } } },
+    { schema: { params: KeyPath, response: { 200: Value } }, config: { operation: 'health' } },
     async (request, reply) => {
       const { key } = request.params;
       const stored = await health.value(key);

@@ -50,29 +50,37 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     });
   });
 
-  app.get('/api/payments/:key', { schema: { params: PaymentPath } }, (request, reply) => {
-    answerWith(reply, records.get(keyIn(request.params)), (payment) => {
-      if (!payment) throw publicErrors.paymentNotFound();
-      switch (judgeRead(request.headers, paymentTag(paymentJson(payment)))) {
-        case 'proceed':
-          sendPayment(reply, payment);
-          return;
-        case 'not modified':
-          sendNotModified(withTag(reply, paymentJson(payment)));
-          return;
-        case 'failed':
-          throw publicErrors.preconditionFailed('payment');
-      }
-    });
-  });
+  app.get(
+    '/api/payments/:key',
+    { schema: { params: PaymentPath }, config: { operation: 'payment status' } },
+    (request, reply) => {
+      answerWith(reply, records.get(keyIn(request.params)), (payment) => {
+        if (!payment) throw publicErrors.paymentNotFound();
+        switch (judgeRead(request.headers, paymentTag(paymentJson(payment)))) {
+          case 'proceed':
+            sendPayment(reply, payment);
+            return;
+          case 'not modified':
+            sendNotModified(withTag(reply, paymentJson(payment)));
+            return;
+          case 'failed':
+            throw publicErrors.preconditionFailed('payment');
+        }
+      });
+    },
+  );
 
-  app.post('/api/payments/:key/resolution', { schema: { params: PaymentPath } }, (request, reply) => {
-    const verdict = readVerdict(requiredBody(request));
-    const condition = writeCondition(request.headers);
-    answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {
-      sendPayment(reply, resolvedPayment(answer));
-    });
-  });
+  app.post(
+    '/api/payments/:key/resolution',
+    { schema: { params: PaymentPath }, config: { operation: 'resolve payment' } },
+    (request, reply) => {
+      const verdict = readVerdict(requiredBody(request));
+      const condition = writeCondition(request.headers);
+      answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {
+        sendPayment(reply, resolvedPayment(answer));
+      });
+    },
+  );
 
   /** Judged just before (RFC 9110 13.2.1). What may change after it is decided in the statement that resolves. */
   async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {

@@ -10,13 +10,17 @@ import { preferredWaitSeconds } from './prefer.js';
 
 /** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
-  app.get('/api/server-generated/generate-key', { exposeHeadRoute: false }, (_request, reply) => {
-    answerWith(reply, payments.issueKey(), (key) => {
-      sendText(reply, key);
-    });
-  });
+  app.get(
+    '/api/server-generated/generate-key',
+    { exposeHeadRoute: false, config: { operation: 'generate key' } },
+    (_request, reply) => {
+      answerWith(reply, payments.issueKey(), (key) => {
+        sendText(reply, key);
+      });
+    },
+  );
 
-  app.post('/api/payment', { onRequest: requireKeyHeader }, (request, reply) => {
+  app.post('/api/payment', { onRequest: requireKeyHeader, config: { operation: 'pay' } }, (request, reply) => {
     const header = readKeyHeader(keyHeaderOf(request));
     const body = requiredBody(request);
     if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
@@ -28,14 +32,18 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
     });
   });
 
-  app.get('/api/payment-status', { onRequest: requireKeyHeader }, (request, reply) => {
-    const header = readKeyHeader(keyHeaderOf(request));
-    if (header.state !== 'present') throw publicErrors.paymentNotFound();
-    answerWith(reply, payments.outcome(header.key), (final) => {
-      if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
-      sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
-    });
-  });
+  app.get(
+    '/api/payment-status',
+    { onRequest: requireKeyHeader, config: { operation: 'payment status' } },
+    (request, reply) => {
+      const header = readKeyHeader(keyHeaderOf(request));
+      if (header.state !== 'present') throw publicErrors.paymentNotFound();
+      answerWith(reply, payments.outcome(header.key), (final) => {
+        if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
+        sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+      });
+    },
+  );
 }
 
 /** Rule 1 of spec 4.1 comes before the body is read: it wins over whatever is wrong with the body (decisions P3). */

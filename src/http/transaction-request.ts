@@ -1,6 +1,6 @@
 import { publicErrors } from '../errors.js';
 import { accountProblem } from '../transactions/account.js';
-import { judgeAmount } from '../transactions/amount.js';
+import { judgeAmount, plainDecimalOf } from '../transactions/amount.js';
 import {
   LAST_TRANSACTION_ID,
   type NewTransaction,
@@ -24,7 +24,7 @@ export function readNewTransaction(body: JsonBody): NewTransaction {
   if (member === undefined || member.type === 'other') {
     throw publicErrors.invalidBody("'amount' is required: a JSON number or a string holding a decimal number.");
   }
-  const amount = judgeAmount(member.text);
+  const amount = judgeAmount(member.type === 'number' ? plainDecimalOf(member.text) : member.text);
   if (typeof amount !== 'string') throw publicErrors.invalidBody(amount.problem);
 
   const status = members.has('status') ? statusOf(members.get('status')) : 'PENDING';

@@ -26,23 +26,27 @@ const NO_STORE = 'no-store';
 export function registerTransactionRoutes(server: FastifyInstance, transactions: Transactions): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
-  app.get('/api/transactions', { schema: { querystring: ListQuery } }, (request, reply) => {
-    const { headers } = request;
-    // If-Match is judged first (RFC 9110 13.2.2), and for that the tag is needed.
-    const known = headers['if-match'] === undefined ? ifNoneMatchCondition(headers['if-none-match']) : undefined;
-    answerWith(reply, transactions.list(request.query, known), (list) => {
-      const listHeaders = { etag: quoted(list.tag), 'cache-control': NO_STORE };
-      if (list.state === 'list') {
-        const verdict = judgeRead(headers, list.tag);
-        if (verdict === 'proceed') return sendTransactionList(reply, listHeaders, list.pages);
-        list.pages.close();
-        if (verdict === 'failed') throw publicErrors.preconditionFailed('list');
-      }
-      sendNotModified(reply.headers(listHeaders));
-    });
-  });
+  app.get(
+    '/api/transactions',
+    { schema: { querystring: ListQuery }, config: { operation: 'list transactions' } },
+    (request, reply) => {
+      const { headers } = request;
+      // If-Match is judged first (RFC 9110 13.2.2), and for that the tag is needed.
+      const known = headers['if-match'] === undefined ? ifNoneMatchCondition(headers['if-none-match']) : undefined;
+      answerWith(reply, transactions.list(request.query, known), (list) => {
+        const listHeaders = { etag: quoted(list.tag), 'cache-control': NO_STORE };
+        if (list.state === 'list') {
+          const verdict = judgeRead(headers, list.tag);
+          if (verdict === 'proceed') return sendTransactionList(reply, listHeaders, list.pages);
+          list.pages.close();
+          if (verdict === 'failed') throw publicErrors.preconditionFailed('list');
+        }
+        sendNotModified(reply.headers(listHeaders));
+      });
+    },
+  );
 
-  app.post('/api/transactions', (request, reply) => {
+  app.post('/api/transactions', { config: { operation: 'create transaction' } }, (request, reply) => {
     const wanted = readNewTransaction(requiredBody(request));
     answerWith(reply, createIf(writeCondition(request.headers), wanted), (transaction) => {
       reply.code(201).header('location', `/api/transactions/${transaction.id}`);
@@ -71,7 +75,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.put(
     '/api/transactions/:id/status',
-    { schema: { params: TransactionPath, querystring: StatusQuery } },
+    { schema: { params: TransactionPath, querystring: StatusQuery }, config: { operation: 'change status' } },
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
       const status = readNewStatus(request.body as JsonBody | undefined, request.query.newStatus);
@@ -91,14 +95,18 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     },
   );
 
-  app.delete('/api/transactions/:id', { schema: { params: TransactionPath } }, (request, reply) => {
-    const { text, id } = readTransactionId(request.params.id);
-    answerWith(reply, transactions.remove(id, writeCondition(request.headers)), (result) => {
-      if (result === 'not found') throw publicErrors.transactionNotFound(text);
-      if (result === 'precondition failed') throw publicErrors.preconditionFailed('transaction');
-      reply.code(204).send();
-    });
-  });
+  app.delete(
+    '/api/transactions/:id',
+    { schema: { params: TransactionPath }, config: { operation: 'delete transaction' } },
+    (request, reply) => {
+      const { text, id } = readTransactionId(request.params.id);
+      answerWith(reply, transactions.remove(id, writeCondition(request.headers)), (result) => {
+        if (result === 'not found') throw publicErrors.transactionNotFound(text);
+        if (result === 'precondition failed') throw publicErrors.preconditionFailed('transaction');
+        reply.code(204).send();
+      });
+    },
+  );
 
   /** A condition on creating is one on the list, judged just before and not in the commit (RFC 9110 13.2.1). */
   async function createIf(condition: TagCondition | undefined, wanted: NewTransaction): Promise<Transaction> {

@@ -4,11 +4,32 @@ const MAX_DECIMALS = 4;
 const MAX_DIGITS = 15;
 const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 
+/** Exponents of two digits: enough for every amount, and few enough zeros to write out. */
+const JSON_NUMBER = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,2}))?$/;
+
+/**
+ * The exact value of a JSON number as a plain decimal without trailing zeros: Java writes ten million as `1.0E7` (decisions
+ * T2). What is no such number is given back as it is, to be refused.
+ */
+export function plainDecimalOf(number: string): string {
+  const [, whole, fraction = '', exponent = '0'] = JSON_NUMBER.exec(number) ?? [];
+  if (whole === undefined) return number;
+  const digits = whole + fraction;
+  const point = whole.length + Number(exponent);
+  if (point <= 0) return shortest('0', '0'.repeat(-point) + digits);
+  const before = digits
+    .slice(0, point)
+    .padEnd(point, '0')
+    .replace(/^0+(?=\d)/, '');
+  return shortest(before, digits.slice(point));
+}
+
 /** Judges the text of an amount: the shortest plain decimal of the same value, or the sentence that tells what is wrong. */
 export function judgeAmount(text: string): string | { problem: string } {
   if (!PLAIN_DECIMAL.test(text)) {
     return {
-      problem: "'amount' must be a plain decimal number such as 100.5, without sign, exponent or leading zeros.",
+      problem:
+        "'amount' must be a plain decimal number such as 100.5, without sign or leading zeros. Only a JSON number may have an exponent, of at most two digits.",
     };
   }
   const [whole = '', fraction = ''] = text.split('.');

@@ -74,9 +74,13 @@ describe('one store away', { timeout: 90_000 }, () => {
     transaction,
   }: Awaited<ReturnType<typeof givenBefore>>) {
     const changed = transaction.transactionId;
-    await expectQuick(AT_ONCE_MS, () => ask(`${url}${GENERATE}`), expectRetryLater);
-    await expectQuick(AT_ONCE_MS, () => pay(url, fresh), expectRetryLater);
-    await expectQuick(HEALTH_MS, () => ask(`${url}/api/health/redis`), expectRetryLater);
+    await expectQuick(AT_ONCE_MS, () => ask(`${url}${GENERATE}`), retryLater(/key/i));
+    await expectQuick(AT_ONCE_MS, () => pay(url, fresh), retryLater(/^The .*payment .* same Idempotency-Key/));
+    await expectQuick(
+      HEALTH_MS,
+      () => ask(`${url}/api/health/redis`),
+      retryLater(/^The key-value store cannot be reached/),
+    );
     expectReplay(await pay(url, paid), id);
     expectCompleted(await paymentStatus(url, paid), id);
     expectError(await paymentStatus(url, fresh), 404, NO_PAYMENT);
@@ -87,8 +91,12 @@ describe('one store away', { timeout: 90_000 }, () => {
     expect({ ids: idsOf(list), tag: list.headers.etag }).toEqual({ ids, tag: quoted(listTag(ids)) });
     const again = await listTransactions(url, { from: account }, { 'If-None-Match': quoted(listTag(ids)) });
     expect(again.status).toBe(304);
-    await expectQuick(AT_ONCE_MS, () => changeStatus(url, changed, 'FLAGGED'), expectRetryLater);
-    await expectQuick(AT_ONCE_MS, () => deleteTransaction(url, changed), expectRetryLater);
+    await expectQuick(
+      AT_ONCE_MS,
+      () => changeStatus(url, changed, 'FLAGGED'),
+      retryLater(/^The status .* nothing was changed/),
+    );
+    await expectQuick(AT_ONCE_MS, () => deleteTransaction(url, changed), retryLater(/deleted .* nothing was changed/));
     const read = await readTransaction(url, changed);
     expect({ status: read.status, cache: read.headers['cache-status'], seen: read.json() }).toEqual({
       status: 200,
@@ -156,17 +164,23 @@ describe('one store away', { timeout: 90_000 }, () => {
     expectReplay(await pay(url, paid), id);
     expectCompleted(await paymentStatus(url, paid), id);
     expect((await readTransaction(url, cached)).headers['cache-status']).toBe('transactionCache; hit');
-    const refused: readonly (() => Promise<Answer>)[] = [
-      () => pay(url, fresh),
-      () => paymentStatus(url, fresh),
-      () => postTransaction(url, draft({ fromAccount: account })),
-      () => listTransactions(url, { from: account }),
-      () => listTransactions(url, { from: account }, { 'If-None-Match': '"0"' }),
-      () => readTransaction(url, uncached),
-      () => changeStatus(url, uncached, 'FLAGGED'),
-      () => deleteTransaction(url, uncached),
+    const refused: readonly (readonly [() => Promise<Answer>, message: RegExp])[] = [
+      [() => pay(url, fresh), /^The payment .* same Idempotency-Key/],
+      [() => paymentStatus(url, fresh), /^The payment cannot be looked up/],
+      [
+        () => postTransaction(url, draft({ fromAccount: account })),
+        /^The transaction cannot be created .* nothing was/,
+      ],
+      [() => listTransactions(url, { from: account }), /^The transactions cannot be listed/],
+      [
+        () => listTransactions(url, { from: account }, { 'If-None-Match': '"0"' }),
+        /^The transactions cannot be listed/,
+      ],
+      [() => readTransaction(url, uncached), /^This cannot be read/],
+      [() => changeStatus(url, uncached, 'FLAGGED'), /^The status cannot be changed/],
+      [() => deleteTransaction(url, uncached), /^The transaction cannot be deleted/],
     ];
-    for (const request of refused) await expectQuick(AT_ONCE_MS, request, expectRetryLater);
+    for (const [request, message] of refused) await expectQuick(AT_ONCE_MS, request, retryLater(message));
 
     await stores.postgres.start();
     await expectBack(known);
@@ -189,9 +203,12 @@ async function expectFullService(url: string): Promise<void> {
   });
 }
 
-function expectRetryLater(answer: Answer): void {
-  expectError(answer, 503);
-  expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
+/** The message speaks of what was asked for. */
+function retryLater(message: RegExp): (answer: Answer) => void {
+  return (answer) => {
+    expectError(answer, 503, message);
+    expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
+  };
 }
 
 /** Every answer is as expected; the quickest of a few is within the limit. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fromTenThousandths, judgeAmount, toTenThousandths } from '#idempay/transactions/amount.js';
+import { fromTenThousandths, judgeAmount, plainDecimalOf, toTenThousandths } from '#idempay/transactions/amount.js';
 
 const BIGGEST_64_BIT = 2n ** 63n - 1n;
 
@@ -41,6 +41,39 @@ describe('the amount of a transaction', () => {
 
   test.each(['0', '0.0', '0.0000'])('%s is not more than 0', (text) => {
     expect(judgeAmount(text)).toEqual({ problem: "'amount' must be more than 0." });
+  });
+
+  test.each([
+    ['1.0E7', '10000000'],
+    ['1e2', '100'],
+    ['1E+2', '100'],
+    ['1e-4', '0.0001'],
+    ['12.5e1', '125'],
+    ['12.5e-2', '0.125'],
+    ['0.001e3', '1'],
+    ['0.0015e03', '1.5'],
+    ['100.00000', '100'],
+    ['1000000e-99', `0.${'0'.repeat(92)}1`],
+    ['0e5', '0'],
+    ['7', '7'],
+  ])('the JSON number %s is exactly %s', (number, plain) => {
+    expect(plainDecimalOf(number)).toBe(plain);
+  });
+
+  test.each(['-1', '1e100', '1e-100', '01', '1.', 'abc'])('%s is left as it is, and refused', (text) => {
+    expect(plainDecimalOf(text)).toBe(text);
+    expect(judgeAmount(text)).toHaveProperty('problem');
+  });
+
+  test('every amount survives an exponent', () => {
+    fc.assert(
+      fc.property(amounts, fc.integer({ min: 0, max: 9 }), (text, shift) => {
+        const [whole = '', fraction = ''] = text.split('.');
+        const scaled = `${BigInt(whole + fraction)}e${shift - fraction.length}`;
+        const expected = BigInt(whole + fraction) * 10n ** BigInt(shift) * 10n ** BigInt(4 - fraction.length);
+        expect(toTenThousandths(plainDecimalOf(scaled))).toBe(expected);
+      }),
+    );
   });
 
   test('every amount survives the count of ten-thousandths, which 64 bits hold', () => {
