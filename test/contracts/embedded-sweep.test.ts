@@ -5,6 +5,9 @@ import { until } from '../support/until.js';
 
 /** Ten full sweeps: at one a second they would take twice the deadline. */
 const EXPIRED = 10_000;
+/** More than one sweep looks at. */
+const LIVING = 6_000;
+const EXPIRED_BEHIND = 500;
 const GONE_DEADLINE_MS = 5_000;
 
 /**
@@ -34,5 +37,19 @@ describe('the sweep of expired keys', () => {
     expect(statistics.expiredKeys).toBe(EXPIRED);
     expect(await keyValueStore.value(living)).toMatchObject({ value: 'KEY GENERATED' });
     expect(await keys.look(living)).toEqual({ state: 'generated' });
+  });
+
+  /**
+   * Bug: after IDEMPOTENCY_TTL_SECONDS was lowered nothing was removed until the longer lives were over. Cause: only the oldest
+   * records were looked at. Fix: each sweep looks at the ones behind those of the sweep before.
+   */
+  test('finds expired keys behind any number that live long', async () => {
+    const { keys, keyValueStore } = ports;
+    await Promise.all(Array.from({ length: LIVING }, () => keys.issue(newKey(), LONG_MS)));
+    await Promise.all(Array.from({ length: EXPIRED_BEHIND }, () => keys.issue(newKey(), 1)));
+    await until('the expired keys to be gone', GONE_DEADLINE_MS, async () => {
+      const { totalKeys } = await keyValueStore.statistics();
+      return totalKeys === LIVING;
+    });
   });
 });
