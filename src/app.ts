@@ -5,9 +5,10 @@ import type { Logger } from 'pino';
 import { type Clock, systemClock } from './clock.js';
 import type { Config } from './config.js';
 import { withCrashPoint } from './crash-points.js';
-import type { Deployment } from './deployments/deployment.js';
+import type { Deployment, StoreEvents } from './deployments/deployment.js';
 import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
+import { reasonOf, StoreUnavailable } from './errors.js';
 import { createHealth } from './health/health.js';
 import { createServer } from './http/server.js';
 import { backOffMs } from './payments/attempt.js';
@@ -20,6 +21,7 @@ import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import type { RecoveryEvents } from './payments/recovery.js';
 import type { RetentionEvents } from './payments/retention.js';
 import { createTransactionIds } from './payments/transaction-id.js';
+import { createStoreLog, type StoreLog } from './store-log.js';
 import { createTransactions } from './transactions/transactions.js';
 
 /**
@@ -47,7 +49,8 @@ export interface App {
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
 export async function createApp(config: Config, logger: Logger): Promise<App> {
   const clock = systemClock;
-  const deployment = await openDeployment(config, logger, clock);
+  const storeLog = createStoreLog(logger, clock);
+  const deployment = await openDeployment(config, logger, clock, storeLog);
 
   const processorClient = openProcessor(config, logger, clock);
   const opened = { ...deployment, processor: processorClient };
@@ -64,7 +67,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     newKey: generateIdempotencyKey,
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(),
-    events: paymentEvents(logger),
+    events: paymentEvents(logger, storeLog),
   });
 
   const { payments, records: paymentRecords, recovery, retention, waiting } = area;
@@ -72,7 +75,9 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   const health = createHealth(deployment.keyValueStore, clock);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
-  const server = createServer({ payments, paymentRecords, transactions, health }, frameworkLogger);
+  const server = createServer({ payments, paymentRecords, transactions, health }, frameworkLogger, (fault) =>
+    storeLog.refused(fault, 'requests'),
+  );
 
   return {
     processorName: processorClient.name,
@@ -119,13 +124,14 @@ function openDeployment(
   { deployment, transactionCacheTtlMs }: Config,
   logger: Logger,
   clock: Clock,
+  events: StoreEvents,
 ): Promise<Deployment> {
   switch (deployment.kind) {
     case 'embedded':
-      return openEmbedded({ dataDir: deployment.dataDir, transactionCacheTtlMs, clock });
+      return openEmbedded({ dataDir: deployment.dataDir, transactionCacheTtlMs, clock, events });
     case 'distributed': {
       const { redis, databaseUrl, databasePoolSize } = deployment;
-      const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { err: cause } : {}, sentence);
+      const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { reason: reasonOf(cause) } : {}, sentence);
       return openDistributed({
         redis,
         databaseUrl,
@@ -133,6 +139,7 @@ function openDeployment(
         transactionCacheTtlMs,
         clock,
         notices: { warn },
+        events,
       });
     }
   }
@@ -150,14 +157,17 @@ function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Pro
 }
 
 /** What happens to payments beside the requests that ask for them. */
-function paymentEvents(logger: Logger): RecoveryEvents & RetentionEvents {
+function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & RetentionEvents {
   return {
-    fault: (fault) => logger.error({ err: fault }, 'a round of recovery or retention failed'),
-    unknown: ({ key, transactionId, processor, epoch }, cause) =>
-      logger.warn(
-        { key, transactionId, processor, attempt: epoch, cause },
-        'the outcome of a payment is not known yet',
-      ),
+    fault(fault) {
+      if (fault instanceof StoreUnavailable) storeLog.refused(fault, 'background');
+      else logger.error({ err: fault }, 'a round of recovery or retention failed');
+    },
+    unknown({ key, transactionId, processor, epoch }, cause) {
+      // A key lets whoever reads it ask for the payment, so it is named by its transaction id (decisions O4).
+      const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
+      logger.warn({ ...shown, processor, attempt: epoch, cause }, 'the outcome of a payment is not known yet');
+    },
     unseen: (ms) =>
       logger.warn(
         { hours: Math.floor(ms / 3_600_000) },

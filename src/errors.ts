@@ -55,6 +55,16 @@ export function isUnknown(fault: unknown): boolean {
   return fault instanceof StoreUnavailable && fault.effect === 'unknown';
 }
 
+/** The messages of an exception and of what caused it, in one line. */
+export function reasonOf(fault: unknown): string {
+  if (!(fault instanceof Error)) return String(fault);
+  // Several addresses of one host that all refuse: such an exception has a code and no message.
+  const message = fault.message || String((fault as NodeJS.ErrnoException).code ?? fault.name);
+  if (fault.cause === undefined) return message;
+  const cause = reasonOf(fault.cause);
+  return message.includes(cause) ? message : `${message}: ${cause}`;
+}
+
 /** What a request asks for, as far as a client must do something else when a store cannot serve it. */
 export type Operation = keyof typeof UNAVAILABLE;
 

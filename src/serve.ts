@@ -5,6 +5,7 @@ import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from '.
 import { CannotOpen } from './deployments/deployment.js';
 import { databaseName } from './deployments/distributed/database-url.js';
 import { redisName } from './deployments/distributed/redis-url.js';
+import { reasonOf, StoreUnavailable } from './errors.js';
 import { createLogger } from './logger.js';
 import { VERSION } from './version.js';
 
@@ -36,7 +37,9 @@ async function serveUntilSignal(): Promise<void> {
     process.exit(0);
   }
   app.broken.then(async (error) => {
-    logger.fatal({ err: error }, 'the store is broken; the process ends, and a new start recovers');
+    // What a disk does is expected; anything else that ends the writer thread is a mistake of ours, with its stack.
+    const detail = error instanceof StoreUnavailable ? { reason: reasonOf(error) } : { err: error };
+    logger.fatal(detail, 'the store is broken; the process ends, and a new start recovers');
     await Promise.race([app.drain(BROKEN_DRAIN_MS).catch(() => {}), delay(2 * BROKEN_DRAIN_MS)]);
     process.exit(1);
   });

@@ -18,6 +18,13 @@ export interface Deployment {
   close(): Promise<void>;
 }
 
+/** What the adapters notice of a store, by its name, for the log. Neither may throw; both are called often. */
+export interface StoreEvents {
+  failed(store: string, fault: unknown): void;
+  /** It did something that it could not do while it is away. */
+  served(store: string): void;
+}
+
 /** The deployment cannot be opened; the message is a sentence for the person who started it. */
 export class CannotOpen extends Error {
   override readonly name = 'CannotOpen';

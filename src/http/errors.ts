@@ -1,5 +1,13 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
-import { errorBody, type Operation, PublicError, publicErrors, reasonPhrase, StoreUnavailable } from '../errors.js';
+import {
+  errorBody,
+  type Operation,
+  PublicError,
+  publicErrors,
+  reasonOf,
+  reasonPhrase,
+  StoreUnavailable,
+} from '../errors.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
 
 declare module 'fastify' {
@@ -10,10 +18,15 @@ declare module 'fastify' {
 }
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
-export function installErrorHandler(app: FastifyInstance): void {
+export function installErrorHandler(app: FastifyInstance, onUnavailable: (fault: StoreUnavailable) => void): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
     const answer = publicErrorOf(error, request.routeOptions.config.operation);
-    if (answer.status >= 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
+    const fault = answer.cause ?? error;
+    // A store that is away fails every request alike: the log counts them. Only what nobody expects has a stack.
+    if (fault instanceof StoreUnavailable) {
+      onUnavailable(fault);
+      request.log.debug({ reason: reasonOf(fault), requestId: request.id }, 'a store could not serve a request');
+    } else if (answer.status === 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
     return sendError(reply, answer);
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));

@@ -1,6 +1,6 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
-import { publicErrors } from '../errors.js';
+import { publicErrors, type StoreUnavailable } from '../errors.js';
 import type { Health } from '../health/health.js';
 import type { PaymentRecords } from '../payments/payment-records.js';
 import type { Payments } from '../payments/payments.js';
@@ -14,6 +14,7 @@ import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
 import { headProblem, originForm } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+import { logRequests } from './request-log.js';
 import { RequestsUnderWay } from './requests-under-way.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
 import { watchMethods } from './wrong-methods.js';
@@ -38,7 +39,11 @@ export interface Features {
 }
 
 /** The HTTP side of the service: routes to features, with one error body everywhere. Not yet listening. */
-export function createServer(features: Features, logger: FastifyBaseLogger): FastifyInstance {
+export function createServer(
+  features: Features,
+  logger: FastifyBaseLogger,
+  onUnavailable: (fault: StoreUnavailable) => void,
+): FastifyInstance {
   const app = fastify<Server>({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -66,10 +71,11 @@ export function createServer(features: Features, logger: FastifyBaseLogger): Fas
     done(problem?.error ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
   answerExpectations(app);
+  logRequests(app);
   guardConnections(app);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
-  installErrorHandler(app);
+  installErrorHandler(app, onUnavailable);
   registerPaymentRoutes(app, features.payments);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerTransactionRoutes(app, features.transactions);

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
-import type { Deployment } from '../deployment.js';
+import type { Deployment, StoreEvents } from '../deployment.js';
 import { DatabaseClock } from './database-clock.js';
 import { DatabaseIdentity } from './database-identity.js';
 import { createConfirmDurable } from './durability.js';
@@ -43,14 +43,18 @@ export async function openDistributed(options: {
   transactionCacheTtlMs: number;
   clock: Clock;
   notices: Notices;
+  events?: StoreEvents;
 }): Promise<Deployment> {
-  const { clock, notices, poolSize } = options;
+  const { clock, notices, poolSize, events } = options;
   const identity = new DatabaseIdentity(clock, () => notices.warn(REPLACED));
+  let isOpen = false;
   const database = new Postgres(
     options.databaseUrl,
     poolSize,
-    (error) => notices.warn('a connection to PostgreSQL was lost', error),
+    // Of a start that waits for it the log has a line of its own.
+    (fault) => isOpen && events?.failed('PostgreSQL', fault),
     (client) => identity.observe(client),
+    () => events?.served('PostgreSQL'),
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
@@ -71,14 +75,19 @@ export async function openDistributed(options: {
     throw error;
   }
 
-  const redis = connectRedis(options.redis, createOncePerOutage(notices), notices.warn);
+  isOpen = true;
+  const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
   await identity.watch(database, createRedisLogPositions(redis, names));
   const lockEnds = new LockEnds(redis, names.lockEnds, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
-  const watch = watchRedis(redis, (sentence) => notices.warn(sentence));
+  const watch = watchRedis(redis, {
+    warn: (sentence) => notices.warn(sentence),
+    failed: (fault) => events?.failed('Redis', fault),
+    served: () => events?.served('Redis'),
+  });
   const confirmDurable = createConfirmDurable(database, clock);
   const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
   return {
@@ -115,18 +124,4 @@ async function warnOfLostCommits(database: Postgres, notices: Notices): Promise<
     if (value === 'off')
       notices.warn(`PostgreSQL ${name} is off: a crash of its server can lose acknowledged payments.`);
   }
-}
-
-/** The log of an outage repeats itself this often. */
-const QUIET_MS = 10_000;
-
-/** A server that is away refuses a connection many times a second; the log need not. */
-function createOncePerOutage(notices: Notices): (error: Error) => void {
-  let lastAt = Number.NEGATIVE_INFINITY;
-  return (error) => {
-    const now = performance.now();
-    if (now - lastAt < QUIET_MS) return;
-    lastAt = now;
-    notices.warn('Redis cannot be reached', error);
-  };
 }

@@ -43,12 +43,16 @@ export class StandbyRefused extends Error {
 export class Postgres {
   private readonly pool: Pool;
 
-  /** `onConnect` is asked about every new connection before it is used; where it throws, the connection is closed. */
+  /**
+   * The log hears of each call that failed for want of the server (`onFailed`), and of each that did not (`onServed`).
+   * `onConnect` is asked about every new connection before it is used; where it throws, the connection is closed.
+   */
   constructor(
     url: string,
     size: number,
-    onError: (error: Error) => void,
+    private readonly onFailed: (fault: StoreUnavailable) => void,
     onConnect: (client: PoolClient) => Promise<void> = async () => {},
+    private readonly onServed: () => void = () => {},
   ) {
     this.pool = new Pool({
       connectionString: url,
@@ -68,7 +72,8 @@ export class Postgres {
           );
       },
     });
-    this.pool.on('error', onError);
+    // A connection that is lost while nobody uses it is replaced when it is needed; a server that is away fails calls.
+    this.pool.on('error', ignore);
     // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
     // end the process. What was asked of the connection fails by itself.
     this.pool.on('connect', (client) => client.on('error', ignore));
@@ -92,12 +97,17 @@ export class Postgres {
     try {
       return await this.pool.connect();
     } catch (error) {
-      throw new StoreUnavailable('unchanged', 'PostgreSQL cannot be reached', error);
+      throw this.failed(new StoreUnavailable('unchanged', 'PostgreSQL cannot be reached', error));
     }
   }
 
   async close(): Promise<void> {
     await Promise.race([this.pool.end(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })]);
+  }
+
+  private failed(fault: StoreUnavailable): StoreUnavailable {
+    this.onFailed(fault);
+    return fault;
   }
 
   private async run<Row extends QueryResultRow>(
@@ -118,12 +128,13 @@ export class Postgres {
       // Committed here, but perhaps on no standby: a failover could still take it back.
       if (standbyWaitCancelled)
         throw new StoreUnavailable('unknown', 'the wait for a synchronous standby was cancelled');
+      this.onServed();
       return rows;
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       const refusal = refusalOf(error);
       unusable = refusal === undefined;
-      throw refusal ?? new StoreUnavailable(effectOfLostReply, 'PostgreSQL did not answer', error);
+      throw refusal ?? this.failed(new StoreUnavailable(effectOfLostReply, 'PostgreSQL did not answer', error));
     } finally {
       client.off('notice', onNotice);
       client.release(unusable);

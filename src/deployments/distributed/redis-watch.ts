@@ -5,13 +5,14 @@ const WATCH_EVERY_MS = 5_000;
 /** Payments and the cache share that memory, and a lock must never be refused for want of room. */
 const FILL_BELOW = 0.8;
 
-/** Warns once of settings that lose keys or locks, then watches how full the servers are. */
+/** Warns once of settings that lose keys or locks, then watches whether the servers answer and how full they are. */
 export function watchRedis(
   client: RedisClient,
-  warn: (sentence: string) => void,
+  { warn, failed, served }: { warn(sentence: string): void; failed(fault: unknown): void; served(): void },
 ): { roomForFills(): boolean; stop(): void } {
   let room = true;
   let advised = false;
+  let stopped = false;
 
   async function look(): Promise<void> {
     const infos = await infoOfMasters(client, 'memory');
@@ -19,6 +20,7 @@ export function watchRedis(
       const most = numberIn(info, 'maxmemory');
       return most === 0 || numberIn(info, 'used_memory') < most * FILL_BELOW;
     });
+    if (infos.length > 0) served();
     if (advised || infos.length === 0) return;
     const persistence = await infoOfMasters(client, 'persistence');
     advised = true;
@@ -34,7 +36,19 @@ export function watchRedis(
     }
   }
 
-  const timer = setInterval(() => look().catch(() => {}), WATCH_EVERY_MS).unref();
-  look().catch(() => {});
-  return { roomForFills: () => room, stop: () => clearInterval(timer) };
+  function lookSafely(): void {
+    look().catch((fault: unknown) => {
+      if (!stopped) failed(fault);
+    });
+  }
+
+  const timer = setInterval(lookSafely, WATCH_EVERY_MS).unref();
+  lookSafely();
+  return {
+    roomForFills: () => room,
+    stop() {
+      stopped = true;
+      clearInterval(timer);
+    },
+  };
 }

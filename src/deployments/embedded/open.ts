@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Clock } from '../../clock.js';
-import { CannotOpen, type Deployment } from '../deployment.js';
+import { CannotOpen, type Deployment, type StoreEvents } from '../deployment.js';
 import { takeExclusively } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
@@ -22,6 +22,7 @@ export async function openEmbedded(options: {
   dataDir: string;
   transactionCacheTtlMs: number;
   clock: Clock;
+  events?: StoreEvents;
 }): Promise<Deployment> {
   const { dataDir, clock } = options;
   const folder = takeExclusively(dataDir);
@@ -33,7 +34,7 @@ export async function openEmbedded(options: {
     const broken = new Promise<Error>((resolve) => {
       reportBroken = resolve;
     });
-    const writer = await Writer.open(path, reportBroken, clock);
+    const writer = await Writer.open(path, reportBroken, clock, options.events);
     const reader = new Reader(path, reportBroken);
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);

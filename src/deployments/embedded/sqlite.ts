@@ -88,7 +88,8 @@ export function readOrReport<T>(read: () => T, onBroken: (error: Error) => void)
   } catch (error) {
     const fault = faultOf(error);
     if (fault === 'refused') throw error;
-    if (fault === 'broken') onBroken(error as Error);
-    throw new StoreUnavailable('unchanged', 'the database could not be read', error);
+    const unavailable = new StoreUnavailable('unchanged', 'the database could not be read', error);
+    if (fault === 'broken') onBroken(unavailable);
+    throw unavailable;
   }
 }

@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../clock.js';
 import { StoreUnavailable } from '../../errors.js';
 import { BoundedQueue } from '../bounded-queue.js';
+import type { StoreEvents } from '../deployment.js';
 import { BUSY_TIMEOUT_MS } from './sqlite.js';
 import {
   CLOSE,
@@ -37,6 +38,10 @@ interface Waiting {
   reject: (fault: Error) => void;
 }
 
+/** Their success needed room on the disk; most others may have had nothing to write. */
+const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction']);
+const STORE = 'The database file';
+
 /**
  * The main thread's end of the writer thread. Operations that arrive while a commit is under way form the next one (group
  * commit), so they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. What the thread has not
@@ -53,6 +58,7 @@ export class Writer {
     private readonly worker: Worker,
     private readonly onBroken: (error: Error) => void,
     private readonly clock: Clock,
+    private readonly events: StoreEvents | undefined,
   ) {
     this.waiting = new BoundedQueue('the database file', MAX_WAITING, clock);
     worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults));
@@ -61,10 +67,15 @@ export class Writer {
   }
 
   /** Resolves when the database is open for writing and every claim found in it counts as abandoned. */
-  static async open(path: string, onBroken: (error: Error) => void, clock: Clock = systemClock): Promise<Writer> {
+  static async open(
+    path: string,
+    onBroken: (error: Error) => void,
+    clock: Clock = systemClock,
+    events?: StoreEvents,
+  ): Promise<Writer> {
     const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData: { path } });
     await once(worker, 'message');
-    return new Writer(worker, onBroken, clock);
+    return new Writer(worker, onBroken, clock, events);
   }
 
   /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
@@ -123,6 +134,7 @@ export class Writer {
       const message = `the database file took no commit for ${HANDED_OVER_LIMIT_MS} ms`;
       reject(new StoreUnavailable('unknown', message, undefined, ended));
     }
+    this.events?.failed(STORE, `it took no commit for ${HANDED_OVER_LIMIT_MS} ms`);
   }
 
   private settle({ values, faults }: WriteResults): void {
@@ -137,7 +149,15 @@ export class Writer {
       if (fault) reject(exceptionFor(fault));
       else resolve(values[index] as never);
     }
-    if (broken) this.breakDown(new Error(broken.message));
+    if (broken) this.breakDown(new StoreUnavailable('unknown', broken.message));
+    else this.tellEvents(settled, faults);
+  }
+
+  private tellEvents(settled: readonly Waiting[], faults: WriteResults['faults']): void {
+    if (!this.events) return;
+    const away = faults?.find((fault) => fault?.fault === 'full' || fault?.fault === 'busy');
+    if (away) this.events.failed(STORE, exceptionFor(away));
+    else if (settled.some(({ name }, index) => NEED_ROOM.has(name) && !faults?.[index])) this.events.served(STORE);
   }
 
   private breakDown(error: Error): void {

@@ -1,0 +1,12 @@
+import type { FastifyInstance } from 'fastify';
+
+/** One line for each answer, at debug (decisions O4): below that level requests cost the log nothing. */
+export function logRequests(app: FastifyInstance): void {
+  if (!['debug', 'trace'].includes(app.log.level)) return;
+  app.addHook('onResponse', (request, reply, done) => {
+    const { id, method, url } = request;
+    const durationMs = Math.round(reply.elapsedTime);
+    app.log.debug({ requestId: id, method, url, status: reply.statusCode, durationMs }, 'request');
+    done();
+  });
+}
