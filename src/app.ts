@@ -70,7 +70,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     events: paymentEvents(logger, storeLog),
   });
 
-  const { payments, records: paymentRecords, recovery, retention, waiting } = area;
+  const { payments, records: paymentRecords, recovery, retention, waiting, endings } = area;
   const transactions = createTransactions(ports.transactions, ports.transactionCache);
   const health = createHealth(deployment.keyValueStore, clock);
   // The framework's own info lines would only repeat what main says.
@@ -108,6 +108,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       } finally {
         clearInterval(closeIdle);
         server.server.closeAllConnections();
+        await endsWithin(endings.stop(), LAST_WRITES_MS);
         await processorClient.close();
         await deployment.close();
       }

@@ -42,6 +42,7 @@ const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedd
 const DATABASE_CLOCK_TESTS: Hunt = { by: 'contracts', file: 'test/unit/database-clock.test.ts' };
 const CACHE_FAILOVER_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/cache-across-failovers.test.ts' };
 const UNSENT_PROTOCOL: Hunt = { by: 'contracts', file: 'test/contracts/protocol-unsent.test.ts' };
+const CONFLICT_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/protocol-conflicts.test.ts' };
 const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded-horizon.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
@@ -177,7 +178,7 @@ export const MUTANTS: readonly Mutant[] = [
         file: ATTEMPT,
         find: '      const settled = await ledger.settle(',
         replace: `      const early = { fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
-      await keys.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) }).catch(() => {});
+      await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
       const settled = await ledger.settle(`,
       },
     ],
@@ -394,6 +395,43 @@ export const MUTANTS: readonly Mutant[] = [
         file: PAYMENTS,
         find: 'return payFromRow(key, owner, fingerprint);',
         replace: "return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint);",
+      },
+    ],
+  },
+  {
+    name: 'a lock is told as a conflict without looking at the row',
+    hunt: PAYMENT_SEEDS,
+    edits: [
+      {
+        file: PAYMENTS,
+        find: 'return conflict(key, fingerprint, begun);',
+        replace: 'return leaseMs > 0 ? inProgress(begun, fingerprint) : conflict(key, fingerprint, begun);',
+      },
+    ],
+  },
+  {
+    name: 'Retry-After rounded up beyond the remaining lease',
+    hunt: CONFLICT_CONTRACTS,
+    edits: [
+      {
+        file: PAYMENTS,
+        find: 'Math.floor(running.remainingMs / 1000)',
+        replace: 'Math.ceil(running.remainingMs / 1000)',
+      },
+    ],
+  },
+  {
+    name: 'a lock is released before its row is abandoned',
+    hunt: CONFLICT_CONTRACTS,
+    edits: [
+      {
+        file: ATTEMPT,
+        find: `    const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark).catch(ignoreUnavailable);
+    await endings.release(claim.key, claim.owner);
+`,
+        replace: `    await endings.release(claim.key, claim.owner);
+    const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark).catch(ignoreUnavailable);
+`,
       },
     ],
   },

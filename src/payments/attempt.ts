@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js';
 import { StoreUnavailable } from '../errors.js';
-import type { KeyStore } from './key-store.js';
+import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
 import type { Ledger } from './ledger.js';
 import type { Claim, FinalOutcome, Outcome } from './payment.js';
@@ -23,7 +23,7 @@ export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<AttemptResult>;
 
 export function createCarryOut(collaborators: {
-  keys: KeyStore;
+  endings: Endings;
   ledger: Ledger;
   processor: Processor;
   leases: Leases;
@@ -32,7 +32,7 @@ export function createCarryOut(collaborators: {
   recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
 }): CarryOut {
-  const { keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
+  const { endings, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -55,11 +55,11 @@ export function createCarryOut(collaborators: {
       charged = true;
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
       if (settled.state === 'fenced off') {
-        await keys.release(claim.key, claim.owner).catch(() => {});
+        await endings.release(claim.key, claim.owner);
         return { state: 'unknown', cause: 'another attempt has taken the payment over' };
       }
       // The commit is known, so the answer is the outcome, whatever the key store says next.
-      await keys.finish(claim.key, claim.owner, settled.final).catch(() => {});
+      await endings.finish(claim.key, claim.owner, settled.final);
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
       lease.drop();
@@ -117,7 +117,7 @@ export function createCarryOut(collaborators: {
   async function giveUp(claim: Claim, ageMs: number, unsent: boolean): Promise<boolean> {
     const mark = unsent ? 'unsent' : undefined;
     const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark).catch(ignoreUnavailable);
-    await keys.release(claim.key, claim.owner).catch(() => {});
+    await endings.release(claim.key, claim.owner);
     return unsent && isGivenUp;
   }
 }

@@ -12,6 +12,7 @@ export interface Ledger {
   /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
   claim(attempt: ClaimAttempt): Promise<Claimed>;
 
+  /** What the row says at a moment after the call: never what an earlier call has read. */
   find(key: string): Promise<Found>;
 
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
@@ -123,7 +124,9 @@ export type Found =
   | UnderWay
   /** PROCESSING, and nobody is at work on it. */
   | { readonly state: 'abandoned' }
-  /** No row, or a final one past its expiry. */
+  /** Final, and past its expiry. */
+  | { readonly state: 'expired' }
+  /** No row. */
   | { readonly state: 'absent' };
 
 export interface Resolution {

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import { createCarryOut } from './attempt.js';
+import { createEndings, type Endings } from './endings.js';
 import type { KeyStore } from './key-store.js';
 import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
@@ -19,6 +20,7 @@ export interface PaymentArea {
   readonly recovery: Recovery;
   readonly retention: Retention;
   readonly waiting: Waiting;
+  readonly endings: Pick<Endings, 'stop'>;
 }
 
 export function createPaymentArea(collaborators: {
@@ -45,8 +47,9 @@ export function createPaymentArea(collaborators: {
   const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
   const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
+  const endings = createEndings(keys, clock);
   const leases = createLeases(keys, ledger, leaseMs, clock);
-  const carryOut = createCarryOut({ keys, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
+  const carryOut = createCarryOut({ endings, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
   const waiting = createWaiting(keys, clock);
   const keyTimes = createKeyTimes(newKey, clock);
 
@@ -66,6 +69,7 @@ export function createPaymentArea(collaborators: {
 
   const payments = createPayments({
     keys,
+    endings,
     ledger,
     processor,
     carryOut,
@@ -77,7 +81,16 @@ export function createPaymentArea(collaborators: {
     waiting,
     onUnknown: events.unknown,
   });
-  const records = createPaymentRecords({ keys, ledger, history, rules, resolvableAfterMs, newOwner, finishByLookUp });
+  const records = createPaymentRecords({
+    keys,
+    endings,
+    ledger,
+    history,
+    rules,
+    resolvableAfterMs,
+    newOwner,
+    finishByLookUp,
+  });
   const recovery = createRecovery({
     ledger,
     processor,
@@ -90,5 +103,5 @@ export function createPaymentArea(collaborators: {
     events,
   });
   const retention = createRetention(ledger, retentionMs, clock, keyTimes, events);
-  return { payments, records, recovery, retention, waiting };
+  return { payments, records, recovery, retention, waiting, endings };
 }

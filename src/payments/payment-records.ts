@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { StoreUnavailable } from '../errors.js';
+import type { Endings } from './endings.js';
 import type { KeyStore } from './key-store.js';
 import type { Ledger } from './ledger.js';
 import type { Outcome } from './payment.js';
@@ -41,6 +42,7 @@ export type ResolveAnswer =
 
 export function createPaymentRecords(collaborators: {
   keys: KeyStore;
+  endings: Endings;
   ledger: Ledger;
   history: PaymentHistory;
   rules: PaymentRules;
@@ -50,7 +52,7 @@ export function createPaymentRecords(collaborators: {
   /** Finishes the payment if its processor tells an outcome of it; sends nothing. */
   finishByLookUp: (key: string) => Promise<void>;
 }): PaymentRecords {
-  const { keys, ledger, history, rules, resolvableAfterMs, newOwner, finishByLookUp } = collaborators;
+  const { keys, endings, ledger, history, rules, resolvableAfterMs, newOwner, finishByLookUp } = collaborators;
 
   /** The verdict is written: a store that fails now must not be taken for one that changed nothing. */
   async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
@@ -103,7 +105,7 @@ export function createPaymentRecords(collaborators: {
       switch (resolved.state) {
         case 'resolved':
           // The commit is known, so the verdict stands, whatever the key store says next.
-          await keys.finish(key, owner, resolved.final).catch(() => {});
+          await endings.finish(key, owner, resolved.final);
           return { state: 'resolved', payment: await shownAfterwards(key) };
         case 'settled before': {
           const payment = await history.find(key);

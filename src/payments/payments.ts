@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js';
-import { StoreUnavailable } from '../errors.js';
+import { isUnknown, StoreUnavailable } from '../errors.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
+import type { Endings } from './endings.js';
 import type { KeyStore } from './key-store.js';
 import type { Ledger } from './ledger.js';
 import { fingerprintOf, type Money } from './money.js';
@@ -43,6 +44,16 @@ export type PayAnswer = (
   readonly waited?: true;
 };
 
+/** An attempt that is under way, as its lock or its row tells of it. */
+interface RunningAttempt {
+  readonly fingerprint: string;
+  readonly heldMs: number;
+  readonly remainingMs: number;
+}
+
+/** Nobody is at work on it at this moment; whoever comes next may be. */
+const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
+
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
   readonly lockTtlMs: number;
@@ -51,6 +62,7 @@ export interface PaymentRules {
 
 export function createPayments(collaborators: {
   keys: KeyStore;
+  endings: Endings;
   ledger: Ledger;
   processor: Processor;
   carryOut: CarryOut;
@@ -63,8 +75,20 @@ export function createPayments(collaborators: {
   /** An attempt of a request ended without a known outcome. */
   onUnknown: (claim: Claim, cause: string) => void;
 }): Payments {
-  const { keys, ledger, processor, carryOut, rules, clock, newKey, newTransactionId, newOwner, waiting, onUnknown } =
-    collaborators;
+  const {
+    keys,
+    endings,
+    ledger,
+    processor,
+    carryOut,
+    rules,
+    clock,
+    newKey,
+    newTransactionId,
+    newOwner,
+    waiting,
+    onUnknown,
+  } = collaborators;
   const durations = new RecentDurations(processor.typicalMs);
   const leaseMs = rules.lockTtlMs;
 
@@ -79,12 +103,10 @@ export function createPayments(collaborators: {
     const place = waiting.enter(key, patience);
     if (!place) return answer;
     try {
-      let answeredAt = clock.monotonic();
       let fault: unknown;
       while (answer.state === 'in progress' && (await place.next())) {
         try {
           answer = await tryToPay(key, request);
-          answeredAt = clock.monotonic();
           fault = undefined;
         } catch (thrown) {
           // A store that is away for a moment is what a waiter waits through as well.
@@ -93,7 +115,10 @@ export function createPayments(collaborators: {
         }
       }
       if (fault !== undefined) throw fault;
-      if (answer.state === 'in progress') answer = laterBy(clock.monotonic() - answeredAt, answer.retryAfterSeconds);
+      // The last try may be long ago; the outcome may have been told to others since.
+      if (answer.state === 'in progress') {
+        answer = await conflict(key, 'problem' in request ? undefined : fingerprintOf(request));
+      }
       return { ...answer, waited: true };
     } finally {
       place.leave();
@@ -106,13 +131,13 @@ export function createPayments(collaborators: {
     const askedAt = clock.monotonic();
 
     const begun = await keys.begin({ key, owner, leaseMs, fingerprint }).catch(async (fault: unknown) => {
-      // Its reply may be what was lost: then the lock is there, and in the way of the next repeat.
-      keys.release(key, owner).catch(() => {});
+      // The lock may be held although the reply was lost; it would be in the way of the next repeat.
+      if (isUnknown(fault)) void endings.release(key, owner);
       return lookAtRow(key, fault);
     });
     switch (begun.state) {
       case 'locked':
-        return inProgress(begun, fingerprint);
+        return conflict(key, fingerprint, begun);
       case 'final':
         return replay(begun.final, fingerprint);
       case 'absent':
@@ -146,7 +171,7 @@ export function createPayments(collaborators: {
         claimBy,
       })
       .catch(async (fault: unknown) => {
-        await keys.release(key, owner).catch(() => {});
+        await endings.release(key, owner);
         throw fault;
       });
     switch (claimed.state) {
@@ -159,16 +184,16 @@ export function createPayments(collaborators: {
       case 'taken over':
         return finishTakeover(claimed.claim, askedAt, fingerprint);
       case 'final':
-        await keys.finish(key, owner, claimed.final).catch(() => {});
+        await endings.finish(key, owner, claimed.final);
         return replay(claimed.final, fingerprint);
       case 'under way':
-        await keys.release(key, owner).catch(() => {});
+        await endings.release(key, owner);
         return inProgress({ ...claimed, heldMs: leaseMs - claimed.remainingMs }, fingerprint);
       case 'expired':
-        await keys.release(key, owner).catch(() => {});
+        await endings.release(key, owner);
         return { state: 'invalid key' };
       case 'too late':
-        await keys.release(key, owner).catch(() => {});
+        await endings.release(key, owner);
         throw new StoreUnavailable('unchanged', 'the claim came after the lease of its begin');
     }
   }
@@ -179,18 +204,40 @@ export function createPayments(collaborators: {
     const found = await ledger.find(key);
     switch (found.state) {
       case 'absent':
+      case 'expired':
         return { state: 'invalid key' };
       case 'final':
-        await keys.finish(key, owner, found.final).catch(() => {});
+        await endings.finish(key, owner, found.final);
         return replay(found.final, fingerprint);
       case 'under way':
         return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
       case 'abandoned': {
         const { name, formerName } = processor;
         const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
-        if (claim) return finishTakeover(claim, askedAt, fingerprint);
-        return { state: 'in progress', retryAfterSeconds: 1 };
+        // Somebody else was faster, and may have told the outcome already.
+        return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
       }
+    }
+  }
+
+  /**
+   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store), so
+   * the row is asked, after `begin` or `look` was answered, before anybody is told 409 (decisions P17).
+   */
+  async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
+    const found = await ledger.find(key);
+    switch (found.state) {
+      case 'final':
+        return replay(found.final, fingerprint);
+      case 'expired':
+        return { state: 'invalid key' };
+      case 'under way':
+        return inProgress({ ...found, heldMs: lock?.heldMs ?? leaseMs - found.remainingMs }, fingerprint);
+      case 'absent':
+        // The lock's attempt has not claimed yet.
+        return lock ? inProgress(lock, fingerprint) : SOON;
+      case 'abandoned':
+        return SOON;
     }
   }
 
@@ -210,7 +257,7 @@ export function createPayments(collaborators: {
   /** A request whose content cannot be paid takes no lock at all: it learns what rules 2 to 4 say, then its own problem. */
   async function refuseContent(key: string, problem: string): Promise<PayAnswer> {
     const looked = await keys.look(key).catch((fault: unknown) => lookAtRow(key, fault));
-    if (looked.state === 'locked') return inProgress(looked, undefined);
+    if (looked.state === 'locked') return conflict(key, undefined, looked);
     if (looked.state === 'final') return replay(looked.final, undefined);
     const found = await ledger.find(key);
     switch (found.state) {
@@ -219,7 +266,9 @@ export function createPayments(collaborators: {
       case 'under way':
         return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, undefined);
       case 'abandoned':
-        return { state: 'in progress', retryAfterSeconds: 1 };
+        return SOON;
+      case 'expired':
+        return { state: 'invalid key' };
       case 'absent':
         return looked.state === 'generated' ? { state: 'invalid content', problem } : { state: 'invalid key' };
     }
@@ -238,10 +287,7 @@ export function createPayments(collaborators: {
     return differs(final.fingerprint, fingerprint) ? { state: 'mismatch' } : { state: 'replayed', final };
   }
 
-  function inProgress(
-    running: { fingerprint: string; heldMs: number; remainingMs: number },
-    fingerprint: string | undefined,
-  ): PayAnswer {
+  function inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer {
     if (differs(running.fingerprint, fingerprint)) return { state: 'mismatch' };
     return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
   }
@@ -278,12 +324,6 @@ export function createPayments(collaborators: {
       return found.state === 'final' ? found.final : undefined;
     },
   };
-}
-
-/** What remains of a wait that was told some time ago. */
-function laterBy(elapsedMs: number, retryAfterSeconds: number): PayAnswer {
-  const remaining = retryAfterSeconds - Math.floor(elapsedMs / 1000);
-  return { state: 'in progress', retryAfterSeconds: Math.max(1, remaining) };
 }
 
 /** A key store that cannot be asked knows as much as one that forgot: the row is asked instead. */

@@ -30,6 +30,7 @@ import { untilPast } from '../support/until-past.js';
  *  8. A final outcome past its expiry is refused, and never claimed again.
  *  9. `abandon` ends the lease at once and for good: nothing that the attempt sent before it or sends after it counts.
  * 10. Only an instance with the row's processor takes a payment over.
+ * 11. `find` tells what the row was at a moment after the call, also where many questions share one statement.
  */
 export function describeLedgerContract(name: string, open: OpenPorts): void {
   describe(`the ledger contract (${name})`, () => {
@@ -260,13 +261,35 @@ export function describeLedgerContract(name: string, open: OpenPorts): void {
       expect(await ledger.find(claim.key)).toEqual({ state: 'final', final });
     });
 
-    test('8: a final outcome past its expiry is absent to find and refused to claim', async () => {
+    test('8: a final outcome past its expiry is expired to find and refused to claim', async () => {
       const claim = await givenClaim(ledger);
       await givenSettled(ledger, claim, { ttlMs: SHORT_MS });
       await untilPast(SHORT_MS);
-      expect(await ledger.find(claim.key)).toEqual({ state: 'absent' });
+      expect(await ledger.find(claim.key)).toEqual({ state: 'expired' });
       expect(await ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'expired' });
       expect(await ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: LONG_MS })).toBeUndefined();
+    });
+
+    test('11: of many rows asked for at once each is answered with its own', async () => {
+      const claims = await Promise.all(Array.from({ length: 20 }, () => givenClaim(ledger)));
+      const finals = await Promise.all(claims.slice(0, 10).map((claim) => givenSettled(ledger, claim)));
+      const unknown = newKey();
+      const found = await Promise.all(
+        [unknown, ...claims, ...claims].map((each) => ledger.find(typeof each === 'string' ? each : each.key)),
+      );
+      const expected = [
+        ...finals.map((final) => ({ state: 'final', final })),
+        ...claims.slice(10).map(() => ({ state: 'under way' })),
+      ];
+      expect(found).toMatchObject([{ state: 'absent' }, ...expected, ...expected]);
+    });
+
+    test('11: a row asked for after its settlement is final, however many ask for it at that moment', async () => {
+      const claim = await givenClaim(ledger);
+      const before = Array.from({ length: 20 }, () => ledger.find(claim.key));
+      const after = ledger.settle(claim, completed(claim), LONG_MS).then(() => ledger.find(claim.key));
+      await Promise.all(before);
+      expect(await after).toMatchObject({ state: 'final' });
     });
 
     test('9: an abandoned payment is taken over at once', async () => {

@@ -134,7 +134,7 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
         const claim = await givenClaim(ledger);
         await givenSettled(ledger, claim, { ttlMs: 1 });
         await untilPast(1);
-        expect(await ledger.find(claim.key)).toEqual({ state: 'absent' });
+        expect(await ledger.find(claim.key)).toEqual({ state: 'expired' });
         expect(await history.find(claim.key)).toMatchObject({ state: 'COMPLETED' });
       });
 

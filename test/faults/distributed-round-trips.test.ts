@@ -3,7 +3,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type DistributedStores, openDistributedStores } from '../support/distributed-stores.js';
 import { expectError } from '../support/error-body.js';
 import { ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
-import { expectCompleted, expectFirst, expectReplay, INVALID_KEY, UNKNOWN_KEY } from '../support/payment-answers.js';
+import {
+  beginPayment,
+  expectCompleted,
+  expectFirst,
+  expectReplay,
+  INVALID_KEY,
+  UNKNOWN_KEY,
+} from '../support/payment-answers.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -97,6 +104,18 @@ describe('what Redis is asked', () => {
     seen.length = 0;
     expectReplay(await pay(url, key), id);
     expect(await roundTrips(key)).toBe(1);
+  });
+
+  // The row is asked as well, which is PostgreSQL's: `distributed-lock-left.test.ts`.
+  it('is one round trip for a repeat of a payment that is under way', async () => {
+    const { url: slow } = await stores.start({ PROCESSOR_DELAY_MS: '1000' });
+    const key = await generateKey(slow);
+    await commands();
+    seen.length = 0;
+    const { finished } = await beginPayment(slow, key);
+    expect(await roundTrips(key)).toBe(2);
+    expectFirst(await finished);
+    expect(await roundTrips(key)).toBe(3);
   });
 
   it('is one round trip for a new key and one for a payment status', async () => {

@@ -23,7 +23,7 @@ export function judgeAnswers(issued: Issued, history: PaymentHistory): string[] 
     if (answer === undefined) complain(`a request sent at ${sentAt.toFixed(0)} was never answered`);
     if (isLate(request, history)) complain(`a request sent at ${sentAt.toFixed(0)} was answered too late`);
     if (waitedForNothing(request, row, history)) complain(`a request sent at ${sentAt.toFixed(0)} waited for nothing`);
-    if (isBusyForNothing(request, issued, history))
+    if (isBusyForNothing(request, issued))
       complain(`was said to be under way at ${sentAt.toFixed(0)}, and was finished`);
     if (isWronglyInvalid(request, issued, history)) complain('was called invalid while it was good');
     if (typeof answer !== 'object') continue;
@@ -101,16 +101,14 @@ function isRepeatedTooLate({ answer, sentAt }: Asked, { expiresAt = 0 }: Row, { 
   return typeof answer === 'object' && answer.state === 'replayed' && !clockMoved && sentAt > expiresAt;
 }
 
-/** Once somebody was told the outcome, nobody is told that it is under way. */
-function isBusyForNothing(request: Asked, { key, asked }: Issued, { troubles }: PaymentHistory): boolean {
-  const { answer, sentAt, answeredAt = 0 } = request;
+/** Once somebody was told the outcome, nobody is told that it is under way, whatever the key store lost (decisions P17). */
+function isBusyForNothing({ answer, sentAt }: Asked, { asked }: Issued): boolean {
   if (typeof answer !== 'object' || answer.state !== 'in progress') return false;
   return asked.some(
     (before) =>
       typeof before.answer === 'object' &&
       (before.answer.state === 'processed' || before.answer.state === 'replayed') &&
-      (before.answeredAt ?? Infinity) < sentAt &&
-      troubles.wereOver(key, before.sentAt, answeredAt),
+      (before.answeredAt ?? Infinity) < sentAt,
   );
 }
 

@@ -150,11 +150,12 @@ export function createSimulatedLedger(
   function read({ name }: Statement, values: Values = []): Promise<Returned> {
     const [value] = values;
     switch (name) {
-      case 'find_payment':
-        return line.read(instance, 'reads the row of', String(value), () => {
-          const row = columnsOf(rows, String(value));
-          return row ? [row] : [];
-        });
+      case 'find_payments': {
+        const keys = value as string[];
+        return line.read(instance, 'reads the row of', keys[0] as string, () =>
+          keys.flatMap((key) => columnsOf(rows, key) ?? []),
+        );
+      }
       case 'count_abandoned':
         return line.read(instance, ROUTINE, instance.name, () => {
           const [olderThanMs, unsentOlderThanMs] = values as [number, number];

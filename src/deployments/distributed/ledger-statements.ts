@@ -37,8 +37,8 @@ export const CLAIM: Statement = {
 };
 
 export const FIND: Statement = {
-  name: 'find_payment',
-  text: `SELECT ${PAYMENT_COLUMNS} FROM idempay.payments WHERE key = $1`,
+  name: 'find_payments',
+  text: `SELECT ${PAYMENT_COLUMNS} FROM idempay.payments WHERE key = ANY ($1::uuid[])`,
 };
 
 export const TAKE_OVER: Statement = {

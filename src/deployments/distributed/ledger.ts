@@ -55,6 +55,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock);
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock);
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock.clock);
+  /** A question is never answered by a statement that was sent before it was asked (decisions P17). */
+  const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock);
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -111,9 +113,16 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     return whichOf(batch, await database.write<FencedRow>(statements.ABANDON, values));
   }
 
+  async function findAll(keys: readonly string[]): Promise<(PaymentRow | undefined)[]> {
+    // A thousand repeats of one key ask for one row.
+    const rows = await database.read<PaymentRow>(statements.FIND, [[...new Set(keys)]]);
+    const byKey = new Map(rows.map((row) => [row.key, row]));
+    return keys.map((key) => byKey.get(key));
+  }
+
   /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
   async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
-    const [row] = await database.read<PaymentRow>(statements.FIND, [key]);
+    const row = await finds.add(key);
     if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmDurable();
     return row;
   }
@@ -142,7 +151,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     const row = await findRow(key);
     if (!row) return { state: 'absent' };
     if (row.state !== 'PROCESSING') {
-      return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'absent' };
+      return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
     }
     return row.remaining_ms > 0
       ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms }

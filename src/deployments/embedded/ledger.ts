@@ -76,7 +76,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           : { state: 'abandoned' };
       }
       const final = finalOf(row);
-      return final.expiresAt > now ? { state: 'final', final } : { state: 'absent' };
+      return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
     },
 
     async takeOver({ key, owner, leaseMs, processor, formerProcessor = null }): Promise<Claim | undefined> {

@@ -1,12 +1,13 @@
 -- Gives the record its final value, whatever the lock says, and deletes the lock if it is the owner's. Whoever watches the
--- lock is told, also when it stays because it is another owner's: the payment is final.
+-- lock is told, also when it stays because it is another owner's: the payment is final. The lock goes first: a server that
+-- is out of memory refuses the value, but not the end of a lock, and nothing after that is refused inside a script.
 -- KEYS: 1 record, 2 lock
 -- ARGV: 1 owner, 2 value, 3 fingerprint, 4 reason, 5 expires at (ms since the epoch), 6 channel
 -- Returns: 1
-redis.call('HSET', KEYS[1], 'value', ARGV[2], 'fingerprint', ARGV[3], 'reason', ARGV[4], 'expires_at', ARGV[5])
-redis.call('PEXPIREAT', KEYS[1], ARGV[5])
 local lock = redis.call('HMGET', KEYS[2], 'owner', 'watched')
 if lock[1] == ARGV[1] then redis.call('DEL', KEYS[2]) end
--- Best effort: a server that does not let us publish has finished the payment all the same.
+-- Best effort: a server that does not let us publish finishes the payment all the same.
 if lock[2] then redis.pcall('PUBLISH', ARGV[6], KEYS[2]) end
+redis.call('HSET', KEYS[1], 'value', ARGV[2], 'fingerprint', ARGV[3], 'reason', ARGV[4], 'expires_at', ARGV[5])
+redis.call('PEXPIREAT', KEYS[1], ARGV[5])
 return 1

@@ -1,0 +1,87 @@
+import type { Clock } from '../clock.js';
+import type { KeyStore } from './key-store.js';
+
+/** Endings kept at most, a few hundred bytes each; for one more the next repeat finds the outcome in the row. */
+const MAX_ENDINGS = 10_000;
+/** Sent at the same time: few beside the begins that a store which came back has to serve. */
+const AT_ONCE = 100;
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 10_000;
+/** After an outage this long nothing is gained: most locks have ended, and what is not told is found in the row. */
+const LONGEST_MS = 600_000;
+
+/** How attempts end in the key store. */
+export interface Endings extends Pick<KeyStore, 'finish' | 'release'> {
+  /** Tries once more what failed, then nothing any more: at drain. */
+  stop(): Promise<void>;
+}
+
+interface Ending {
+  readonly send: () => Promise<void>;
+  readonly until: number;
+}
+
+/**
+ * `finish` and `release` that are repeated in the background when they fail, so that a store that was away for a moment does
+ * not keep a lock, or `KEY GENERATED`, beside a payment that is final (decisions P17). Both resolve after the first try,
+ * whatever came of it, because the answer does not depend on the key store.
+ *
+ * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that
+ * is still the owner's.
+ */
+export function createEndings(keys: KeyStore, clock: Clock): Endings {
+  let failed: Ending[] = [];
+  let pauseMs = FIRST_PAUSE_MS;
+  let cancelRound: (() => void) | undefined;
+  let round = Promise.resolve();
+  let stopped = false;
+
+  async function send(ending: Ending): Promise<boolean> {
+    return ending.send().then(
+      () => true,
+      () => {
+        if (failed.length < MAX_ENDINGS && clock.monotonic() < ending.until) failed.push(ending);
+        return false;
+      },
+    );
+  }
+
+  async function firstTry(sendIt: () => Promise<void>): Promise<void> {
+    await send({ send: sendIt, until: clock.monotonic() + LONGEST_MS });
+    schedule();
+  }
+
+  function schedule(): void {
+    if (failed.length === 0 || cancelRound || stopped) return;
+    cancelRound = clock.after(pauseMs, () => {
+      round = tryAgain().then(() => {
+        cancelRound = undefined;
+        schedule();
+      });
+    });
+  }
+
+  /** Each once; none after a batch of which all failed, because the store is still away. */
+  async function tryAgain(): Promise<void> {
+    const endings = failed;
+    failed = [];
+    let heard = true;
+    while (heard && endings.length > 0) {
+      const sent = await Promise.all(endings.splice(0, AT_ONCE).map(send));
+      heard = sent.includes(true);
+    }
+    failed.push(...endings);
+    pauseMs = heard ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+  }
+
+  return {
+    finish: (key, owner, final) => firstTry(() => keys.finish(key, owner, final)),
+    release: (key, owner) => firstTry(() => keys.release(key, owner)),
+    async stop() {
+      stopped = true;
+      cancelRound?.();
+      await round;
+      await tryAgain();
+    },
+  };
+}

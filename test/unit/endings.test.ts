@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { StoreUnavailable } from '#idempay/errors.js';
+import { createEndings, type Endings } from '#idempay/payments/endings.js';
+import type { FinalOutcome } from '#idempay/payments/payment.js';
+import { type FailingPort, failingPort } from '../support/failing-ports.js';
+import { HandClock } from '../support/hand-clock.js';
+import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../support/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../support/ports.js';
+import { until } from '../support/until.js';
+
+const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 10_000;
+const LONGEST_MS = 600_000;
+const DEADLINE_MS = 5_000;
+
+/** The clock is the test's; the key store is real. */
+describe('an ending that failed', () => {
+  let ports: Ports;
+  let keys: FailingPort<Ports['keys']>;
+  let clock: HandClock;
+  let endings: Endings;
+  let tries: number;
+  let key: string;
+  let owner: string;
+
+  beforeAll(async () => {
+    ports = await openEmbeddedPorts();
+  });
+  afterAll(() => ports.close());
+
+  beforeEach(async () => {
+    clock = new HandClock();
+    keys = failingPort(ports.keys);
+    tries = 0;
+    const counted = {
+      ...keys.port,
+      finish: (...call: Parameters<Ports['keys']['finish']>) => {
+        tries += 1;
+        return keys.port.finish(...call);
+      },
+      release: (...call: Parameters<Ports['keys']['release']>) => keys.port.release(...call),
+    };
+    endings = createEndings(counted, clock);
+    [key, owner] = [newKey(), newOwner()];
+    await ports.keys.issue(key, LONG_MS);
+    await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
+  });
+
+  async function settled(ofKey = key): Promise<FinalOutcome> {
+    return givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey }));
+  }
+
+  async function untilTried(times: number): Promise<void> {
+    await until(`try ${times}`, DEADLINE_MS, () => tries === times);
+    // The round that tried it ends, and arms the next one.
+    await new Promise(setImmediate);
+  }
+
+  async function state(): Promise<string> {
+    return (await ports.keys.look(key)).state;
+  }
+
+  test('gives the record its value and deletes the lock once the store is back', async () => {
+    keys.failAll('finish', AWAY);
+    await endings.finish(key, owner, await settled());
+    expect(await state()).toBe('locked');
+    clock.advance(FIRST_PAUSE_MS);
+    await untilTried(2);
+    expect(await state()).toBe('locked');
+    keys.heal();
+    clock.advance(2 * FIRST_PAUSE_MS);
+    await untilTried(3);
+    expect(await state()).toBe('final');
+    expect(clock.pending).toBe(0);
+  });
+
+  test('gives a lock back once the store is back, and never the lock of another owner', async () => {
+    keys.failAll('release', AWAY);
+    await endings.release(key, owner);
+    await endings.release(key, newOwner());
+    keys.heal();
+    clock.advance(FIRST_PAUSE_MS);
+    await until('the lock to be given back', DEADLINE_MS, async () => (await state()) === 'generated');
+  });
+
+  test('that succeeds at once leaves no timer behind', async () => {
+    await endings.finish(key, owner, await settled());
+    expect(await state()).toBe('final');
+    expect(clock.pending).toBe(0);
+  });
+
+  test('is tried ever more seldom, and given up after ten minutes', async () => {
+    keys.failAll('finish', AWAY);
+    await endings.finish(key, owner, await settled());
+    let elapsedMs = 0;
+    for (; clock.pending > 0; elapsedMs += FIRST_PAUSE_MS) {
+      clock.advance(FIRST_PAUSE_MS);
+      await new Promise(setImmediate);
+    }
+    expect(elapsedMs).toBeGreaterThanOrEqual(LONGEST_MS);
+    expect(tries).toBeLessThan(LONGEST_MS / LONGEST_PAUSE_MS + 10);
+  });
+
+  test('is tried in batches, so that a store that is away is asked for a hundred of a thousand at a time', async () => {
+    const final = await settled();
+    keys.failAll('finish', AWAY);
+    await Promise.all(Array.from({ length: 1_000 }, () => endings.finish(newKey(), owner, final)));
+    tries = 0;
+    clock.advance(FIRST_PAUSE_MS);
+    await untilTried(100);
+    keys.heal();
+    clock.advance(2 * FIRST_PAUSE_MS);
+    await untilTried(100 + 1_000);
+    expect(clock.pending).toBe(0);
+  });
+
+  test('is tried once more at the end of the process, and then no more', async () => {
+    keys.failAll('finish', AWAY);
+    await endings.finish(key, owner, await settled());
+    keys.heal();
+    await endings.stop();
+    expect(await state()).toBe('final');
+    expect(clock.pending).toBe(0);
+
+    keys.failAll('finish', AWAY);
+    await endings.finish(key, owner, await settled(newKey()));
+    await endings.stop();
+    expect(clock.pending).toBe(0);
+  });
+});
