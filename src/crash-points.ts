@@ -21,7 +21,7 @@ export interface CrashAt {
 
 /** The operations of each port that have a point before and one after them, and the points' names. */
 const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof CrashablePorts[Port], string>> } = {
-  keys: { issue: 'issue', begin: 'begin', renew: 'renew-lock', finish: 'finish', release: 'release' },
+  keys: { issue: 'issue', begin: 'begin', finish: 'finish', release: 'release' },
   ledger: {
     claim: 'claim',
     takeOver: 'take-over',

@@ -1,4 +1,4 @@
-import type { Fence, FinalOutcome } from './payment.js';
+import type { FinalOutcome } from './payment.js';
 
 /**
  * Port: the key records and their locks (spec 2.1). It gives speed and the fast 409; the guarantee is the ledger's. It may
@@ -22,9 +22,6 @@ export interface KeyStore {
    * only the lock that a watch found is announced. Takes nothing, and holds no connection of its own.
    */
   watch(key: string, onEnd: () => void): Promise<Watch>;
-
-  /** Lengthens the lock, if it is still the owner's. */
-  renew(fence: Fence, leaseMs: number): Promise<void>;
 
   /** Gives the record its final value, whatever the lock says, and deletes the lock if it is the owner's. */
   finish(key: string, owner: string, final: FinalOutcome): Promise<void>;

@@ -1,12 +1,15 @@
 import type { Clock } from '../clock.js';
-import type { KeyStore } from './key-store.js';
 import type { Ledger } from './ledger.js';
 import type { Fence } from './payment.js';
 
 /** Three chances to renew before a lease ends: one lost reply must not cost the payment its owner. */
 const RENEWALS_PER_LEASE = 3;
+/** Sent in one turn of the event loop: a few milliseconds of it, and one statement. */
+const RENEWALS_AT_ONCE = 500;
+/** Between two such turns, so that requests have theirs: 25,000 renewals a second are more than any process needs. */
+const TURN_PAUSE_MS = 20;
 
-/** A claim's hold on its row and lock, renewed in the background until it is dropped. */
+/** A claim's hold on its row, renewed in the background until it is dropped. */
 export interface Lease {
   /** True when the row stays ours for at least `ms` more, renewing now if need be. Asked before anything is sent. */
   outlives(ms: number): Promise<boolean>;
@@ -22,35 +25,56 @@ export interface Leases {
 interface Held {
   readonly fence: Fence;
   endsAt: number;
+  /** When it is renewed next. */
+  dueAt: number;
   fencedOff: boolean;
 }
 
-/** One timer renews all leases of the process, however many payments are under way. */
-export function createLeases(keys: KeyStore, ledger: Ledger, leaseMs: number, clock: Clock): Leases {
+/**
+ * One timer renews all leases of the process, each at a third of its life after it was held or last renewed. Only rows are
+ * renewed: a lock in the key store may end before its payment does (ADR 16).
+ */
+export function createLeases(ledger: Ledger, leaseMs: number, clock: Clock): Leases {
+  const renewAfterMs = leaseMs / RENEWALS_PER_LEASE;
+  /** Earliest due first: all wait equally long, and whatever is renewed goes to the end. */
   const held = new Set<Held>();
   let cancelRenewal: (() => void) | undefined;
 
   async function renew(lease: Held): Promise<void> {
     const askedAt = clock.monotonic();
-    // The row decides. A lock that could not be renewed costs a fast 409 and nothing else.
-    keys.renew(lease.fence, leaseMs).catch(() => {});
+    lease.dueAt = askedAt + renewAfterMs;
+    if (held.delete(lease)) held.add(lease);
     if (await ledger.renew(lease.fence, leaseMs)) lease.endsAt = askedAt + leaseMs;
     else lease.fencedOff = true;
   }
 
   function scheduleRenewal(): void {
-    cancelRenewal = clock.after(leaseMs / RENEWALS_PER_LEASE, renewAll);
+    const [first] = held;
+    if (first) cancelRenewal = clock.after(Math.max(TURN_PAUSE_MS, first.dueAt - clock.monotonic()), renewDue);
   }
 
-  function renewAll(): void {
+  function renewDue(): void {
+    const now = clock.monotonic();
+    let left = RENEWALS_AT_ONCE;
+    for (const lease of held) {
+      if (lease.dueAt > now || left === 0) break;
+      left -= 1;
+      // Nothing to renew any more; its attempt learns that when it asks, or when it settles.
+      if (lease.fencedOff) held.delete(lease);
+      // Unreachable now is not fenced off: the lease simply goes on ageing, and `outlives` sees it.
+      else renew(lease).catch(() => {});
+    }
     scheduleRenewal();
-    // Unreachable now is not fenced off: the lease simply goes on ageing, and `outlives` sees it.
-    for (const lease of held) if (!lease.fencedOff) renew(lease).catch(() => {});
   }
 
   return {
     hold(fence, askedAt) {
-      const lease: Held = { fence, endsAt: askedAt + leaseMs, fencedOff: false };
+      const lease: Held = {
+        fence,
+        endsAt: askedAt + leaseMs,
+        dueAt: clock.monotonic() + renewAfterMs,
+        fencedOff: false,
+      };
       held.add(lease);
       if (held.size === 1) scheduleRenewal();
       return {

@@ -48,7 +48,7 @@ export function createPaymentArea(collaborators: {
     collaborators;
   const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
-  const leases = createLeases(keys, ledger, leaseMs, clock);
+  const leases = createLeases(ledger, leaseMs, clock);
   const carryOut = createCarryOut({ endings, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
   const waiting = createWaiting(keys, clock);
   const keyTimes = createKeyTimes(newKey, clock);

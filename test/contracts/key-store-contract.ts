@@ -13,7 +13,7 @@ import { untilPast } from '../support/until-past.js';
  *  1. A key is known from `issue` on, and only then; a begin that finds no record takes nothing.
  *  2. One lock per key: of any number of begins at once exactly one is taken; the others learn of the attempt that holds it.
  *  3. A second begin by the same owner is taken again: a command sent twice does not meet itself.
- *  4. Only its owner renews or releases a lock.
+ *  4. Only its owner releases a lock, and nothing lengthens it.
  *  5. A lock whose lease has died is free, and what its old owner does then leaves the new lock alone.
  *  6. `finish` gives the record its final value whatever the lock says, and deletes the lock only if it is the owner's.
  *  7. Locked comes before final (spec 4.1, rules 2 to 4).
@@ -105,31 +105,6 @@ export function describeKeyStoreContract(name: string, open: OpenPorts): void {
       expect(await begin(key)).toMatchObject({ state: 'locked' });
     });
 
-    test('4: the owner renews its lock, which counts as held since it was taken', async () => {
-      const key = await issuedKey();
-      const owner = newOwner();
-      await begin(key, owner, LONG_MS);
-      await untilPast(SHORT_MS);
-      await keys.renew({ key, epoch: 1, owner }, 2 * LONG_MS);
-      const looked = await keys.look(key);
-      if (looked.state !== 'locked') throw new Error(`the key is '${looked.state}', not locked`);
-      expect(looked.remainingMs).toBeGreaterThan(LONG_MS);
-      expect(looked.heldMs).toBeGreaterThanOrEqual(SHORT_MS);
-    });
-
-    test('4: a renewal by another owner leaves the lock as long as it was', async () => {
-      const key = await issuedKey();
-      await begin(key, newOwner(), LONG_MS);
-      await keys.renew({ key, epoch: 1, owner: newOwner() }, 2 * LONG_MS);
-      expect(await remainingMs(key)).toBeLessThanOrEqual(LONG_MS);
-    });
-
-    test('4: a renewal of a key without a lock makes no lock', async () => {
-      const key = await issuedKey();
-      await keys.renew({ key, epoch: 1, owner: newOwner() }, LONG_MS);
-      expect(await keys.look(key)).toMatchObject({ state: 'generated' });
-    });
-
     test('4: the owner releases its lock, and the key can be begun again', async () => {
       const key = await issuedKey();
       const owner = newOwner();
@@ -154,13 +129,12 @@ export function describeKeyStoreContract(name: string, open: OpenPorts): void {
       expect(await begin(key)).toMatchObject({ state: 'taken' });
     });
 
-    test('5: the old owner of a lock that died neither releases nor renews the new one', async () => {
+    test('5: the old owner of a lock that died does not release the new one', async () => {
       const key = await issuedKey();
       const old = newOwner();
       await begin(key, old, SHORT_MS);
       await untilPast(SHORT_MS);
       await begin(key, newOwner(), LONG_MS);
-      await keys.renew({ key, epoch: 1, owner: old }, 2 * LONG_MS);
       await keys.release(key, old);
       expect(await remainingMs(key)).toBeLessThanOrEqual(LONG_MS);
     });

@@ -89,18 +89,6 @@ export function describeKeyWatchContract(name: string, open: OpenPorts): void {
       expect((await watching(short)).looked).toEqual({ state: 'absent' });
     });
 
-    test('1: a watched lock can be renewed, and its end is still told', async () => {
-      const key = await issuedKey();
-      const owner = newOwner();
-      await begin(key, owner, LONG_MS);
-      const watch = await watching(key);
-      await keys.renew({ key, epoch: 1, owner }, 2 * LONG_MS);
-      const looked = await keys.look(key);
-      expect(looked.state === 'locked' && looked.remainingMs).toBeGreaterThan(LONG_MS);
-      await keys.release(key, owner);
-      await untilTold(watch);
-    });
-
     test('2: a finish by the owner is told once, and then the final value is found', async () => {
       const key = await issuedKey();
       const owner = newOwner();

@@ -24,6 +24,9 @@ const HOUR_MS = 3_600_000;
 /** The lease as a whole number of seconds less a bit, so that a remainder that is rounded up is more than remains. */
 const ODD_LEASE_MS = 1_900;
 
+/** One that ends within a test; the row's is renewed, also on a busy machine. */
+const OUTLIVED_LEASE_MS = 600;
+
 const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 
 let ports: Ports;
@@ -128,6 +131,32 @@ test('a repeat whose wait ends is told an outcome that was told meanwhile, altho
   finish();
   expect(await first).toMatchObject({ state: 'processed' });
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
+});
+
+// A lock is not renewed (ADR 16): the row says that the payment is under way, and a repeat's lock is given back.
+describe('a payment that outlives its lock', () => {
+  test('is in progress to every repeat, is charged once, and leaves no lock', async () => {
+    const { first, finish, payments } = await givenUnderWay({ leaseMs: OUTLIVED_LEASE_MS });
+    await until('the lock to end', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
+    for (const money of [MONEY, NO_MONEY])
+      expect(await payments.pay(key, money)).toMatchObject({ state: 'in progress' });
+    expect(await ports.keys.look(key)).toEqual({ state: 'generated' });
+    finish();
+    expect(await first).toMatchObject({ state: 'processed' });
+    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+    expect(processor.charges).toHaveLength(1);
+  });
+
+  test('is waited for all the same, with at most one more try a second', async () => {
+    const { first, finish } = await givenUnderWay({ leaseMs: OUTLIVED_LEASE_MS });
+    const { payments, owners } = compose(ports, processor, { leaseMs: OUTLIVED_LEASE_MS });
+    const waiting = payments.pay(key, MONEY, { ms: DEADLINE_MS, gone: new AbortController().signal });
+    await untilPast(3 * OUTLIVED_LEASE_MS);
+    finish();
+    expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
+    expect(await first).toMatchObject({ state: 'processed' });
+    expect(owners.length).toBeLessThan(12);
+  });
 });
 
 test('a repeat that comes too late to take an abandoned payment over is told the outcome of whoever did', async () => {

@@ -73,7 +73,6 @@ function createSharedStore() {
         },
         look: (key) => store.look(life + key),
         watch: (key, onEnd) => store.watch(life + key, onEnd),
-        renew: (fence, leaseMs) => store.renew({ ...fence, key: life + fence.key }, leaseMs),
         finish: (key, owner, final) => unlock(key, owner, () => store.finish(life + key, owner, final)),
         release: (key, owner) => unlock(key, owner, () => store.release(life + key, owner)),
       };

@@ -152,12 +152,6 @@ export function createSimulatedKeyStore(
       }
     },
 
-    renew: ({ key, owner }, leaseMs) =>
-      ask('renews the lock of', key, () => {
-        const lock = server.lock(key);
-        if (lock?.owner === owner) server.locks.set(key, { ...lock, endsAt: server.now() + leaseMs });
-      }),
-
     finish: (key, owner, final) =>
       ask('finishes', key, () => {
         server.records.set(key, { expiresAt: final.expiresAt, final });

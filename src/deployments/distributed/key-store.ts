@@ -15,7 +15,6 @@ const WATCH = 'watch';
 export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: LockEnds, clock: Clock): KeyStore {
   const issue = loadScript('issue');
   const begin = loadScript('begin');
-  const renew = loadScript('renew');
   const finish = loadScript('finish');
   const release = loadScript('release');
 
@@ -52,10 +51,6 @@ export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: 
         unwatch();
         throw fault;
       }
-    },
-
-    async renew({ key, owner }, leaseMs) {
-      await renew(client, [names.payment(key).lock], [owner, leaseMs]);
     },
 
     async finish(key, owner, final) {

@@ -20,7 +20,7 @@ interface Lock {
   readonly owner: string;
   readonly fingerprint: string;
   readonly takenAt: number;
-  endsAt: number;
+  readonly endsAt: number;
 }
 
 interface RememberedRecord {
@@ -100,11 +100,6 @@ export function createEmbeddedKeyStore(
     async watch(key, onEnd) {
       const looked = lookAs(undefined, key);
       return { looked, unwatch: endings.add(key, onEnd) };
-    },
-
-    async renew({ key, owner }, leaseMs) {
-      const lock = locks.get(key);
-      if (lock?.owner === owner) lock.endsAt = clock.monotonic() + leaseMs;
     },
 
     /** The record's value was written by the very commit that settled the row. */
