@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { paymentKeys } from '#idempay/deployments/distributed/key-names.js';
 import {
   type DistributedStores,
   executionOf,
@@ -42,7 +41,7 @@ describe('a lock that is left in Redis', () => {
 
   async function givenUnderWay(): Promise<{ key: string; first: Promise<Answer>; lock: string; record: string }> {
     const key = await generateKey(owner.url);
-    const { lock, record } = paymentKeys(key);
+    const { lock, record } = (await stores.keyNames()).payment(key);
     const first = pay(owner.url, key);
     await until('the payment to be claimed', DEADLINE_MS, async () => {
       return (await stores.sql('SELECT FROM idempay.payments WHERE key = $1', [key])).length === 1;
@@ -97,7 +96,8 @@ describe('a lock that is left in Redis', () => {
       const begun = await commandsOfScripts();
       const repeats = await Promise.all(Array.from({ length: REPEATS }, () => pay(url, key)));
       for (const repeat of repeats) expectInProgress(repeat, 86_400);
-      expect((await commandsOfScripts()) - begun).toBe(REPEATS);
+      // Processes ask a few things by themselves; two questions for each repeat would be twice as many.
+      expect((await commandsOfScripts()) - begun).toBeLessThan(1.5 * REPEATS);
       expect(asked()).toBeGreaterThan(0);
       expect(asked()).toBeLessThan(REPEATS / 4);
       expectFirst(await first);

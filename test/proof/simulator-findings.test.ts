@@ -62,12 +62,12 @@ describe('a write mark that a failover brings back', () => {
 /** Not bugs of the service but mistakes of the judge, kept because a judge that is wrong once is believed no more. */
 describe('the judge of payments', () => {
   test.each<[what: string, plan: string, steps: RegExp, order: string[]]>([
-    /** Found: seed 1013064. It forgave what was charged between the operator's look and its verdict, not what was sent then. */
+    /** Found: seed 1013064; the plan is seed 880 of today. It forgave what was charged between the operator's look and its verdict, not what was sent then. */
     [
       'blames nobody for a charge that is on its way when an operator gives an old verdict',
       'operator-verdict-overtaken',
-      /resolves k86|CHARGE k86 succeeded/,
-      ['resolves k86', 'CHARGE k86 succeeded'],
+      /resolves k44|CHARGE k44 succeeded/,
+      ['resolves k44', 'CHARGE k44 succeeded'],
     ],
     /** Found: seed 15796. Nothing protects from a verdict that comes too early by the database's own clock. */
     [
@@ -75,13 +75,6 @@ describe('the judge of payments', () => {
       'clock-set-ahead',
       /"of":"ledger","aheadMs"|the operator hears: resolved|CHARGE k52 succeeded/,
       ['"of":"ledger","aheadMs"', 'the operator hears: resolved', 'CHARGE k52 succeeded'],
-    ],
-    /** Found: seed 7991. It knew how long a lock outlives its lease when a clock is set back, but not when that happens twice. */
-    [
-      'is patient with a lock that is left behind by a clock that is set back twice',
-      'clock-set-back-twice',
-      /"of":"key store","aheadMs":-|(?<=^ +9\d{4}\.\d +i0\.3) is asked to pay|(?<=^ +10\d{4}\.\d +the client of k35 )hears: replayed/,
-      ['"of":"key store","aheadMs":-', '"of":"key store","aheadMs":-', ' is asked to pay', 'hears: replayed'],
     ],
   ])('%s', async (_what, plan, steps, order) => {
     const { violations, trace } = await paymentWorld.run(planOf<PaymentPlan>(plan), { trace: true });
