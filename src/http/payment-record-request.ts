@@ -17,12 +17,17 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i;
 const CONTROL_CHARACTER = /\p{Cc}/u;
 
-export interface ListQuery {
-  readonly state?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly limit?: string;
-  readonly cursor?: string;
+export const LIST_PARAMETERS = ['state', 'from', 'to', 'limit', 'cursor'] as const;
+export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
+
+export type ListQuery = { readonly [name in (typeof LIST_PARAMETERS)[number]]?: string };
+
+/** A misspelt filter would answer for all payments, and nobody would see it: it is refused and named. */
+export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
+  const unknown = Object.keys(query as object).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const names = known.length > 0 ? `Use ${known.join(', ')}.` : 'Send it without parameters.';
+  throw publicErrors.invalidRequest(`'${unknown}' is no query parameter of this path. ${names}`);
 }
 
 /** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */

@@ -11,12 +11,20 @@ import type { TagCondition } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
 import { quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
-import { type ListQuery as ListParameters, readDay, readSelection, readVerdict } from './payment-record-request.js';
+import {
+  EXPORT_PARAMETERS,
+  LIST_PARAMETERS,
+  type ListQuery as ListParameters,
+  readDay,
+  readSelection,
+  readVerdict,
+  refuseUnknownParameters,
+} from './payment-record-request.js';
 import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
 
 const Text = Type.Optional(Type.String());
 const ListQuery = Type.Object({ state: Text, from: Text, to: Text, limit: Text, cursor: Text });
-const ExportQuery = Type.Object({ day: Text });
+const ExportQuery = Type.Object({ day: Text, processor: Text });
 const PaymentPath = Type.Object({ key: Type.String() });
 
 /** Clients may keep it but must ask each time: a payment that is under way changes. */
@@ -27,6 +35,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
   app.get('/api/payments', { schema: { querystring: ListQuery } }, (request, reply) => {
+    refuseUnknownParameters(request.query, LIST_PARAMETERS);
     answerWith(reply, records.list(readSelection(request.query)), ({ payments, next }) => {
       if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
       reply
@@ -37,8 +46,9 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
   });
 
   app.get('/api/payments/export', { schema: { querystring: ExportQuery } }, (request, reply) => {
+    refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
     const { day, from, to } = readDay(request.query.day);
-    const pages = records.settled(from, to)[Symbol.asyncIterator]();
+    const pages = records.settled(from, to, request.query.processor || undefined)[Symbol.asyncIterator]();
     // The first page is read before anything is answered, so that a store that is away is still a 503.
     answerWith(reply, pages.next(), (first) => {
       reply
@@ -74,6 +84,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     '/api/payments/:key/resolution',
     { schema: { params: PaymentPath }, config: { operation: 'resolve payment' } },
     (request, reply) => {
+      refuseUnknownParameters(request.query, []);
       const verdict = readVerdict(requiredBody(request));
       const condition = writeCondition(request.headers);
       answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {

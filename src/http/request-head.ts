@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { type PublicError, publicErrors } from '../errors.js';
 
 /** Longer than any path and query that mean something here, shorter than the header section may be. */
-export const MAX_TARGET_LENGTH = 8_000;
+export const MAX_TARGET_LENGTH = 10_000;
 
 /** `uri-host [ ":" port ]` (RFC 9110 7.2), or nothing, where the target has no authority. */
 const HOST = /^(?:\[[0-9A-Za-z.:]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/;

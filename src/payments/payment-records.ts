@@ -21,8 +21,11 @@ export interface PaymentRecords {
   list(
     selection: Selection,
   ): Promise<{ readonly payments: readonly PaymentRecord[]; readonly next: string | undefined }>;
-  /** Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling. */
-  settled(from: number, to: number): AsyncIterable<readonly PaymentRecord[]>;
+  /**
+   * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling;
+   * `processor`: only that of the processor with this name.
+   */
+  settled(from: number, to: number, processor?: string): AsyncIterable<readonly PaymentRecord[]>;
   /** Writes the outcome that an operator found out for a payment that the service cannot find out itself. */
   resolve(key: string, verdict: Verdict): Promise<ResolveAnswer>;
 }
@@ -78,11 +81,14 @@ export function createPaymentRecords(collaborators: {
       return { payments, next: found.length > payments.length ? payments.at(-1)?.key : undefined };
     },
 
-    async *settled(from, to) {
+    /** Picked from the pages: a statement that looks for a rare processor would read a whole day at once. */
+    async *settled(from, to, processor) {
       let after: string | undefined;
       do {
         const page = await history.settled({ from, to, after, limit: EXPORT_PAGE });
-        yield page.payments;
+        yield processor === undefined
+          ? page.payments
+          : page.payments.filter((payment) => payment.processor === processor);
         after = page.next;
         // A store that reads in this process, and a client that reads fast, would never let others have their turn.
         await setImmediate();

@@ -56,7 +56,7 @@ const MALFORMED: [label: string, text: (key: string) => string | Buffer, status?
   ],
   [
     'a target that is too long',
-    (key) => payment(key, LENGTH).replace('/api/payment', `/api/payment?${'x'.repeat(9_000)}`),
+    (key) => payment(key, LENGTH).replace('/api/payment', `/api/payment?${'x'.repeat(12_000)}`),
     414,
   ],
   ['chunks without their sizes', (key) => payment(key, 'Transfer-Encoding: chunked')],

@@ -80,8 +80,13 @@ describeDeployments('GET /api/payments/export', (deployment) => {
       expect((await ask(`${shared.url}/api/payments/export`, { method: 'HEAD' })).status).toBe(400);
     });
 
-    it('does not look at other parameters, nor at Prefer', async () => {
-      const url = `${shared.url}/api/payments/export?day=${EMPTY_DAYS[0]}&state=PENDING&limit=0`;
+    it('refuses a parameter that it does not know, and names it and those that it does', async () => {
+      const answer = await ask(`${shared.url}/api/payments/export?day=${EMPTY_DAYS[0]}&procesor=simulated`);
+      expectError(answer, 400, "'procesor' is no query parameter of this path. Use day, processor.");
+    });
+
+    it('does not look at Prefer', async () => {
+      const url = `${shared.url}/api/payments/export?day=${EMPTY_DAYS[0]}`;
       const answer = await ask(url, { headers: { Prefer: 'wait=10' } });
       expect(answer.status).toBe(200);
       expect(answer.headers).not.toHaveProperty('preference-applied');
@@ -129,6 +134,20 @@ describeDeployments('GET /api/payments/export', (deployment) => {
       expect(transactionIdOf(await pay(url, unclear))).toBeDefined();
       expect(keysOf(await exportSince(url, began))).toEqual([paid, declined, unclear]);
     });
+
+    it('has those of one processor, by the name that a payment shows', async () => {
+      const { url } = shared();
+      const key = await generateKey(url);
+      expectFirst(await pay(url, key));
+      const { processor: name } = await shownPaymentOf(url, key);
+      const of = (processor: string) => exportLines(url, today(), `&processor=${encodeURIComponent(processor)}`);
+      const all = await exportLines(url, today());
+      expect(all.length).toBeGreaterThan(0);
+      expect(await of(name as string)).toEqual(all);
+      expect(await of('')).toEqual(all);
+      for (const other of ['simulated', `${name}x`, (name as string).toUpperCase(), '%'])
+        expect(await of(other)).toEqual([]);
+    });
   });
 
   describe(`of ${STORED} payments of one day`, () => {
@@ -137,8 +156,9 @@ describeDeployments('GET /api/payments/export', (deployment) => {
     it('is complete and in the order of settling, and so are two at once', async () => {
       const [one, other] = await Promise.all([
         exportLines(shared.url, STORED_DAY),
-        exportLines(shared.url, STORED_DAY),
+        exportLines(shared.url, STORED_DAY, '&processor=simulated'),
       ]);
+      expect(await exportLines(shared.url, STORED_DAY, '&processor=another')).toEqual([]);
       const positions = one.map((line) => {
         const { settledAt, idempotencyKey } = JSON.parse(line) as ShownPayment;
         return `${settledAt} ${idempotencyKey}`;

@@ -65,6 +65,12 @@ describeDeployments('the tag of a payment', (deployment) => {
     expectError(await readPayment(shared.url, UNKNOWN_KEY, unknown), 404, NO_PAYMENT);
   });
 
+  it('is not asked for by a query: a resolution refuses parameters, all of which it does not know', async () => {
+    const { key } = await given();
+    const answer = await sendJson(`${shared.url}/api/payments/${key}/resolution?outcome=completed`, 'POST', {});
+    expectError(answer, 400, "'outcome' is no query parameter of this path. Send it without parameters.");
+  });
+
   it('is judged before a resolution, and an unknown key is still 404', async () => {
     const { key, tag } = await given();
     const verdict = { outcome: 'completed', reason: 'seen' };

@@ -101,9 +101,9 @@ export async function exportDay(url: string, day: string): Promise<ShownPayment[
   return (await exportLines(url, day)).map(shownPayment);
 }
 
-/** The lines of an export, each one payment, not looked at any further. */
-export async function exportLines(url: string, day: string): Promise<string[]> {
-  const answer = await ask(`${url}/api/payments/export?day=${day}`);
+/** The lines of an export, each one payment, not looked at any further; `more`: of the query. */
+export async function exportLines(url: string, day: string, more = ''): Promise<string[]> {
+  const answer = await ask(`${url}/api/payments/export?day=${day}${more}`);
   expect(answer.status, answer.text.slice(0, 500)).toBe(200);
   expect(answer.headers['content-type']).toBe('application/x-ndjson; charset=utf-8');
   expect(answer.headers['content-disposition']).toBe(`attachment; filename="payments-${day}.ndjson"`);
