@@ -215,6 +215,20 @@ describe('a database that was replaced by one without the newest rows', () => {
     });
   });
 
+  test('a connection that leads to the database of another deployment is refused', async () => {
+    await sql.query("UPDATE idempay.deployment SET id = '0123456789abcdef'");
+    await sql.query(`
+      SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`);
+    await until('the lost connections to be noticed', SEEN_DEADLINE_MS, () =>
+      ports.ledger.claim(claimAttempt()).then(
+        () => false,
+        (fault) => String(fault.cause).includes('another deployment'),
+      ),
+    );
+    expect((await sql.query('SELECT FROM idempay.payments')).rowCount).toBe(0);
+  });
+
   test('a log that is shorter than it was before is a restored snapshot, on the same timeline', async () => {
     const { id } = await ports.transactions.create(NEW);
     const incarnation = await deployment<string>('incarnation');
