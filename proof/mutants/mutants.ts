@@ -364,8 +364,8 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: POSTGRES_STATEMENTS,
-        find: '      AND idempay.timeline() = (SELECT timeline FROM idempay.deployment)\n',
-        replace: '',
+        find: '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT',
+        replace: '    ON CONFLICT',
       },
     ],
   },

@@ -88,7 +88,10 @@ describe('a database that was replaced by one without the newest rows', () => {
     await sql.query('DELETE FROM idempay.payments WHERE key = $1', [key]);
   }
 
-  test('no claim is made before somebody has written the new timeline down', async () => {
+  test('nothing is claimed or taken over before somebody has written the new timeline down', async () => {
+    const { key, processor: name, ...fence } = await givenClaim(ports.ledger);
+    await ports.ledger.abandon({ key, ...fence }, 0);
+    const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor: name };
     await sql.query('CREATE TABLE kept AS SELECT * FROM idempay.deployment');
     await sql.query(`
       CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -96,10 +99,13 @@ describe('a database that was replaced by one without the newest rows', () => {
     await replaceDatabase();
     expect(await ports.ledger.claim(claimAttempt())).toEqual({ state: 'too late' });
     await expect(ports.transactions.create(NEW)).rejects.toMatchObject({ effect: 'unchanged' });
+    expect(await ports.ledger.takeOver({ key, ...takeover })).toBeUndefined();
+    expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toEqual([]);
     await sql.query('DROP TRIGGER keep ON idempay.deployment');
     await untilSeen();
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over', claim: { epoch: 1 } });
     expect((await ports.transactions.create(NEW)).id).toBeGreaterThan(GAP);
+    expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toMatchObject([{ key }]);
   });
 
   test('a payment whose row is lost is not charged again', async () => {

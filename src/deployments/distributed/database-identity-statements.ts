@@ -21,6 +21,9 @@ const LIVE = `
 const SEEN = '(deployment.system_identifier, deployment.database_oid, deployment.timeline)';
 const FOUND = '(live.system_identifier, live.database_oid, live.timeline)';
 
+/** For statements that must do nothing on a timeline that nobody has written down yet: rows may be lost there. */
+export const ON_KNOWN_TIMELINE = 'idempay.timeline() = (SELECT timeline FROM idempay.deployment)';
+
 /** Which deployment and which server this is, whether it is the one that was last seen, and how far its log is written. */
 export const IDENTIFY: Statement = {
   name: 'identify_database',

@@ -1,3 +1,4 @@
+import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
 import { timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
@@ -10,7 +11,7 @@ import { CURRENT_HOUR } from './retention-time.js';
  * than its deadline by as long as a statement may take. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `payment-horizon-statements.ts`.
  *
- * A timeline that nobody has written down yet refuses every claim. Where the key's row may have been lost, the first claim
+ * A timeline that nobody has written down yet refuses every claim and takeover. Where the key's row may have been lost, the first claim
  * counts as made when the key was generated: that bounds how long ago the lost one may have charged.
  */
 export const CLAIM: Statement = {
@@ -30,7 +31,7 @@ export const CLAIM: Statement = {
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
-      AND idempay.timeline() = (SELECT timeline FROM idempay.deployment)
+      AND ${ON_KNOWN_TIMELINE}
     ON CONFLICT (key) DO NOTHING
     RETURNING owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
       (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms`,
@@ -48,6 +49,7 @@ export const TAKE_OVER: Statement = {
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
     WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp() AND processor IN ($4, $5)
+      AND ${ON_KNOWN_TIMELINE}
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
@@ -61,6 +63,7 @@ export const TAKE_OVER_ABANDONED: Statement = {
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
       WHERE state = 'PROCESSING' AND recover_at <= now() AND lease_until <= clock_timestamp() AND processor IN ($3, $4)
+        AND ${ON_KNOWN_TIMELINE}
       ORDER BY recover_at LIMIT $5
       FOR UPDATE SKIP LOCKED))
     RETURNING ${PAYMENT_COLUMNS}`,

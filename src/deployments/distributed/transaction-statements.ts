@@ -1,6 +1,7 @@
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import { accountsOf, type ListSelection } from '../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
+import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
@@ -14,7 +15,7 @@ export const CREATE: Statement = {
     WITH counter AS (
       UPDATE idempay.transaction_list
       SET last_id = last_id + cardinality($1::text[]), version = version + cardinality($1::text[])
-      WHERE idempay.timeline() = (SELECT timeline FROM idempay.deployment)
+      WHERE ${ON_KNOWN_TIMELINE}
       RETURNING last_id - cardinality($1::text[]) AS id_before)
     INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
     SELECT id_before + position, from_account, to_account, amount, status, 1, date_trunc('milliseconds', clock_timestamp())
