@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { inParallel } from '../support/concurrency.js';
 import { type DistributedStores, openDistributedStores, openStoppableStores } from '../support/distributed-stores.js';
@@ -6,9 +7,16 @@ import { expectFirst } from '../support/payment-answers.js';
 import { startStandby } from '../support/servers/standby.js';
 import { runToExit } from '../support/service.js';
 import { givenTransaction } from '../support/transactions.js';
-import { until } from '../support/until.js';
+import { pause, until } from '../support/until.js';
 
 const PROCESSES = 5;
+/** As in `migrate.ts`. */
+const MIGRATION_LOCK = 4_242_017_001;
+const ASKING_FOR_A_TURN =
+  "SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_try_advisory_lock%'";
+const STARTING_LIMIT_MS = 20_000;
+/** A start waits two seconds before it says that it waits. */
+const NOTICE_AFTER_MS = 5_000;
 const REPLICATION_DEADLINE_MS = 20_000;
 
 /** All that the schema is made of, as text to compare. */
@@ -38,6 +46,24 @@ describe('the schema', () => {
     expect(new Set(applied.map(({ name }) => name)).size).toBe(applied.length);
     expect(await stores.sql('SELECT only_row FROM idempay.transaction_list')).toEqual([{ only_row: true }]);
   });
+
+  it('is migrated by one process at a time: another start waits for its turn, and says so', async () => {
+    const migrating = new pg.Client({ connectionString: stores.databaseUrl });
+    await migrating.connect();
+    await migrating.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    const starting = stores.start();
+    await until('a start to ask for its turn', STARTING_LIMIT_MS, async () => {
+      return (await stores.sql(ASKING_FOR_A_TURN)).length > 0;
+    });
+    await pause(NOTICE_AFTER_MS);
+    expect(await stores.sql("SELECT FROM pg_namespace WHERE nspname = 'idempay'")).toEqual([]);
+    await migrating.end();
+    const service = await starting;
+    expect(service.logs.map(({ msg }) => msg)).toContain(
+      'Another process migrates the database; the start waits for its turn.',
+    );
+    expectFirst(await pay(service.url, await generateKey(service.url)));
+  }, 60_000);
 
   it('and the rows are left alone by a second start', async () => {
     const first = await stores.start();

@@ -101,7 +101,7 @@ export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
 
 /** What the process has said of its Redis master: which it held, for how long, and what the Sentinels named. */
 export function masterLines({ logs }: Pick<Service, 'logs'>): string[] {
-  const lines = logs.filter(({ msg }) => /Redis master|Redis cannot be reached/.test(msg ?? ''));
+  const lines = logs.filter(({ msg }) => /Redis|Sentinel/.test(msg ?? ''));
   return lines.map(({ time, msg, err }) => {
     const cause = (err as { message?: string } | undefined)?.message;
     return `${new Date(Number(time)).toISOString()} ${msg}${cause ? `: ${cause}` : ''}`;

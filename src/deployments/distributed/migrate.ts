@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import { CannotOpen } from '../deployment.js';
 
@@ -7,21 +8,45 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** Any number nobody else uses: the processes that start at once take turns on it. */
 const ADVISORY_LOCK = 4_242_017_001;
 
-/** Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. */
-export async function migrate(databaseUrl: string): Promise<void> {
+/** How often a start that waits for its turn asks again. */
+const TURN_RETRY_MS = 500;
+/** Processes that start at once need not say so: after two seconds it is news. */
+const TRIES_BEFORE_NOTICE = 4;
+const TURN_QUERY_TIMEOUT_MS = 5_000;
+
+/**
+ * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. While
+ * another process migrates it waits for its turn, for as long as that takes, and `onWait` hears of it once.
+ */
+export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
   const files = readdirSync(MIGRATIONS)
     .filter((name) => name.endsWith('.sql'))
     .sort();
-  // A connection of its own, without the pool's time limits: a migration takes as long as it takes, and so does a turn.
+  // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on('error', () => {});
   try {
     await client.connect();
-    await client.query('SELECT pg_advisory_lock($1)', [ADVISORY_LOCK]);
+    await takeTurn(client, onWait);
     await applyMissing(client, files);
   } finally {
     // Ends the turn too.
     await client.end().catch(() => {});
+  }
+}
+
+/** Asks again and again instead of waiting in one question: a connection that died meanwhile is noticed. */
+async function takeTurn(client: Client, onWait: (sentence: string) => void): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    const question = {
+      text: 'SELECT pg_try_advisory_lock($1) AS taken',
+      values: [ADVISORY_LOCK],
+      query_timeout: TURN_QUERY_TIMEOUT_MS,
+    };
+    const { rows } = await client.query<{ taken: boolean }>(question);
+    if (rows[0]?.taken) return;
+    if (tries === TRIES_BEFORE_NOTICE) onWait('Another process migrates the database; the start waits for its turn.');
+    await delay(TURN_RETRY_MS);
   }
 }
 

@@ -62,7 +62,7 @@ export async function openDistributed(options: {
     await untilPostgresIsThere(
       async () => {
         await databaseClock.start();
-        await migrate(options.databaseUrl);
+        await migrate(options.databaseUrl, notices.warn);
         await refuseMissingRights(database);
         await identity.start(database);
       },

@@ -6,7 +6,9 @@ import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 1_000;
-/** Requests that wait for a connection; each waits for `CONNECT_TIMEOUT_MS` at most. */
+/** All that comes before a statement: waiting for a free connection, or making a new one and asking whom it leads to. */
+const CONNECT_LIMIT_MS = 3_000;
+/** Requests that wait for a connection. */
 const MAX_WAITING_FOR_CONNECTION = 10_000;
 /** A drain waits this long for statements that are still under way. */
 const CLOSE_LIMIT_MS = QUERY_TIMEOUT_MS + 1_000;
@@ -94,10 +96,21 @@ export class Postgres {
     if (this.pool.waitingCount >= MAX_WAITING_FOR_CONNECTION) {
       throw new StoreUnavailable('unchanged', `${MAX_WAITING_FOR_CONNECTION} requests wait for PostgreSQL already`);
     }
+    const connecting = this.pool.connect();
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        // It goes to the next who asks.
+        connecting.then((client) => client.release(), ignore);
+        reject(new Error(`timeout: no connection within ${CONNECT_LIMIT_MS} ms`));
+      }, CONNECT_LIMIT_MS);
+    });
     try {
-      return await this.pool.connect();
+      return await Promise.race([connecting, limit]);
     } catch (error) {
       throw this.failed(new StoreUnavailable('unchanged', 'PostgreSQL cannot be reached', error));
+    } finally {
+      clearTimeout(timer);
     }
   }
 
