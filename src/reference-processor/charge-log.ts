@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { type FileHandle, mkdir, open as openFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 export interface Charge {
@@ -39,31 +39,91 @@ export interface ChargeLog {
 
 /**
  * Opens the log of charges, one JSON text per line, for one process at a time. A last line without its end was being
- * written when the process died: nobody was told of it, so it is cut off. Throws ChargeLogError for any other damage.
+ * written when the process died: nobody was told of it, so it is cut off. Throws ChargeLogError for any other damage, and for
+ * a path that cannot be used; the file is then left as it was.
  */
 export async function openChargeLog(path: string): Promise<ChargeLog> {
-  await mkdir(dirname(path), { recursive: true });
-  const file = await open(path, 'a+');
-  await syncFolder(dirname(path));
+  try {
+    return await open(path);
+  } catch (cause) {
+    if (cause instanceof ChargeLogError) throw cause;
+    const problem = PROBLEMS[(cause as NodeJS.ErrnoException).code ?? ''] ?? (cause as Error).message;
+    throw new ChargeLogError(`CHARGE_LOG ${path} cannot be used: ${problem}. ${ADVICE}`, { cause });
+  }
+}
 
-  const { size } = await file.stat();
-  const { buffer: content } = await file.read(Buffer.alloc(size), 0, size, 0);
-  const wholeLinesBytes = content.lastIndexOf('\n') + 1;
-  if (wholeLinesBytes < size) await cutBack(file, wholeLinesBytes);
-  const earlier = linesOf(content.toString('utf8', 0, wholeLinesBytes), path);
-  return { earlier, ...appendTo(file, wholeLinesBytes) };
+const ADVICE = 'Set CHARGE_LOG to a file of its own, in a folder that this process may write to.';
+
+const PROBLEMS: Readonly<Record<string, string>> = {
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'a part of its path is a file',
+  EEXIST: 'a part of its path is a file',
+  EACCES: 'this process may not write there',
+  EPERM: 'this process may not write there',
+  EROFS: 'its file system is read-only',
+  ENOENT: 'its folder cannot be made',
+};
+
+async function open(path: string): Promise<ChargeLog> {
+  await mkdir(dirname(path), { recursive: true });
+  const file = await openFile(path, 'a+');
+  try {
+    await syncFolder(dirname(path));
+
+    const { size } = await file.stat();
+    const { buffer: content } = await file.read(Buffer.alloc(size), 0, size, 0);
+    const wholeLinesBytes = content.lastIndexOf('\n') + 1;
+    const earlier = linesOf(content.toString('utf8', 0, wholeLinesBytes), path);
+    if (wholeLinesBytes < size) {
+      // Whatever else ends without a line's end is somebody's file, and not to be cut.
+      if (!mayBeTornLine(content.toString('utf8', wholeLinesBytes))) throw notACharge(earlier.length + 1, path);
+      await cutBack(file, wholeLinesBytes);
+    }
+    return { earlier, ...appendTo(file, wholeLinesBytes) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
 }
 
 function linesOf(text: string, path: string): ChargeLine[] {
   const lines = text.split('\n').slice(0, -1);
   return lines.map((line, index) => {
-    try {
-      return JSON.parse(line) as ChargeLine;
-    } catch (cause) {
-      const sentence = `Line ${index + 1} of ${path} is not a charge. Move the file away, or set another CHARGE_LOG.`;
-      throw new ChargeLogError(sentence, { cause });
-    }
+    const value = parsed(line);
+    if (!isChargeLine(value)) throw notACharge(index + 1, path);
+    return value;
   });
+}
+
+function notACharge(line: number, path: string): ChargeLogError {
+  return new ChargeLogError(`Line ${line} of ${path} is not a charge. Move the file away, or set another CHARGE_LOG.`);
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function isChargeLine(value: unknown): value is ChargeLine {
+  if (typeof value !== 'object' || value === null) return false;
+  const line = value as Readonly<Record<string, unknown>>;
+  const texts = ['reference', 'transactionId', 'amount', 'currency', 'at'];
+  return (
+    texts.every((member) => typeof line[member] === 'string') &&
+    (line.status === 'succeeded' || (line.status === 'declined' && typeof line.reason === 'string'))
+  );
+}
+
+/** How every line begins. */
+const LINE_START = '{"reference":"';
+
+/** After a power cut the part that never reached the disk may read as zeros. */
+function mayBeTornLine(text: string): boolean {
+  const written = text.replace(/\0+$/, '');
+  return written.startsWith(LINE_START) || LINE_START.startsWith(written);
 }
 
 interface Waiting {
@@ -127,7 +187,7 @@ async function cutBack(file: FileHandle, bytes: number): Promise<void> {
 
 /** The name of a new file is on the disk only when its folder is. */
 async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path);
+  const folder = await openFile(path, 'r');
   try {
     await folder.sync();
   } finally {

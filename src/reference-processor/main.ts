@@ -24,7 +24,10 @@ async function serve(): Promise<void> {
   const logger = await createLogger();
   const log = await openChargeLog(settings.chargeLog);
   log.broken.then((fault) => {
-    logger.fatal({ err: fault }, 'the charge log is broken; the process ends, and a new start reads what it holds');
+    logger.fatal(
+      { reason: fault.message },
+      'the charge log is broken; the process ends, and a new start reads what it holds',
+    );
     process.exit(1);
   });
 
@@ -49,7 +52,7 @@ function sentenceFor(error: unknown): string {
   const { code, message, stack } = error as NodeJS.ErrnoException;
   if (code === 'EADDRINUSE') return `The port is in use (${message}). Set another PROCESSOR_PORT.`;
   if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-    return `A file or an address cannot be used (${message}). Set another CHARGE_LOG, PROCESSOR_HOST or PROCESSOR_PORT.`;
+    return `The address cannot be listened on (${message}). Set another PROCESSOR_HOST or PROCESSOR_PORT.`;
   }
   return stack ?? String(error);
 }

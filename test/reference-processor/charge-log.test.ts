@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { Agent } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   lookUpCharge,
   type ReferenceProcessor,
@@ -94,6 +96,59 @@ describe('the charge log of the reference processor', () => {
 
     await expect(processor.restart()).rejects.toThrow(/"code":1.*Line 2 of .*charges\.ndjson is not a charge/s);
     expect(await readFile(processor.chargeLog, 'utf8')).toBe(damaged);
+  });
+
+  /**
+   * Bug: a CHARGE_LOG that could not be used ended the start with a stack, and one that was somebody else's file lost
+   * everything after its last line's end.
+   * Cause: only some faults had a sentence, and what looked like a torn line was cut off before the lines were read.
+   * Fix: every fault has a sentence; a file is judged as a whole before anything is cut.
+   */
+  describe('that cannot be used ends the start with a sentence', () => {
+    let folder: string;
+    beforeEach(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'idempay-charge-log-'));
+    });
+    afterEach(() => rm(folder, { recursive: true, force: true }));
+
+    async function refusal(chargeLog: string): Promise<string> {
+      const start = startReferenceProcessor({ environment: { CHARGE_LOG: chargeLog } });
+      const message = await start.then(
+        async (started) => {
+          await started.close();
+          return 'it started';
+        },
+        (error: Error) => error.message,
+      );
+      expect(message).toContain('"code":1');
+      expect(message, 'a stack').not.toMatch(/^ +at .*charge-log/m);
+      return message;
+    }
+
+    it('being a folder, below a file, or where nobody may write', async () => {
+      expect(await refusal(folder)).toMatch(/CHARGE_LOG .* cannot be used: it is a folder\. Set CHARGE_LOG/);
+      await writeFile(join(folder, 'file'), '');
+      expect(await refusal(join(folder, 'file', 'charges.ndjson'))).toMatch(/a part of its path is a file/);
+      // Nobody makes files there, not even root.
+      expect(await refusal('/sys/charges.ndjson')).toMatch(/may not write there|read-only/);
+    });
+
+    it.each([
+      ['text', 'hello'],
+      ['text of several lines', 'hello\nworld\nand no end'],
+      ['JSON of another kind', '{"name":"idempay"}\n'],
+      ['a number in each line', '1\n2\n'],
+      ['bytes', Buffer.from([0x53, 0x51, 0x4c, 0x0a, 0xff, 0xfe, 0x00, 0x01])],
+      [
+        'a charge without an amount',
+        '{"reference":"r","transactionId":"TXN1","currency":"EUR","at":"x","status":"succeeded"}\n',
+      ],
+    ])('holding %s, which stays as it was', async (_what, content) => {
+      const path = join(folder, 'of-somebody-else');
+      await writeFile(path, content);
+      expect(await refusal(path)).toMatch(/Line 1 of .*of-somebody-else is not a charge\. Move the file away/);
+      expect(await readFile(path)).toEqual(Buffer.from(content));
+    });
   });
 
   it('that cannot grow is answered with 503, nothing is charged, and the charge is taken when it can again', async () => {
