@@ -50,6 +50,13 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** Every snapshot that lists are read from is in use, by readers that make progress or by one that will soon be cut off. */
+export class AllSnapshotsInUse extends StoreUnavailable {
+  constructor(snapshots: number) {
+    super('unchanged', `all ${snapshots} snapshots for lists are in use`);
+  }
+}
+
 /** Whether a write may have happened all the same. */
 export function isUnknown(fault: unknown): boolean {
   return fault instanceof StoreUnavailable && fault.effect === 'unknown';
@@ -196,6 +203,13 @@ export const publicErrors = {
     const mayDouble = operation === 'create transaction' && cause.effect === 'unknown';
     return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
   },
+  tooManyLists: (cause: AllSnapshotsInUse) =>
+    new PublicError(
+      503,
+      "Too many long lists are being read at the moment. Retry in a few seconds, or ask for a shorter list with 'from' and 'to'.",
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+      cause,
+    ),
   storeUnreachable: () =>
     new PublicError(503, UNAVAILABLE.health.unchanged, { 'Retry-After': String(STORE_RETRY_SECONDS) }),
   internal: (cause: unknown) => new PublicError(500, 'The service failed to answer this request.', {}, cause),

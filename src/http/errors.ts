@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import {
+  AllSnapshotsInUse,
   errorBody,
   type Operation,
   PublicError,
@@ -64,6 +65,7 @@ export function publicErrorOf(
   operation?: Operation,
 ): PublicError {
   if (error instanceof PublicError) return error;
+  if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
   if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error, operation);
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

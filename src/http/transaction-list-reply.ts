@@ -3,12 +3,10 @@ import type { FastifyReply } from 'fastify';
 import { transactionJson } from '../transactions/representation.js';
 import type { Transaction } from '../transactions/transaction.js';
 import type { TransactionPages } from '../transactions/transactions.js';
+import { type Chunks, ReadAheadBytes, streamReadAhead } from './read-ahead.js';
 
-/** A client that takes nothing for this long is cut off: its list holds a snapshot, and the store cannot tidy up. */
-const STALLED_CLIENT_MS = 30_000;
-
-/** However slowly it is read: a client that takes a page now and then must not hold a snapshot for hours. */
-const LONGEST_LIST_MS = 600_000;
+/** Of the process: every list of every server shares them. */
+const readAheadBytes = new ReadAheadBytes();
 
 /** A short list in one piece; a long one page by page, so that memory stays flat however long it is. */
 export async function sendTransactionList(
@@ -25,7 +23,7 @@ export async function sendTransactionList(
     pages.close();
     reply.send(Readable.from([]));
   } else {
-    reply.send(streamOf(first.rows, pages));
+    reply.send(streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes));
   }
 }
 
@@ -38,43 +36,16 @@ async function firstPage(pages: TransactionPages): ReturnType<TransactionPages['
   }
 }
 
-function streamOf(firstRows: readonly Transaction[], pages: TransactionPages): Readable {
-  let opening: string | undefined = `[${joined(firstRows)}`;
-  let stalled: NodeJS.Timeout | undefined;
-  const longest = setTimeout(() => stream.destroy(), LONGEST_LIST_MS).unref();
-
-  const stream = new Readable({
-    read() {
-      clearTimeout(stalled);
-      if (opening !== undefined) {
-        const text = opening;
-        opening = undefined;
-        this.push(text);
-        return;
-      }
-      pages.next().then(
-        ({ rows, last }) => {
-          const text = rows.length > 0 ? `,${joined(rows)}` : '';
-          stalled = setTimeout(() => this.destroy(), STALLED_CLIENT_MS).unref();
-          // An empty string would end neither the list nor the wait for it.
-          if (last) {
-            this.push(`${text}]`);
-            this.push(null);
-          } else {
-            this.push(text);
-          }
-        },
-        (fault: Error) => this.destroy(fault),
-      );
+function chunksOf(pages: TransactionPages): Chunks {
+  return {
+    async next() {
+      const { rows, last } = await pages.next();
+      const text = rows.length > 0 ? `,${joined(rows)}` : '';
+      return { chunk: Buffer.from(last ? `${text}]` : text), last };
     },
-    destroy(error, done) {
-      clearTimeout(stalled);
-      clearTimeout(longest);
-      pages.close();
-      done(error);
-    },
-  });
-  return stream;
+    isWanted: () => pages.isWanted(),
+    close: () => pages.close(),
+  };
 }
 
 function joined(rows: readonly Transaction[]): string {

@@ -8,18 +8,18 @@ export interface Representation {
   readonly tag: string;
 }
 
-const remembered = new WeakMap<Transaction, Representation>();
+/** Where a transaction keeps what has been made of it. Not enumerable: a copy with another status must not take it along. */
+const REPRESENTATION = Symbol('representation');
 
-/** A transaction is immutable, so text and tag are made once and live as long as it is cached. */
-export function represent(transaction: Transaction): Representation {
-  let representation = remembered.get(transaction);
-  if (!representation) {
-    representation = {
-      json: transactionJson(transaction),
-      tag: transactionTag(transaction, transaction.status),
-    };
-    remembered.set(transaction, representation);
-  }
+/**
+ * A transaction is immutable, so text and tag are made once and live as long as it is cached. They lie in the transaction and not
+ * in a weak map beside it: the garbage collector would go through that map entry by entry, for half a second with a full cache.
+ */
+export function represent(transaction: Transaction & { [REPRESENTATION]?: Representation }): Representation {
+  const known = transaction[REPRESENTATION];
+  if (known) return known;
+  const representation = { json: transactionJson(transaction), tag: transactionTag(transaction, transaction.status) };
+  Object.defineProperty(transaction, REPRESENTATION, { value: representation });
   return representation;
 }
 

@@ -52,5 +52,7 @@ export interface TransactionSnapshot {
   /** The next ids of the list, rising, after `afterId` (0: from the start). */
   ids(afterId: number, limit: number): Promise<readonly number[]>;
   rows(afterId: number, limit: number): Promise<readonly Transaction[]>;
+  /** Whether others wait for a snapshot, because there are as many as there may be. */
+  isWanted(): boolean;
   close(): void;
 }

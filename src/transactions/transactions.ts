@@ -37,6 +37,8 @@ export type TransactionList =
 /** The rows of one snapshot, which it holds until it is closed; closes itself after the last page. */
 export interface TransactionPages {
   next(): Promise<{ readonly rows: readonly Transaction[]; readonly last: boolean }>;
+  /** Whether others wait for the snapshot. */
+  isWanted(): boolean;
   close(): void;
 }
 
@@ -144,6 +146,7 @@ function canMatch({ from, to }: TransactionFilter): boolean {
 
 const NO_PAGES: TransactionPages = {
   next: async () => ({ rows: [], last: true }),
+  isWanted: () => false,
   close() {},
 };
 
@@ -157,6 +160,7 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
       if (last) snapshot.close();
       return { rows, last };
     },
+    isWanted: () => snapshot.isWanted(),
     close: () => snapshot.close(),
   };
 }

@@ -95,6 +95,7 @@ class ChangingList {
       rows: async () => {
         throw new Error('a tag is made of ids alone');
       },
+      isWanted: () => false,
       close: () => {
         this.closed += 1;
       },

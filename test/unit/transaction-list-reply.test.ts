@@ -29,6 +29,10 @@ class RowsInMemory implements TransactionPages {
     return { rows, last };
   }
 
+  isWanted() {
+    return false;
+  }
+
   close() {
     this.open = false;
   }

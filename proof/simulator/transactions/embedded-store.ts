@@ -73,7 +73,11 @@ export function openEmbeddedTransactionStore(
       const rows = [...table.rows.values()];
       const { version, lastRemovalVersion } = table;
       const removals = file.prepare(REMOVALS).all() as RemovalRow[];
-      return { prepare: (sql: string) => prepare(sql, { rows, removals, version, lastRemovalVersion }), close() {} };
+      return {
+        prepare: (sql: string) => prepare(sql, { rows, removals, version, lastRemovalVersion }),
+        isWanted: () => false,
+        close() {},
+      };
     },
   } as unknown as Reader;
   return createEmbeddedTransactionStore(writer, reader);

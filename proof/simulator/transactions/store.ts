@@ -98,6 +98,7 @@ export function createSimulatedTransactionStore(
           ),
         ids: async (afterId, limit) => (await page(afterId, limit)).map(({ id }) => id),
         rows: page,
+        isWanted: () => false,
         close() {},
       };
     },

@@ -101,7 +101,7 @@ export function createPostgresTransactionStore(
     async openSnapshot(filter) {
       await turns.take();
       try {
-        return await openSnapshot(database, filter, () => turns.pass());
+        return await openSnapshot(database, filter, turns);
       } catch (fault) {
         turns.pass();
         throw fault;
@@ -125,11 +125,7 @@ function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionSt
   return onlyFrom === undefined || onlyFrom.includes(status);
 }
 
-async function openSnapshot(
-  database: Postgres,
-  filter: TransactionFilter,
-  onClose: () => void,
-): Promise<TransactionSnapshot> {
+async function openSnapshot(database: Postgres, filter: TransactionFilter, turns: Turns): Promise<TransactionSnapshot> {
   const client = await database.connect();
   let open = true;
 
@@ -162,6 +158,7 @@ async function openSnapshot(
         (await query<TransactionRow>(statements.LIST_ROWS[selection], [afterId, limit, ...accounts])).map(
           transactionOf,
         ),
+      isWanted: () => turns.areWanted(),
       close() {
         if (!open) return;
         open = false;
@@ -171,7 +168,7 @@ async function openSnapshot(
             () => client.release(false),
             () => client.release(true),
           )
-          .finally(onClose);
+          .finally(() => turns.pass());
       },
     };
   } catch (fault) {

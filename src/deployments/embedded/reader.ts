@@ -1,3 +1,4 @@
+import { StoreUnavailable } from '../../errors.js';
 import { Turns } from '../turns.js';
 import { type Database, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 
@@ -14,6 +15,8 @@ export interface PreparedRead {
 /** A connection whose statements all see the database as it was at one moment. */
 export interface SnapshotConnection {
   prepare(sql: string): PreparedRead;
+  /** Whether others wait for a connection. */
+  isWanted(): boolean;
   close(): void;
 }
 
@@ -45,7 +48,8 @@ export class Reader {
     const database = this.beginOnIdle();
     let open = true;
     return {
-      prepare: (sql) => this.prepareOn(database, sql),
+      prepare: (sql) => whileOpen(this.prepareOn(database, sql), () => open),
+      isWanted: () => this.turns.areWanted(),
       close: () => {
         if (!open) return;
         open = false;
@@ -86,4 +90,21 @@ export class Reader {
       throw fault;
     }
   }
+}
+
+/** A page that was still to be read when its client went away must not be read: the connection may be closed, or another's. */
+function whileOpen(read: PreparedRead, isOpen: () => boolean): PreparedRead {
+  const assertOpen = () => {
+    if (!isOpen()) throw new StoreUnavailable('unchanged', 'the snapshot was closed');
+  };
+  return {
+    get(...parameters) {
+      assertOpen();
+      return read.get(...parameters);
+    },
+    all(...parameters) {
+      assertOpen();
+      return read.all(...parameters);
+    },
+  };
 }

@@ -102,6 +102,7 @@ function snapshotOf(
         }),
       rows: (afterId, limit) =>
         listReads.page(limit, () => (rows.all(afterId, limit, ...accounts) as TransactionRow[]).map(transactionOf)),
+      isWanted: () => connection.isWanted(),
       close: () => connection.close(),
     };
   } catch (fault) {

@@ -1,0 +1,138 @@
+import { Readable } from 'node:stream';
+
+/** Read ahead of one client: a list of up to some thirty thousand transactions leaves its snapshot at once. */
+const OWN_BYTES = 4 * 1024 * 1024;
+/** Read ahead of all clients together. Beyond it every client is read for page by page. */
+const ALL_BYTES = 64 * 1024 * 1024;
+
+const LOOK_EVERY_MS = 250;
+/** While others wait for a snapshot, a client that takes nothing for so long loses its own: with a look more, within two seconds. */
+const STALLED_MS = 1_500;
+/** The least that a client takes on average while others wait for its snapshot, in bytes per millisecond: 128 KiB a second. */
+const LEAST_RATE = 131.072;
+/** The average of less time says nothing. */
+const RATED_AFTER_MS = 2_000;
+/** While nobody waits: what a snapshot sees cannot be tidied up, and the write-ahead log of SQLite grows. */
+const STALLED_ALONE_MS = 10_000;
+/** A client that takes nothing of what was read ahead for it holds memory only. */
+const STALLED_READ_AHEAD_MS = 30_000;
+/** However quickly it is read: a snapshot must not be held for hours. */
+const LONGEST_MS = 600_000;
+
+export interface Chunks {
+  /** The next part of the body; closes itself after the last one. */
+  next(): Promise<{ readonly chunk: Buffer; readonly last: boolean }>;
+  /** Whether others wait for what the parts are read from. */
+  isWanted(): boolean;
+  close(): void;
+}
+
+/** What is read ahead of all clients of a process. */
+export class ReadAheadBytes {
+  private held = 0;
+
+  constructor(private readonly most = ALL_BYTES) {}
+
+  hold(bytes: number): void {
+    this.held += bytes;
+  }
+
+  release(bytes: number): void {
+    this.held -= bytes;
+  }
+
+  isFull(): boolean {
+    return this.held >= this.most;
+  }
+}
+
+/**
+ * The body of a reply, read ahead of its client as far as memory allows, so that the snapshot is not held while the client
+ * reads. Where it is held, a client that stalls is cut off, the sooner when others wait for the snapshot.
+ */
+export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAheadBytes): Readable {
+  const ready = [first];
+  let readyBytes = first.length;
+  allBytes.hold(first.length);
+  let isReading = false;
+  let isWhole = false;
+  /** The client waits for us, and not we for the client. */
+  let isAsked = false;
+  let takenBytes = 0;
+  /** What the client has had to take something: in all, and since it last did. */
+  let clientMs = 0;
+  let idleMs = 0;
+
+  function readOn(): void {
+    if (isReading || isWhole || stream.destroyed) return;
+    if (ready.length > 0 && (readyBytes >= OWN_BYTES || allBytes.isFull())) return;
+    isReading = true;
+    chunks.next().then(
+      ({ chunk, last }) => {
+        isReading = false;
+        if (stream.destroyed) return;
+        isWhole = last;
+        // An empty chunk would end neither the list nor the wait for it.
+        if (chunk.length > 0) {
+          ready.push(chunk);
+          readyBytes += chunk.length;
+          allBytes.hold(chunk.length);
+        }
+        deliver();
+        readOn();
+      },
+      (fault: Error) => stream.destroy(fault),
+    );
+  }
+
+  function deliver(): void {
+    if (!isAsked) return;
+    const chunk = ready.shift();
+    if (!chunk) {
+      if (isWhole) stream.push(null);
+      return;
+    }
+    isAsked = false;
+    release(chunk.length);
+    takenBytes += chunk.length;
+    idleMs = 0;
+    stream.push(chunk);
+  }
+
+  function release(bytes: number): void {
+    readyBytes -= bytes;
+    allBytes.release(bytes);
+  }
+
+  function look(): void {
+    if (isAsked) return;
+    clientMs += LOOK_EVERY_MS;
+    idleMs += LOOK_EVERY_MS;
+    if (isTooSlow()) stream.destroy();
+  }
+
+  function isTooSlow(): boolean {
+    if (isWhole) return idleMs > STALLED_READ_AHEAD_MS;
+    if (!chunks.isWanted()) return idleMs > STALLED_ALONE_MS;
+    return idleMs > STALLED_MS || (clientMs > RATED_AFTER_MS && takenBytes < clientMs * LEAST_RATE);
+  }
+
+  const looking = setInterval(look, LOOK_EVERY_MS).unref();
+  const longest = setTimeout(() => stream.destroy(), LONGEST_MS).unref();
+  const stream = new Readable({
+    read() {
+      isAsked = true;
+      deliver();
+      readOn();
+    },
+    destroy(error, done) {
+      clearInterval(looking);
+      clearTimeout(longest);
+      release(readyBytes);
+      ready.length = 0;
+      chunks.close();
+      done(error);
+    },
+  });
+  return stream;
+}

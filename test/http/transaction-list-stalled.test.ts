@@ -1,0 +1,120 @@
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
+import pg from 'pg';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { inParallel } from '../support/concurrency.js';
+import { describeDeployments, type Stores } from '../support/deployments.js';
+import { requestText } from '../support/raw-http.js';
+import type { Service } from '../support/service.js';
+import { storeTransactions } from '../support/stored-transactions.js';
+import { givenTransaction, idsOf, listTransactions, newAccount } from '../support/transactions.js';
+import { until } from '../support/until.js';
+
+/** Some 14 MB: more than is read ahead and what the kernel holds for a client that takes nothing. */
+const LONG_LIST = 22_000;
+/** More than there are snapshots on the deployment. */
+const STALLED = { embedded: { readers: 34, snapshots: 32 }, distributed: { readers: 6, snapshots: 4 } };
+/** Sooner than the half minute for which a client that stalled kept its snapshot before. */
+const ANSWERED_WITHIN_MS = 25_000;
+const BEGIN_DEADLINE_MS = 40_000;
+const TEST_TIMEOUT_MS = 90_000;
+/** Some 6 MB: more than the kernel holds for a client that takes nothing, and with that not more than is read ahead. */
+const SHORTER_LIST = 9_000;
+const SNAPSHOTS_IN_QUESTION = 3;
+/** Sooner than a client that stalls is cut off for that alone. */
+const DEADLINE_MS = 9_000;
+
+/**
+ * Bug: so many clients as snapshots that stopped reading denied every list to everybody for as long as they liked. Cause: a
+ * snapshot was held for as long as its client took to read. Fix: `test/unit/read-ahead.test.ts`.
+ */
+describeDeployments('clients that stop reading a long list', (deployment) => {
+  let stores: Stores;
+  let service: Service;
+  let sockets: Socket[];
+
+  beforeEach(async () => {
+    sockets = [];
+    stores = await deployment.open();
+    await (await stores.start()).stop();
+  });
+  afterEach(async () => {
+    for (const socket of sockets) socket.destroy();
+    await stores.close();
+  });
+
+  async function startWith(count: number): Promise<void> {
+    await storeTransactions(stores.environment, count);
+    service = await stores.start();
+  }
+
+  /** They ask for the list of everything, and read no more than its beginning. Resolves when so many have that. */
+  async function stallReaders(count: number, begun: number): Promise<void> {
+    let reading = 0;
+    for (let n = 0; n < count; n += 1) {
+      const socket = connect({ port: service.port, host: '127.0.0.1' });
+      socket.on('error', () => {});
+      socket.once('data', () => {
+        socket.pause();
+        reading += 1;
+      });
+      socket.write(requestText('GET /api/transactions HTTP/1.1', []));
+      sockets.push(socket);
+    }
+    await until('the lists to begin', BEGIN_DEADLINE_MS, () => reading >= begun);
+  }
+
+  it('do not deny lists to those who read them', { timeout: TEST_TIMEOUT_MS }, async () => {
+    await startWith(LONG_LIST);
+    const account = newAccount();
+    const { transactionId } = await givenTransaction(service.url, { fromAccount: account });
+    const { readers, snapshots } = deployment.name === 'embedded' ? STALLED.embedded : STALLED.distributed;
+    await stallReaders(readers, snapshots);
+    // Whoever gets 503 repeats; on a busy machine what is read ahead of all the others takes its time.
+    const list = await until('a list to be answered', ANSWERED_WITHIN_MS, async () => {
+      const answer = await listTransactions(service.url, { from: account });
+      return answer.status === 200 && answer;
+    });
+    expect(idsOf(list)).toEqual([transactionId]);
+  });
+
+  it('hold no snapshot of a list of a few megabytes', { timeout: TEST_TIMEOUT_MS }, async () => {
+    await startWith(SHORTER_LIST);
+    await stallReaders(SNAPSHOTS_IN_QUESTION, SNAPSHOTS_IN_QUESTION);
+    await until('no snapshot to be held', DEADLINE_MS, async () => {
+      await inParallel(500, 48, () => givenTransaction(service.url));
+      return isTidy(stores.environment);
+    });
+    for (const socket of sockets) expect(socket.destroyed).toBe(false);
+  });
+});
+
+/** In SQLite the log begins anew when nobody needs its old frames; PostgreSQL says who is in a transaction. */
+async function isTidy({ DATA_DIR, DATABASE_URL }: Record<string, string>): Promise<boolean> {
+  if (DATABASE_URL) {
+    const client = new pg.Client({ connectionString: DATABASE_URL });
+    await client.connect();
+    try {
+      const text =
+        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+      return (await client.query(text)).rowCount === 0;
+    } finally {
+      await client.end();
+    }
+  }
+  const database = new DatabaseSync(join(DATA_DIR ?? '', 'idempay.sqlite'));
+  try {
+    const { busy, log, checkpointed } = database.prepare('PRAGMA wal_checkpoint(RESTART)').get() as Checkpoint;
+    return busy === 0 && log === checkpointed;
+  } finally {
+    database.close();
+  }
+}
+
+interface Checkpoint {
+  /** 1: somebody still reads what the log held before. */
+  busy: number;
+  log: number;
+  checkpointed: number;
+}
