@@ -18,7 +18,7 @@ import type { Processor } from './payments/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
-import type { RecoveryEvents } from './payments/recovery.js';
+import { RECOVERY_CONCURRENCY, type RecoveryEvents } from './payments/recovery.js';
 import type { RetentionEvents } from './payments/retention.js';
 import { createTransactionIds } from './payments/transaction-id.js';
 import { createStoreLog, type StoreLog } from './store-log.js';
@@ -146,13 +146,18 @@ function openDeployment(
   }
 }
 
-function openProcessor({ processor }: Config, logger: Logger, clock: Clock): Processor & { close(): Promise<void> } {
+function openProcessor(
+  { processor, payments }: Config,
+  logger: Logger,
+  clock: Clock,
+): Processor & { close(): Promise<void> } {
   switch (processor.kind) {
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
     case 'http': {
       const sound = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
-      return createHttpProcessor({ ...processor, alarm: createAlarm(sound, clock) });
+      const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
+      return createHttpProcessor({ ...processor, connections, alarm: createAlarm(sound, clock) });
     }
   }
 }

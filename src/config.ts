@@ -36,6 +36,8 @@ export interface PaymentSettings {
   readonly idempotencyTtlMs: number;
   readonly lockTtlMs: number;
   readonly payloadMismatch: 'replay' | 'reject';
+  /** Payments under way at once in this process, at most. */
+  readonly maxInFlight: number;
   /** How long a finished payment is kept after its end; undefined: for ever. */
   readonly retentionMs: number | undefined;
 }
@@ -60,6 +62,11 @@ const DAY_SECONDS = 86_400;
 /** Ten years: far beyond any use, and every deadline computed from it stays an exact integer. */
 const MAX_TTL_DAYS = 3650;
 const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
+/**
+ * Payments under way at once. Over HTTP each needs a connection: with those of recovery 256, few enough for any limit of
+ * descriptors. A simulated one needs memory only.
+ */
+const MOST_IN_FLIGHT = { http: 192, simulated: 10_000 } as const;
 /** What a lease must have left beside a call: the commit that began it, without which nothing could ever be sent. */
 const COMMIT_MARGIN_MS = 100;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
@@ -131,6 +138,7 @@ function readDeployment(settings: Settings): DeploymentSettings {
 }
 
 function readPayments(settings: Settings): PaymentSettings {
+  const processorKind = settings.has('PROCESSOR_URL') ? 'http' : 'simulated';
   const idempotencyTtlMs = settings.integer('IDEMPOTENCY_TTL_SECONDS', DAY_SECONDS, 1, MAX_TTL_SECONDS) * SECOND_MS;
   const retentionMs = settings.has('PAYMENT_RETENTION_DAYS')
     ? settings.integer('PAYMENT_RETENTION_DAYS', MAX_TTL_DAYS, 1, MAX_TTL_DAYS) * DAY_SECONDS * SECOND_MS
@@ -144,6 +152,7 @@ function readPayments(settings: Settings): PaymentSettings {
     idempotencyTtlMs,
     lockTtlMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
     payloadMismatch: settings.choice('PAYLOAD_MISMATCH', 'replay', ['replay', 'reject'] as const),
+    maxInFlight: settings.integer('MAX_PAYMENTS_IN_FLIGHT', MOST_IN_FLIGHT[processorKind], 1, 100_000),
     retentionMs,
   };
 }

@@ -145,6 +145,12 @@ export const publicErrors = {
       'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or generate a new key.',
     ),
   paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
+  tooManyPayments: (retryAfterSeconds: number) =>
+    new PublicError(
+      503,
+      'Too many payments are being processed at the moment, and nothing was begun for this one. Retry it after Retry-After seconds with the same Idempotency-Key.',
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
   paymentNotSent: () =>
     new PublicError(
       503,

@@ -80,6 +80,8 @@ function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' 
   switch (answer.state) {
     case 'in progress':
       return publicErrors.paymentInProgress(answer.retryAfterSeconds);
+    case 'busy':
+      return publicErrors.tooManyPayments(answer.retryAfterSeconds);
     case 'invalid key':
       return publicErrors.invalidIdempotencyKey();
     case 'invalid content':

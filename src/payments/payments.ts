@@ -33,6 +33,8 @@ export type PayAnswer = (
   | { readonly state: 'processed'; readonly final: FinalOutcome }
   | { readonly state: 'replayed'; readonly final: FinalOutcome }
   | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  /** As many payments are under way as may be: nothing was done with this one. */
+  | { readonly state: 'busy'; readonly retryAfterSeconds: number }
   | { readonly state: 'invalid key' }
   | { readonly state: 'invalid content'; readonly problem: string }
   | { readonly state: 'mismatch' }
@@ -58,6 +60,8 @@ export interface PaymentRules {
   readonly idempotencyTtlMs: number;
   readonly lockTtlMs: number;
   readonly payloadMismatch: 'replay' | 'reject';
+  /** Attempts of requests that are under way at once in this process, at most (decisions P16). */
+  readonly maxInFlight: number;
 }
 
 export function createPayments(collaborators: {
@@ -91,6 +95,7 @@ export function createPayments(collaborators: {
   } = collaborators;
   const durations = new RecentDurations(processor.typicalMs);
   const leaseMs = rules.lockTtlMs;
+  let inFlight = 0;
 
   function tryToPay(key: string, request: PaymentRequest): Promise<PayAnswer> {
     return 'problem' in request ? refuseContent(key, request.problem) : pay(key, request);
@@ -143,8 +148,35 @@ export function createPayments(collaborators: {
       case 'absent':
         return payFromRow(key, owner, fingerprint);
       case 'taken':
-        return payWithLock(key, money, fingerprint, owner, begun.claimBy, askedAt);
+        return inFlight < rules.maxInFlight
+          ? counted(payWithLock(key, money, fingerprint, owner, begun.claimBy, askedAt))
+          : turnAway(key, owner, fingerprint);
     }
+  }
+
+  async function counted(attempt: Promise<PayAnswer>): Promise<PayAnswer> {
+    inFlight += 1;
+    try {
+      return await attempt;
+    } finally {
+      inFlight -= 1;
+    }
+  }
+
+  /** Nothing is claimed, and the lock is given back; only an outcome that the key store was not told of is still repeated. */
+  async function turnAway(key: string, owner: string, fingerprint: string): Promise<PayAnswer> {
+    const found = await ledger.find(key).catch(forgotten);
+    if (found.state === 'final') {
+      await endings.finish(key, owner, found.final);
+      return replay(found.final, fingerprint);
+    }
+    await endings.release(key, owner);
+    return busy();
+  }
+
+  /** By then as many payments have probably ended as are under way now. */
+  function busy(): PayAnswer {
+    return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }
 
   /** The lock is ours. Whatever happens from here on, it is given back or it has become the running attempt's. */
@@ -211,13 +243,16 @@ export function createPayments(collaborators: {
         return replay(found.final, fingerprint);
       case 'under way':
         return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
-      case 'abandoned': {
-        const { name, formerName } = processor;
-        const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
-        // Somebody else was faster, and may have told the outcome already.
-        return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
-      }
+      case 'abandoned':
+        return inFlight < rules.maxInFlight ? counted(takeOver(key, owner, askedAt, fingerprint)) : busy();
     }
+  }
+
+  async function takeOver(key: string, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer> {
+    const { name, formerName } = processor;
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
+    // Somebody else was faster, and may have told the outcome already.
+    return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
   }
 
   /**

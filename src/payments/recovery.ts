@@ -6,8 +6,8 @@ import type { Processor } from './processor.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
 const RECOVERY_INTERVAL_MS = 3_000;
-/** Worked on at a time: bounded, so that recovery after an outage cannot crowd out live payments. */
-const RECOVERY_CONCURRENCY = 64;
+/** Worked on at a time, over connections of their own: neither recovery after an outage nor live payments starve the other. */
+export const RECOVERY_CONCURRENCY = 64;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;
 

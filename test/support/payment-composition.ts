@@ -32,13 +32,14 @@ export function compose(
     readonly idempotencyTtlMs?: number;
     readonly payloadMismatch?: 'replay' | 'reject';
     readonly resolvableAfterMs?: number;
+    readonly maxInFlight?: number;
     readonly retentionMs?: number;
     readonly recoverAfterMs?: (ageMs: number) => number;
     readonly clock?: Clock;
   } = {},
 ): Composition {
   const { leaseMs = LONG_MS, idempotencyTtlMs = LONG_MS, payloadMismatch = 'replay', clock = systemClock } = settings;
-  const { resolvableAfterMs = LONG_MS, retentionMs, recoverAfterMs = () => 0 } = settings;
+  const { resolvableAfterMs = LONG_MS, maxInFlight = 10_000, retentionMs, recoverAfterMs = () => 0 } = settings;
   const keys = failingPort(ports.keys);
   const ledger = failingPort(ports.ledger);
 
@@ -52,7 +53,7 @@ export function compose(
     ledger: ledger.port,
     history: ports.paymentHistory,
     processor,
-    rules: { idempotencyTtlMs, lockTtlMs: leaseMs, payloadMismatch, resolvableAfterMs, retentionMs },
+    rules: { idempotencyTtlMs, lockTtlMs: leaseMs, payloadMismatch, maxInFlight, resolvableAfterMs, retentionMs },
     recoverAfterMs,
     clock,
     newKey,

@@ -1,3 +1,4 @@
+import type { Agent } from 'node:http';
 import { type Answer, ask, generateKey, pay } from './http-client.js';
 import { until } from './until.js';
 
@@ -43,10 +44,10 @@ export class Payer {
   }
 
   /** Sends the payment as it was meant, or, as an impatient client's mistake, with another body. */
-  async pay(url: string, key: string, body?: PaymentBody): Promise<Answer> {
+  async pay(url: string, key: string, body?: PaymentBody, agent?: Agent): Promise<Answer> {
     const view = this.views.get(key);
     if (!view) throw new Error(`${key} is not a key of this payer`);
-    const answer = await pay(url, key, body ?? view.money);
+    const answer = await pay(url, key, body ?? view.money, agent && { agent });
     view.answers.push(answer);
     return answer;
   }

@@ -4,6 +4,8 @@ import { buffer } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { createHttpProcessor, type HttpProcessor } from '#idempay/payments/processors/http.js';
 
+export const MOST_CONNECTIONS = 256;
+
 export interface Received {
   readonly method: string;
   readonly url: string;
@@ -90,7 +92,8 @@ export function processorAt(
 ): HttpProcessor & { readonly alarms: readonly string[] } {
   const alarms: string[] = [];
   const url = `${at.protocol ?? 'http:'}//${at.userInfo ?? ''}127.0.0.1:${at.port}${at.path ?? ''}`;
-  const processor = createHttpProcessor({ url, timeoutMs, dedupMs: 0, alarm: (cause) => alarms.push(cause) });
+  const alarm = (cause: string) => alarms.push(cause);
+  const processor = createHttpProcessor({ url, timeoutMs, dedupMs: 0, connections: MOST_CONNECTIONS, alarm });
   onTestFinished(() => processor.close());
   return { ...processor, alarms };
 }

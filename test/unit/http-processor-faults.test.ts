@@ -4,14 +4,19 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Charge } from '#idempay/payments/processor.js';
-import { closedPort, processorAt, startByteServer, startHttpServer } from '../support/processor-servers.js';
+import {
+  closedPort,
+  MOST_CONNECTIONS,
+  processorAt,
+  startByteServer,
+  startHttpServer,
+} from '../support/processor-servers.js';
 
 /** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
 const SHORT_MS = 200;
 const BODY = '{"status":"succeeded"}';
 const SUCCESS = `HTTP/1.1 200 OK\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`;
 const LONGEST_REPLY_BYTES = 64 * 1024;
-const MOST_CONNECTIONS = 256;
 
 const chargeOf = (reference: string): Charge => ({ reference, transactionId: 'TXN1', amount: '1.00', currency: 'USD' });
 const CHARGE = chargeOf('key');

@@ -293,8 +293,9 @@ describe('the URL of a processor', () => {
   });
 
   test('names the processor, with its account and without user, password and last slash', async () => {
+    const settings = { timeoutMs: 1, dedupMs: 0, connections: 1, alarm: () => {} };
     const namesOf = (url: string, account?: string) => {
-      const { name, formerName } = createHttpProcessor({ url, account, timeoutMs: 1, dedupMs: 0, alarm: () => {} });
+      const { name, formerName } = createHttpProcessor({ ...settings, url, account });
       return [name, formerName];
     };
     const named = ['http://psp.example/v1?account=shop-7', 'http://psp.example/v1'];
@@ -311,7 +312,7 @@ describe('the URL of a processor', () => {
 });
 
 test('an HTTP processor declares its times: a call ends within its time-out, and repeats are known as long as it was told', () => {
-  const settings = { url: 'http://psp.example', dedupMs: 72_000_000, alarm: () => {} };
+  const settings = { url: 'http://psp.example', dedupMs: 72_000_000, connections: 1, alarm: () => {} };
   const patient = createHttpProcessor({ ...settings, timeoutMs: 10_000 });
   expect(patient).toMatchObject({ sendLimitMs: 10_000, dedupMs: 72_000_000, typicalMs: 1_000 });
   const hasty = createHttpProcessor({ ...settings, timeoutMs: 50 });

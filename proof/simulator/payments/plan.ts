@@ -24,6 +24,8 @@ export interface Shape {
   /** Whether the processor no longer knows a reference when its promise has ended. */
   readonly forgetful: boolean;
   readonly payloadMismatch: 'replay' | 'reject';
+  /** Absent in plans from before there was a limit. */
+  readonly maxInFlight?: number;
   /** Whether an operator is at work all the time, or only when the trouble is over. */
   readonly eagerOperator: boolean;
 }
@@ -124,6 +126,7 @@ function shapeOf(random: Random): Shape {
     forgetful: random.below(2) === 0,
     payloadMismatch: random.pick(['replay', 'reject'] as const),
     eagerOperator: random.below(2) === 0,
+    maxInFlight: random.pick([2, 8, 10_000, 10_000]),
   };
 }
 

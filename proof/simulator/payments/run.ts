@@ -67,6 +67,7 @@ export async function runPayments(
         idempotencyTtlMs: shape.idempotencyTtlMs,
         lockTtlMs: shape.leaseMs,
         payloadMismatch: shape.payloadMismatch,
+        maxInFlight: shape.maxInFlight ?? 10_000,
         resolvableAfterMs: shape.dedupMs,
       },
       recoverAfterMs: backOffMs,

@@ -1,8 +1,6 @@
 import { type Dispatcher, Pool } from 'undici';
 import { type Clock, systemClock } from '../../clock.js';
 
-/** Several times what recovery looks up at once, so that it cannot crowd out payments; few enough for any descriptor limit. */
-const CONNECTIONS = 256;
 /** A reply is one short JSON object; whoever sends more is not speaking our contract. */
 const LONGEST_REPLY_BYTES = 64 * 1024;
 
@@ -30,9 +28,14 @@ export interface Exchanges {
  * The deadline counts from the call and covers the whole exchange: waiting for a connection, connecting, sending, and the
  * last byte of the reply. Redirects are not followed, and no proxy is taken from the environment.
  */
-export function createExchanges(origin: string, timeoutMs: number, clock: Clock = systemClock): Exchanges {
+export function createExchanges(
+  origin: string,
+  timeoutMs: number,
+  connections: number,
+  clock: Clock = systemClock,
+): Exchanges {
   const pool = new Pool(origin, {
-    connections: CONNECTIONS,
+    connections,
     // One request at a time: a lost connection never leaves others in doubt.
     pipelining: 1,
     maxResponseSize: LONGEST_REPLY_BYTES,

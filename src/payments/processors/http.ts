@@ -52,13 +52,15 @@ export function createHttpProcessor(settings: {
   account?: string | undefined;
   timeoutMs: number;
   dedupMs: number;
+  /** To the processor at once, at most. */
+  connections: number;
   alarm: (cause: string) => void;
 }): HttpProcessor {
-  const { url, account, timeoutMs, dedupMs, alarm } = settings;
+  const { url, account, timeoutMs, dedupMs, connections, alarm } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have been judged by readProcessorUrl');
   const { name, formerName, origin, path, authorization } = location;
-  const exchanges = createExchanges(origin, timeoutMs);
+  const exchanges = createExchanges(origin, timeoutMs, connections);
 
   function ask(question: Question): Promise<Reply> {
     return exchanges.ask({
