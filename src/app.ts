@@ -179,6 +179,11 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
         { hours: Math.floor(ms / 3_600_000) },
         'the clock went on by hours that no process saw: payments are kept that much longer. Or the clock was wrong. If it is right now, an operator may confirm the hours: see "Retention" in docs/deployment.md',
       ),
+    contradiction: ({ transactionId, processor }, told, kept) =>
+      logger.error(
+        { transactionId, processor, told, kept },
+        `the processor says that a payment is ${told}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
+      ),
     overdue: (count) =>
       logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),
   };

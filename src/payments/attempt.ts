@@ -28,11 +28,14 @@ export function createCarryOut(collaborators: {
   processor: Processor;
   leases: Leases;
   idempotencyTtlMs: number;
+  /** The processor told this outcome, and the row is final with the other one. */
+  onContradiction: (claim: Claim, told: Outcome['state'], kept: Outcome['state']) => void;
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
 }): CarryOut {
-  const { endings, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock } = collaborators;
+  const { endings, ledger, processor, leases, idempotencyTtlMs, onContradiction, recoverAfterMs, clock } =
+    collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -56,8 +59,12 @@ export function createCarryOut(collaborators: {
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
       if (settled.state === 'fenced off') {
         await endings.release(claim.key, claim.owner);
-        return { state: 'unknown', cause: 'another attempt has taken the payment over' };
+        const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
+        return { state: 'unknown', cause };
       }
+      const told = outcomeOf(claim, result).state;
+      const kept = settled.final.outcome.state;
+      if (told !== kept) onContradiction(claim, told, kept);
       // The commit is known, so the answer is the outcome, whatever the key store says next.
       await endings.finish(claim.key, claim.owner, settled.final);
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };

@@ -49,7 +49,16 @@ export function createPaymentArea(collaborators: {
   const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
   const leases = createLeases(ledger, leaseMs, clock);
-  const carryOut = createCarryOut({ endings, ledger, processor, leases, idempotencyTtlMs, recoverAfterMs, clock });
+  const carryOut = createCarryOut({
+    endings,
+    ledger,
+    processor,
+    leases,
+    idempotencyTtlMs,
+    onContradiction: events.contradiction,
+    recoverAfterMs,
+    clock,
+  });
   const waiting = createWaiting(keys, clock);
   const keyTimes = createKeyTimes(newKey, clock);
 
@@ -59,10 +68,16 @@ export function createPaymentArea(collaborators: {
     if (payment?.state !== 'PROCESSING' || ![name, formerName].includes(payment.processor)) return;
     const { state } = await processor.lookUp(key);
     if (state === 'no record' || state === 'unknown') return;
+    const told = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();
     const owner = newOwner();
     const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
-    if (!claim) return;
+    if (!claim) {
+      // Resolved while the processor was asked, perhaps.
+      const kept = await history.find(key);
+      if (kept && kept.state !== 'PROCESSING' && kept.state !== told) events.contradiction(kept, told, kept.state);
+      return;
+    }
     const result = await carryOut(claim, askedAt, 'operator');
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
   }

@@ -1,7 +1,7 @@
 import { type Clock, sleep } from '../clock.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Ledger } from './ledger.js';
-import type { Claim } from './payment.js';
+import type { Claim, Outcome } from './payment.js';
 import type { Processor } from './processor.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
@@ -23,11 +23,19 @@ export interface Recovery {
   stop(): Promise<void>;
 }
 
+/** What names a payment to an operator. */
+export type ChargedPayment = Pick<Claim, 'key' | 'transactionId' | 'processor'>;
+
 export interface RecoveryEvents {
   /** A round, or a payment's takeover, failed; the next round tries again. */
   fault(fault: unknown): void;
   /** The outcome of a payment is still not known. */
   unknown(claim: Claim, cause: string): void;
+  /**
+   * The processor told one outcome of a payment, and its row is final with the other: an operator resolved it wrongly, or
+   * the processor changed its mind. Nothing here can correct that.
+   */
+  contradiction(payment: ChargedPayment, told: Outcome['state'], kept: Outcome['state']): void;
   /** So many payments are unknown for longer than the processor can be asked again: an operator must resolve them. */
   overdue(count: number): void;
 }

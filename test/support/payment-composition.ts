@@ -17,6 +17,8 @@ export interface Composition extends PaymentArea {
   readonly faults: readonly unknown[];
   /** The keys of payments whose outcome stayed unknown, with the cause, oldest first. */
   readonly unknown: readonly { readonly key: string; readonly cause: string }[];
+  /** Payments whose processor told another outcome than their rows keep. */
+  readonly contradictions: readonly { readonly transactionId: string; readonly told: string; readonly kept: string }[];
   /** How many payments waited for an operator, each time they were counted. */
   readonly overdue: readonly number[];
   /** The milliseconds that retention did not count, each time they became more. */
@@ -46,6 +48,7 @@ export function compose(
   const owners: string[] = [];
   const faults: unknown[] = [];
   const unknown: { key: string; cause: string }[] = [];
+  const contradictions: { transactionId: string; told: string; kept: string }[] = [];
   const overdue: number[] = [];
   const unseen: number[] = [];
   const area = createPaymentArea({
@@ -67,8 +70,9 @@ export function compose(
       fault: (fault) => faults.push(fault),
       unknown: ({ key }, cause) => unknown.push({ key, cause }),
       unseen: (ms) => unseen.push(ms),
+      contradiction: ({ transactionId }, told, kept) => contradictions.push({ transactionId, told, kept }),
       overdue: (count) => overdue.push(count),
     },
   });
-  return { ...area, keys, ledger, owners, faults, unknown, overdue, unseen };
+  return { ...area, keys, ledger, owners, faults, unknown, contradictions, overdue, unseen };
 }

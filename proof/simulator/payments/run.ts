@@ -82,6 +82,7 @@ export async function runPayments(
           simulation.note(simulation.tracing ? `${actor.name}: ${key} stays unknown: ${cause}` : '');
         },
         unseen: () => simulation.count('gaps in the time of retention'),
+        contradiction: () => simulation.count('contradictions told'),
         overdue: () => simulation.count('alarms for an operator'),
       },
     });
