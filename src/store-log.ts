@@ -18,6 +18,9 @@ export interface StoreLog extends StoreEvents {
 interface Outage {
   readonly since: number;
   lastFailureAt: number;
+  /** What the last line about it said, and when. */
+  reason: string;
+  reportedAt: number;
 }
 
 /**
@@ -44,13 +47,18 @@ export function createStoreLog(logger: Logger, clock: Clock): StoreLog {
   return {
     failed(store, fault) {
       const now = clock.monotonic();
+      const reason = reasonOf(fault);
       const outage = outages.get(store);
-      if (outage) {
-        outage.lastFailureAt = now;
+      if (!outage) {
+        outages.set(store, { since: now, lastFailureAt: now, reason, reportedAt: now });
+        logger.warn({ store, reason }, `${store} cannot serve; requests that need it get 503`);
         return;
       }
-      outages.set(store, { since: now, lastFailureAt: now });
-      logger.warn({ store, reason: reasonOf(fault) }, `${store} cannot serve; requests that need it get 503`);
+      outage.lastFailureAt = now;
+      // A server that is back may refuse us for another reason, such as its password, which somebody must learn.
+      if (reason === outage.reason || now - outage.reportedAt < COUNT_EVERY_MS) return;
+      Object.assign(outage, { reason, reportedAt: now });
+      logger.warn({ store, reason }, `${store} still cannot serve, for another reason`);
     },
 
     served(store) {

@@ -20,7 +20,7 @@ import { pause, until } from '../support/until.js';
 
 /** Refused within a few seconds; a process takes some of them to come up on a busy machine. */
 const REFUSED_MS = 12_000;
-const BACK_DEADLINE_MS = 20_000;
+const BACK_DEADLINE_MS = 30_000;
 /** Longer than a process takes to start and to find that a store is away. */
 const FOUND_AWAY_MS = 4_000;
 
