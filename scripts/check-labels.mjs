@@ -1,0 +1,54 @@
+// Checks that every rule label leads to docs/specification.md, that every test named there exists, and that every relative
+// link of a Markdown file leads to a file. Run by `npm run check`.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const RULES = 'docs/specification.md';
+const LOOKED_AT = /^(src|test|testkit|proof|bench|docs|client|console|scripts)\/.*\.(ts|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
+
+/** `decision P4`, `decisions G1, P3 and T2`, `decisions H1 to H3`. */
+const DECISIONS = /\bdecisions? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
+/** `spec 2.5`, `spec 4.1 rule 3`, `spec 4.1 rules 2 to 4`, `spec 4.3 caching rule 1`. */
+const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |-)(\d))?)?/g;
+const PROTOCOL = /\bprotocol,? step (\d)/g;
+const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
+const NAMED_TEST = /`((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|browser)\/[a-z0-9-]+)`/g;
+
+const rules = readFileSync(RULES, 'utf8');
+const known = new Set([
+  ...[...rules.matchAll(/^\*\*([GPHTAO]\d{1,2})\b/gm)].map(([, label]) => label),
+  ...[...rules.matchAll(/^(?:\| |- \*\*)((?:spec|protocol step) \d(?:\.\d)?(?: (?:caching )?rule \d)?)\b/gm)].map(([, label]) => label),
+  ...[...rules.matchAll(/^## (Spec \d(?:\.\d)?)\b/gm)].map(([, label]) => label.toLowerCase()),
+]);
+const problems = [];
+
+for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split('\n')) {
+  if (!LOOKED_AT.test(file) || !existsSync(file)) continue;
+  const text = readFileSync(file, 'utf8');
+  for (const label of labelsIn(text)) {
+    if (!known.has(label)) problems.push(`${file}: ${RULES} has no "${label}"`);
+  }
+  if (!file.endsWith('.md')) continue;
+  for (const [, path] of text.matchAll(LINK)) {
+    if (!existsSync(join(dirname(file), path))) problems.push(`${file}: the link to ${path} leads nowhere`);
+  }
+}
+
+for (const [, name] of rules.matchAll(NAMED_TEST)) {
+  if (!existsSync(`test/${name}.test.ts`) && !existsSync(`test/${name}.ts`)) problems.push(`${RULES}: there is no test/${name}.test.ts`);
+}
+
+if (problems.length > 0) {
+  console.error(problems.join('\n'));
+  process.exit(1);
+}
+
+function* labelsIn(text) {
+  for (const [, list] of text.matchAll(DECISIONS)) yield* list.match(/[GPHTAO]\d{1,2}/g);
+  for (const [, section, caching = '', rule, last = rule] of text.matchAll(SPEC)) {
+    if (rule === undefined) yield `spec ${section}`;
+    else for (let number = Number(rule); number <= Number(last); number += 1) yield `spec ${section} ${caching}rule ${number}`;
+  }
+  for (const [, step] of text.matchAll(PROTOCOL)) yield `protocol step ${step}`;
+}
