@@ -13,12 +13,15 @@ const DECISIONS = /\bdecisions? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
 const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |-)(\d))?)?/g;
 const PROTOCOL = /\bprotocol,? step (\d)/g;
 const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
-const NAMED_TEST = /`((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|browser)\/[a-z0-9-]+)`/g;
+const NAMED_TEST =
+  /`((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|browser)\/[a-z0-9-]+)`/g;
 
 const rules = readFileSync(RULES, 'utf8');
 const known = new Set([
   ...[...rules.matchAll(/^\*\*([GPHTAO]\d{1,2})\b/gm)].map(([, label]) => label),
-  ...[...rules.matchAll(/^(?:\| |- \*\*)((?:spec|protocol step) \d(?:\.\d)?(?: (?:caching )?rule \d)?)\b/gm)].map(([, label]) => label),
+  ...[...rules.matchAll(/^(?:\| |- \*\*)((?:spec|protocol step) \d(?:\.\d)?(?: (?:caching )?rule \d)?)\b/gm)].map(
+    ([, label]) => label,
+  ),
   ...[...rules.matchAll(/^## (Spec \d(?:\.\d)?)\b/gm)].map(([, label]) => label.toLowerCase()),
 ]);
 const problems = [];
@@ -36,7 +39,8 @@ for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split
 }
 
 for (const [, name] of rules.matchAll(NAMED_TEST)) {
-  if (!existsSync(`test/${name}.test.ts`) && !existsSync(`test/${name}.ts`)) problems.push(`${RULES}: there is no test/${name}.test.ts`);
+  if (!existsSync(`test/${name}.test.ts`) && !existsSync(`test/${name}.ts`))
+    problems.push(`${RULES}: there is no test/${name}.test.ts`);
 }
 
 if (problems.length > 0) {
@@ -48,7 +52,9 @@ function* labelsIn(text) {
   for (const [, list] of text.matchAll(DECISIONS)) yield* list.match(/[GPHTAO]\d{1,2}/g);
   for (const [, section, caching = '', rule, last = rule] of text.matchAll(SPEC)) {
     if (rule === undefined) yield `spec ${section}`;
-    else for (let number = Number(rule); number <= Number(last); number += 1) yield `spec ${section} ${caching}rule ${number}`;
+    else
+      for (let number = Number(rule); number <= Number(last); number += 1)
+        yield `spec ${section} ${caching}rule ${number}`;
   }
   for (const [, step] of text.matchAll(PROTOCOL)) yield `protocol step ${step}`;
 }

@@ -8,7 +8,7 @@ import { withCrashPoint } from './crash-points.js';
 import type { Deployment, StoreEvents } from './deployments/deployment.js';
 import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
-import { reasonOf, StoreUnavailable } from './errors.js';
+import { reasonOf, StoreUnavailable } from './faults.js';
 import { createHealth } from './health/health.js';
 import { createServer } from './http/server.js';
 import { backOffMs } from './payments/attempt.js';

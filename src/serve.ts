@@ -5,7 +5,7 @@ import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from '.
 import { CannotOpen } from './deployments/deployment.js';
 import { databaseName } from './deployments/distributed/database-url.js';
 import { redisName } from './deployments/distributed/redis-url.js';
-import { reasonOf, StoreUnavailable } from './errors.js';
+import { reasonOf, StoreUnavailable } from './faults.js';
 import { createLogger } from './logger.js';
 import { VERSION } from './version.js';
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from './clock.js';
 import type { StoreEvents } from './deployments/deployment.js';
-import { reasonOf, type StoreUnavailable } from './errors.js';
+import { reasonOf, type StoreUnavailable } from './faults.js';
 
 /** How often the log counts what could not be served. */
 const COUNT_EVERY_MS = 10_000;

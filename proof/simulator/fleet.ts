@@ -1,5 +1,5 @@
 import type { Clock } from '#idempay/clock.js';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../test/support/random.js';
 import { createInstanceClock, newActor, type WallClock } from './instance.js';
 import type { Actor, Simulation } from './simulation.js';

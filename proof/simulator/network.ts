@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../test/support/random.js';
 import type { Ambushes } from './ambushes.js';
 import { type Actor, hashOf, type Simulation } from './simulation.js';

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import { StoreUnavailable } from '../errors.js';
+import { StoreUnavailable } from '../faults.js';
 
 /** Longer than a store's usual pause (a checkpoint, a slow disk), shorter than a payer's patience. */
 export const QUEUE_LIMIT_MS = 3_000;

@@ -1,6 +1,6 @@
 import { lowestKeyAt } from '../payments/key-time.js';
 import type { Selection, SettledPage, SettledPeriod } from '../payments/payment-history.js';
-import { type HistoryRow, recordOf } from './history-row.js';
+import { type HistoryRow, recordOf } from './rows.js';
 
 export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';
 const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';

@@ -1,4 +1,4 @@
-import { AllSnapshotsInUse } from '../errors.js';
+import { AllSnapshotsInUse } from '../faults.js';
 
 /** Longer than a stalled reader keeps its snapshot when others wait for one, on a busy machine too. */
 const WAIT_MS = 10_000;

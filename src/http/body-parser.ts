@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { publicErrors } from '../errors.js';
 import { type JsonBody, readJsonBody } from './json-body.js';
+import { publicErrors } from './public-errors.js';
 
 /** Every body this service takes has a handful of short members (decisions P3). */
 export const BODY_LIMIT_BYTES = 16 * 1024;

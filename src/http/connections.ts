@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { errorBody, type PublicError, publicErrors } from '../errors.js';
 import { type ParserError, parserErrorOf } from './parser-errors.js';
+import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
 
 /** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */

@@ -1,15 +1,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
-import {
-  AllSnapshotsInUse,
-  errorBody,
-  type Operation,
-  PublicError,
-  publicErrors,
-  reasonOf,
-  reasonPhrase,
-  StoreUnavailable,
-} from '../errors.js';
+import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../faults.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
+import { errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { errorBody, publicErrors, reasonPhrase } from '../errors.js';
+import { errorBody, publicErrors, reasonPhrase } from './public-errors.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 
 /**

@@ -1,8 +1,8 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { publicErrors } from '../errors.js';
 import type { Health } from '../health/health.js';
+import { publicErrors } from './public-errors.js';
 
 const KeyPath = Type.Object({ key: Type.String() });
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { visit } from 'jsonc-parser';
-import { publicErrors } from '../errors.js';
+import { publicErrors } from './public-errors.js';
 
 /** Deeper than any body this service takes, far shallower than the stack. */
 const MAX_DEPTH = 64;

@@ -1,4 +1,4 @@
-import { PublicError, publicErrors } from '../errors.js';
+import { PublicError, publicErrors } from './public-errors.js';
 import { MAX_TARGET_LENGTH } from './request-head.js';
 
 /** What Node's parser says of bytes that are no request. */

@@ -1,8 +1,8 @@
-import { publicErrors } from '../errors.js';
 import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { Selection } from '../payments/payment-history.js';
 import type { Verdict } from '../payments/payment-records.js';
 import { type JsonBody, membersOf } from './json-body.js';
+import { publicErrors } from './public-errors.js';
 
 const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'] as const;
 const DEFAULT_LIMIT = 50;

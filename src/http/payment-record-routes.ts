@@ -2,7 +2,6 @@ import { Readable } from 'node:stream';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { Type } from 'typebox';
-import { publicErrors } from '../errors.js';
 import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { PaymentRecord } from '../payments/payment-history.js';
 import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../payments/payment-records.js';
@@ -21,6 +20,7 @@ import {
   refuseUnknownParameters,
 } from './payment-record-request.js';
 import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
+import { publicErrors } from './public-errors.js';
 
 const Text = Type.Optional(Type.String());
 const ListQuery = Type.Object({ state: Text, from: Text, to: Text, limit: Text, cursor: Text });

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type PublicError, publicErrors } from '../errors.js';
 import { readKeyHeader } from '../payments/idempotency-key.js';
 import type { FinalOutcome } from '../payments/payment.js';
 import type { PayAnswer, Payments } from '../payments/payments.js';
@@ -7,6 +6,7 @@ import { requiredBody } from './body-parser.js';
 import { answerWith, sendError } from './errors.js';
 import { readPaymentRequest } from './payment-request.js';
 import { preferredWaitSeconds } from './prefer.js';
+import { type PublicError, publicErrors } from './public-errors.js';
 
 /** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {

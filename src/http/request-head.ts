@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { type PublicError, publicErrors } from '../errors.js';
+import { type PublicError, publicErrors } from './public-errors.js';
 
 /** Longer than any path and query that mean something here, shorter than the header section may be. */
 export const MAX_TARGET_LENGTH = 10_000;

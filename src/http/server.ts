@@ -1,6 +1,6 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
-import { publicErrors, type StoreUnavailable } from '../errors.js';
+import type { StoreUnavailable } from '../faults.js';
 import type { Health } from '../health/health.js';
 import type { PaymentRecords } from '../payments/payment-records.js';
 import type { Payments } from '../payments/payments.js';
@@ -12,6 +12,7 @@ import { answerExpectations } from './expectations.js';
 import { registerHealthRoutes } from './health-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
+import { publicErrors } from './public-errors.js';
 import { headProblem, originForm } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { logRequests } from './request-log.js';

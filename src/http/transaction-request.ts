@@ -1,4 +1,3 @@
-import { publicErrors } from '../errors.js';
 import { accountProblem } from '../transactions/account.js';
 import { judgeAmount, plainDecimalOf } from '../transactions/amount.js';
 import {
@@ -8,6 +7,7 @@ import {
   type TransactionStatus,
 } from '../transactions/transaction.js';
 import { type JsonBody, type JsonMember, membersOf } from './json-body.js';
+import { publicErrors } from './public-errors.js';
 
 type Members = ReadonlyMap<string, JsonMember>;
 

@@ -1,7 +1,6 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { Type } from 'typebox';
-import { publicErrors } from '../errors.js';
 import { represent } from '../transactions/representation.js';
 import type { NewTransaction, Transaction } from '../transactions/transaction.js';
 import type { TagCondition, Transactions } from '../transactions/transactions.js';
@@ -10,6 +9,7 @@ import { ifNoneMatchCondition, quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import type { JsonBody } from './json-body.js';
 import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
+import { publicErrors } from './public-errors.js';
 import { sendTransactionList } from './transaction-list-reply.js';
 import { readNewStatus, readNewTransaction, readTransactionId } from './transaction-request.js';
 

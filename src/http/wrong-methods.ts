@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http';
 import type { FastifyInstance, HTTPMethods } from 'fastify';
-import { publicErrors } from '../errors.js';
+import { publicErrors } from './public-errors.js';
 
 /** CONNECT never becomes a request; the server answers it beside the router. */
 const UNROUTABLE = new Set(['CONNECT']);

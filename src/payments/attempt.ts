@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import { StoreUnavailable } from '../errors.js';
+import { StoreUnavailable } from '../faults.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
 import type { Ledger } from './ledger.js';

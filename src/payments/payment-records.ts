@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { StoreUnavailable } from '../errors.js';
+import { StoreUnavailable } from '../faults.js';
 import type { Endings } from './endings.js';
 import type { KeyStore } from './key-store.js';
 import type { Ledger } from './ledger.js';

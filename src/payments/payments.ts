@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import { isUnknown, StoreUnavailable } from '../errors.js';
+import { isUnknown, StoreUnavailable } from '../faults.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Endings } from './endings.js';
 import type { KeyStore } from './key-store.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { StoreUnavailable } from '../errors.js';
+import { StoreUnavailable } from '../faults.js';
 import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
 import type { TransactionFilter } from './transaction.js';
 import type { TransactionSnapshot, TransactionStore } from './transaction-store.js';

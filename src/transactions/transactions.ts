@@ -1,4 +1,4 @@
-import { isUnknown, StoreUnavailable } from '../errors.js';
+import { isUnknown, StoreUnavailable } from '../faults.js';
 import { canBeAccount } from './account.js';
 import { EMPTY_LIST_TAG, ListTags } from './list-tags.js';
 import { transactionTag } from './representation.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
 import { compose } from '../support/payment-composition.js';
 import { openEmbeddedPorts, type Ports } from '../support/ports.js';

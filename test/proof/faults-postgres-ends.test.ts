@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Postgres } from '#idempay/deployments/distributed/postgres.js';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 
 /*
  * Bug: a service ended with "Unhandled 'error' event" when PostgreSQL was killed (found by `npm run faults`).

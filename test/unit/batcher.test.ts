@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { QUEUE_LIMIT_MS } from '#idempay/deployments/bounded-queue.js';
 import { Batcher } from '#idempay/deployments/distributed/batcher.js';
 import { StatementRefused } from '#idempay/deployments/distributed/postgres.js';
-import type { StoreUnavailable } from '#idempay/errors.js';
+import type { StoreUnavailable } from '#idempay/faults.js';
 import { HandClock } from '../support/hand-clock.js';
 
 const LANES = 2;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
 import type { FinalOutcome } from '#idempay/payments/payment.js';
 import { type FailingPort, failingPort } from '../support/failing-ports.js';

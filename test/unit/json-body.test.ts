@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PublicError } from '#idempay/errors.js';
 import { type JsonBody, membersOf, readJsonBody } from '#idempay/http/json-body.js';
+import { PublicError } from '#idempay/http/public-errors.js';
 
 const MAX_DEPTH = 64;
 const RUNS = 2_000;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import type { Claim } from '#idempay/payments/payment.js';
 import { type FailingPort, failingPort } from '../support/failing-ports.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { PublicError } from '#idempay/errors.js';
 import { readJsonBody } from '#idempay/http/json-body.js';
 import { type ListQuery, readDay, readSelection, readVerdict } from '#idempay/http/payment-record-request.js';
+import { PublicError } from '#idempay/http/public-errors.js';
 
 const KEY = '0191b7a0-0000-7000-8000-000000000001';
 const DAY_MS = 86_400_000;

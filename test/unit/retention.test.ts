@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { createKeyTimes } from '#idempay/payments/key-times.js';
 import { createRetention, type Retention } from '#idempay/payments/retention.js';
 import { type FailingPort, failingPort } from '../support/failing-ports.js';

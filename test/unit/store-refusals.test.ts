@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type Operation, publicErrors, StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
+import { type Operation, publicErrors } from '#idempay/http/public-errors.js';
 
 const refusal = (effect: 'unchanged' | 'unknown', operation?: Operation) =>
   publicErrors.storeUnavailable(new StoreUnavailable(effect, 'the store is away'), operation);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Turns } from '#idempay/deployments/turns.js';
-import { AllSnapshotsInUse } from '#idempay/errors.js';
+import { AllSnapshotsInUse } from '#idempay/faults.js';
 import { publicErrorOf } from '#idempay/http/errors.js';
 
 const LONGEST_WAIT_MS = 10_000;

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { createWaiting, type Waiting, type WaitingPlace } from '#idempay/payments/waiting.js';
 import { HandClock } from '../support/hand-clock.js';
 import { newKey } from '../support/payment-attempts.js';

@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { backOffMs } from '#idempay/payments/attempt.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
 import type { PaymentHistory as PaymentReads } from '#idempay/payments/payment-history.js';

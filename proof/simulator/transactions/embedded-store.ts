@@ -6,7 +6,7 @@ import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/tr
 import type { WriteName } from '#idempay/deployments/embedded/write-operations.js';
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
 import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
-import { type TransactionRow, transactionOf } from '#idempay/deployments/transaction-row.js';
+import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
 import { toTenThousandths } from '#idempay/transactions/amount.js';
 import type { NewTransaction, Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';

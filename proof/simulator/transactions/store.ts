@@ -2,7 +2,7 @@ import type { Clock } from '#idempay/clock.js';
 import type { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
 import { WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
 import { firstRemovedId, REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
-import { StoreUnavailable } from '#idempay/errors.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
 import type { Server } from '../network.js';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.js';
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import { BoundedQueue, QUEUE_LIMIT_MS } from '../bounded-queue.js';
 import { StatementRefused } from './postgres.js';
 

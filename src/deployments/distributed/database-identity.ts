@@ -2,16 +2,11 @@ import type { PoolClient, QueryResultRow } from 'pg';
 import type { Clock } from '../../clock.js';
 import { CannotOpen } from '../deployment.js';
 import { ADOPT, IDENTIFY } from './database-identity-statements.js';
+import type { LogPositions } from './log-positions.js';
 import type { Postgres, Statement } from './postgres.js';
 
 /** A connection pooler may change the server behind an open connection; this long nobody notices. */
 const WATCH_EVERY_MS = 1_000;
-
-/** The highest log position of each server that any process has seen; kept outside the database, which may be restored. */
-export interface LogPositions {
-  /** Remembers the position if it is the highest so far; resolves to the highest. */
-  raise(server: string, position: number): Promise<number>;
-}
 
 interface DatabaseRow {
   id: string;

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import type { KeyValueStoreReport, StoredValue } from '../../health/key-value-store.js';
 import { readStoreKey } from '../../health/store-key.js';
 import { transactionJson } from '../../transactions/representation.js';

@@ -1,4 +1,4 @@
-import { isUnknown } from '../../errors.js';
+import { isUnknown } from '../../faults.js';
 import type {
   ClaimAttempt,
   Claimed,
@@ -10,7 +10,7 @@ import type {
   Takeover,
 } from '../../payments/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
-import { finalOf } from '../final-row.js';
+import { finalOf } from '../rows.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';

@@ -1,14 +1,5 @@
-import type { LogPositions } from './database-identity.js';
-import type { KeyNames } from './key-names.js';
-import type { RedisClient } from './redis-client.js';
-import { loadScript } from './redis-script.js';
-
-/** In Redis, which is not restored together with the database. */
-export function createRedisLogPositions(client: RedisClient, names: KeyNames): LogPositions {
-  const raise = loadScript('raise-log-position');
-  return {
-    async raise(server, position) {
-      return Number(await raise(client, [names.logPosition(server)], [position]));
-    },
-  };
+/** The highest log position of each server that any process has seen; kept outside the database, which may be restored. */
+export interface LogPositions {
+  /** Remembers the position if it is the highest so far; resolves to the highest. */
+  raise(server: string, position: number): Promise<number>;
 }

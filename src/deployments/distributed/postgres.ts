@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.js';
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import { toTenThousandths } from '../../transactions/amount.js';
 import {
   FINAL_STATUSES,
@@ -11,7 +11,7 @@ import {
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
 import { selectionOf } from '../list-selection.js';
 import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
-import { type TransactionRow, transactionOf } from '../transaction-row.js';
+import { type TransactionRow, transactionOf } from '../rows.js';
 import { Turns } from '../turns.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';

@@ -1,8 +1,8 @@
 import type { Clock } from '../../clock.js';
-import type { StoreUnavailable } from '../../errors.js';
+import type { StoreUnavailable } from '../../faults.js';
 import type { Found, Ledger } from '../../payments/ledger.js';
 import { type Claim, type Fence, recordValueOf } from '../../payments/payment.js';
-import { finalOf } from '../final-row.js';
+import { finalOf } from '../rows.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';

@@ -1,6 +1,5 @@
 import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/payment.js';
-import type { FinalRow } from '../final-row.js';
-import type { HistoryRow } from '../history-row.js';
+import { type FinalRow, type HistoryRow } from '../rows.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {

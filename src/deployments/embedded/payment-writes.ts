@@ -1,6 +1,6 @@
 import type { Claimed, Resolved, Settled } from '../../payments/ledger.js';
 import { type Claim, type Outcome, recordValueOf } from '../../payments/payment.js';
-import { finalOf } from '../final-row.js';
+import { finalOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';

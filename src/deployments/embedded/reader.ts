@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import { Turns } from '../turns.js';
 import { type Database, openForReading, readOrReport, sqliteVersion } from './sqlite.js';
 

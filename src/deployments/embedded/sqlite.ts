@@ -1,5 +1,5 @@
 import { DatabaseSync } from '@photostructure/sqlite';
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import { CannotOpen } from '../deployment.js';
 
 /** The API of `node:sqlite`, so the day Node 20 is dropped this import is what changes. */

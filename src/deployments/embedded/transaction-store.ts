@@ -1,9 +1,9 @@
-import type { StoreUnavailable } from '../../errors.js';
+import type { StoreUnavailable } from '../../faults.js';
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
 import { accountsOf, selectionOf } from '../list-selection.js';
 import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
-import { type TransactionRow, transactionOf } from '../transaction-row.js';
+import { type TransactionRow, transactionOf } from '../rows.js';
 import { ListReads } from './list-reads.js';
 import type { Reader, SnapshotConnection } from './reader.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';

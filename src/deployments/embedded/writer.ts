@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../clock.js';
-import { StoreUnavailable } from '../../errors.js';
+import { StoreUnavailable } from '../../faults.js';
 import { BoundedQueue } from '../bounded-queue.js';
 import type { StoreEvents } from '../deployment.js';
 import { BUSY_TIMEOUT_MS } from './sqlite.js';

@@ -1,0 +1,79 @@
+import type { FinalOutcome, Outcome } from '../payments/payment.js';
+import type { PaymentRecord } from '../payments/payment-history.js';
+import { fromTenThousandths } from '../transactions/amount.js';
+import type { Transaction, TransactionStatus } from '../transactions/transaction.js';
+
+/** What both databases tell of a payment that is COMPLETED or DECLINED. */
+export interface FinalRow {
+  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly transaction_id: string;
+  readonly reason: string | null;
+  readonly fingerprint: string;
+  /** Milliseconds since the epoch. */
+  readonly expires_at: number | null;
+}
+
+export function finalOf(row: FinalRow): FinalOutcome {
+  const outcome: Outcome =
+    row.state === 'COMPLETED'
+      ? { state: 'COMPLETED', transactionId: row.transaction_id }
+      : { state: 'DECLINED', reason: row.reason ?? '' };
+  return { outcome, fingerprint: row.fingerprint, expiresAt: row.expires_at ?? 0 };
+}
+
+/** What both databases tell of a payment as clients and operators look at it. Times: milliseconds since the epoch. */
+export interface HistoryRow {
+  readonly key: string;
+  readonly state: PaymentRecord['state'];
+  readonly transaction_id: string;
+  readonly amount: string;
+  readonly currency: string;
+  readonly processor: string;
+  readonly epoch: number;
+  readonly claimed_at: number;
+  readonly settled_at: number | null;
+  readonly reason: string | null;
+  readonly resolution: string | null;
+}
+
+export function recordOf(row: HistoryRow): PaymentRecord {
+  return {
+    key: row.key,
+    state: row.state,
+    transactionId: row.transaction_id,
+    amount: row.amount,
+    currency: row.currency,
+    processor: row.processor,
+    // A resolution has an epoch of its own, and sets to work on nothing.
+    attempts: row.resolution === null ? row.epoch : row.epoch - 1,
+    claimedAt: row.claimed_at,
+    settledAt: row.settled_at ?? undefined,
+    reason: row.reason ?? undefined,
+    resolution: row.resolution ?? undefined,
+  };
+}
+
+/** A transaction as both databases give it: the amount as text, because as a number a large count would not be exact. */
+export interface TransactionRow {
+  id: number;
+  from_account: string;
+  to_account: string;
+  /** A count of ten-thousandths. */
+  amount: string;
+  status: TransactionStatus;
+  version: number;
+  /** Milliseconds since the epoch. */
+  created_at: number;
+}
+
+export function transactionOf(row: TransactionRow): Transaction {
+  return {
+    id: row.id,
+    fromAccount: row.from_account,
+    toAccount: row.to_account,
+    amount: fromTenThousandths(row.amount),
+    status: row.status,
+    version: row.version,
+    createdAt: row.created_at,
+  };
+}
