@@ -12,15 +12,15 @@ import { reasonOf, StoreUnavailable } from './faults.js';
 import { createHealth } from './health/health.js';
 import { createServer } from './http/server.js';
 import { backOffMs } from './payments/attempt.js';
-import { generateIdempotencyKey } from './payments/idempotency-key.js';
 import { createPaymentArea } from './payments/payment-area.js';
-import type { Processor } from './payments/processor.js';
+import type { Processor } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { RECOVERY_CONCURRENCY, type RecoveryEvents } from './payments/recovery.js';
 import type { RetentionEvents } from './payments/retention.js';
-import { createTransactionIds } from './payments/transaction-id.js';
+import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
+import { createTransactionIds } from './payments/values/transaction-id.js';
 import { createStoreLog, type StoreLog } from './store-log.js';
 import { createTransactions } from './transactions/transactions.js';
 

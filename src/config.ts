@@ -1,6 +1,6 @@
 import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
-import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/database-url.js';
-import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis-url.js';
+import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/postgres/database-url.js';
+import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis/redis-url.js';
 import { misspeltSettings } from './misspelt-settings.js';
 import {
   PROCESSOR_ACCOUNT_FORM,

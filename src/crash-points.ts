@@ -1,6 +1,6 @@
-import type { KeyStore } from './payments/key-store.js';
-import type { Ledger } from './payments/ledger.js';
-import type { Processor } from './payments/processor.js';
+import type { KeyStore } from './payments/ports/key-store.js';
+import type { Ledger } from './payments/ports/ledger.js';
+import type { Processor } from './payments/ports/processor.js';
 import type { TransactionCache } from './transactions/transaction-cache.js';
 import type { TransactionStore } from './transactions/transaction-store.js';
 

@@ -27,9 +27,9 @@ const ATTEMPT = 'src/payments/attempt.ts';
 const PAYMENTS = 'src/payments/payments.ts';
 const TRANSACTIONS = 'src/transactions/transactions.ts';
 const EMBEDDED_CACHE = 'src/deployments/embedded/transaction-cache.ts';
-const POSTGRES_STATEMENTS = 'src/deployments/distributed/ledger-statements.ts';
+const POSTGRES_STATEMENTS = 'src/deployments/distributed/postgres/ledger-statements.ts';
 const SQLITE_STATEMENTS = 'src/deployments/embedded/payment-writes.ts';
-const SCRIPTS = 'src/deployments/distributed/scripts';
+const SCRIPTS = 'src/deployments/distributed/redis/scripts';
 /** The simulator has its own copy of what the scripts do: a mistake in one is planted in both. */
 const SIMULATED_CACHE = 'proof/simulator/transactions/cache.ts';
 
@@ -78,7 +78,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: DISTRIBUTED_FAULTS,
     edits: [
       {
-        file: 'src/deployments/distributed/ledger.ts',
+        file: 'src/deployments/distributed/postgres/ledger.ts',
         find: 'const row = inserted.get(attempt.owner);',
         replace: 'const row = inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0 };',
       },
@@ -239,7 +239,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: PAYMENT_SEEDS,
     edits: [
       {
-        file: 'src/deployments/distributed/ledger.ts',
+        file: 'src/deployments/distributed/postgres/ledger.ts',
         find: '      const { claim } = settlement;\n',
         replace:
           '      const { claim } = settlement;\n      if (claim.epoch > 0) return Date.now() + settlement.ttlMs;\n',
@@ -251,7 +251,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: PAYMENT_SEEDS,
     edits: [
       {
-        file: 'src/deployments/distributed/ledger.ts',
+        file: 'src/deployments/distributed/postgres/ledger.ts',
         find: 'return await claims.add(attempt);',
         replace:
           'return await claims.add(attempt).catch((fault) => !isUnknown(fault) || claims.add({ ...attempt, owner: `${attempt.owner}.` }));',
@@ -352,7 +352,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: { by: 'contracts', file: 'test/contracts/distributed-replaced.test.ts' },
     edits: [
       {
-        file: 'src/deployments/distributed/ledger.ts',
+        file: 'src/deployments/distributed/postgres/ledger.ts',
         find: "inserted.mayBeLost ? 'taken over' : 'claimed'",
         replace: "inserted.mayBeLost ? 'claimed' : 'claimed'",
       },
@@ -490,7 +490,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: PAYMENT_SEEDS,
     edits: [
       {
-        file: 'src/deployments/distributed/ledger.ts',
+        file: 'src/deployments/distributed/postgres/ledger.ts',
         find: 'row.unsent_epoch === row.epoch - 1',
         replace: 'row.unsent_epoch !== null',
       },
@@ -501,7 +501,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: DISTRIBUTED_CONTRACTS,
     edits: [
       {
-        file: 'src/deployments/distributed/ledger.ts',
+        file: 'src/deployments/distributed/postgres/ledger.ts',
         find: 'row.unsent_epoch === row.epoch - 1',
         replace: 'row.unsent_epoch !== null',
       },
@@ -650,12 +650,12 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: DISTRIBUTED_FAULTS,
     edits: [
       {
-        file: 'src/deployments/distributed/transaction-statements.ts',
+        file: 'src/deployments/distributed/postgres/transaction-statements.ts',
         find: ', version = version + cardinality($1::text[])\n',
         replace: '\n',
       },
       {
-        file: 'src/deployments/distributed/transaction-store.ts',
+        file: 'src/deployments/distributed/postgres/transaction-store.ts',
         find: '    const rows = await database.write<TransactionRow>(statements.CREATE, [',
         replace: `    const text = 'UPDATE idempay.transaction_list SET version = version + $1';
     await database.write({ name: 'next_version', text }, [transactions.length]);
@@ -690,7 +690,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: DISTRIBUTED_CONTRACTS,
     edits: [
       {
-        file: 'src/deployments/distributed/key-store.ts',
+        file: 'src/deployments/distributed/redis/key-store.ts',
         find: 'claimBy: askedAt + Number(reply[1])',
         replace: 'claimBy: clock.monotonic() + Number(reply[1])',
       },
@@ -701,7 +701,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: DATABASE_CLOCK_TESTS,
     edits: [
       {
-        file: 'src/deployments/distributed/database-clock.ts',
+        file: 'src/deployments/distributed/postgres/database-clock.ts',
         find: 'this.offsetMs = row.now - answeredAt;',
         replace: 'this.offsetMs = row.now - askedAt;',
       },

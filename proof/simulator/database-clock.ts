@@ -1,6 +1,6 @@
 import type { Clock } from '#idempay/clock.js';
-import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
-import type { Postgres } from '#idempay/deployments/distributed/postgres.js';
+import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
+import type { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { ROUTINE, type Server } from './network.js';
 import type { Actor } from './simulation.js';
 

@@ -1,4 +1,4 @@
-import { StatementRefused } from '#idempay/deployments/distributed/postgres.js';
+import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
 import type { Simulation } from './simulation.js';
 

@@ -1,7 +1,7 @@
 import type { KeyValueStoreReport } from '../health/key-value-store.js';
-import type { KeyStore } from '../payments/key-store.js';
-import type { Ledger } from '../payments/ledger.js';
-import type { PaymentHistory } from '../payments/payment-history.js';
+import type { KeyStore } from '../payments/ports/key-store.js';
+import type { Ledger } from '../payments/ports/ledger.js';
+import type { PaymentHistory } from '../payments/ports/payment-history.js';
 import type { TransactionCache } from '../transactions/transaction-cache.js';
 import type { TransactionStore } from '../transactions/transaction-store.js';
 

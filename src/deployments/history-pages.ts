@@ -1,5 +1,5 @@
-import { lowestKeyAt } from '../payments/key-time.js';
-import type { Selection, SettledPage, SettledPeriod } from '../payments/payment-history.js';
+import type { Selection, SettledPage, SettledPeriod } from '../payments/ports/payment-history.js';
+import { lowestKeyAt } from '../payments/values/key-time.js';
 import { type HistoryRow, recordOf } from './rows.js';
 
 export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';

@@ -1,5 +1,5 @@
-import type { FinalOutcome, Outcome } from '../payments/payment.js';
-import type { PaymentRecord } from '../payments/payment-history.js';
+import type { PaymentRecord } from '../payments/ports/payment-history.js';
+import type { FinalOutcome, Outcome } from '../payments/values/payment.js';
 import { fromTenThousandths } from '../transactions/amount.js';
 import type { Transaction, TransactionStatus } from '../transactions/transaction.js';
 

@@ -1,6 +1,6 @@
-import { readKeyHeader } from '../payments/idempotency-key.js';
-import type { Selection } from '../payments/payment-history.js';
-import type { Verdict } from '../payments/payment-records.js';
+import type { Selection } from '../payments/ports/payment-history.js';
+import type { Verdict } from '../payments/records/payment-records.js';
+import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import { type JsonBody, membersOf } from './json-body.js';
 import { publicErrors } from './public-errors.js';
 

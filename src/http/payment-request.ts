@@ -1,4 +1,4 @@
-import { judgeMoney, type Money } from '../payments/money.js';
+import { judgeMoney, type Money } from '../payments/values/money.js';
 import { type JsonBody, membersOf } from './json-body.js';
 
 /** What the body asks to be paid, or the problem with its content (decisions P4). Unknown members are ignored. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { readKeyHeader } from '../payments/idempotency-key.js';
-import type { FinalOutcome } from '../payments/payment.js';
 import type { PayAnswer, Payments } from '../payments/payments.js';
+import { readKeyHeader } from '../payments/values/idempotency-key.js';
+import type { FinalOutcome } from '../payments/values/payment.js';
 import { requiredBody } from './body-parser.js';
 import { answerWith, sendError } from './errors.js';
 import { readPaymentRequest } from './payment-request.js';

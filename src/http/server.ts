@@ -2,8 +2,8 @@ import { createServer as createHttpServer, type RequestListener, type Server } f
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
 import type { StoreUnavailable } from '../faults.js';
 import type { Health } from '../health/health.js';
-import type { PaymentRecords } from '../payments/payment-records.js';
 import type { Payments } from '../payments/payments.js';
+import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';

@@ -2,9 +2,9 @@ import type { Clock } from '../clock.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
-import type { Ledger } from './ledger.js';
-import type { Claim, FinalOutcome, Outcome } from './payment.js';
-import type { ChargeResult, NotSent, Processor } from './processor.js';
+import type { Ledger } from './ports/ledger.js';
+import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
+import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
 
 export type AttemptResult =
   /** This attempt wrote the outcome: it alone gives the first answer (decisions P13). */

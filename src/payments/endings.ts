@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import type { KeyStore } from './key-store.js';
+import type { KeyStore } from './ports/key-store.js';
 
 /** Endings kept at most, a few hundred bytes each; for one more the next repeat finds the outcome in the row. */
 const MAX_ENDINGS = 10_000;

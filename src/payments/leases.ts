@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js';
-import type { Ledger } from './ledger.js';
-import type { Fence } from './payment.js';
+import type { Ledger } from './ports/ledger.js';
+import type { Fence } from './values/payment.js';
 
 /** Three chances to renew before a lease ends: one lost reply must not cost the payment its owner. */
 const RENEWALS_PER_LEASE = 3;

@@ -2,12 +2,12 @@ import type { Clock } from '../clock.js';
 import { isUnknown, StoreUnavailable } from '../faults.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Endings } from './endings.js';
-import type { KeyStore } from './key-store.js';
-import type { Ledger } from './ledger.js';
-import { fingerprintOf, type Money } from './money.js';
-import type { Claim, FinalOutcome } from './payment.js';
-import type { Processor } from './processor.js';
+import type { KeyStore } from './ports/key-store.js';
+import type { Ledger } from './ports/ledger.js';
+import type { Processor } from './ports/processor.js';
 import { RecentDurations } from './recent-durations.js';
+import { fingerprintOf, type Money } from './values/money.js';
+import type { Claim, FinalOutcome } from './values/payment.js';
 import type { Patience, Waiting } from './waiting.js';
 
 /** What a client loses between our answer and its next request: a wait that ends this early is not rounded up. */

@@ -1,8 +1,8 @@
 import { type Clock, sleep } from '../clock.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
-import type { Ledger } from './ledger.js';
-import type { Claim, Outcome } from './payment.js';
-import type { Processor } from './processor.js';
+import type { Ledger } from './ports/ledger.js';
+import type { Processor } from './ports/processor.js';
+import type { Claim, Outcome } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
 const RECOVERY_INTERVAL_MS = 3_000;

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.js';
 import type { KeyTimes } from './key-times.js';
-import type { Ledger } from './ledger.js';
+import type { Ledger } from './ports/ledger.js';
 
 /** How often the time that passed is noted, and old payments are looked for; they may stay this much longer. */
 const ROUND_INTERVAL_MS = 60_000;

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import type { KeyStore, Watch } from './key-store.js';
+import type { KeyStore, Watch } from './ports/key-store.js';
 
 /** Requests that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
 const MAX_WAITERS = 2_000;

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { executionOf } from '../support/distributed-stores.js';
 import { completed, givenClaim, givenSettled, LONG_MS, newOwner } from '../support/payment-attempts.js';
 import { openDistributedPortsOn, type Ports } from '../support/ports.js';

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Ledger } from '#idempay/payments/ledger.js';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { claimAttempt, givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
 import { openDistributedPortsOn, type Ports } from '../support/ports.js';
 import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';

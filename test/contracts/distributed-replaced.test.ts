@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
+import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import {

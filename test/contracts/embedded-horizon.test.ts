@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { claimAttempt, givenClaim, givenSettled, LONG_MS, newKeyOf } from '../support/payment-attempts.js';
 import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
 import { untilPast } from '../support/until-past.js';

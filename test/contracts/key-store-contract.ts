@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { KeyStore } from '#idempay/payments/key-store.js';
-import type { Ledger } from '#idempay/payments/ledger.js';
-import type { FinalOutcome, Outcome } from '#idempay/payments/payment.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import type { FinalOutcome, Outcome } from '#idempay/payments/values/payment.js';
 import { givenClaim, givenSettled, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
 import type { OpenPorts, Ports } from '../support/ports.js';
 import { STEP_MS, SteppingClock } from '../support/stepping-clock.js';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { KeyValueStoreReport } from '#idempay/health/key-value-store.js';
-import type { Outcome } from '#idempay/payments/payment.js';
+import type { Outcome } from '#idempay/payments/values/payment.js';
 import { transactionJson } from '#idempay/transactions/representation.js';
 import { FIRST_TRANSACTION_ID, type Transaction } from '#idempay/transactions/transaction.js';
 import { givenClaim, givenSettled, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';

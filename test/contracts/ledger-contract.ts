@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Ledger } from '#idempay/payments/ledger.js';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import {
   claimAttempt,
   completed,

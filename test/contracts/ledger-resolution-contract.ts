@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { KeyStore } from '#idempay/payments/key-store.js';
-import type { Ledger, Resolution } from '#idempay/payments/ledger.js';
-import type { Claim } from '#idempay/payments/payment.js';
-import type { PaymentHistory } from '#idempay/payments/payment-history.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import type { Ledger, Resolution } from '#idempay/payments/ports/ledger.js';
+import type { PaymentHistory } from '#idempay/payments/ports/payment-history.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import {
   claimAttempt,
   completed,

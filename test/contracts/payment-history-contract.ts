@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Ledger } from '#idempay/payments/ledger.js';
-import type { Claim, Outcome } from '#idempay/payments/payment.js';
-import type { PaymentHistory, PaymentRecord, Selection } from '#idempay/payments/payment-history.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import type { PaymentHistory, PaymentRecord, Selection } from '#idempay/payments/ports/payment-history.js';
+import type { Claim, Outcome } from '#idempay/payments/values/payment.js';
 import {
   givenClaim,
   givenSettled,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadScript } from '#idempay/deployments/distributed/redis-script.js';
+import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
 import { LONG_MS, SHORT_MS } from '../support/payment-attempts.js';
 import { NAMES } from '../support/redis-caches.js';
 import { type RedisServer, startRedis } from '../support/servers/redis.js';

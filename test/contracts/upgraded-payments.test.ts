@@ -6,7 +6,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { claimAttempt, completed, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
 import { openDistributedPortsOn, type Ports } from '../support/ports.js';
 import { type OpenStores, openStores } from '../support/topologies/open-stores.js';

@@ -6,7 +6,7 @@ import { createSharedDatabase } from '../support/servers/shared-database.js';
 import { type Service, startService } from '../support/service.js';
 import { until } from '../support/until.js';
 
-const SCRIPTS = new URL('../../dist/deployments/distributed/scripts/', import.meta.url);
+const SCRIPTS = new URL('../../dist/deployments/distributed/redis/scripts/', import.meta.url);
 const DEADLINE_MS = 15_000;
 
 /**

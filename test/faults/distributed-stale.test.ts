@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { KeyNames } from '#idempay/deployments/distributed/key-names.js';
+import type { KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import {
   APPEND_ONLY,
   type DistributedStores,

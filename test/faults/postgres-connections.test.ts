@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Postgres } from '#idempay/deployments/distributed/postgres.js';
+import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { createSharedDatabase } from '../support/servers/shared-database.js';
 
 /** As in `postgres.ts`, and a busy machine. */

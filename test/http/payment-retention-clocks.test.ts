@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { describeDeployments, type Stores } from '../support/deployments.js';
 import { pay } from '../support/http-client.js';
 import { expectFirst } from '../support/payment-answers.js';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { Postgres } from '#idempay/deployments/distributed/postgres.js';
+import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 
 /*

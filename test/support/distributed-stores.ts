@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/key-names.js';
+import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { type PostgresServer, startPostgres } from './servers/postgres.js';
 import { type RedisServer, startRedis } from './servers/redis.js';
 import { createSharedDatabase } from './servers/shared-database.js';

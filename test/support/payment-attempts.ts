@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidV7 } from 'uuid';
-import { generateIdempotencyKey } from '#idempay/payments/idempotency-key.js';
-import type { ClaimAttempt, Ledger } from '#idempay/payments/ledger.js';
-import { fingerprintOf } from '#idempay/payments/money.js';
-import type { Claim, FinalOutcome, Outcome } from '#idempay/payments/payment.js';
-import { createTransactionIds } from '#idempay/payments/transaction-id.js';
+import type { ClaimAttempt, Ledger } from '#idempay/payments/ports/ledger.js';
+import { generateIdempotencyKey } from '#idempay/payments/values/idempotency-key.js';
+import { fingerprintOf } from '#idempay/payments/values/money.js';
+import type { Claim, FinalOutcome, Outcome } from '#idempay/payments/values/payment.js';
+import { createTransactionIds } from '#idempay/payments/values/transaction-id.js';
 
 /** A lease or a life that no test outlives, however slow the machine. */
 export const LONG_MS = 600_000;

@@ -1,9 +1,9 @@
 import { type Clock, systemClock } from '#idempay/clock.js';
-import type { KeyStore } from '#idempay/payments/key-store.js';
-import type { Ledger } from '#idempay/payments/ledger.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
-import type { PaymentHistory } from '#idempay/payments/payment-history.js';
-import type { Processor } from '#idempay/payments/processor.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import type { PaymentHistory } from '#idempay/payments/ports/payment-history.js';
+import type { Processor } from '#idempay/payments/ports/processor.js';
 import { type FailingPort, failingPort } from './failing-ports.js';
 import { LONG_MS, newKey, newOwner, newTransactionId } from './payment-attempts.js';
 

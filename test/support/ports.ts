@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Clock, systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import { type OpenStores, openStores } from './topologies/open-stores.js';
 import { until } from './until.js';

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { Statement } from '#idempay/deployments/distributed/postgres.js';
+import type { Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
 
 interface PlanNode {
   readonly 'Node Type': string;

@@ -1,4 +1,4 @@
-import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/processor.js';
+import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/ports/processor.js';
 
 /** What the processor does with the next charge: the outcome that it keeps, and the answer that is seen of it. */
 export interface NextCharge {

@@ -1,8 +1,8 @@
 import { systemClock } from '#idempay/clock.js';
-import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
-import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
-import { createRedisTransactionCache } from '#idempay/deployments/distributed/transaction-cache.js';
+import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
+import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import type { RedisServer } from './servers/redis.js';
 

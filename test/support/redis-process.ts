@@ -1,10 +1,10 @@
 import { systemClock } from '#idempay/clock.js';
-import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
-import { createRedisKeyStore } from '#idempay/deployments/distributed/key-store.js';
-import { LockEnds } from '#idempay/deployments/distributed/lock-ends.js';
-import { connected, connectRedis } from '#idempay/deployments/distributed/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
-import type { KeyStore, Watch } from '#idempay/payments/key-store.js';
+import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
+import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
+import { connected, connectRedis } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
+import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
 import { LONG_MS, newKey, newOwner } from './payment-attempts.js';
 import { until } from './until.js';
 

@@ -1,4 +1,4 @@
-import type { Ledger, RetentionTime } from '#idempay/payments/ledger.js';
+import type { Ledger, RetentionTime } from '#idempay/payments/ports/ledger.js';
 
 export const HOUR_MS = 3_600_000;
 const MANY = 1_000;

@@ -1,4 +1,4 @@
-import type { KeyStore, Watch } from '#idempay/payments/key-store.js';
+import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
 
 /** The part of a key store that waiting needs, in memory: it loses an announcement, or fails, when a test says so. */
 export class WatchedLocks implements Pick<KeyStore, 'watch'> {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis-client.js';
-import { loadScript } from '#idempay/deployments/distributed/redis-script.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
+import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import { alongside } from '../support/concurrency.js';
 import { type RedisCluster, startCluster } from '../support/servers/cluster.js';
 import type { RedisServer } from '../support/servers/redis.js';

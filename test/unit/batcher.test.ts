@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { QUEUE_LIMIT_MS } from '#idempay/deployments/bounded-queue.js';
-import { Batcher } from '#idempay/deployments/distributed/batcher.js';
-import { StatementRefused } from '#idempay/deployments/distributed/postgres.js';
+import { Batcher } from '#idempay/deployments/distributed/postgres/batcher.js';
+import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
 import type { StoreUnavailable } from '#idempay/faults.js';
 import { HandClock } from '../support/hand-clock.js';
 

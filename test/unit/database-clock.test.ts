@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
-import type { Postgres } from '#idempay/deployments/distributed/postgres.js';
+import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
+import type { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { HandClock } from '../support/hand-clock.js';
 
 /** How far the database's clock is ahead of our monotonic one. */

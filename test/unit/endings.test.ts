@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
-import type { FinalOutcome } from '#idempay/payments/payment.js';
+import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { type FailingPort, failingPort } from '../support/failing-ports.js';
 import { HandClock } from '../support/hand-clock.js';
 import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../support/payment-attempts.js';

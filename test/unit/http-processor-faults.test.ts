@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { Charge } from '#idempay/payments/processor.js';
+import type { Charge } from '#idempay/payments/ports/processor.js';
 import {
   closedPort,
   MOST_CONNECTIONS,

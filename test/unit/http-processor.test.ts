@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Charge } from '#idempay/payments/processor.js';
+import type { Charge } from '#idempay/payments/ports/processor.js';
 import { createHttpProcessor } from '#idempay/payments/processors/http.js';
 import { processorAt, type Received, startHttpServer } from '../support/processor-servers.js';
 

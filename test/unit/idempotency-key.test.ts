@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { generateIdempotencyKey, readKeyHeader } from '#idempay/payments/idempotency-key.js';
+import { generateIdempotencyKey, readKeyHeader } from '#idempay/payments/values/idempotency-key.js';
 
 const KEY = '01890a5d-ac96-774b-bcce-b302099a8057';
 

@@ -1,7 +1,7 @@
 import { v7 as uuidV7 } from 'uuid';
 import { describe, expect, test } from 'vitest';
-import { generateIdempotencyKey } from '#idempay/payments/idempotency-key.js';
-import { keyTimeOf, lowestKeyAt } from '#idempay/payments/key-time.js';
+import { generateIdempotencyKey } from '#idempay/payments/values/idempotency-key.js';
+import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/key-time.js';
 
 const MOMENT = Date.UTC(2026, 10, 20, 13, 14, 15, 167);
 const LATEST_MS = 2 ** 48 - 1;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
-import type { Claim } from '#idempay/payments/payment.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { type FailingPort, failingPort } from '../support/failing-ports.js';
 import { HandClock } from '../support/hand-clock.js';
 import { givenClaim, LONG_MS, newOwner } from '../support/payment-attempts.js';

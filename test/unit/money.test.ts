@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { fingerprintOf, judgeMoney } from '#idempay/payments/money.js';
+import { fingerprintOf, judgeMoney } from '#idempay/payments/values/money.js';
 
 /** The canonical amount; fails with the problem when there is one. */
 function canonical(amount: string, currency: string): string {

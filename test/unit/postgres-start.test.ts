@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { untilPostgresIsThere } from '#idempay/deployments/distributed/postgres-start.js';
+import { untilPostgresIsThere } from '#idempay/deployments/distributed/postgres/postgres-start.js';
 
 /** An exception as the driver makes it, beneath one of ours. */
 function fault(code: string, message = code): Error {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { databaseName } from '#idempay/deployments/distributed/database-url.js';
-import { type RedisLocation, readRedisUrl, redisName } from '#idempay/deployments/distributed/redis-url.js';
+import { databaseName } from '#idempay/deployments/distributed/postgres/database-url.js';
+import { type RedisLocation, readRedisUrl, redisName } from '#idempay/deployments/distributed/redis/redis-url.js';
 
 const OPEN = { tls: false, username: undefined, password: undefined };
 const STANDALONE = { topology: 'standalone', node: { host: 'host', port: 6379 }, database: 0, ...OPEN } as const;

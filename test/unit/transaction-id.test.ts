@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createTransactionIds } from '#idempay/payments/transaction-id.js';
+import { createTransactionIds } from '#idempay/payments/values/transaction-id.js';
 
 const NOW = 1_700_000_000_000;
 /** Behind the time part there are always so many random digits. */

@@ -4,7 +4,7 @@ import type { Reader } from '#idempay/deployments/embedded/reader.js';
 import { createStoreCounters } from '#idempay/deployments/embedded/store-counters.js';
 import type { WriteName } from '#idempay/deployments/embedded/write-operations.js';
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
-import type { KeyStore } from '#idempay/payments/key-store.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 
 /** What ended without giving back its locks stays in a shared store until it is replaced. */
 const LIVES_OF_A_STORE = 2_000;

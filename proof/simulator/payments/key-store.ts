@@ -1,7 +1,7 @@
 import type { Clock } from '#idempay/clock.js';
 import { EndListeners } from '#idempay/deployments/end-listeners.js';
-import type { Begun, KeyStore, Looked } from '#idempay/payments/key-store.js';
-import type { FinalOutcome } from '#idempay/payments/payment.js';
+import type { Begun, KeyStore, Looked } from '#idempay/payments/ports/key-store.js';
+import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { WallClock } from '../instance.js';
 import type { Server } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';

@@ -1,10 +1,10 @@
-import type { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
-import { createConfirmDurable } from '#idempay/deployments/distributed/durability.js';
-import { createPostgresLedger } from '#idempay/deployments/distributed/ledger.js';
-import type { PaymentRow } from '#idempay/deployments/distributed/payment-row.js';
-import type { Postgres, Statement } from '#idempay/deployments/distributed/postgres.js';
-import type { ClaimAttempt, Ledger } from '#idempay/payments/ledger.js';
-import type { Outcome } from '#idempay/payments/payment.js';
+import type { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
+import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
+import { createPostgresLedger } from '#idempay/deployments/distributed/postgres/ledger.js';
+import type { PaymentRow } from '#idempay/deployments/distributed/postgres/payment-row.js';
+import type { Postgres, Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
+import type { ClaimAttempt, Ledger } from '#idempay/payments/ports/ledger.js';
+import type { Outcome } from '#idempay/payments/values/payment.js';
 import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
 import type { Statements } from '../statements.js';

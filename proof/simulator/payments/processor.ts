@@ -1,4 +1,4 @@
-import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/processor.js';
+import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/ports/processor.js';
 import type { Ambushes } from '../ambushes.js';
 import { type Actor, hashOf, type Simulation } from '../simulation.js';
 

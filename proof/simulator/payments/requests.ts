@@ -1,5 +1,5 @@
-import type { FinalOutcome } from '#idempay/payments/payment.js';
 import type { PayAnswer } from '#idempay/payments/payments.js';
+import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { NoAnswer } from '../fleet.js';
 import type { KeyScript, PlannedRequest } from './plan.js';
 

@@ -1,5 +1,5 @@
-import type { ClaimAttempt, Resolution } from '#idempay/payments/ledger.js';
-import type { Claim, Fence, Outcome } from '#idempay/payments/payment.js';
+import type { ClaimAttempt, Resolution } from '#idempay/payments/ports/ledger.js';
+import type { Claim, Fence, Outcome } from '#idempay/payments/values/payment.js';
 import type { WallClock } from '../instance.js';
 import type { Simulation } from '../simulation.js';
 

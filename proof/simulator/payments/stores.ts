@@ -1,7 +1,7 @@
 import type { Clock } from '#idempay/clock.js';
-import type { KeyStore } from '#idempay/payments/key-store.js';
-import type { Ledger } from '#idempay/payments/ledger.js';
-import { DECLINED, recordValueOf } from '#idempay/payments/payment.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import { DECLINED, recordValueOf } from '#idempay/payments/values/payment.js';
 import type { Ambushes } from '../ambushes.js';
 import { startDatabaseClock } from '../database-clock.js';
 import type { WallClock } from '../instance.js';

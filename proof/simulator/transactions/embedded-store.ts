@@ -5,8 +5,8 @@ import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-c
 import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/transaction-store.js';
 import type { WriteName } from '#idempay/deployments/embedded/write-operations.js';
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
-import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
+import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import { toTenThousandths } from '#idempay/transactions/amount.js';
 import type { NewTransaction, Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';

@@ -1,5 +1,5 @@
 import type { Clock } from '#idempay/clock.js';
-import type { DatabaseClock } from '#idempay/deployments/distributed/database-clock.js';
+import type { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
 import { WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
 import { firstRemovedId, REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
 import { StoreUnavailable } from '#idempay/faults.js';

@@ -1,4 +1,4 @@
-import { KEY_GENERATED } from '../../payments/payment.js';
+import { KEY_GENERATED } from '../../payments/values/payment.js';
 import type { Database } from './sqlite.js';
 
 const ISSUE = `INSERT INTO idempotency_keys (key, value, expires_at) VALUES (?, '${KEY_GENERATED}', ?) ON CONFLICT DO NOTHING`;

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
-import type { KeyStore, Looked } from '../../payments/key-store.js';
-import { type FinalOutcome, KEY_GENERATED } from '../../payments/payment.js';
+import type { KeyStore, Looked } from '../../payments/ports/key-store.js';
+import { type FinalOutcome, KEY_GENERATED } from '../../payments/values/payment.js';
 import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
 import type { Reader } from './reader.js';

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
-import type { Found, Ledger } from '../../payments/ledger.js';
-import { type Claim, type Fence, recordValueOf } from '../../payments/payment.js';
+import type { Found, Ledger } from '../../payments/ports/ledger.js';
+import { type Claim, type Fence, recordValueOf } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';

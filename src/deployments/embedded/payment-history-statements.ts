@@ -1,4 +1,4 @@
-import type { PaymentRecord } from '../../payments/payment-history.js';
+import type { PaymentRecord } from '../../payments/ports/payment-history.js';
 
 const COLUMNS =
   'key, state, transaction_id, amount, currency, processor, epoch, claimed_at, settled_at, reason, resolution';

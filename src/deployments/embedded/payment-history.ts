@@ -1,4 +1,4 @@
-import type { PaymentHistory } from '../../payments/payment-history.js';
+import type { PaymentHistory } from '../../payments/ports/payment-history.js';
 import { keyRangeOf, pageOf, startOf } from '../history-pages.js';
 import { type HistoryRow, recordOf } from '../rows.js';
 import * as statements from './payment-history-statements.js';

@@ -1,5 +1,5 @@
-import { keyTimeOf, lowestKeyAt } from '../../payments/key-time.js';
-import type { Removal } from '../../payments/ledger.js';
+import type { Removal } from '../../payments/ports/ledger.js';
+import { keyTimeOf, lowestKeyAt } from '../../payments/values/key-time.js';
 import { HOUR_MS } from '../retention-hour.js';
 import type { Database } from './sqlite.js';
 

@@ -1,5 +1,5 @@
-import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/payment.js';
-import { type FinalRow, type HistoryRow } from '../rows.js';
+import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/values/payment.js';
+import type { FinalRow, HistoryRow } from '../rows.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {

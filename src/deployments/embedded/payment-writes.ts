@@ -1,5 +1,5 @@
-import type { Claimed, Resolved, Settled } from '../../payments/ledger.js';
-import { type Claim, type Outcome, recordValueOf } from '../../payments/payment.js';
+import type { Claimed, Resolved, Settled } from '../../payments/ports/ledger.js';
+import { type Claim, type Outcome, recordValueOf } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import type { PaymentRow } from './payment-row.js';

@@ -1,4 +1,4 @@
-import type { Elapsed, RetentionTime } from '../../payments/ledger.js';
+import type { Elapsed, RetentionTime } from '../../payments/ports/ledger.js';
 import { HOUR_MS } from '../retention-hour.js';
 import type { Database } from './sqlite.js';
 

@@ -1,8 +1,8 @@
 import { toTenThousandths } from '../../transactions/amount.js';
 import { FINAL_STATUSES, type NewTransaction, type TransactionStatus } from '../../transactions/transaction.js';
 import type { StatusChange } from '../../transactions/transaction-store.js';
-import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import { type TransactionRow, transactionOf } from '../rows.js';
+import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import type { Database } from './sqlite.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 

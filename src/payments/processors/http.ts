@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ChargeResult, Processor } from '../processor.js';
+import type { ChargeResult, Processor } from '../ports/processor.js';
 import { cleanReason } from './decline-reason.js';
 import { createExchanges, type Question, type Reply } from './exchange.js';
 import { readProcessorUrl } from './processor-url.js';

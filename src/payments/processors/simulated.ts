@@ -1,4 +1,4 @@
-import type { ChargeResult, Processor } from '../processor.js';
+import type { ChargeResult, Processor } from '../ports/processor.js';
 
 const SUCCEEDED: ChargeResult = { state: 'succeeded' };
 const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before the simulated processing did' };

@@ -1,9 +1,9 @@
-import { lowestKeyAt } from '../../payments/key-time.js';
-import type { Ledger } from '../../payments/ledger.js';
-import { HOUR_MS } from '../retention-hour.js';
+import type { Ledger } from '../../../payments/ports/ledger.js';
+import { lowestKeyAt } from '../../../payments/values/key-time.js';
+import { HOUR_MS } from '../../retention-hour.js';
+import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
 import * as statements from './payment-horizon-statements.js';
 import type { Postgres } from './postgres.js';
-import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
 
 /** A claim that missed a raise of the horizon has surely ended this long after the raise was visible. */
 const CLAIMS_END_MS = STATEMENT_TIMEOUT_MS + 2_000;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { keyTimeOf } from './key-time.js';
-import type { PaymentRecord } from './payment-history.js';
+import type { PaymentRecord } from '../ports/payment-history.js';
+import { keyTimeOf } from '../values/key-time.js';
 import type { ShownPayment } from './payment-records.js';
 
 /** What a client sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. */

@@ -1,4 +1,4 @@
-import { TRANSACTION_CACHE } from '../../transactions/transaction-cache.js';
+import { TRANSACTION_CACHE } from '../../../transactions/transaction-cache.js';
 
 /** Before every key of ours, so that a shared Redis stays tidy. */
 const PREFIX = 'idempay:';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
-import { StoreUnavailable } from '../../faults.js';
-import { STATEMENT_TIMEOUT_MS } from './time-limits.js';
+import { StoreUnavailable } from '../../../faults.js';
+import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */

@@ -1,6 +1,6 @@
-import type { TransactionFilter } from '../../transactions/transaction.js';
-import { accountsOf, type ListSelection } from '../list-selection.js';
-import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
+import type { TransactionFilter } from '../../../transactions/transaction.js';
+import { accountsOf, type ListSelection } from '../../list-selection.js';
+import { REMEMBERED_REMOVALS } from '../../transaction-removals.js';
 import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';

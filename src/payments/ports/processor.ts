@@ -1,4 +1,4 @@
-import type { Money } from './money.js';
+import type { Money } from '../values/money.js';
 
 /** Port: whoever moves the money. The simulated one has no effect outside; a real one is reached over the network. */
 export interface Processor {

@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '../../faults.js';
+import { StoreUnavailable } from '../../../faults.js';
 
 /** What was never sent: ioredis found no connection, or no node that has the slot. */
 const NEVER_SENT =

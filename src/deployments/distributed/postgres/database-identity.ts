@@ -1,8 +1,8 @@
 import type { PoolClient, QueryResultRow } from 'pg';
-import type { Clock } from '../../clock.js';
-import { CannotOpen } from '../deployment.js';
+import type { Clock } from '../../../clock.js';
+import { CannotOpen } from '../../deployment.js';
+import type { LogPositions } from '../log-positions.js';
 import { ADOPT, IDENTIFY } from './database-identity-statements.js';
-import type { LogPositions } from './log-positions.js';
 import type { Postgres, Statement } from './postgres.js';
 
 /** A connection pooler may change the server behind an open connection; this long nobody notices. */

@@ -1,4 +1,4 @@
-import type { Money } from './money.js';
+import type { Money } from '../values/money.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
 export interface PaymentHistory {

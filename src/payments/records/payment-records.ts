@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
-import { StoreUnavailable } from '../faults.js';
-import type { Endings } from './endings.js';
-import type { KeyStore } from './key-store.js';
-import type { Ledger } from './ledger.js';
-import type { Outcome } from './payment.js';
-import type { PaymentHistory, PaymentRecord, Selection } from './payment-history.js';
-import type { PaymentRules } from './payments.js';
+import { StoreUnavailable } from '../../faults.js';
+import type { Endings } from '../endings.js';
+import type { PaymentRules } from '../payments.js';
+import type { KeyStore } from '../ports/key-store.js';
+import type { Ledger } from '../ports/ledger.js';
+import type { PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
+import type { Outcome } from '../values/payment.js';
 
 /** Read at a time by an export: short enough that other requests are served between two pages. */
 const EXPORT_PAGE = 500;

@@ -1,4 +1,4 @@
-import type { FinalOutcome } from './payment.js';
+import type { FinalOutcome } from '../values/payment.js';
 
 /**
  * Port: the key records and their locks (spec 2.1). It gives speed and the fast 409; the guarantee is the ledger's. It may

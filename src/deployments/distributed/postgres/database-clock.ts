@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.js';
+import type { Clock } from '../../../clock.js';
 import type { Postgres, Statement } from './postgres.js';
 
 /** Clocks drift by milliseconds in this time. */

@@ -1,6 +1,6 @@
-import type { PaymentHistory } from '../../payments/payment-history.js';
-import { keyRangeOf, pageOf, startOf } from '../history-pages.js';
-import { type HistoryRow, recordOf } from '../rows.js';
+import type { PaymentHistory } from '../../../payments/ports/payment-history.js';
+import { keyRangeOf, pageOf, startOf } from '../../history-pages.js';
+import { type HistoryRow, recordOf } from '../../rows.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './payment-history-statements.js';
 import type { Postgres } from './postgres.js';

@@ -1,6 +1,6 @@
-import { keyTimeOf } from '../../payments/key-time.js';
-import type { Ledger } from '../../payments/ledger.js';
-import { HOUR_MS } from '../retention-hour.js';
+import type { Ledger } from '../../../payments/ports/ledger.js';
+import { keyTimeOf } from '../../../payments/values/key-time.js';
+import { HOUR_MS } from '../../retention-hour.js';
 import type { Postgres, Statement } from './postgres.js';
 
 /** The number that a payment carries which is settled now. */

@@ -1,6 +1,6 @@
-import type { Clock } from '../../clock.js';
-import { StoreUnavailable } from '../../faults.js';
-import { BoundedQueue, QUEUE_LIMIT_MS } from '../bounded-queue.js';
+import type { Clock } from '../../../clock.js';
+import { StoreUnavailable } from '../../../faults.js';
+import { BoundedQueue, QUEUE_LIMIT_MS } from '../../bounded-queue.js';
 import { StatementRefused } from './postgres.js';
 
 /** Bounds one statement, and so how long anyone waits for it. */

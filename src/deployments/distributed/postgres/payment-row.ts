@@ -1,4 +1,4 @@
-import type { FinalRow } from '../rows.js';
+import type { FinalRow } from '../../rows.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
 export const PAYMENT_COLUMNS = `

@@ -1,8 +1,8 @@
 import { Redis, type RedisOptions } from 'ioredis';
-import { CannotOpen } from '../deployment.js';
+import { CannotOpen } from '../../deployment.js';
+import { CERTIFICATE_ADVICE, isCertificateFault } from '../tls-fault.js';
 import { messageOf, withoutCommand } from './redis-fault.js';
 import type { RedisNode } from './redis-url.js';
-import { CERTIFICATE_ADVICE, isCertificateFault } from './tls-fault.js';
 
 /** Shorter than for serving: a start waits for it. */
 const CONNECT_TIMEOUT_MS = 1_500;

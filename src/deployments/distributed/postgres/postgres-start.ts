@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { CannotOpen } from '../deployment.js';
+import { CannotOpen } from '../../deployment.js';
+import { CERTIFICATE_ADVICE, isCertificateFault } from '../tls-fault.js';
 import { type Postgres, StandbyRefused, type Statement } from './postgres.js';
-import { CERTIFICATE_ADVICE, isCertificateFault } from './tls-fault.js';
 
 const TRY_AGAIN_MS = 500;
 /** A failover makes a standby the primary within this time; later it is the wrong server. */

@@ -1,5 +1,5 @@
+import type { LogPositions } from '../log-positions.js';
 import type { KeyNames } from './key-names.js';
-import type { LogPositions } from './log-positions.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 

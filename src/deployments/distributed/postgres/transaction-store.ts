@@ -1,22 +1,22 @@
-import type { Clock } from '../../clock.js';
-import { StoreUnavailable } from '../../faults.js';
-import { toTenThousandths } from '../../transactions/amount.js';
+import type { Clock } from '../../../clock.js';
+import { StoreUnavailable } from '../../../faults.js';
+import { toTenThousandths } from '../../../transactions/amount.js';
 import {
   FINAL_STATUSES,
   type NewTransaction,
   type Transaction,
   type TransactionFilter,
   type TransactionStatus,
-} from '../../transactions/transaction.js';
-import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
-import { selectionOf } from '../list-selection.js';
-import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
-import { type TransactionRow, transactionOf } from '../rows.js';
-import { Turns } from '../turns.js';
+} from '../../../transactions/transaction.js';
+import type { TransactionSnapshot, TransactionStore } from '../../../transactions/transaction-store.js';
+import { selectionOf } from '../../list-selection.js';
+import { type TransactionRow, transactionOf } from '../../rows.js';
+import { firstRemovedId, type RemovalRow } from '../../transaction-removals.js';
+import { Turns } from '../../turns.js';
+import { WRITE_DEADLINE_MS } from '../time-limits.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { Postgres, Statement } from './postgres.js';
-import { WRITE_DEADLINE_MS } from './time-limits.js';
 import * as statements from './transaction-statements.js';
 
 interface ListVersionRow {

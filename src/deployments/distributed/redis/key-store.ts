@@ -1,6 +1,6 @@
-import type { Clock } from '../../clock.js';
-import type { Begun, KeyStore, Looked } from '../../payments/key-store.js';
-import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/payment.js';
+import type { Clock } from '../../../clock.js';
+import type { Begun, KeyStore, Looked } from '../../../payments/ports/key-store.js';
+import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../../payments/values/payment.js';
 import type { KeyNames } from './key-names.js';
 import type { LockEnds } from './lock-ends.js';
 import type { RedisClient } from './redis-client.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.js';
+import type { Clock } from '../../../clock.js';
 import { Batcher } from './batcher.js';
 import type { Postgres, Statement } from './postgres.js';
 

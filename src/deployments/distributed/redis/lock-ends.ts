@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
-import { EndListeners } from '../end-listeners.js';
+import { EndListeners } from '../../end-listeners.js';
 import { listenerBeside, type RedisClient, reconnectDelayMs } from './redis-client.js';
 import { withoutCommand } from './redis-fault.js';
 

@@ -1,9 +1,9 @@
 import type { Redis } from 'ioredis';
-import { StoreUnavailable } from '../../faults.js';
-import type { KeyValueStoreReport, StoredValue } from '../../health/key-value-store.js';
-import { readStoreKey } from '../../health/store-key.js';
-import { transactionJson } from '../../transactions/representation.js';
-import type { Transaction } from '../../transactions/transaction.js';
+import { StoreUnavailable } from '../../../faults.js';
+import type { KeyValueStoreReport, StoredValue } from '../../../health/key-value-store.js';
+import { readStoreKey } from '../../../health/store-key.js';
+import { transactionJson } from '../../../transactions/representation.js';
+import type { Transaction } from '../../../transactions/transaction.js';
 import type { KeyNames } from './key-names.js';
 import { mastersOf, type RedisClient } from './redis-client.js';
 import { redisFault } from './redis-fault.js';

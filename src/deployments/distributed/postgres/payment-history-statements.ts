@@ -1,4 +1,4 @@
-import type { PaymentRecord } from '../../payments/payment-history.js';
+import type { PaymentRecord } from '../../../payments/ports/payment-history.js';
 import type { Statement } from './postgres.js';
 
 const COLUMNS = `

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../clock.js';
-import type { Transaction } from '../../transactions/transaction.js';
-import type { CacheLookUp, TransactionCache } from '../../transactions/transaction-cache.js';
+import type { Clock } from '../../../clock.js';
+import type { Transaction } from '../../../transactions/transaction.js';
+import type { CacheLookUp, TransactionCache } from '../../../transactions/transaction-cache.js';
+import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '../time-limits.js';
 import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
-import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from './time-limits.js';
 
 /** Longer than any keyed read of the store of record; a loader that died delays nobody for longer. */
 const FILL_TOKEN_TTL_MS = 2_000;

@@ -1,4 +1,4 @@
-import { isUnknown } from '../../faults.js';
+import { isUnknown } from '../../../faults.js';
 import type {
   ClaimAttempt,
   Claimed,
@@ -8,9 +8,9 @@ import type {
   Resolved,
   Settled,
   Takeover,
-} from '../../payments/ledger.js';
-import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/payment.js';
-import { finalOf } from '../rows.js';
+} from '../../../payments/ports/ledger.js';
+import type { Claim, Fence, FinalOutcome, Outcome } from '../../../payments/values/payment.js';
+import { finalOf } from '../../rows.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';

@@ -1,5 +1,5 @@
-import type { Money } from './money.js';
-import type { Claim, Fence, FinalOutcome, Outcome } from './payment.js';
+import type { Money } from '../values/money.js';
+import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
 
 /**
  * Port: the durable row of every payment, in the store of record (decisions P12). One row per key, and a final state is
