@@ -1,15 +1,35 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
+/** They kill, pause or fill up real processes and servers for most of a minute each, and more on a busy machine. */
+const LONG_TESTS = [
+  'test/faults/broken-disk.test.ts',
+  'test/faults/distributed-away-load.test.ts',
+  'test/faults/distributed-failover.test.ts',
+  'test/faults/distributed-locked-table.test.ts',
+  'test/faults/distributed-migrations.test.ts',
+  'test/faults/distributed-processes.test.ts',
+  'test/faults/distributed-stale.test.ts',
+  'test/faults/embedded-locked-file.test.ts',
+  'test/faults/full-disk.test.ts',
+  'test/faults/kill-rounds.test.ts',
+  'test/faults/processor-fencing.test.ts',
+  'test/faults/processor-settings.test.ts',
+  'test/faults/store-log.test.ts',
+  'test/faults/waiters.test.ts',
+  'test/faults/wrong-settings.test.ts',
+  'test/http/broken-connections.test.ts',
+  'test/proof/faults.test.ts',
+];
+/** Each run on a topology of its own, which `scripts/test-topologies.mjs` starts. */
+const TOPOLOGY_TESTS = 'test/topologies/**';
+
 /**
  * Tests import the build (`#idempay/*` is `dist/*`, see package.json), so that they prove what is shipped. Three
  * files run at a time: most start services of their own and wait for them, and the smallest machine supported has two cores.
+ * `npm test` runs the project `fast`, `npm run test:long` the project `long`; a file named by hand runs in its own project.
  */
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    // They kill Clusters for minutes: `npm run test:topologies`.
-    exclude: [...configDefaults.exclude, 'test/topologies/**'],
-    globalSetup: ['./test/support/servers/shared-postgres.ts'],
     pool: 'forks',
     maxWorkers: 3,
     testTimeout: 30_000,
@@ -17,5 +37,14 @@ export default defineConfig({
     passWithNoTests: false,
     allowOnly: false,
     reporters: ['default', './test/support/count-reporter.ts'],
+    projects: [
+      project('fast', ['test/**/*.test.ts'], [...configDefaults.exclude, TOPOLOGY_TESTS, ...LONG_TESTS]),
+      project('long', LONG_TESTS, configDefaults.exclude),
+    ],
   },
 });
+
+function project(name: string, include: string[], exclude: string[]) {
+  const globalSetup = ['./test/support/servers/shared-postgres.ts'];
+  return { extends: true as const, test: { name, include, exclude, globalSetup } };
+}

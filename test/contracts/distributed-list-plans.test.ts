@@ -2,8 +2,12 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
-import { accountParameters, LIST_IDS, LIST_ROWS } from '#idempay/deployments/distributed/transaction-statements.js';
+import {
+  accountParameters,
+  LIST_IDS,
+  LIST_ROWS,
+} from '#idempay/deployments/distributed/postgres/transaction-statements.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
 import { LONG_MS } from '../support/payment-attempts.js';
 import { planOf } from '../support/postgres-plan.js';
@@ -13,6 +17,16 @@ const PAGE = 500;
 /** A row and an index entry of each row of a page, and the way down the index. */
 const BLOCKS_OF_A_PAGE = 2 * PAGE + 20;
 const FILL_TIMEOUT_MS = 240_000;
+/**
+ * In the order of the index; or all that there is, sorted, where the planner's random sample says that it is less than a page.
+ * How much that really was shows in the blocks.
+ */
+const IN_ORDER_OR_FEW = [
+  'Limit, Index Scan',
+  'Limit, Index Only Scan',
+  'Limit, Sort, Bitmap Heap Scan, Bitmap Index Scan',
+  'Limit, Sort, Index Scan',
+];
 
 /**
  * A million transactions. Half of them are from `big`, most of those to `shop`. What `early` sent is all among the first
@@ -76,20 +90,17 @@ describe('a page of a million transactions in PostgreSQL', () => {
     ['both', ['nobody', 'shop'], 'transactions_by_both_accounts'],
   ];
   describe.each(['force_custom_plan', 'force_generic_plan', 'auto'])('with %s', (mode) => {
-    test.each(LISTS)(
-      'of the list %s, %j, is a few blocks of one index, in the order it has',
-      async (selection, accounts, index) => {
-        for (const statement of [LIST_IDS[selection], LIST_ROWS[selection]]) {
-          for (const after of PLACES) {
-            const [from = '', to = ''] = selection === 'to' ? ['', ...accounts] : accounts;
-            const values = [after, PAGE, ...accountParameters({ from, to })];
-            const { nodes, indexes, blocks } = await planOf(client, statement, mode, values, { executed: true });
-            expect(nodes).toEqual(['Limit', expect.stringMatching(/^Index (Only )?Scan$/)]);
-            expect(indexes).toEqual([index]);
-            expect(blocks).toBeLessThanOrEqual(BLOCKS_OF_A_PAGE);
-          }
+    test.each(LISTS)('of the list %s, %j, is a few blocks of one index', async (selection, accounts, index) => {
+      for (const statement of [LIST_IDS[selection], LIST_ROWS[selection]]) {
+        for (const after of PLACES) {
+          const [from = '', to = ''] = selection === 'to' ? ['', ...accounts] : accounts;
+          const values = [after, PAGE, ...accountParameters({ from, to })];
+          const { nodes, indexes, blocks } = await planOf(client, statement, mode, values, { executed: true });
+          expect(IN_ORDER_OR_FEW).toContain(nodes.join(', '));
+          expect(indexes).toEqual([index]);
+          expect(blocks).toBeLessThanOrEqual(BLOCKS_OF_A_PAGE);
         }
-      },
-    );
+      }
+    });
   });
 });

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { FinalOutcome } from '#idempay/payments/payment.js';
+import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
 import {
   givenLockedKey,
@@ -99,9 +99,10 @@ describe('the ends of locks in Redis', () => {
       return seen.filter((name) => name !== 'echo');
     };
 
-    const alone = ['evalsha', 'script hset', 'script pexpireat', 'script hmget', 'script del'];
-    expect(await commandsOf(unwatched)).toEqual(alone);
-    expect(await commandsOf(watched)).toEqual([...alone, 'script publish']);
+    const lock = ['evalsha', 'script hmget', 'script del'];
+    const record = ['script hset', 'script pexpireat'];
+    expect(await commandsOf(unwatched)).toEqual([...lock, ...record]);
+    expect(await commandsOf(watched)).toEqual([...lock, 'script publish', ...record]);
     monitor.disconnect();
   });
 
@@ -288,11 +289,11 @@ describe('the ends of locks in Redis', () => {
 const SCRIPT = `
 import { once } from 'node:events';
 import { systemClock } from '#idempay/clock.js';
-import { createKeyNames } from '#idempay/deployments/distributed/key-names.js';
-import { createRedisKeyStore } from '#idempay/deployments/distributed/key-store.js';
-import { LockEnds } from '#idempay/deployments/distributed/lock-ends.js';
-import { connected, connectRedis } from '#idempay/deployments/distributed/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis-url.js';
+import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
+import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
+import { connected, connectRedis } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 const client = connectRedis(readRedisUrl(process.argv[1]), () => {});
 await connected(client);
 const names = createKeyNames('0123456789abcdef');

@@ -1,4 +1,4 @@
-/** What `npm run test:topologies` runs the suites on, one at a time; beside `npm test`, which runs on Debian's servers alone. */
+/** What `npm run test:long -- topologies` runs the suites on, one at a time; beside `npm test`, which runs on Debian's servers alone. */
 export const TOPOLOGIES = ['cluster', 'sentinel', 'valkey', 'postgres-18', 'tls'] as const;
 export type Topology = (typeof TOPOLOGIES)[number];
 

@@ -1,0 +1,35 @@
+// The checks that take minutes: `npm run test:long` runs all of them, one after the other.
+//   npm run test:long -- files [FILE ...]          the project `long` of vitest.config.ts, or some of its files
+//   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
+//   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const VITEST = 'node_modules/vitest/vitest.mjs';
+const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
+const PARTS = {
+  files: (names) => [process.execPath, VITEST, 'run', '--project', 'long', ...names],
+  topologies: (names) => [process.execPath, 'scripts/test-topologies.mjs', ...names],
+  node24: (names) => ['npx', ...NODE_24, VITEST, 'run', '--project', 'fast', ...names],
+};
+
+const [asked, ...names] = process.argv.slice(2);
+if (asked !== undefined && !(asked in PARTS)) {
+  console.error(`There is no part "${asked}". Name one of: ${Object.keys(PARTS).join(', ')}.`);
+  process.exit(1);
+}
+run(['npm', 'run', '--silent', 'build']);
+const failed = [];
+for (const part of asked === undefined ? Object.keys(PARTS) : [asked]) {
+  console.log(`\n=== ${part}`);
+  if (!run(PARTS[part](names))) failed.push(part);
+}
+if (failed.length > 0) {
+  console.error(`failed: ${failed.join(', ')}`);
+  process.exit(1);
+}
+
+function run([command, ...parameters]) {
+  return spawnSync(command, parameters, { cwd: root, stdio: 'inherit' }).status === 0;
+}
