@@ -25,6 +25,7 @@ export interface Mutant {
 
 const ATTEMPT = 'src/payments/attempt.ts';
 const PAYMENTS = 'src/payments/payments.ts';
+const ANSWERS = 'src/payments/answers.ts';
 const TRANSACTIONS = 'src/transactions/transactions.ts';
 const EMBEDDED_CACHE = 'src/deployments/embedded/transaction-cache.ts';
 const POSTGRES_STATEMENTS = 'src/deployments/distributed/postgres/ledger-statements.ts';
@@ -414,7 +415,7 @@ export const MUTANTS: readonly Mutant[] = [
     hunt: CONFLICT_CONTRACTS,
     edits: [
       {
-        file: PAYMENTS,
+        file: ANSWERS,
         find: 'Math.floor(running.remainingMs / 1000)',
         replace: 'Math.ceil(running.remainingMs / 1000)',
       },

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { PayAnswer, Payments } from '../payments/payments.js';
+import type { PayAnswer } from '../payments/answers.js';
+import type { Payments } from '../payments/payments.js';
 import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../payments/values/payment.js';
 import { requiredBody } from './body-parser.js';

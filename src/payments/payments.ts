@@ -1,17 +1,14 @@
 import type { Clock } from '../clock.js';
 import { isUnknown, StoreUnavailable } from '../faults.js';
+import { createAnswers, type PayAnswer, SOON } from './answers.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Endings } from './endings.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
-import { RecentDurations } from './recent-durations.js';
 import { fingerprintOf, type Money } from './values/money.js';
 import type { Claim, FinalOutcome } from './values/payment.js';
 import type { Patience, Waiting } from './waiting.js';
-
-/** What a client loses between our answer and its next request: a wait that ends this early is not rounded up. */
-const ON_THE_WAY_MS = 250;
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
@@ -28,33 +25,6 @@ export interface Payments {
 
 /** What is to be paid, or the problem with the request's content, which only rule 5 reports. */
 export type PaymentRequest = Money | { readonly problem: string };
-
-export type PayAnswer = (
-  | { readonly state: 'processed'; readonly final: FinalOutcome }
-  | { readonly state: 'replayed'; readonly final: FinalOutcome }
-  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
-  /** As many payments are under way as may be: nothing was done with this one. */
-  | { readonly state: 'busy'; readonly retryAfterSeconds: number }
-  | { readonly state: 'invalid key' }
-  | { readonly state: 'invalid content'; readonly problem: string }
-  | { readonly state: 'mismatch' }
-  | { readonly state: 'unknown' }
-  /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
-  | { readonly state: 'not sent' }
-) & {
-  /** The request's patience was used: it waited for another attempt. */
-  readonly waited?: true;
-};
-
-/** An attempt that is under way, as its lock or its row tells of it. */
-interface RunningAttempt {
-  readonly fingerprint: string;
-  readonly heldMs: number;
-  readonly remainingMs: number;
-}
-
-/** Nobody is at work on it at this moment; whoever comes next may be. */
-const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
@@ -93,8 +63,14 @@ export function createPayments(collaborators: {
     waiting,
     onUnknown,
   } = collaborators;
-  const durations = new RecentDurations(processor.typicalMs);
-  const leaseMs = rules.lockTtlMs;
+  const { lockTtlMs: leaseMs, payloadMismatch } = rules;
+  const { typicalMs } = processor;
+  const { replay, inProgress, conflict, busy, differs, took } = createAnswers({
+    ledger,
+    leaseMs,
+    payloadMismatch,
+    typicalMs,
+  });
   let inFlight = 0;
 
   function tryToPay(key: string, request: PaymentRequest): Promise<PayAnswer> {
@@ -174,11 +150,6 @@ export function createPayments(collaborators: {
     return busy();
   }
 
-  /** By then as many payments have probably ended as are under way now. */
-  function busy(): PayAnswer {
-    return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
-  }
-
   /** The lock is ours. Whatever happens from here on, it is given back or it has become the running attempt's. */
   async function payWithLock(
     key: string,
@@ -255,27 +226,6 @@ export function createPayments(collaborators: {
     return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
   }
 
-  /**
-   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store), so
-   * the row is asked, after `begin` or `look` was answered, before anybody is told 409 (decisions P17).
-   */
-  async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
-    const found = await ledger.find(key);
-    switch (found.state) {
-      case 'final':
-        return replay(found.final, fingerprint);
-      case 'expired':
-        return { state: 'invalid key' };
-      case 'under way':
-        return inProgress({ ...found, heldMs: lock?.heldMs ?? leaseMs - found.remainingMs }, fingerprint);
-      case 'absent':
-        // The lock's attempt has not claimed yet.
-        return lock ? inProgress(lock, fingerprint) : SOON;
-      case 'abandoned':
-        return SOON;
-    }
-  }
-
   /** Without the key store only what the row can prove is answered: outcomes. Nothing new is begun. */
   async function lookAtRow(key: string, fault: unknown): Promise<{ state: 'final'; final: FinalOutcome }> {
     if (!(fault instanceof StoreUnavailable)) throw fault;
@@ -318,30 +268,9 @@ export function createPayments(collaborators: {
     return { state: result.state === 'settled' ? 'processed' : 'replayed', final: result.final };
   }
 
-  function replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer {
-    return differs(final.fingerprint, fingerprint) ? { state: 'mismatch' } : { state: 'replayed', final };
-  }
-
-  function inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer {
-    if (differs(running.fingerprint, fingerprint)) return { state: 'mismatch' };
-    return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
-  }
-
-  /** Until the attempt probably ends: at least 1, at most what remains of its lease (decisions P5). */
-  function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
-    const expectedMs = durations.medianMs() - running.heldMs;
-    const expectedSeconds = Math.ceil((expectedMs - ON_THE_WAY_MS) / 1000);
-    return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
-  }
-
-  /** A request without payable content (`undefined`) matches no payment (decisions P6). */
-  function differs(stored: string, requested: string | undefined): boolean {
-    return rules.payloadMismatch === 'reject' && stored !== requested;
-  }
-
   async function timed(askedAt: number, attempt: Promise<AttemptResult>): Promise<AttemptResult> {
     const result = await attempt;
-    if (result.state === 'settled') durations.add(clock.monotonic() - askedAt);
+    if (result.state === 'settled') took(clock.monotonic() - askedAt);
     return result;
   }
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import type { PayAnswer } from '#idempay/payments/payments.js';
+import type { PayAnswer } from '#idempay/payments/answers.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
 import { type Composition, compose } from '../support/payment-composition.js';
 import { openEmbeddedPorts, type Ports } from '../support/ports.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PayAnswer } from '#idempay/payments/payments.js';
+import type { PayAnswer } from '#idempay/payments/answers.js';
 import { LONG_MS, newKey, newOwner, newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
 import { type Composition, compose } from '../support/payment-composition.js';
 import { openEmbeddedPorts, type Ports } from '../support/ports.js';

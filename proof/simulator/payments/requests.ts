@@ -1,4 +1,4 @@
-import type { PayAnswer } from '#idempay/payments/payments.js';
+import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { NoAnswer } from '../fleet.js';
 import type { KeyScript, PlannedRequest } from './plan.js';

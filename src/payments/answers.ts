@@ -1,0 +1,107 @@
+import type { Ledger } from './ports/ledger.js';
+import { RecentDurations } from './recent-durations.js';
+import type { FinalOutcome } from './values/payment.js';
+
+/** What a client loses between our answer and its next request: a wait that ends this early is not rounded up. */
+const CLIENT_LATENCY_MS = 250;
+
+export type PayAnswer = (
+  | { readonly state: 'processed'; readonly final: FinalOutcome }
+  | { readonly state: 'replayed'; readonly final: FinalOutcome }
+  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  /** As many payments are under way as may be: nothing was done with this one. */
+  | { readonly state: 'busy'; readonly retryAfterSeconds: number }
+  | { readonly state: 'invalid key' }
+  | { readonly state: 'invalid content'; readonly problem: string }
+  | { readonly state: 'mismatch' }
+  | { readonly state: 'unknown' }
+  /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
+  | { readonly state: 'not sent' }
+) & {
+  /** The request's patience was used: it waited for another attempt. */
+  readonly waited?: true;
+};
+
+/** An attempt that is under way, as its lock or its row tells of it. */
+export interface RunningAttempt {
+  readonly fingerprint: string;
+  readonly heldMs: number;
+  readonly remainingMs: number;
+}
+
+/** Nobody is at work on it at this moment; whoever comes next may be. */
+export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
+
+/** What a request is told of a payment that somebody else pays, or has paid, and when it is to come back. */
+export interface Answers {
+  /** Of a payment that is final (decisions P6). */
+  replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer;
+  /** Only once the row was asked: `running` is what it told, or a lock whose attempt has no row yet. */
+  inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer;
+  conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
+  busy(): PayAnswer;
+  /** Whether that payment is another one than the requested, where that matters. */
+  differs(stored: string, requested: string | undefined): boolean;
+  /** A payment took that long. */
+  took(ms: number): void;
+}
+
+export function createAnswers(collaborators: {
+  ledger: Pick<Ledger, 'find'>;
+  leaseMs: number;
+  payloadMismatch: 'replay' | 'reject';
+  /** How long a payment takes, before any was measured. */
+  typicalMs: number;
+}): Answers {
+  const { ledger, leaseMs, payloadMismatch, typicalMs } = collaborators;
+  const durations = new RecentDurations(typicalMs);
+
+  /**
+   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store), so
+   * the row is asked, after `begin` or `look` was answered, before anybody is told 409 (decisions P17).
+   */
+  async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
+    const found = await ledger.find(key);
+    switch (found.state) {
+      case 'final':
+        return replay(found.final, fingerprint);
+      case 'expired':
+        return { state: 'invalid key' };
+      case 'under way':
+        return inProgress({ ...found, heldMs: lock?.heldMs ?? leaseMs - found.remainingMs }, fingerprint);
+      case 'absent':
+        // The lock's attempt has not claimed yet.
+        return lock ? inProgress(lock, fingerprint) : SOON;
+      case 'abandoned':
+        return SOON;
+    }
+  }
+
+  function replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer {
+    return differs(final.fingerprint, fingerprint) ? { state: 'mismatch' } : { state: 'replayed', final };
+  }
+
+  function inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer {
+    if (differs(running.fingerprint, fingerprint)) return { state: 'mismatch' };
+    return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
+  }
+
+  /** Until the attempt probably ends: at least 1, at most what remains of its lease (decisions P5). */
+  function retryAfterSeconds(running: { heldMs: number; remainingMs: number }): number {
+    const expectedMs = durations.medianMs() - running.heldMs;
+    const expectedSeconds = Math.ceil((expectedMs - CLIENT_LATENCY_MS) / 1000);
+    return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
+  }
+
+  /** A request without payable content (`undefined`) matches no payment (decisions P6). */
+  function differs(stored: string, requested: string | undefined): boolean {
+    return payloadMismatch === 'reject' && stored !== requested;
+  }
+
+  /** By then as many payments have probably ended as are under way now. */
+  function busy(): PayAnswer {
+    return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
+  }
+
+  return { replay, inProgress, conflict, busy, differs, took: (ms) => durations.add(ms) };
+}
