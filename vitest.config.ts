@@ -1,6 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
-/** They kill, pause or fill up real processes and servers for most of a minute each, and more on a busy machine. */
+/** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
   'test/faults/broken-disk.test.ts',
   'test/faults/distributed-away-load.test.ts',
@@ -8,16 +8,27 @@ const LONG_TESTS = [
   'test/faults/distributed-locked-table.test.ts',
   'test/faults/distributed-migrations.test.ts',
   'test/faults/distributed-processes.test.ts',
+  'test/faults/distributed-shared-redis.test.ts',
+  'test/faults/distributed-silent.test.ts',
   'test/faults/distributed-stale.test.ts',
+  'test/faults/embedded-exclusive.test.ts',
   'test/faults/embedded-locked-file.test.ts',
   'test/faults/full-disk.test.ts',
   'test/faults/kill-rounds.test.ts',
   'test/faults/processor-fencing.test.ts',
+  'test/faults/processor-operator.test.ts',
+  'test/faults/processor-outages.test.ts',
+  'test/faults/processor-pauses.test.ts',
+  'test/faults/processor-replies.test.ts',
   'test/faults/processor-settings.test.ts',
+  'test/faults/processor-without-deduplication.test.ts',
   'test/faults/store-log.test.ts',
   'test/faults/waiters.test.ts',
   'test/faults/wrong-settings.test.ts',
   'test/http/broken-connections.test.ts',
+  'test/http/payment-retention-clocks.test.ts',
+  'test/http/payment-wait-takeover.test.ts',
+  'test/http/transaction-list-stalled.test.ts',
   'test/proof/faults.test.ts',
 ];
 /** Each run on a topology of its own, which `scripts/test-topologies.mjs` starts. */

@@ -1,4 +1,4 @@
-import type { Ledger } from './ports/ledger.js';
+import type { Found, Ledger } from './ports/ledger.js';
 import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
 
@@ -39,6 +39,9 @@ export interface Answers {
   /** Only once the row was asked: `running` is what it told, or a lock whose attempt has no row yet. */
   inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer;
   conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
+  /** The same, of a row that was just read. */
+  conflictWith(found: Found, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer;
+  /** Of a first payment, where as many are under way as may be (decisions P16). */
   busy(): PayAnswer;
   /** Whether that payment is another one than the requested, where that matters. */
   differs(stored: string, requested: string | undefined): boolean;
@@ -61,7 +64,10 @@ export function createAnswers(collaborators: {
    * the row is asked, after `begin` or `look` was answered, before anybody is told 409 (decisions P17).
    */
   async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
-    const found = await ledger.find(key);
+    return conflictWith(await ledger.find(key), fingerprint, lock);
+  }
+
+  function conflictWith(found: Found, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer {
     switch (found.state) {
       case 'final':
         return replay(found.final, fingerprint);
@@ -103,5 +109,5 @@ export function createAnswers(collaborators: {
     return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }
 
-  return { replay, inProgress, conflict, busy, differs, took: (ms) => durations.add(ms) };
+  return { replay, inProgress, conflict, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
 }

@@ -65,7 +65,7 @@ export function createPayments(collaborators: {
   } = collaborators;
   const { lockTtlMs: leaseMs, payloadMismatch } = rules;
   const { typicalMs } = processor;
-  const { replay, inProgress, conflict, busy, differs, took } = createAnswers({
+  const { replay, inProgress, conflict, conflictWith, busy, differs, took } = createAnswers({
     ledger,
     leaseMs,
     payloadMismatch,
@@ -139,15 +139,18 @@ export function createPayments(collaborators: {
     }
   }
 
-  /** Nothing is claimed, and the lock is given back; only an outcome that the key store was not told of is still repeated. */
+  /**
+   * Nothing is claimed, and the lock is given back. The row is asked all the same: the key of a payment that was claimed
+   * before is no first payment, and its client must not hear that nothing was begun.
+   */
   async function turnAway(key: string, owner: string, fingerprint: string): Promise<PayAnswer> {
-    const found = await ledger.find(key).catch(forgotten);
-    if (found.state === 'final') {
-      await endings.finish(key, owner, found.final);
-      return replay(found.final, fingerprint);
-    }
-    await endings.release(key, owner);
-    return busy();
+    const found = await ledger.find(key).catch(async (fault: unknown) => {
+      await endings.release(key, owner);
+      throw fault;
+    });
+    if (found.state === 'final') await endings.finish(key, owner, found.final);
+    else await endings.release(key, owner);
+    return found.state === 'absent' ? busy() : conflictWith(found, fingerprint);
   }
 
   /** The lock is ours. Whatever happens from here on, it is given back or it has become the running attempt's. */
@@ -215,7 +218,7 @@ export function createPayments(collaborators: {
       case 'under way':
         return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
       case 'abandoned':
-        return inFlight < rules.maxInFlight ? counted(takeOver(key, owner, askedAt, fingerprint)) : busy();
+        return inFlight < rules.maxInFlight ? counted(takeOver(key, owner, askedAt, fingerprint)) : SOON;
     }
   }
 

@@ -91,13 +91,31 @@ test('an outcome that the key store was not told of is repeated at the limit, an
   await Promise.all(paying);
 });
 
-test('a repeat that would take a payment over is turned away, and recovery takes it over all the same', async () => {
+/**
+ * Bug: a repeat of a payment that may have been charged was told that nothing had been begun. Cause: at the limit a taken lock
+ * counted as a first payment. Fix: the row decides.
+ */
+test.each([
+  ['unknown to the key store', false],
+  ['that the key store still has as generated', true],
+])('a repeat of an abandoned payment %s is in progress at the limit, and recovery finishes it', async (_, issued) => {
   const { payments, recovery, paying, end, processor } = await givenFull();
-  const claim = await givenClaim(ports.ledger, { processor: processor.name });
+  const key = issued ? await payments.issueKey() : newKey();
+  const claim = await givenClaim(ports.ledger, { key, processor: processor.name });
   await ports.ledger.abandon(claim, 0);
-  expect(await payments.pay(claim.key, MONEY)).toMatchObject({ state: 'busy' });
+  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
   expect(await recovery.runOnce()).toBe(1);
-  expect(await payments.pay(claim.key, MONEY)).toMatchObject({ state: 'replayed' });
+  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+  end();
+  await Promise.all(paying);
+});
+
+test('a row that cannot be asked at the limit is a fault, and the lock is given back', async () => {
+  const { payments, ledger, paying, end } = await givenFull();
+  const key = await payments.issueKey();
+  ledger.failNext('find', new StoreUnavailable('unchanged', 'the database is away'));
+  await expect(payments.pay(key, MONEY)).rejects.toThrow('the database is away');
+  expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
   end();
   await Promise.all(paying);
 });

@@ -14,6 +14,7 @@ import { untilPast } from '../support/until-past.js';
 
 /** The schema before back-off, resolution and history came. */
 const OLD_MIGRATIONS = ['0001_payments.sql', '0002_transactions.sql'];
+const MIGRATIONS = { embedded: 'embedded/migrations', distributed: 'distributed/postgres/migrations' } as const;
 const PROCESSOR = 'of-old';
 const HOUR_MS = 3_600_000;
 
@@ -55,8 +56,8 @@ function oldRows() {
   };
 }
 
-function migration(deployment: string, name: string): Promise<string> {
-  return readFile(new URL(`../../src/deployments/${deployment}/migrations/${name}`, import.meta.url), 'utf8');
+function migration(deployment: keyof typeof MIGRATIONS, name: string): Promise<string> {
+  return readFile(new URL(`../../src/deployments/${MIGRATIONS[deployment]}/${name}`, import.meta.url), 'utf8');
 }
 
 function takeOverAbandoned({ ledger }: Pick<Ports, 'ledger'>): Promise<readonly Claim[]> {

@@ -90,6 +90,26 @@ describe('a connection cut between a request and its reply', () => {
     await expectOnePayment(key, answer);
   });
 
+  /**
+   * Bug: nobody worked on a payment until the lease ended that its lost takeover had taken. Cause: only claims and settlements
+   * were read back. Fix: so is a takeover.
+   */
+  it('after a takeover was committed: it is answered from the row, and goes on', async () => {
+    const key = await generateKey(near.url);
+    await stores.sql(
+      `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
+         lease_until, recover_at, claimed_at)
+       SELECT $1, transaction_id || '1', amount, currency, fingerprint, processor, 'PROCESSING', 1, '',
+         to_timestamp(0), now() + interval '1 hour', clock_timestamp() FROM idempay.payments LIMIT 1`,
+      [key],
+    );
+    const lost = wires.postgres.loseReply(executionOf('take_over'));
+    const answer = await pay(near.url, key);
+    await lost;
+    expectFirst(answer);
+    await expectOnePayment(key, answer);
+  });
+
   it('after the claim, with PostgreSQL out of reach then: the payment stays unknown and has one id later', async () => {
     const key = await generateKey(near.url);
     const lost = wires.postgres.loseReply(executionOf('claim')).then(() => wires.postgres.cutOff());

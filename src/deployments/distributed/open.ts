@@ -100,7 +100,7 @@ export async function openDistributed(options: {
       clock,
       roomForFills: watch.roomForFills,
     }),
-    keyValueStore: createRedisReport(redis, names),
+    keyValueStore: createRedisReport(redis, names, () => identity.server),
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {

@@ -5,9 +5,10 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /**
  * A new idempotency key: a UUIDv7, whose first bits are the time. Keys of one hour then lie together in the store's
  * B-tree, which measured 2 to 3 times the throughput of random ones. `atMs` (milliseconds since the epoch) replaces the clock.
+ * The time is always given: left to itself the library never goes back after a clock that was ahead for a moment.
  */
-export function generateIdempotencyKey(atMs?: number): string {
-  return atMs === undefined ? uuidV7() : uuidV7({ msecs: atMs });
+export function generateIdempotencyKey(atMs: number = Date.now()): string {
+  return uuidV7({ msecs: atMs });
 }
 
 export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: 'present'; key: string };

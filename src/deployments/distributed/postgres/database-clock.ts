@@ -29,6 +29,8 @@ export class DatabaseClock {
   /** Throws when the database cannot be asked. */
   async start(): Promise<void> {
     await this.synchronize();
+    // A start that waits for the database comes here more than once.
+    clearInterval(this.timer);
     this.timer = setInterval(() => this.synchronize().catch(() => {}), SYNCHRONIZE_EVERY_MS).unref();
   }
 

@@ -48,7 +48,8 @@ export const ADOPT: Statement = {
       SET system_identifier = live.system_identifier, database_oid = live.database_oid, timeline = live.timeline,
         incarnation = right(replace(gen_random_uuid()::text, '-', ''), 16),
         look_up_before = CASE WHEN deployment.timeline IS NULL THEN look_up_before
-          ELSE ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)} END
+          ELSE greatest(look_up_before,
+            ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)}) END
       FROM (${LIVE}) AS live
       WHERE ${SEEN} IS DISTINCT FROM ${FOUND} OR incarnation = $1
       RETURNING look_up_before),

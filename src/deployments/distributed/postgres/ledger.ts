@@ -135,7 +135,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       if (!isUnknown(fault)) throw fault;
       const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
       if (row?.owner !== attempt.owner || row.epoch !== 1 || row.state !== 'PROCESSING') throw fault;
-      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]);
+      // Where that cannot be asked it may be: the claim stands, and the processor is asked first.
+      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]).catch(() => []);
       return { mayBeLost: known?.mayBeLost ?? true, ageMs: row.age_ms };
     }
   }
@@ -143,8 +144,16 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
     const { key, owner, leaseMs, processor, formerProcessor = null } = takeover;
     const values = [key, owner, leaseMs, processor, formerProcessor];
-    const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, values);
-    return row && claimOf(row);
+    try {
+      const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, values);
+      return row && claimOf(row);
+    } catch (fault) {
+      // As with a claim: a takeover whose reply was lost is ours where the row says so.
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key, { key, epoch: 0, owner }).catch(() => undefined);
+      if (row?.state !== 'PROCESSING' || row.owner !== owner) throw fault;
+      return claimOf(row);
+    }
   }
 
   async function find(key: string): Promise<Found> {

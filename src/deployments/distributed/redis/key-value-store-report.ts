@@ -10,7 +10,11 @@ import { redisFault } from './redis-fault.js';
 import { infoOf, numberIn, type RedisInfo } from './redis-info.js';
 
 /** What Redis says of itself, over all masters of a Cluster. Only keys of this service can be asked for. */
-export function createRedisReport(client: RedisClient, names: KeyNames): KeyValueStoreReport {
+export function createRedisReport(
+  client: RedisClient,
+  names: KeyNames,
+  databaseServer: () => string,
+): KeyValueStoreReport {
   async function field(key: string, name: string): Promise<{ value: string; ttlSeconds: number | null } | undefined> {
     const [value, ttlMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch((error: unknown) => {
       throw redisFault(error);
@@ -37,7 +41,10 @@ export function createRedisReport(client: RedisClient, names: KeyNames): KeyValu
       const key = readStoreKey(text);
       if (key?.kind === 'record') return field(names.payment(key.key).record, 'value');
       if (key?.kind !== 'cache entry') return undefined;
-      const entry = await field(names.cached(key.transactionId).entry, 'transaction');
+      const name = names.cached(key.transactionId).entry;
+      const [source, entry] = await Promise.all([field(name, 'source'), field(name, 'transaction')]);
+      // What was read from a database that was replaced since is a miss for readers, and nothing here (decisions O5).
+      if (!source?.value.endsWith(` ${databaseServer()}`)) return undefined;
       return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
     },
 
