@@ -88,6 +88,26 @@ describe('a database that was replaced by one without the newest rows', () => {
     await sql.query('DELETE FROM idempay.payments WHERE key = $1', [key]);
   }
 
+  /** Bug: keys from before the first failover were no longer looked up when the second one's server had a clock that was behind. */
+  test('a second replacement by a server whose clock is behind looks up no fewer keys', async () => {
+    const later = newKeyOf(Date.now() + HOUR_MS);
+    await sql.query('UPDATE idempay.deployment SET look_up_before = $1', [later]);
+    await replaceDatabase();
+    await untilSeen();
+    expect(await deployment('look_up_before')).toBe(later);
+  });
+
+  test('a cache entry that was read from the server before is not shown by the health endpoint', async () => {
+    const { id } = await ports.transactions.create(NEW);
+    await createTransactions(ports.transactions, ports.transactionCache).get(id);
+    expect(await ports.keyValueStore.value(`transactionCache::${id}`)).toBeDefined();
+    await replaceDatabase();
+    await untilSeen();
+    await until('this process to see it too', SEEN_DEADLINE_MS, async () => {
+      return (await ports.keyValueStore.value(`transactionCache::${id}`)) === undefined;
+    });
+  });
+
   test('nothing is claimed or taken over before somebody has written the new timeline down', async () => {
     const { key, processor: name, ...fence } = await givenClaim(ports.ledger);
     await ports.ledger.abandon({ key, ...fence }, 0);

@@ -1,14 +1,27 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { generateIdempotencyKey, readKeyHeader } from '#idempay/payments/values/idempotency-key.js';
+import { keyTimeOf } from '#idempay/payments/values/key-time.js';
 
 const KEY = '01890a5d-ac96-774b-bcce-b302099a8057';
 
 describe('a generated idempotency key', () => {
+  afterEach(() => vi.useRealTimers());
+
   test('is a UUID in lower case, of version 7, and reads back as itself', () => {
     const key = generateIdempotencyKey();
     expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     expect(readKeyHeader(key)).toEqual({ state: 'present', key });
+  });
+
+  /** Bug: after a clock that was ahead for a moment all keys of the process stayed ahead. Fix: the time is given to the library. */
+  test('has the time of a clock that was ahead for a moment and is right again', () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const now = Date.now();
+    vi.setSystemTime(now + 60 * 86_400_000);
+    generateIdempotencyKey();
+    vi.setSystemTime(now);
+    expect(keyTimeOf(generateIdempotencyKey())).toBe(now);
   });
 
   test('is never made twice', () => {
