@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
 import type { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { HandClock } from '../support/hand-clock.js';
@@ -6,6 +6,8 @@ import { HandClock } from '../support/hand-clock.js';
 /** How far the database's clock is ahead of our monotonic one. */
 const AHEAD_MS = 1_700_000_000_000;
 const SLOW_REPLY_MS = 250;
+
+afterEach(() => vi.useRealTimers());
 
 /** A database whose statements take their time on the way there and back, by the clock that the test owns. */
 function openSlowDatabase(clock: HandClock) {
@@ -54,4 +56,15 @@ test('a quick answer follows a database clock that was set back', async () => {
   way.aheadMs = AHEAD_MS - 60_000;
   await databaseClock.synchronize();
   expect(databaseClock.at(clock.monotonic())).toBe(clock.monotonic() + AHEAD_MS - 60_000);
+});
+
+/** Bug: a start that waits for the database starts the clock at each try, and all timers but the last went on for ever. */
+test('a clock that was started more than once asks no more after its stop', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const { databaseClock } = openSlowDatabase(new HandClock());
+  await databaseClock.start();
+  await databaseClock.start();
+  expect(vi.getTimerCount()).toBe(1);
+  databaseClock.stop();
+  expect(vi.getTimerCount()).toBe(0);
 });
