@@ -34,10 +34,13 @@ const LONG_TESTS = [
 /** Each run on a topology of its own, which `scripts/test-topologies.mjs` starts. */
 const TOPOLOGY_TESTS = 'test/topologies/**';
 
+/** Pure functions and in-memory parts: they need no server. */
+const UNIT_TESTS = ['test/unit/**/*.test.ts'];
+
 /**
- * Tests import the build (`#idempay/*` is `dist/*`, see package.json), so that they prove what is shipped. Three
+ * Tests import the build (`#idempay/*` is `dist/*`, see package.json), which is made before any of them runs. Three
  * files run at a time: most start services of their own and wait for them, and the smallest machine supported has two cores.
- * `npm test` runs the project `fast`, `npm run test:long` the project `long`; a file named by hand runs in its own project.
+ * `npm test` runs the projects `unit` and `fast`, `npm run test:long` the project `long`; a file named by hand runs in its own project.
  */
 export default defineConfig({
   test: {
@@ -47,15 +50,23 @@ export default defineConfig({
     hookTimeout: 30_000,
     passWithNoTests: false,
     allowOnly: false,
-    reporters: ['default', './test/support/count-reporter.ts'],
+    // Loaded by Node.js as it is, as users run it.
+    server: { deps: { external: [/\/dist\//] } },
+    reporters: ['default', './testkit/count-reporter.ts'],
     projects: [
-      project('fast', ['test/**/*.test.ts'], [...configDefaults.exclude, TOPOLOGY_TESTS, ...LONG_TESTS]),
+      project('unit', UNIT_TESTS, configDefaults.exclude, []),
+      project('fast', ['test/**/*.test.ts'], [...configDefaults.exclude, TOPOLOGY_TESTS, ...UNIT_TESTS, ...LONG_TESTS]),
       project('long', LONG_TESTS, configDefaults.exclude),
     ],
   },
 });
 
-function project(name: string, include: string[], exclude: string[]) {
-  const globalSetup = ['./test/support/servers/shared-postgres.ts'];
+function project(
+  name: string,
+  include: string[],
+  exclude: string[],
+  servers = ['./testkit/servers/shared-postgres.ts'],
+) {
+  const globalSetup = ['./testkit/build.ts', ...servers];
   return { extends: true as const, test: { name, include, exclude, globalSetup } };
 }

@@ -2,7 +2,7 @@
 // failover tests. All of test/http runs on each topology. A topology whose servers cannot be
 // had on this machine is named in the last line; one that fails makes the command fail.
 // Arguments name topologies, or `failover`; without any, all run. With `contracts` among them, only the contract suites run.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -22,9 +22,6 @@ const runs = RUNS.filter(
   ({ name, topology }) => asked.length === 0 || asked.includes(name) || asked.includes(topology),
 );
 if (runs.length === 0) throw new Error(`name some of: ${RUNS.map(({ name }) => name).join(', ')}`);
-
-const built = spawnSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
-if (built.status !== 0) process.exit(built.status ?? 1);
 
 const total = { passed: 0, failed: 0 };
 const ends = { passed: [], failed: [], absent: [] };

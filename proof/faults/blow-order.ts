@@ -1,4 +1,4 @@
-import type { Random } from '../../test/support/random.js';
+import type { Random } from '../../testkit/random.js';
 import type { Blow, Hit } from './scene.js';
 
 /** What one cycle hits: processes and stores in turn, so that a short run meets both. */

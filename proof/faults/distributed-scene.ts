@@ -1,13 +1,13 @@
-import { startReferenceProcessor } from '../../test/support/reference-processor.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { SupervisedService } from '../../testkit/processes/supervised-service.js';
+import { Wire } from '../../testkit/proxy/wire.js';
 import { Opened } from './opened.js';
 import { PostgresUnderFault } from './postgres-under-fault.js';
 import { processBlows } from './process-blows.js';
 import { RedisPair } from './redis-pair.js';
 import { type Scene, type SceneEvents, type SceneOptions, settingsFor } from './scene.js';
 import { postgresBlows, redisBlows } from './store-blows.js';
-import { SupervisedService } from './supervised-service.js';
 import type { Traps } from './traps.js';
-import { Wire } from './wire.js';
 import { processorWireBlows } from './wire-blows.js';
 
 const PROCESSES = 3;

@@ -1,15 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startReferenceProcessor } from '../../test/support/reference-processor.js';
-import { mountSmallDisk, type SmallDisk } from '../../test/support/small-disk.js';
-import { pause } from '../../test/support/until.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { SupervisedService } from '../../testkit/processes/supervised-service.js';
+import { Wire } from '../../testkit/proxy/wire.js';
+import { mountSmallDisk, type SmallDisk } from '../../testkit/servers/small-disk.js';
+import { pause } from '../../testkit/time/until.js';
 import { Opened } from './opened.js';
 import { processBlows } from './process-blows.js';
 import { type Blow, type Scene, type SceneEvents, type SceneOptions, settingsFor } from './scene.js';
-import { SupervisedService } from './supervised-service.js';
 import type { Traps } from './traps.js';
-import { Wire } from './wire.js';
 import { processorWireBlows } from './wire-blows.js';
 
 /** Several times what a session writes; filling it takes a moment. */

@@ -1,5 +1,5 @@
-import type { KeptPayment } from '../judge/payment-evidence.js';
-import type { HttpPool } from './http-pool.js';
+import type { KeptPayment } from '../../testkit/checkers/payment-evidence.js';
+import type { HttpPool } from '../../testkit/client/http-pool.js';
 
 const PAGE = 500;
 /** Of a page, on a busy machine. */

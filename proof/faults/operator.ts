@@ -1,8 +1,8 @@
-import type { Random } from '../../test/support/random.js';
-import { lookUpCharge, type ReferenceProcessor } from '../../test/support/reference-processor.js';
-import { pause } from '../../test/support/until.js';
-import type { KeptPayment, KeyHistory } from '../judge/payment-evidence.js';
-import type { ClientLog } from './client-log.js';
+import type { KeptPayment, KeyHistory } from '../../testkit/checkers/payment-evidence.js';
+import type { ClientLog } from '../../testkit/history/client-log.js';
+import { lookUpCharge, type ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { Random } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
 import { LEASE_MS } from './scene.js';
 
 /**

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js';
-import { pause, until } from '../../test/support/until.js';
-import { Wire } from './wire.js';
+import { Wire } from '../../testkit/proxy/wire.js';
+import { type PostgresServer, startPostgres } from '../../testkit/servers/postgres.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const DATABASE = 'idempay';
 const GONE_DEADLINE_MS = 20_000;

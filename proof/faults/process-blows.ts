@@ -1,8 +1,8 @@
-import type { Random } from '../../test/support/random.js';
-import type { ReferenceProcessor } from '../../test/support/reference-processor.js';
-import { pause } from '../../test/support/until.js';
+import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
+import type { Random } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
 import { type Blow, LEASE_MS, PROCESSOR_TIMEOUT_MS, type SceneEvents } from './scene.js';
-import type { SupervisedService } from './supervised-service.js';
 import type { Traps } from './traps.js';
 
 /** What is killed is started again after at most so long, often at once. */

@@ -1,8 +1,8 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type RedisServer, startRedis } from '../../test/support/servers/redis.js';
-import { Wire } from './wire.js';
+import { Wire } from '../../testkit/proxy/wire.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 
 /** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
 const SETTINGS = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--repl-diskless-sync-delay', '0'];

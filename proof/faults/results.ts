@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Violation } from '../judge/payment-evidence.js';
+import type { Violation } from '../../testkit/checkers/payment-evidence.js';
 import type { DeploymentName } from './run.js';
 import type { Tally } from './tally.js';
 

@@ -1,6 +1,6 @@
-import { seededRandom } from '../../test/support/random.js';
-import type { Violation } from '../judge/payment-evidence.js';
-import type { ClientLog } from './client-log.js';
+import type { Violation } from '../../testkit/checkers/payment-evidence.js';
+import type { ClientLog } from '../../testkit/history/client-log.js';
+import { seededRandom } from '../../testkit/random.js';
 import { openDistributedScene } from './distributed-scene.js';
 import { openEmbeddedScene } from './embedded-scene.js';
 import type { Scene, SceneEvents, SceneOptions } from './scene.js';

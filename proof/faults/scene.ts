@@ -1,6 +1,6 @@
-import type { Random } from '../../test/support/random.js';
-import type { ReferenceProcessor } from '../../test/support/reference-processor.js';
-import type { SupervisedService } from './supervised-service.js';
+import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
+import type { Random } from '../../testkit/random.js';
 
 /** What a blow hits; the totals of a run are counted by it. */
 export type Hit = 'service' | 'processor' | 'redis' | 'postgres' | 'disk';

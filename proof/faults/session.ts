@@ -1,16 +1,17 @@
-import { someBehaviour } from '../../test/support/kill-blows.js';
-import type { Random } from '../../test/support/random.js';
-import { pause, until } from '../../test/support/until.js';
-import { judgeLists } from '../judge/list-rules.js';
-import type { KeptPayment, Period, Violation } from '../judge/payment-evidence.js';
-import { judgePayments } from '../judge/payment-rules.js';
-import { judgeSharedLists } from '../judge/shared-list-rules.js';
-import { judgeTransactions } from '../judge/transaction-rules.js';
+import { judgeLists } from '../../testkit/checkers/list-rules.js';
+import type { KeptPayment, Period, Violation } from '../../testkit/checkers/payment-evidence.js';
+import { judgePayments } from '../../testkit/checkers/payment-rules.js';
+import { judgeSharedLists } from '../../testkit/checkers/shared-list-rules.js';
+import { judgeTransactions } from '../../testkit/checkers/transaction-rules.js';
+import { PaymentClients } from '../../testkit/client/payment-clients.js';
+import { TransactionClients } from '../../testkit/client/transaction-clients.js';
+import { ClientLog } from '../../testkit/history/client-log.js';
+import { someBehaviour } from '../../testkit/processes/kill-faults.js';
+import type { Random } from '../../testkit/random.js';
+import { pause, until } from '../../testkit/time/until.js';
 import { BlowOrder } from './blow-order.js';
-import { ClientLog } from './client-log.js';
 import { keptPayments } from './kept-payments.js';
 import { OPERATOR_AFTER_MS, Operator } from './operator.js';
-import { PaymentClients } from './payment-clients.js';
 import {
   type Blow,
   LEASE_MS,
@@ -20,7 +21,6 @@ import {
   type SceneEvents,
 } from './scene.js';
 import type { Tally } from './tally.js';
-import { TransactionClients } from './transaction-clients.js';
 
 const PAYMENT_CLIENTS = 30;
 const TRANSACTION_CLIENTS = 10;

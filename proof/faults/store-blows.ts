@@ -1,5 +1,5 @@
-import type { Random } from '../../test/support/random.js';
-import { pause } from '../../test/support/until.js';
+import type { Random } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
 import type { PostgresUnderFault } from './postgres-under-fault.js';
 import type { RedisPair } from './redis-pair.js';
 import type { Blow, SceneEvents } from './scene.js';

@@ -1,5 +1,4 @@
-import type { Violation } from '../judge/payment-evidence.js';
-import { linkBuild } from './build-links.js';
+import type { Violation } from '../../testkit/checkers/payment-evidence.js';
 import { type Options, readOptions, USAGE } from './options.js';
 import { Progress } from './progress.js';
 import { appendResult, type RunRecord, readState, removeState, saveState, writeViolations } from './results.js';
@@ -35,7 +34,6 @@ function optionsOrUsage(): Options | undefined {
 }
 
 async function run(options: Options): Promise<number> {
-  linkBuild();
   const record = recordOf(options);
   const { deployment, seed, minutes, tally } = record;
   const totalMs = minutes * 60_000;

@@ -1,5 +1,5 @@
 import { CRASH_POINTS } from '#idempay/crash-points.js';
-import type { Random } from '../../test/support/random.js';
+import type { Random } from '../../testkit/random.js';
 
 /** A trap on a busy step lies up to so many steps ahead. */
 const MOST_STEPS = 30;

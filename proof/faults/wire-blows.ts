@@ -1,7 +1,7 @@
-import type { Random } from '../../test/support/random.js';
-import { pause } from '../../test/support/until.js';
+import { DIRECTIONS, type Wire } from '../../testkit/proxy/wire.js';
+import type { Random } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
 import type { Blow, Hit, SceneEvents } from './scene.js';
-import { DIRECTIONS, type Wire } from './wire.js';
 
 /** Longer than every deadline of a command or a statement, sometimes. */
 const LONGEST_STOP_MS = 2_500;

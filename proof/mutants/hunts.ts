@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Violation } from '../judge/payment-evidence.js';
+import type { Violation } from '../../testkit/checkers/payment-evidence.js';
 import { kindOf } from '../simulator/violation-kinds.js';
 import type { Hunt } from './mutants.js';
 import { run } from './run.js';

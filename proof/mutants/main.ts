@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { linkBuild } from '../faults/build-links.js';
 import { CONTROL, type Found, hunt } from './hunts.js';
 import { type Hunt, MUTANTS, type Mutant } from './mutants.js';
 import { Interrupted, stopAll } from './run.js';
@@ -22,7 +21,6 @@ async function main(): Promise<void> {
   const mutants = MUTANTS.filter((mutant) => mutant.name.includes(only) && nameOf(mutant.hunt).includes(by));
   if (mutants.length === 0) throw new Error('there is no such mutant');
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stopAll);
-  linkBuild();
 
   const hunts = [...new Map(mutants.map(({ hunt }) => [nameOf(hunt), hunt])).values()];
   const silent = await inWorkspaces(hunts, atOnce, async (workspace, how) => {

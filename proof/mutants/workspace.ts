@@ -1,13 +1,12 @@
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { ROOT } from '../../testkit/programs.js';
 import type { Edit } from './mutants.js';
 import { run, TEMPORARY } from './run.js';
 
-const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 /** All that the service, the proof and the contract suites are made of, with what was built before. */
-const PARTS = ['src', 'proof', 'test', 'scripts', 'dist', 'build', 'package.json', 'vitest.config.ts'];
+const PARTS = ['src', 'proof', 'test', 'testkit', 'scripts', 'dist', 'build', 'package.json', 'vitest.config.ts'];
 const CONFIGURATIONS = ['tsconfig.json', 'tsconfig.build.json'];
 const LEFT_OUT = /\/proof\/(results|peers)(\/|$)/;
 const LONGEST_BUILD_MS = 300_000;

@@ -5,8 +5,7 @@
 //
 // Exit code 1 when this service charged a key twice or told two results for one, 2 when it could not be run, 130 when
 // somebody stopped it: then what has ended is told.
-import { seededRandom, seedFrom } from '../../test/support/random.js';
-import { linkBuild } from '../faults/build-links.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
 import { expressIdempotency } from './adapters/express-idempotency.js';
 import { idempayDistributed, idempayEmbedded } from './adapters/idempay.js';
 import { nodeIdempotency } from './adapters/node-idempotency.js';
@@ -35,7 +34,6 @@ if (trials.length > 0) console.log(`\n${report(trials)}`);
 process.exit();
 
 async function runTrials(peers: readonly Peer[]): Promise<void> {
-  linkBuild();
   const seed = seedFrom('PEERS_SEED');
   for (const peer of peers) {
     console.log(`${peer.name}: ${peer.about}`);

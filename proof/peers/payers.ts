@@ -1,6 +1,6 @@
 import { Agent } from 'node:http';
-import { inParallel } from '../../test/support/concurrency.js';
-import { type Answer, ask } from '../../test/support/http-client.js';
+import { type Answer, ask } from '../../testkit/client/http-client.js';
+import { inParallel } from '../../testkit/concurrency.js';
 import type { Peer } from './peer.js';
 import type { ServerProcess } from './server-process.js';
 

@@ -1,4 +1,4 @@
-import type { Answer } from '../../test/support/http-client.js';
+import type { Answer } from '../../testkit/client/http-client.js';
 
 /** One server to compare: how it is started, and how a client talks to it. */
 export interface Peer {

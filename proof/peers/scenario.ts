@@ -1,8 +1,8 @@
-import { inParallel } from '../../test/support/concurrency.js';
-import type { Random } from '../../test/support/random.js';
-import type { ReferenceProcessor } from '../../test/support/reference-processor.js';
-import type { RedisServer } from '../../test/support/servers/redis.js';
-import { pause } from '../../test/support/until.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { Random } from '../../testkit/random.js';
+import type { RedisServer } from '../../testkit/servers/redis.js';
+import { pause } from '../../testkit/time/until.js';
 import { isSettled, isSuccess, type Payers, type Payment } from './payers.js';
 import type { ServerProcess } from './server-process.js';
 

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { portOutOfTheWay } from '../../test/support/reference-processor.js';
-import { pause, until } from '../../test/support/until.js';
+import { portOutOfTheWay } from '../../testkit/processes/reference-processor.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 /** Several times what any start takes on a busy machine. */
 const START_DEADLINE_MS = 40_000;

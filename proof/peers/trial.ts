@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Random } from '../../test/support/random.js';
-import { startReferenceProcessor } from '../../test/support/reference-processor.js';
-import { startPostgres } from '../../test/support/servers/postgres.js';
-import { type RedisServer, startRedis } from '../../test/support/servers/redis.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { Random } from '../../testkit/random.js';
+import { startPostgres } from '../../testkit/servers/postgres.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { isSettled, Payers, type Payment } from './payers.js';
 import type { Peer } from './peer.js';
 import { PROCESSOR_TIMEOUT_MS, runScenario } from './scenario.js';

@@ -1,4 +1,4 @@
-import type { ChargeLine } from '../../test/support/reference-processor.js';
+import type { ChargeLine } from '../../testkit/processes/reference-processor.js';
 import { isRefusal, isSettled, isSuccess, type Payment, type Scene, type Told } from './payers.js';
 import type { Course, Window } from './scenario.js';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
-import type { Random } from '../../test/support/random.js';
+import type { Random } from '../../testkit/random.js';
 import { createInstanceClock, newActor, type WallClock } from './instance.js';
 import type { Actor, Simulation } from './simulation.js';
 

@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '#idempay/faults.js';
-import type { Random } from '../../test/support/random.js';
+import type { Random } from '../../testkit/random.js';
 import type { Ambushes } from './ambushes.js';
 import { type Actor, hashOf, type Simulation } from './simulation.js';
 

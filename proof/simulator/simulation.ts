@@ -1,4 +1,4 @@
-import { type Random, seededRandom } from '../../test/support/random.js';
+import { type Random, seededRandom } from '../../testkit/random.js';
 import { afterAllTurns, watchImmediates } from './immediates.js';
 
 /** Far more than any seed takes: reaching it means that something never ends. */

@@ -1,4 +1,4 @@
-import type { Random } from '../../test/support/random.js';
+import type { Random } from '../../testkit/random.js';
 import type { Weather } from './network.js';
 
 export function badWeather(random: Random): Weather {

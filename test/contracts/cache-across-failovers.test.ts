@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
-import { redisCaches } from '../support/redis-caches.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { until } from '../support/until.js';
+import { redisCaches } from '../../testkit/protocol/redis-caches.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { until } from '../../testkit/time/until.js';
 
 const ID = 100_000_000_000_001;
 const SYNC_DEADLINE_MS = 20_000;

@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { executionOf } from '../support/distributed-stores.js';
-import { completed, givenClaim, givenSettled, LONG_MS, newOwner } from '../support/payment-attempts.js';
-import { openDistributedPortsOn, type Ports } from '../support/ports.js';
-import { startTcpProxy, type TcpProxy } from '../support/servers/tcp-proxy.js';
-import { type OpenStores, openStores } from '../support/topologies/open-stores.js';
+import { executionOf } from '../../testkit/deployments/distributed-stores.js';
+import { type OpenStores, openStores } from '../../testkit/deployments/topologies/open-stores.js';
+import { completed, givenClaim, givenSettled, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 
 const PAYMENTS = 10;
 const MOMENT = Date.UTC(2020, 0);

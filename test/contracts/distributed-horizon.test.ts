@@ -2,11 +2,11 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { claimAttempt, givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
-import { openDistributedPortsOn, type Ports } from '../support/ports.js';
-import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
-import { type OpenStores, openStores } from '../support/topologies/open-stores.js';
-import { untilPast } from '../support/until-past.js';
+import { type OpenStores, openStores } from '../../testkit/deployments/topologies/open-stores.js';
+import { claimAttempt, givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
+import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const NO_KEY = '00000000-0000-0000-0000-000000000000';
 const RETENTION_MS = 24 * HOUR_MS;

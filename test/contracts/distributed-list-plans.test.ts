@@ -9,9 +9,9 @@ import {
 } from '#idempay/deployments/distributed/postgres/transaction-statements.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
-import { LONG_MS } from '../support/payment-attempts.js';
-import { planOf } from '../support/postgres-plan.js';
-import { openStores } from '../support/topologies/open-stores.js';
+import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
+import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
+import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
 /** A row and an index entry of each row of a page, and the way down the index. */

@@ -11,9 +11,15 @@ import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/paymen
 import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
-import { givenClaim, givenSettled, LONG_MS, newOwner, newProcessorName } from '../support/payment-attempts.js';
-import { planOf } from '../support/postgres-plan.js';
-import { openStores } from '../support/topologies/open-stores.js';
+import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
+import {
+  givenClaim,
+  givenSettled,
+  LONG_MS,
+  newOwner,
+  newProcessorName,
+} from '../../testkit/protocol/payment-attempts.js';
+import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const ROWS = 20_000;
 const PAGE = 500;

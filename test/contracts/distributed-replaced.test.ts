@@ -10,13 +10,13 @@ import {
   newKeyOf,
   newOwner,
   newProcessorName,
-} from '../support/payment-attempts.js';
-import { type Composition, compose } from '../support/payment-composition.js';
-import { openDistributedPortsOn, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { until } from '../support/until.js';
+} from '../../testkit/protocol/payment-attempts.js';
+import { type Composition, compose } from '../../testkit/protocol/payment-composition.js';
+import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { until } from '../../testkit/time/until.js';
 
 const MONEY = { amount: '100.50', currency: 'USD' };
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };

@@ -1,4 +1,4 @@
-import { openDistributedPorts } from '../support/ports.js';
+import { openDistributedPorts } from '../../testkit/protocol/ports.js';
 import { describeEveryContract } from './every-contract.js';
 
 describeEveryContract('distributed', openDistributedPorts);

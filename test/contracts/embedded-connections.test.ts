@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Reader } from '#idempay/deployments/embedded/reader.js';
 import { openForWriting } from '#idempay/deployments/embedded/sqlite.js';
-import { until } from '../support/until.js';
+import { until } from '../../testkit/time/until.js';
 
 const SNAPSHOTS = 32;
 const KEPT = 4;

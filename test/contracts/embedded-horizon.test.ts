@@ -7,9 +7,9 @@ import { systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { claimAttempt, givenClaim, givenSettled, LONG_MS, newKeyOf } from '../support/payment-attempts.js';
-import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
-import { untilPast } from '../support/until-past.js';
+import { claimAttempt, givenClaim, givenSettled, LONG_MS, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const MANY = 1_200;
 const RETENTION_MS = 24 * HOUR_MS;

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
-import { givenClaim, givenSettled, LONG_MS, newKey } from '../support/payment-attempts.js';
-import { until } from '../support/until.js';
+import { givenClaim, givenSettled, LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { until } from '../../testkit/time/until.js';
 
 const KEYS = 200;
 const SWEPT = 30;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { claimAttempt, LONG_MS, newKey, newOwner } from '../support/payment-attempts.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { untilPast } from '../support/until-past.js';
+import { claimAttempt, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Long enough that a busy machine begins before it is over. */
 const KEY_LIFE_MS = 1_000;

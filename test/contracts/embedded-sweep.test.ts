@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { LONG_MS, newKey } from '../support/payment-attempts.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { until } from '../support/until.js';
+import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Ten full sweeps: at one a second they would take twice the deadline. */
 const EXPIRED = 10_000;

@@ -1,4 +1,4 @@
-import { openEmbeddedPorts } from '../support/ports.js';
+import { openEmbeddedPorts } from '../../testkit/protocol/ports.js';
 import { describeEveryContract } from './every-contract.js';
 
 describeEveryContract('embedded', openEmbeddedPorts);

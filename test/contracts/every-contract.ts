@@ -1,4 +1,4 @@
-import type { OpenPorts } from '../support/ports.js';
+import type { OpenPorts } from '../../testkit/protocol/ports.js';
 import { describeKeyStoreContract } from './key-store-contract.js';
 import { describeKeyValueStoreReportContract } from './key-value-store-report-contract.js';
 import { describeKeyWatchContract } from './key-watch-contract.js';

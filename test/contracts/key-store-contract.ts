@@ -2,10 +2,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { FinalOutcome, Outcome } from '#idempay/payments/values/payment.js';
-import { givenClaim, givenSettled, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { STEP_MS, SteppingClock } from '../support/stepping-clock.js';
-import { untilPast } from '../support/until-past.js';
+import {
+  givenClaim,
+  givenSettled,
+  LONG_MS,
+  newKey,
+  newOwner,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { STEP_MS, SteppingClock } from '../../testkit/time/stepping-clock.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * What every KeyStore guarantees beyond its types:

@@ -3,10 +3,17 @@ import type { KeyValueStoreReport } from '#idempay/health/key-value-store.js';
 import type { Outcome } from '#idempay/payments/values/payment.js';
 import { transactionJson } from '#idempay/transactions/representation.js';
 import { FIRST_TRANSACTION_ID, type Transaction } from '#idempay/transactions/transaction.js';
-import { givenClaim, givenSettled, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import {
+  givenClaim,
+  givenSettled,
+  LONG_MS,
+  newKey,
+  newOwner,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const EXPIRY_DEADLINE_MS = 10_000;
 

@@ -2,10 +2,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { KeyStore, Looked, Watch } from '#idempay/payments/ports/key-store.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
-import { givenClaim, givenSettled, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import {
+  givenClaim,
+  givenSettled,
+  LONG_MS,
+  newKey,
+  newOwner,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const DEADLINE_MS = 10_000;
 

@@ -12,9 +12,9 @@ import {
   newProcessorName,
   newTransactionId,
   SHORT_MS,
-} from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * What every Ledger guarantees of one payment beyond its types (of many abandoned ones: `ledger-recovery-contract.ts`, of

@@ -9,9 +9,9 @@ import {
   newOwner,
   newProcessorName,
   SHORT_MS,
-} from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * What every Ledger guarantees of `takeOverAbandoned` and `countAbandoned` beyond their types:

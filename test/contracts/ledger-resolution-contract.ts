@@ -12,9 +12,9 @@ import {
   newKey,
   newOwner,
   SHORT_MS,
-} from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * What every Ledger guarantees of `resolve` beyond its types:

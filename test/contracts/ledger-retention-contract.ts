@@ -12,11 +12,11 @@ import {
   newKey,
   newOwner,
   SHORT_MS,
-} from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Claimed before the horizon passes: none can be afterwards. Each test takes what it needs. */
 const CLAIMS = 100;

@@ -10,9 +10,9 @@ import {
   newKeyOf,
   newOwner,
   SHORT_MS,
-} from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Keys of a test are generated, by their own account, in a year of its own, so that no other test's are among them. */
 const FIRST_YEAR = 1990;

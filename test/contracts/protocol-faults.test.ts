@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import { newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
-import { type Composition, compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { type Composition, compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * The payment protocol when a store fails or a process stands still between two steps. Whatever happens, each test ends

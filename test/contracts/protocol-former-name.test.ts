@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { givenClaim, newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
-import { compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { untilPast } from '../support/until-past.js';
+import { givenClaim, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * Bug: a row named its processor without the account, so an instance with another account took it over, found no record

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import { givenClaim, LONG_MS, newKey, newProcessorName } from '../support/payment-attempts.js';
-import { compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { until } from '../support/until.js';
+import { givenClaim, LONG_MS, newKey, newProcessorName } from '../../testkit/protocol/payment-attempts.js';
+import { compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Decisions P16: so many attempts of requests at once, and no more; what is turned away has changed nothing. */
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import { givenClaim, LONG_MS, newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
-import { type Composition, compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { givenClaim, LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { type Composition, compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Recovery: what a dead owner left PROCESSING is finished by whoever is alive, once, under the id it had (protocol, step 6). */
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import { newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
-import { compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const DEADLINE_MS = 10_000;
 const MONEY = { amount: '100.50', currency: 'USD' };

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import { LONG_MS, newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
-import { compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { untilPast } from '../support/until-past.js';
+import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * Bug: a payment whose charge never left the process, because there was no connection for it, was unknown like any other.

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
-import { LONG_MS, newKey, newOwner, newProcessorName, SHORT_MS } from '../support/payment-attempts.js';
-import { type Composition, compose } from '../support/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { RecordingProcessor } from '../support/recording-processor.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { LONG_MS, newKey, newOwner, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { type Composition, compose } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * The payment protocol over real stores, with a processor that the test owns: who pays, who repeats, who takes over, and

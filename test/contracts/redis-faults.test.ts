@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { until } from '../support/until.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
 

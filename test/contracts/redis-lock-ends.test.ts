@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
-import { LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
+import { LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   givenLockedKey,
   givenWatch,
@@ -12,11 +12,11 @@ import {
   type RedisProcess,
   untilTold,
   type Watching,
-} from '../support/redis-process.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { startTcpProxy, type TcpProxy } from '../support/servers/tcp-proxy.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/protocol/redis-process.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const DEADLINE_MS = 15_000;
 /** A command's own deadline, the wait for a subscription, and some grace for a busy machine. */

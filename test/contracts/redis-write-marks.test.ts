@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
-import { LONG_MS, SHORT_MS } from '../support/payment-attempts.js';
-import { NAMES } from '../support/redis-caches.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { pause } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { NAMES } from '../../testkit/protocol/redis-caches.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { pause } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * Bug: the mark of a writer that died stood for as long as others went on writing the same transaction, which was then

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FIRST_TRANSACTION_ID, type Transaction } from '#idempay/transactions/transaction.js';
 import type { FillToken, TransactionCache } from '#idempay/transactions/transaction-cache.js';
-import { SHORT_MS } from '../support/payment-attempts.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { untilPast } from '../support/until-past.js';
+import { SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
  * What every TransactionCache guarantees beyond its types:

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
 import type { Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '#idempay/transactions/transaction-store.js';
-import { alongside } from '../support/concurrency.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
-import { until } from '../support/until.js';
+import { alongside } from '../../testkit/concurrency.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Small, so that a short list has several pages. */
 const PAGE = 7;

@@ -7,7 +7,7 @@ import {
   TRANSACTION_STATUSES,
 } from '#idempay/transactions/transaction.js';
 import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
-import type { OpenPorts, Ports } from '../support/ports.js';
+import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
 
 const UNKNOWN_ID = LAST_TRANSACTION_ID;
 

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
-import { failingPort } from '../support/failing-ports.js';
-import { openDistributedPorts, openEmbeddedPorts, type Ports } from '../support/ports.js';
+import { failingPort } from '../../testkit/protocol/failing-ports.js';
+import { openDistributedPorts, openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 const LOST = new StoreUnavailable('unknown', 'the answer was lost');

@@ -7,10 +7,17 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { claimAttempt, completed, LONG_MS, newKey, newOwner, SHORT_MS } from '../support/payment-attempts.js';
-import { openDistributedPortsOn, type Ports } from '../support/ports.js';
-import { type OpenStores, openStores } from '../support/topologies/open-stores.js';
-import { untilPast } from '../support/until-past.js';
+import { type OpenStores, openStores } from '../../testkit/deployments/topologies/open-stores.js';
+import {
+  claimAttempt,
+  completed,
+  LONG_MS,
+  newKey,
+  newOwner,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
+import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** The schema before back-off, resolution and history came. */
 const OLD_MIGRATIONS = ['0001_payments.sql', '0002_transactions.sql'];

@@ -2,12 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LoadClients } from '../support/load-clients.js';
-import { LoadJournal } from '../support/load-journal.js';
-import { seededRandom, seedFrom } from '../support/random.js';
-import { type Service, startService } from '../support/service.js';
-import { pause } from '../support/until.js';
-import { verifyJournal } from '../support/verify-journal.js';
+import { verifyJournal } from '../../testkit/checkers/verify-journal.js';
+import { LoadClients } from '../../testkit/client/load-clients.js';
+import { LoadJournal } from '../../testkit/history/load-journal.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
 
 const ROUNDS = Number(process.env.CRASH_ROUNDS || 20);
 const CLIENTS = 16;

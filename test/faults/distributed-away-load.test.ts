@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { APPEND_ONLY, openStoppableStores } from '../support/distributed-stores.js';
-import { generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
-import { beginPayment, expectCompleted, expectFirst, expectReplay } from '../support/payment-answers.js';
-import { PaymentLoad } from '../support/payment-load.js';
-import { type Random, seededRandom, seedFrom } from '../support/random.js';
-import { pause, until } from '../support/until.js';
+import { generateKey, pay, paymentStatus, transactionIdOf } from '../../testkit/client/http-client.js';
+import { beginPayment, expectCompleted, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { PaymentLoad } from '../../testkit/client/payment-load.js';
+import { APPEND_ONLY, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const CLIENTS = 16;
 const DUPLICATES = 3;

@@ -1,15 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { APPEND_ONLY, openStoppableStores } from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectCompleted,
   expectFirst,
   expectInProgress,
   expectReplay,
   NO_PAYMENT,
-} from '../support/payment-answers.js';
-import type { Service } from '../support/service.js';
+} from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -23,8 +21,10 @@ import {
   quoted,
   readTransaction,
   type Transaction,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import { APPEND_ONLY, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 const LEASE = { LOCK_TTL_SECONDS: '2' };
 const LEASE_MS = 2_000;

@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
 import {
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-  openWires,
-} from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
-import { expectCompleted, expectFirst, expectInProgress, expectReplay } from '../support/payment-answers.js';
-import type { Service } from '../support/service.js';
+  type Answer,
+  ask,
+  generateKey,
+  pay,
+  paymentStatus,
+  transactionIdOf,
+} from '../../testkit/client/http-client.js';
+import { expectCompleted, expectFirst, expectInProgress, expectReplay } from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -19,8 +19,15 @@ import {
   postTransaction,
   readTransaction,
   type Transaction,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import {
+  type DistributedStores,
+  executionOf,
+  openDistributedStores,
+  openWires,
+} from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 const LEASE_MS = 2_000;
 /** What a busy machine and one round of recovery may add. */

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { ask, pay, transactionIdOf } from '../support/http-client.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../support/reference-processor.js';
-import { type PostgresServer, startPostgres } from '../support/servers/postgres.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { type Standby, startStandby } from '../support/servers/standby.js';
-import { startTcpProxy, type TcpProxy } from '../support/servers/tcp-proxy.js';
-import { type Service, startService } from '../support/service.js';
-import { postTransaction, type Transaction } from '../support/transactions.js';
-import { pause, until } from '../support/until.js';
+import { ask, pay, transactionIdOf } from '../../testkit/client/http-client.js';
+import { postTransaction, type Transaction } from '../../testkit/client/transactions.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { type PostgresServer, startPostgres } from '../../testkit/servers/postgres.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { type Standby, startStandby } from '../../testkit/servers/standby.js';
+import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const DATABASE = 'idempay';
 const CLIENTS = 12;

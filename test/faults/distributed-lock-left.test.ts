@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, expectInProgress, expectReplay } from '../../testkit/client/payment-answers.js';
 import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
   openWires,
-} from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, generateKey, pay } from '../support/http-client.js';
-import { expectFirst, expectInProgress, expectReplay } from '../support/payment-answers.js';
-import type { Service } from '../support/service.js';
-import { until } from '../support/until.js';
+} from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** What was acknowledged is on the disk, so that a lock comes back with the file. */
 const EVERY_WRITE_ON_DISK = ['--appendonly', 'yes', '--appendfsync', 'always'];

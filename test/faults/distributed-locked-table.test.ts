@@ -1,14 +1,14 @@
 import { Agent } from 'node:http';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type DistributedStores, openDistributedStores } from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, generateKey, pay } from '../support/http-client.js';
-import { expectReplay } from '../support/payment-answers.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../support/reference-processor.js';
-import type { Service } from '../support/service.js';
-import { postTransaction } from '../support/transactions.js';
-import { pause, until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { postTransaction } from '../../testkit/client/transactions.js';
+import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 /** Charged, but not settled when the table is locked. */
 const UNDER_WAY = 100;

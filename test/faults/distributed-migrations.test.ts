@@ -1,13 +1,17 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { type DistributedStores, openDistributedStores, openStoppableStores } from '../support/distributed-stores.js';
-import { generateKey, pay } from '../support/http-client.js';
-import { expectFirst } from '../support/payment-answers.js';
-import { startStandby } from '../support/servers/standby.js';
-import { runToExit } from '../support/service.js';
-import { givenTransaction } from '../support/transactions.js';
-import { pause, until } from '../support/until.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst } from '../../testkit/client/payment-answers.js';
+import { givenTransaction } from '../../testkit/client/transactions.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import {
+  type DistributedStores,
+  openDistributedStores,
+  openStoppableStores,
+} from '../../testkit/deployments/distributed-stores.js';
+import { runToExit } from '../../testkit/processes/service.js';
+import { startStandby } from '../../testkit/servers/standby.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const PROCESSES = 5;
 /** As in `migrate.ts`. */

@@ -1,13 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import {
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-  openWires,
-} from '../support/distributed-stores.js';
-import { generateKey, pay, transactionIdOf } from '../support/http-client.js';
-import { type Random, seededRandom, seedFrom } from '../support/random.js';
+import { generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -22,7 +14,15 @@ import {
   readTransaction,
   type Status,
   type Transaction,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import {
+  type DistributedStores,
+  executionOf,
+  openDistributedStores,
+  openWires,
+} from '../../testkit/deployments/distributed-stores.js';
+import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 
 const CLIENTS = 64;
 const KEYS = 10_000;

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { generateKey, pay } from '../support/http-client.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { type Service, startService } from '../support/service.js';
-import { givenTransaction, readTransaction } from '../support/transactions.js';
-import { until } from '../support/until.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { givenTransaction, readTransaction } from '../../testkit/client/transactions.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { until } from '../../testkit/time/until.js';
 
 /** A watch that looks every few seconds has looked twice by then. */
 const WATCHED_MS = 15_000;

@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type DistributedStores, openDistributedStores } from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectCompleted,
@@ -10,15 +9,16 @@ import {
   expectReplay,
   INVALID_KEY,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
+} from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   deleteTransaction,
   givenTransaction,
   listTransactions,
   readTransaction,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { until } from '../../testkit/time/until.js';
 
 const PREFIX = 'idempay:';
 const DEADLINE_MS = 10_000;

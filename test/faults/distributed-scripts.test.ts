@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { type Service, startService } from '../support/service.js';
-import { until } from '../support/until.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { until } from '../../testkit/time/until.js';
 
 const SCRIPTS = new URL('../../dist/deployments/distributed/redis/scripts/', import.meta.url);
 const DEADLINE_MS = 15_000;

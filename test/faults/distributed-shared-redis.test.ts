@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
-import { expectFirst, INVALID_KEY } from '../support/payment-answers.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { type Service, startService } from '../support/service.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { expectFirst, INVALID_KEY } from '../../testkit/client/payment-answers.js';
 import {
   expectUnknownTransaction,
   givenTransaction,
   readTransaction,
   type Transaction,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
 /**
  * Bug: two databases on one Redis had the same names for their cache entries and records, so the second was answered with

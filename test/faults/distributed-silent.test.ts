@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type DistributedStores, openDistributedStores, openWires } from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
-import { expectCompleted, expectFirst, expectReplay } from '../support/payment-answers.js';
-import type { Service } from '../support/service.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, paymentStatus, transactionIdOf } from '../../testkit/client/http-client.js';
+import { expectCompleted, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -12,8 +10,14 @@ import {
   postTransaction,
   readTransaction,
   type Transaction,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import {
+  type DistributedStores,
+  openDistributedStores,
+  openWires,
+} from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Twice the pool, so that requests also wait for a connection. */
 const PAYMENTS = 20;

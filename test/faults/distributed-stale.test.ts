@@ -1,14 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
-import {
-  APPEND_ONLY,
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-  openWires,
-} from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import type { Service } from '../support/service.js';
+import { expectError } from '../../testkit/client/error-body.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -17,8 +9,16 @@ import {
   readTransaction,
   type Status,
   type Transaction,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import {
+  APPEND_ONLY,
+  type DistributedStores,
+  executionOf,
+  openDistributedStores,
+  openWires,
+} from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
 const CACHE_ENTRY = 'transaction';

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openStoppableStores } from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
-import { expectReplay } from '../support/payment-answers.js';
-import type { Service } from '../support/service.js';
-import { pause, until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, generateKey, pay, paymentStatus, transactionIdOf } from '../../testkit/client/http-client.js';
+import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
 const REPEATS = 4;

@@ -2,10 +2,10 @@ import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ask, generateKey, pay } from '../support/http-client.js';
-import { expectFirst, expectReplay } from '../support/payment-answers.js';
-import { runToExit, type Service, startService } from '../support/service.js';
-import { givenTransaction, readTransaction } from '../support/transactions.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { givenTransaction, readTransaction } from '../../testkit/client/transactions.js';
+import { runToExit, type Service, startService } from '../../testkit/processes/service.js';
 
 /** Of the embedded deployment alone: its folder belongs to one process at a time, and to nobody once that is dead. */
 describe('a data folder', () => {

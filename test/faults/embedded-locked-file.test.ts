@@ -2,14 +2,19 @@ import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DEPLOYMENTS, type Stores } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
-import { expectCompleted, expectFirst, expectReplay } from '../support/payment-answers.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../support/reference-processor.js';
-import type { Service } from '../support/service.js';
-import { changeStatus, givenTransaction, readTransaction, type Transaction } from '../support/transactions.js';
-import { pause, until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { expectCompleted, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import {
+  changeStatus,
+  givenTransaction,
+  readTransaction,
+  type Transaction,
+} from '../../testkit/client/transactions.js';
+import { DEPLOYMENTS, type Stores } from '../../testkit/deployments/deployments.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const WAVES = 8;
 const REQUESTS_PER_WAVE = 40;

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay } from '../support/http-client.js';
-import { expectFirst, expectReplay } from '../support/payment-answers.js';
-import { type Service, startService } from '../support/service.js';
-import { mountSmallDisk, type SmallDisk } from '../support/small-disk.js';
-import { until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { mountSmallDisk, type SmallDisk } from '../../testkit/servers/small-disk.js';
+import { until } from '../../testkit/time/until.js';
 
 const DISK_MEGABYTES = 32;
 /** More than the database has room for without growing, and less than what makes the log be moved into it. */

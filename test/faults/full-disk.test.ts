@@ -1,16 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, pay } from '../support/http-client.js';
-import { LoadClients, PAYMENT, readInto } from '../support/load-clients.js';
-import { LoadJournal } from '../support/load-journal.js';
-import type { PaymentEntry } from '../support/payment-journal.js';
-import { seededRandom, seedFrom } from '../support/random.js';
-import { type Service, startService } from '../support/service.js';
-import { mountSmallDisk, type SmallDisk } from '../support/small-disk.js';
-import { DELETE, type TransactionEntry } from '../support/transaction-journal.js';
-import { changeStatus, deleteTransaction, listTransactions, postTransaction } from '../support/transactions.js';
-import { until } from '../support/until.js';
-import { finishPayment, verifyFinished, verifyJournal } from '../support/verify-journal.js';
+import { finishPayment, verifyFinished, verifyJournal } from '../../testkit/checkers/verify-journal.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, pay } from '../../testkit/client/http-client.js';
+import { LoadClients, PAYMENT, readInto } from '../../testkit/client/load-clients.js';
+import {
+  changeStatus,
+  deleteTransaction,
+  listTransactions,
+  postTransaction,
+} from '../../testkit/client/transactions.js';
+import { LoadJournal } from '../../testkit/history/load-journal.js';
+import type { PaymentEntry } from '../../testkit/history/payment-journal.js';
+import { DELETE, type TransactionEntry } from '../../testkit/history/transaction-journal.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { mountSmallDisk, type SmallDisk } from '../../testkit/servers/small-disk.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Holds the database and a write-ahead log several times over, and is filled in an instant. */
 const DISK_MEGABYTES = 32;

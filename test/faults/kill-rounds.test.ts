@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { allPayments, exportedPayments, judgeLedger } from '../support/charge-ledger.js';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { BLOWS, blows, someBehaviour, strike, type Targets } from '../support/kill-blows.js';
-import { KillClients } from '../support/kill-clients.js';
-import { type KeyEntry, KillJournal } from '../support/kill-journal.js';
-import { killableService } from '../support/kill-service.js';
-import { type Random, seededRandom, seedFrom } from '../support/random.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../support/reference-processor.js';
-import { pause } from '../support/until.js';
+import { allPayments, exportedPayments, judgeLedger } from '../../testkit/checkers/charge-ledger.js';
+import { KillClients } from '../../testkit/client/kill-clients.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { type KeyEntry, KillJournal } from '../../testkit/history/kill-journal.js';
+import { BLOWS, blows, someBehaviour, strike, type Targets } from '../../testkit/processes/kill-faults.js';
+import { killableService } from '../../testkit/processes/killable-service.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
 
 const ROUNDS = Number(process.env.KILL_ROUNDS || 10);
 const CLIENTS = 16;

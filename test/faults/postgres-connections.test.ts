@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
 /** As in `postgres.ts`, and a busy machine. */
 const CONNECT_LIMIT_MS = 3_000;

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { generateKey, pay } from '../support/http-client.js';
-import { expectInProgress } from '../support/payment-answers.js';
-import { shownPayment } from '../support/processor-payer.js';
-import { expectUnknown, LEASE_MS, REACHED_DEADLINE_MS } from '../support/processor-scene.js';
-import { type Received, startHttpServer } from '../support/processor-servers.js';
-import { until } from '../support/until.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectInProgress } from '../../testkit/client/payment-answers.js';
+import { shownPayment } from '../../testkit/client/processor-payer.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { expectUnknown, LEASE_MS, REACHED_DEADLINE_MS } from '../../testkit/deployments/processor-environment.js';
+import { type Received, startHttpServer } from '../../testkit/servers/processor-servers.js';
+import { until } from '../../testkit/time/until.js';
 
 /** A processor with accounts: each knows its own charges only. The reply to a charge is lost while `losesReplies`. */
 async function startProcessorWithAccounts() {

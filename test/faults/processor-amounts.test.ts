@@ -1,8 +1,8 @@
 import { it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { expectReplay } from '../support/payment-answers.js';
-import { expectPaid, expectUnknown, setProcessorScene } from '../support/processor-scene.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { expectPaid, expectUnknown, setProcessorScene } from '../../testkit/deployments/processor-environment.js';
 
 describeDeployments('a repeat of another amount that finishes a payment', (deployment) => {
   const scene = setProcessorScene(deployment);

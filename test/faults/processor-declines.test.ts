@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, paymentStatus } from '../support/http-client.js';
-import { expectFirst, expectKeyValue, NO_PAYMENT } from '../support/payment-answers.js';
-import { shownPayment, untilFinished } from '../support/processor-payer.js';
-import { expectUnknown, setProcessorScene } from '../support/processor-scene.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, paymentStatus } from '../../testkit/client/http-client.js';
+import { expectFirst, expectKeyValue, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
+import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { expectUnknown, setProcessorScene } from '../../testkit/deployments/processor-environment.js';
 
 const DECLINED = { status: 402, error: 'Payment Required', message: 'Payment declined: insufficient funds' };
 

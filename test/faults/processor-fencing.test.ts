@@ -1,32 +1,32 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
-import { judgeCharges } from '../support/charge-judge.js';
-import {
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-  openWires,
-} from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
+import { judgeCharges } from '../../testkit/checkers/charges.js';
+import { expectError } from '../../testkit/client/error-body.js';
 import {
   expectFirst,
   expectInProgress,
   expectKeyValue,
   expectReplay,
   INVALID_KEY,
-} from '../support/payment-answers.js';
-import { Payer, shownPayment } from '../support/processor-payer.js';
+} from '../../testkit/client/payment-answers.js';
+import { Payer, shownPayment } from '../../testkit/client/processor-payer.js';
+import {
+  type DistributedStores,
+  executionOf,
+  openDistributedStores,
+  openWires,
+} from '../../testkit/deployments/distributed-stores.js';
 import {
   LEASE_MS,
   REACHED_DEADLINE_MS,
   resolvePayment,
   untilAtWork,
   untilCharged,
-} from '../support/processor-scene.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../support/reference-processor.js';
-import type { Service } from '../support/service.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/deployments/processor-environment.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** As long as it may be under that lease: what a test does meanwhile is over before. */
 const CALL_MS = 1_800;

@@ -1,18 +1,18 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, paymentStatus } from '../support/http-client.js';
-import { expectReplay, NO_PAYMENT } from '../support/payment-answers.js';
-import { shownPayment, untilFinished } from '../support/processor-payer.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, paymentStatus } from '../../testkit/client/http-client.js';
+import { expectReplay, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
+import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { givenTransaction } from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
   expectNotSent,
   REACHED_DEADLINE_MS,
   setProcessorScene,
   untilAtWork,
   untilCharged,
-} from '../support/processor-scene.js';
-import { givenTransaction } from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/deployments/processor-environment.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Longer than any start that waits for nobody may take: `Stores.start` gives up before it. */
 const ENDLESS = { PROCESSOR_TIMEOUT_MS: '60000', LOCK_TTL_SECONDS: '120' };

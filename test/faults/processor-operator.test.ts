@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectCompleted,
   expectInProgress,
@@ -9,8 +8,9 @@ import {
   expectReplay,
   IN_PROGRESS,
   NO_PAYMENT,
-} from '../support/payment-answers.js';
-import { shownPayment } from '../support/processor-payer.js';
+} from '../../testkit/client/payment-answers.js';
+import { shownPayment } from '../../testkit/client/processor-payer.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
   expectPaid,
   expectUnknown,
@@ -20,10 +20,10 @@ import {
   setProcessorScene,
   TIMEOUT_MS,
   untilAtWork,
-} from '../support/processor-scene.js';
-import type { LogLine } from '../support/service.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/deployments/processor-environment.js';
+import type { LogLine } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const SENT_ONCE = { PROCESSOR_DEDUP_SECONDS: '0' };
 const SENT_FOR_A_SECOND = { PROCESSOR_DEDUP_SECONDS: '1' };

@@ -1,11 +1,17 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { paymentStatus } from '../support/http-client.js';
-import { expectReplay, NO_PAYMENT } from '../support/payment-answers.js';
-import { shownPayment, untilFinished } from '../support/processor-payer.js';
-import { expectNotSent, expectPaid, LEASE_MS, resolvePayment, setProcessorScene } from '../support/processor-scene.js';
-import { pause } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { paymentStatus } from '../../testkit/client/http-client.js';
+import { expectReplay, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
+import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import {
+  expectNotSent,
+  expectPaid,
+  LEASE_MS,
+  resolvePayment,
+  setProcessorScene,
+} from '../../testkit/deployments/processor-environment.js';
+import { pause } from '../../testkit/time/until.js';
 
 describeDeployments('a processor that is down', (deployment) => {
   const scene = setProcessorScene(deployment);

@@ -1,10 +1,10 @@
 import { Agent } from 'node:http';
 import { expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { shownPayment } from '../support/processor-payer.js';
-import { setProcessorScene } from '../support/processor-scene.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { shownPayment } from '../../testkit/client/processor-payer.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { setProcessorScene } from '../../testkit/deployments/processor-environment.js';
 
 const AT_ONCE = Number(process.env.OVERLOAD_PAYMENTS ?? 600);
 const IN_FLIGHT = 192;

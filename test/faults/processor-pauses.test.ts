@@ -1,12 +1,18 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { expectFirst, expectReplay, INVALID_KEY } from '../support/payment-answers.js';
-import { shownPayment } from '../support/processor-payer.js';
-import { expectPaid, LEASE_MS, setProcessorScene, TIMEOUT_MS, untilCharged } from '../support/processor-scene.js';
-import { seededRandom, seedFrom } from '../support/random.js';
-import { pause } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { expectFirst, expectReplay, INVALID_KEY } from '../../testkit/client/payment-answers.js';
+import { shownPayment } from '../../testkit/client/processor-payer.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import {
+  expectPaid,
+  LEASE_MS,
+  setProcessorScene,
+  TIMEOUT_MS,
+  untilCharged,
+} from '../../testkit/deployments/processor-environment.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Keys die a second after leases, so a pause of one and the other is over soon. */
 const KEY_LIFE_MS = LEASE_MS + 1_000;

@@ -1,9 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { paymentStatus } from '../support/http-client.js';
-import { expectCompleted, expectFirst, expectKeyValue, expectReplay, NO_PAYMENT } from '../support/payment-answers.js';
-import { shownPayment, untilFinished } from '../support/processor-payer.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { paymentStatus } from '../../testkit/client/http-client.js';
+import {
+  expectCompleted,
+  expectFirst,
+  expectKeyValue,
+  expectReplay,
+  NO_PAYMENT,
+} from '../../testkit/client/payment-answers.js';
+import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
   expectPaid,
   expectUnknown,
@@ -11,8 +17,8 @@ import {
   TIMEOUT_MS,
   untilAtWork,
   untilCharged,
-} from '../support/processor-scene.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/deployments/processor-environment.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Far longer than the time-out: whoever waits for it has waited for nothing. */
 const ENDLESS_MS = 600_000;

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { paymentStatus } from '../support/http-client.js';
-import { expectFirst, expectInProgress, expectReplay, NO_PAYMENT } from '../support/payment-answers.js';
-import { shownPayment, untilFinished } from '../support/processor-payer.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { paymentStatus } from '../../testkit/client/http-client.js';
+import { expectFirst, expectInProgress, expectReplay, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
+import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
   expectNotSent,
   expectPaid,
@@ -11,10 +11,10 @@ import {
   LEASE_MS,
   REACHED_DEADLINE_MS,
   setProcessorScene,
-} from '../support/processor-scene.js';
-import type { LogLine } from '../support/service.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+} from '../../testkit/deployments/processor-environment.js';
+import type { LogLine } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const ALARM_LEVEL = 50;
 const PAYMENTS = 4;

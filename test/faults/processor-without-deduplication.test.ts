@@ -1,16 +1,16 @@
 import { expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { describeDeployments } from '../support/deployments.js';
-import { shownPayment } from '../support/processor-payer.js';
+import { shownPayment } from '../../testkit/client/processor-payer.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
   expectPaid,
   expectUnknown,
   REACHED_DEADLINE_MS,
   setProcessorScene,
   TIMEOUT_MS,
-} from '../support/processor-scene.js';
-import { seededRandom, seedFrom } from '../support/random.js';
-import { pause, until } from '../support/until.js';
+} from '../../testkit/deployments/processor-environment.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const SENT_ONCE = { PROCESSOR_DEDUP_SECONDS: '0' };
 const ROUNDS = 3;

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectError } from '../support/error-body.js';
-import { generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectCompleted,
@@ -12,9 +12,9 @@ import {
   expectKeyValue,
   expectReplay,
   NO_PAYMENT,
-} from '../support/payment-answers.js';
-import { type Service, startService } from '../support/service.js';
-import { pause, until } from '../support/until.js';
+} from '../../testkit/client/payment-answers.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 /** A payment that is never over while the test looks, under a lease that never ends while the test looks. */
 const ENDLESS = { PROCESSOR_DELAY_MS: '60000', LOCK_TTL_SECONDS: '120' };

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openStoppableStores } from '../support/distributed-stores.js';
-import { ask, generateKey, pay } from '../support/http-client.js';
-import { type LogLine, type Service, startService } from '../support/service.js';
-import { mountSmallDisk, type SmallDisk } from '../support/small-disk.js';
-import { givenTransaction, postTransaction } from '../support/transactions.js';
-import { until } from '../support/until.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { givenTransaction, postTransaction } from '../../testkit/client/transactions.js';
+import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { type LogLine, type Service, startService } from '../../testkit/processes/service.js';
+import { mountSmallDisk, type SmallDisk } from '../../testkit/servers/small-disk.js';
+import { until } from '../../testkit/time/until.js';
 
 /**
  * Bug: while a store was away each request wrote a stack of some twenty lines to the log, and so did each round of recovery.

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { type DistributedStores, openDistributedStores } from '../support/distributed-stores.js';
-import { expectError } from '../support/error-body.js';
-import { generateKey, pay, transactionIdOf } from '../support/http-client.js';
-import { expectFirst, expectReplay } from '../support/payment-answers.js';
-import { type ShownPayment, shownPaymentOf } from '../support/payment-records.js';
-import type { Service } from '../support/service.js';
-import { type SlowProcessor, startSlowProcessor } from '../support/slow-processor.js';
-import { pause, until } from '../support/until.js';
-import { PATIENT, type Waited, Waiters } from '../support/waiters.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
+import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { type ShownPayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { PATIENT, type Waited, Waiters } from '../../testkit/client/waiters.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { type SlowProcessor, startSlowProcessor } from '../../testkit/protocol/slow-processor.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const WAITERS = 500;
 const PROCESSES = 3;

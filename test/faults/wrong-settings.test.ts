@@ -1,15 +1,15 @@
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { openStoppableStores } from '../support/distributed-stores.js';
-import { ask, generateKey, pay } from '../support/http-client.js';
-import { startCluster } from '../support/servers/cluster.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { type SecuredPostgres, startSecuredPostgres } from '../support/servers/secured-postgres.js';
-import { type SecuredRedis, startSecuredRedis } from '../support/servers/secured-redis.js';
-import { startSentinel } from '../support/servers/sentinel.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { runToExit, type Service, startService } from '../support/service.js';
-import { pause, until } from '../support/until.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { runToExit, type Service, startService } from '../../testkit/processes/service.js';
+import { startCluster } from '../../testkit/servers/cluster.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { type SecuredPostgres, startSecuredPostgres } from '../../testkit/servers/secured-postgres.js';
+import { type SecuredRedis, startSecuredRedis } from '../../testkit/servers/secured-redis.js';
+import { startSentinel } from '../../testkit/servers/sentinel.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 /**
  * Bug: `redis://host/99` silently served from database 0, and other settings that could never work left a service behind

@@ -3,14 +3,14 @@ import { readdir, readlink } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { afterEach, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { ask, generateKey } from '../support/http-client.js';
-import { GOOD_BODY } from '../support/payment-bodies.js';
-import { exchange, requestText, sendAndReset, sendAndVanish } from '../support/raw-http.js';
-import type { Service } from '../support/service.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+import { ask, generateKey } from '../../testkit/client/http-client.js';
+import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { exchange, requestText, sendAndReset, sendAndVanish } from '../../testkit/client/raw-http.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { shareProcess } from '../../testkit/deployments/shared-service.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** On each deployment: every byte of every request below, in every way to end. */
 const CONNECTIONS = Number(process.env.BROKEN_CONNECTIONS ?? 5_000);
@@ -43,7 +43,7 @@ function requests(key: string): string[] {
  * reset is one. Fix: every socket that leaves Node's care has a listener and a bounded end.
  */
 describeDeployments('broken connections', (deployment) => {
-  const shared = shareService(deployment);
+  const shared = shareProcess(deployment);
   const opened: Stores[] = [];
   afterEach(() => Promise.all(opened.splice(0).map((stores) => stores.close())));
 

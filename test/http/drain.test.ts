@@ -3,15 +3,15 @@ import { type Logger, pino } from 'pino';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type App, createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { generateKey, pay } from '../support/http-client.js';
-import { expectReplay } from '../support/payment-answers.js';
-import { shownPaymentOf } from '../support/payment-records.js';
-import { expectUnknown } from '../support/processor-scene.js';
-import { requestText, sendAndVanish } from '../support/raw-http.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../support/reference-processor.js';
-import type { LogLine, Service } from '../support/service.js';
-import { until } from '../support/until.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { requestText, sendAndVanish } from '../../testkit/client/raw-http.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { expectUnknown } from '../../testkit/deployments/processor-environment.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { LogLine, Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Long enough to be under way when the signal comes, and well within what a drain waits for. */
 const CHARGE_MS = 1_500;

@@ -1,11 +1,11 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { generateKey } from '../support/http-client.js';
-import { expectUnspent } from '../support/payment-answers.js';
-import { BODY_LIMIT_BYTES, GOOD_BODY } from '../support/payment-bodies.js';
-import { requestText } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
+import { generateKey } from '../../testkit/client/http-client.js';
+import { expectUnspent } from '../../testkit/client/payment-answers.js';
+import { BODY_LIMIT_BYTES, GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const EXPECT = 'Expect: 100-continue';
 const JSON_TYPE = 'Content-Type: application/json';

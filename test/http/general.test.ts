@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask } from '../support/http-client.js';
-import { exchange, requestText } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask } from '../../testkit/client/http-client.js';
+import { exchange, requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** Every path, and the methods that it must serve. Others it may serve, as long as `Allow` names them. */
 const ROUTES: readonly [path: string, methods: readonly string[], notServed: readonly string[]][] = [

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay, transactionIdOf } from '../support/http-client.js';
-import { shareService } from '../support/shared-service.js';
-import { givenTransaction, readTransaction } from '../support/transactions.js';
-import { until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
+import { givenTransaction, readTransaction } from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 const IDEMPOTENCY_TTL_SECONDS = 600;
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask } from '../support/http-client.js';
-import { exchange, requestText } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
-import { givenTransaction, readTransaction, type Transaction } from '../support/transactions.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask } from '../../testkit/client/http-client.js';
+import { exchange, requestText } from '../../testkit/client/raw-http.js';
+import { givenTransaction, readTransaction, type Transaction } from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' };
 

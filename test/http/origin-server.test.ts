@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay } from '../support/http-client.js';
-import { exchange, requestText } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { exchange, requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** What RFC 9110 and 9112 ask of an origin server and no other suite holds (docs/http.md). */
 describeDeployments('an origin server', (deployment) => {

@@ -1,8 +1,13 @@
 import { it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { generateKey, pay } from '../support/http-client.js';
-import { expectAccepted, expectBodyRefused, expectRefused, expectUnspent } from '../support/payment-answers.js';
-import { shareService } from '../support/shared-service.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import {
+  expectAccepted,
+  expectBodyRefused,
+  expectRefused,
+  expectUnspent,
+} from '../../testkit/client/payment-answers.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** Members given twice: once of them must not win silently. */
 const DUPLICATES: [body: string, member: RegExp][] = [

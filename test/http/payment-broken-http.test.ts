@@ -1,12 +1,12 @@
 import { describe, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, generateKey, transactionIdOf } from '../support/http-client.js';
-import { expectFirst, expectReplay, expectUnspent } from '../support/payment-answers.js';
-import { BODY_LIMIT_BYTES, GOOD_BODY } from '../support/payment-bodies.js';
-import { exchange, requestText, sendAndVanish } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, generateKey, transactionIdOf } from '../../testkit/client/http-client.js';
+import { expectFirst, expectReplay, expectUnspent } from '../../testkit/client/payment-answers.js';
+import { BODY_LIMIT_BYTES, GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { exchange, requestText, sendAndVanish } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 const POST = 'POST /api/payment HTTP/1.1';
 const JSON_TYPE = 'Content-Type: application/json';

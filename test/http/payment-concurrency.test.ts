@@ -1,17 +1,17 @@
 import { Agent } from 'node:http';
 import { expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { describeDeployments } from '../support/deployments.js';
-import { type Answer, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectCompleted,
   expectFirst,
   expectInProgress,
   expectKeyValue,
   expectReplay,
-} from '../support/payment-answers.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/payment-answers.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 const REQUESTS_AT_ONCE = 1_000;
 const KEYS = 10_000;

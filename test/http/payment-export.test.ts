@@ -1,19 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { type Deployment, describeDeployments, type Stores } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, transactionIdOf } from '../support/http-client.js';
-import { expectFirst } from '../support/payment-answers.js';
-import { exportDay, exportLines, type ShownPayment, shownPaymentOf } from '../support/payment-records.js';
-import { shareProcessedService } from '../support/processed-service.js';
-import { requestText } from '../support/raw-http.js';
-import type { Service } from '../support/service.js';
-import { shareService } from '../support/shared-service.js';
-import { changeStored, settledPayments } from '../support/stored-payments.js';
-import { pause } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
+import { expectFirst } from '../../testkit/client/payment-answers.js';
+import { exportDay, exportLines, type ShownPayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { requestText } from '../../testkit/client/raw-http.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { type Deployment, describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { changeStored, settledPayments } from '../../testkit/protocol/stored-payments.js';
+import { pause } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 /** More than two pages of the store. */
 const MANY = 1_100;

@@ -1,12 +1,17 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { generateKey, pay, paymentStatus } from '../support/http-client.js';
-import { expectClientError, expectPaidOrUnspent, INVALID_KEY, MISSING_KEY } from '../support/payment-answers.js';
-import { GOOD_BODY } from '../support/payment-bodies.js';
-import { exchange, requestText } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import {
+  expectClientError,
+  expectPaidOrUnspent,
+  INVALID_KEY,
+  MISSING_KEY,
+} from '../../testkit/client/payment-answers.js';
+import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { exchange, requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const RUNS = { numRuns: 300 };
 const FUZZ_TIMEOUT_MS = 120_000;

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { generateKey, pay } from '../support/http-client.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
 import {
   expectBodyRefused,
   expectFirst,
   expectPaidOrUnspent,
   expectReplay,
   expectUnspent,
-} from '../support/payment-answers.js';
-import { GOOD_BODY } from '../support/payment-bodies.js';
-import { shareService } from '../support/shared-service.js';
+} from '../../testkit/client/payment-answers.js';
+import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const RUNS = { numRuns: 300 };
 const FUZZ_TIMEOUT_MS = 120_000;

@@ -1,10 +1,15 @@
 import { gzipSync } from 'node:zlib';
 import { describe, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { type Ask, ask, generateKey } from '../support/http-client.js';
-import { expectAccepted, expectBodyRefused, expectRefused, expectUnspent } from '../support/payment-answers.js';
-import { BODY_LIMIT_BYTES, GOOD_BODY, nested, paymentOfSize, withMember } from '../support/payment-bodies.js';
-import { shareService } from '../support/shared-service.js';
+import { type Ask, ask, generateKey } from '../../testkit/client/http-client.js';
+import {
+  expectAccepted,
+  expectBodyRefused,
+  expectRefused,
+  expectUnspent,
+} from '../../testkit/client/payment-answers.js';
+import { BODY_LIMIT_BYTES, GOOD_BODY, nested, paymentOfSize, withMember } from '../../testkit/client/payment-bodies.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** Text that lenient readers of JSON let through, or stumble over. */
 const MALFORMED_JSON: string[] = [

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectCompleted,
@@ -11,9 +10,10 @@ import {
   expectReplay,
   KEY_GENERATED,
   NO_PAYMENT,
-} from '../support/payment-answers.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/payment-answers.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 describeDeployments('a payment under way', (deployment) => {
   describe('with a processor that takes three seconds', () => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectCompleted,
   expectFirst,
@@ -11,9 +10,10 @@ import {
   keyRecord,
   MISSING_KEY,
   NO_PAYMENT,
-} from '../support/payment-answers.js';
-import { GOOD_BODY } from '../support/payment-bodies.js';
-import { shareService } from '../support/shared-service.js';
+} from '../../testkit/client/payment-answers.js';
+import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** Ways to write one key (decision P2). */
 const SAME_KEY: [label: string, write: (key: string) => string][] = [

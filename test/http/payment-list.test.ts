@@ -1,13 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { alongside, inParallel } from '../support/concurrency.js';
-import { type Deployment, describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay } from '../support/http-client.js';
-import { expectFirst, UNKNOWN_KEY } from '../support/payment-answers.js';
-import { JSON_UTF8, listPayments, readPayment, type ShownPayment, shownPaymentOf } from '../support/payment-records.js';
-import { openProcessedService, type ProcessedService } from '../support/processed-service.js';
-import { shareService } from '../support/shared-service.js';
-import { untilPast } from '../support/until-past.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
+import {
+  JSON_UTF8,
+  listPayments,
+  readPayment,
+  type ShownPayment,
+  shownPaymentOf,
+} from '../../testkit/client/payment-records.js';
+import { alongside, inParallel } from '../../testkit/concurrency.js';
+import { type Deployment, describeDeployments } from '../../testkit/deployments/deployments.js';
+import { openProcessedService, type ProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const DEFAULT_LIMIT = 50;
 const WIDTH = 8;

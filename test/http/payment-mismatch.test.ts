@@ -1,7 +1,6 @@
 import { describe, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectBodyRefused,
@@ -12,9 +11,10 @@ import {
   expectUnspent,
   INVALID_KEY,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
-import { BAD_CONTENTS } from '../support/payment-bodies.js';
-import { shareService } from '../support/shared-service.js';
+} from '../../testkit/client/payment-answers.js';
+import { BAD_CONTENTS } from '../../testkit/client/payment-bodies.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const PAID = '{"amount":"100.50","currency":"USD"}';
 

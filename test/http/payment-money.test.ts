@@ -1,7 +1,7 @@
 import { it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectAccepted, expectRefused } from '../support/payment-answers.js';
-import { shareService } from '../support/shared-service.js';
+import { expectAccepted, expectRefused } from '../../testkit/client/payment-answers.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** JSON text, so that number text reaches the service as it stands here. */
 const ACCEPTED: [amount: string, currency: string][] = [

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectBodyRefused,
@@ -12,9 +11,15 @@ import {
   INVALID_KEY,
   MISSING_KEY,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
-import { BAD_CONTENTS, GOOD_BODY, UNREADABLE_BODIES, type UnreadableBody } from '../support/payment-bodies.js';
-import { shareService } from '../support/shared-service.js';
+} from '../../testkit/client/payment-answers.js';
+import {
+  BAD_CONTENTS,
+  GOOD_BODY,
+  UNREADABLE_BODIES,
+  type UnreadableBody,
+} from '../../testkit/client/payment-bodies.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** Spec 4.1 endpoint 2, "in this order", as decision P3 reads it: when two things are wrong, which one is said. */
 describeDeployments('order of the payment rules', (deployment) => {

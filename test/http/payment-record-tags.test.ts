@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../support/entity-tags.js';
-import { expectError } from '../support/error-body.js';
-import { generateKey, pay, sendJson } from '../support/http-client.js';
-import { expectFirst, NO_PAYMENT, UNKNOWN_KEY } from '../support/payment-answers.js';
-import { readPayment, shownIn } from '../support/payment-records.js';
-import { shareService } from '../support/shared-service.js';
+import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../../testkit/client/entity-tags.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { expectFirst, NO_PAYMENT, UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
+import { readPayment, shownIn } from '../../testkit/client/payment-records.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 describeDeployments('the tag of a payment', (deployment) => {
   const shared = shareService(deployment);

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, paymentStatus, transactionIdOf } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectCompleted,
@@ -11,11 +10,12 @@ import {
   keyRecord,
   NO_PAYMENT,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
-import { readPayment, resolvePayment, shownIn, shownPaymentOf } from '../support/payment-records.js';
-import { shareProcessedService } from '../support/processed-service.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/payment-answers.js';
+import { readPayment, resolvePayment, shownIn, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 const EXPIRY_DEADLINE_MS = 10_000;
 const CLAIM_DEADLINE_MS = 5_000;

@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { tagOf } from '../support/entity-tags.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { tagOf } from '../../testkit/client/entity-tags.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectCompleted,
@@ -13,8 +12,8 @@ import {
   KEY_GENERATED,
   NO_PAYMENT,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
-import { UNREADABLE_BODIES } from '../support/payment-bodies.js';
+} from '../../testkit/client/payment-answers.js';
+import { UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
 import {
   exportDay,
   listPayments,
@@ -22,10 +21,11 @@ import {
   resolvePayment,
   shownIn,
   shownPaymentOf,
-} from '../support/payment-records.js';
-import { shareProcessedService } from '../support/processed-service.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/payment-records.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { pay } from '../support/http-client.js';
-import { expectFirst } from '../support/payment-answers.js';
-import { givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
-import { HOUR_MS, passHours, removeOld } from '../support/retention-time.js';
-import { changeStored, openPortsOn, type StoredChange } from '../support/stored-payments.js';
-import { pause } from '../support/until.js';
+import { pay } from '../../testkit/client/http-client.js';
+import { expectFirst } from '../../testkit/client/payment-answers.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
+import { changeStored, openPortsOn, type StoredChange } from '../../testkit/protocol/stored-payments.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
+import { pause } from '../../testkit/time/until.js';
 
 const DAY_MS = 24 * HOUR_MS;
 const RETENTION = { PAYMENT_RETENTION_DAYS: '30' };

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectFirst,
   expectInProgress,
@@ -10,13 +9,14 @@ import {
   INVALID_KEY,
   KEY_GENERATED,
   NO_PAYMENT,
-} from '../support/payment-answers.js';
-import { givenClaim, givenSettled, newKeyOf } from '../support/payment-attempts.js';
-import { exportDay, listPayments, readPayment, shownIn } from '../support/payment-records.js';
-import { passHours } from '../support/retention-time.js';
-import type { Service } from '../support/service.js';
-import { aged, changeStored, openPortsOn } from '../support/stored-payments.js';
-import { pause } from '../support/until.js';
+} from '../../testkit/client/payment-answers.js';
+import { exportDay, listPayments, readPayment, shownIn } from '../../testkit/client/payment-records.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
+import { aged, changeStored, openPortsOn } from '../../testkit/protocol/stored-payments.js';
+import { passHours } from '../../testkit/time/retention-time.js';
+import { pause } from '../../testkit/time/until.js';
 
 const DAY_MS = 86_400_000;
 const RETENTION = { PAYMENT_RETENTION_DAYS: '1' };

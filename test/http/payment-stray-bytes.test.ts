@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { generateKey, pay, paymentStatus } from '../support/http-client.js';
-import { expectCompleted, expectReplay } from '../support/payment-answers.js';
-import { GOOD_BODY } from '../support/payment-bodies.js';
-import { requestText } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
-import { pause, until } from '../support/until.js';
+import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { expectCompleted, expectReplay } from '../../testkit/client/payment-answers.js';
+import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const PROCESSOR_DELAY_MS = 1_500;
 /** The payment is under way by then, on a busy machine too, and its answer is not due yet. */

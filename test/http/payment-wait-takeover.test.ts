@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DEPLOYMENTS, describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { generateKey, transactionIdOf } from '../support/http-client.js';
-import { beginPayment, expectFirst, expectReplay } from '../support/payment-answers.js';
-import { shownPaymentOf } from '../support/payment-records.js';
-import { AT_ONCE_MS, expectWaited, LONG_WAIT, payPreferring, timed } from '../support/preferring.js';
-import { shareProcessedService } from '../support/processed-service.js';
-import { type Behaviour, lookUpCharge } from '../support/reference-processor.js';
-import type { Service } from '../support/service.js';
-import { shareService } from '../support/shared-service.js';
-import { until } from '../support/until.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, transactionIdOf } from '../../testkit/client/http-client.js';
+import { beginPayment, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { AT_ONCE_MS, expectWaited, LONG_WAIT, payPreferring, timed } from '../../testkit/client/preferring.js';
+import { DEPLOYMENTS, describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { type Behaviour, lookUpCharge } from '../../testkit/processes/reference-processor.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;

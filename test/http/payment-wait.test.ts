@@ -1,9 +1,15 @@
 import { Agent } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask, generateKey, pay, paymentStatus, transactionIdOf } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import {
+  type Answer,
+  ask,
+  generateKey,
+  pay,
+  paymentStatus,
+  transactionIdOf,
+} from '../../testkit/client/http-client.js';
 import {
   beginPayment,
   expectFirst,
@@ -13,14 +19,21 @@ import {
   MISSING_KEY,
   NO_PAYMENT,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
-import { GOOD_BODY, UNREADABLE_BODIES } from '../support/payment-bodies.js';
-import { readPayment, shownIn } from '../support/payment-records.js';
-import { AT_ONCE_MS, expectNotWaited, expectWaited, LONG_WAIT, payPreferring, timed } from '../support/preferring.js';
-import { requestText } from '../support/raw-http.js';
-import type { Service } from '../support/service.js';
-import { shareService } from '../support/shared-service.js';
-import { pause } from '../support/until.js';
+} from '../../testkit/client/payment-answers.js';
+import { GOOD_BODY, UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
+import { readPayment, shownIn } from '../../testkit/client/payment-records.js';
+import {
+  AT_ONCE_MS,
+  expectNotWaited,
+  expectWaited,
+  LONG_WAIT,
+  payPreferring,
+  timed,
+} from '../../testkit/client/preferring.js';
+import { requestText } from '../../testkit/client/raw-http.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { pause } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;
@@ -228,7 +241,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
 });
 
 /** A duplicate that has been sent, ready to wait for long, on a connection that the test may end at any moment. */
-function beginWaiting({ port }: Service, key: string): Promise<Socket> {
+function beginWaiting({ port }: { readonly port: number }, key: string): Promise<Socket> {
   const headers = [
     `Idempotency-Key: ${key}`,
     'Prefer: wait=30',

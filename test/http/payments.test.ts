@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask, generateKey, pay, paymentStatus } from '../support/http-client.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectCompleted,
   expectFirst,
@@ -14,8 +13,9 @@ import {
   MISSING_KEY,
   NO_PAYMENT,
   UNKNOWN_KEY,
-} from '../support/payment-answers.js';
-import { shareService } from '../support/shared-service.js';
+} from '../../testkit/client/payment-answers.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 const DEFAULT_KEY_TTL_SECONDS = 86_400;

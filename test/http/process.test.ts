@@ -1,10 +1,10 @@
 import { Agent } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { ask, generateKey, pay } from '../support/http-client.js';
-import { beginPayment, expectFirst, expectReplay } from '../support/payment-answers.js';
-import { runToExit, type Service } from '../support/service.js';
-import { until } from '../support/until.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { beginPayment, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { runToExit, type Service } from '../../testkit/processes/service.js';
+import { until } from '../../testkit/time/until.js';
 
 /** One value for each setting that no reading of its documentation allows. */
 const BAD_SETTINGS = {

@@ -3,8 +3,8 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { type LogLine, runToExit } from '../support/service.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { type LogLine, runToExit } from '../../testkit/processes/service.js';
 
 const WARN = 40;
 const PACKAGE = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));

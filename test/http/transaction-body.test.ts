@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { shareService } from '../support/shared-service.js';
+import { expectError } from '../../testkit/client/error-body.js';
 import {
   draft,
   givenTransaction,
@@ -11,7 +9,9 @@ import {
   readTransaction,
   STATUSES,
   type Transaction,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /** The amount as JSON text in, and the number text that must come out. */
 const ACCEPTED_AMOUNTS = [

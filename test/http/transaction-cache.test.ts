@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectNotModified } from '../support/entity-tags.js';
-import { expectError } from '../support/error-body.js';
-import { type Answer, ask } from '../support/http-client.js';
-import { shareService } from '../support/shared-service.js';
+import { expectNotModified } from '../../testkit/client/entity-tags.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -12,8 +10,10 @@ import {
   readTransaction,
   type Transaction,
   transactionTag,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 const HIT = 'transactionCache; hit';
 const MISS = 'transactionCache; fwd=miss';

@@ -1,7 +1,4 @@
 import { expect, it } from 'vitest';
-import { alongside, inParallel } from '../support/concurrency.js';
-import { describeDeployments } from '../support/deployments.js';
-import { shareService } from '../support/shared-service.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -9,8 +6,11 @@ import {
   MOVABLE_STATUSES,
   readTransaction,
   type Transaction,
-} from '../support/transactions.js';
-import { until } from '../support/until.js';
+} from '../../testkit/client/transactions.js';
+import { alongside, inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
 
 const TRANSACTIONS = 4;
 const WRITES_PER_TRANSACTION = 60;

@@ -1,8 +1,6 @@
 import { Agent, cacheStores, interceptors } from 'undici';
 import { afterEach, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { tagOf } from '../support/entity-tags.js';
-import { shareService } from '../support/shared-service.js';
+import { tagOf } from '../../testkit/client/entity-tags.js';
 import {
   changeStatus,
   givenTransaction,
@@ -10,7 +8,9 @@ import {
   MOVABLE_STATUSES,
   newAccount,
   type Transaction,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 /**
  * Bug: a client behind an HTTP cache was shown old statuses in a list. Cause: the cache kept the list, revalidated it with its

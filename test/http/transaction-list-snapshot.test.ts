@@ -1,10 +1,7 @@
 import { expect, it } from 'vitest';
-import { alongside, inParallel } from '../support/concurrency.js';
-import { describeDeployments } from '../support/deployments.js';
-import { expectNotModified, tagOf } from '../support/entity-tags.js';
-import type { Answer } from '../support/http-client.js';
-import { requestText, sendAndVanish } from '../support/raw-http.js';
-import { shareService } from '../support/shared-service.js';
+import { expectNotModified, tagOf } from '../../testkit/client/entity-tags.js';
+import type { Answer } from '../../testkit/client/http-client.js';
+import { requestText, sendAndVanish } from '../../testkit/client/raw-http.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -15,7 +12,10 @@ import {
   listTransactions,
   newAccount,
   quoted,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { alongside, inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const MANY = 3000;
 

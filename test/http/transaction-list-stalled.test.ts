@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { inParallel } from '../support/concurrency.js';
-import { describeDeployments, type Stores } from '../support/deployments.js';
-import { requestText } from '../support/raw-http.js';
-import type { Service } from '../support/service.js';
-import { storeTransactions } from '../support/stored-transactions.js';
-import { givenTransaction, idsOf, listTransactions, newAccount } from '../support/transactions.js';
-import { until } from '../support/until.js';
+import { requestText } from '../../testkit/client/raw-http.js';
+import { givenTransaction, idsOf, listTransactions, newAccount } from '../../testkit/client/transactions.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import type { Service } from '../../testkit/processes/service.js';
+import { storeTransactions } from '../../testkit/protocol/stored-transactions.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Some 14 MB: more than is read ahead and what the kernel holds for a client that takes nothing. */
 const LONG_LIST = 22_000;

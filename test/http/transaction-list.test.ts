@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../support/entity-tags.js';
-import { expectError } from '../support/error-body.js';
-import { ask } from '../support/http-client.js';
-import { shareService } from '../support/shared-service.js';
+import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../../testkit/client/entity-tags.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -18,7 +16,9 @@ import {
   quoted,
   STATUSES,
   type Transaction,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const EMPTY_TAG = 'cfcd208495d565ef66e7dff9f98764da'; // md5 of the text 0: no ids, and a count of none.
 

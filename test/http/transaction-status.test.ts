@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import type { Answer } from '../support/http-client.js';
-import { shareService } from '../support/shared-service.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import type { Answer } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
   changeStatusByQuery,
@@ -15,7 +13,9 @@ import {
   STATUSES,
   type Transaction,
   transactionTag,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 describeDeployments('changing the status of a transaction', (deployment) => {
   const shared = shareService(deployment);

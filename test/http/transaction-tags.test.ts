@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../support/entity-tags.js';
-import { expectError } from '../support/error-body.js';
-import { shareService } from '../support/shared-service.js';
+import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../../testkit/client/entity-tags.js';
+import { expectError } from '../../testkit/client/error-body.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -15,7 +13,9 @@ import {
   STATUSES,
   type Transaction,
   transactionTag,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const OTHER_TAG = '"0123456789abcdef0123456789abcdef"';
 const UNKNOWN_ID = 999_999_999_999_999;

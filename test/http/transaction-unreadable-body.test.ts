@@ -1,9 +1,15 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { ask } from '../support/http-client.js';
-import { shareService } from '../support/shared-service.js';
-import { draft, givenTransaction, idsOf, listTransactions, postTransaction } from '../support/transactions.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask } from '../../testkit/client/http-client.js';
+import {
+  draft,
+  givenTransaction,
+  idsOf,
+  listTransactions,
+  postTransaction,
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const GOOD = JSON.stringify(draft());
 

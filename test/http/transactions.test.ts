@@ -1,7 +1,5 @@
 import { expect, it } from 'vitest';
-import { describeDeployments } from '../support/deployments.js';
-import { expectError } from '../support/error-body.js';
-import { shareService } from '../support/shared-service.js';
+import { expectError } from '../../testkit/client/error-body.js';
 import {
   deleteTransaction,
   draft,
@@ -16,7 +14,9 @@ import {
   readTransaction,
   type Transaction,
   transactionTag,
-} from '../support/transactions.js';
+} from '../../testkit/client/transactions.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const FIRST_ID = 100_000_000_000_001;
 const UNKNOWN_ID = 999_999_999_999_998;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { BlowOrder } from '../../proof/faults/blow-order.js';
 import type { Blow, Hit } from '../../proof/faults/scene.js';
-import { seededRandom } from '../support/random.js';
+import { seededRandom } from '../../testkit/random.js';
 
 const blow = (hits: Hit, name: string, weight = 1): Blow => ({ name, hits, weight, strike: async () => {} });
 const BLOWS = [

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { ChargeLine } from '#idempay/reference-processor/charge-log.js';
-import { judgeLists, LIST_RULES, type ListAccess, listTag } from '../../proof/judge/list-rules.js';
+import { judgeLists, LIST_RULES, type ListAccess, listTag } from '../../testkit/checkers/list-rules.js';
 import {
   DECLINED,
   type KeptPayment,
   type KeyHistory,
   type PaymentEvidence,
   type Send,
-} from '../../proof/judge/payment-evidence.js';
-import { judgePayments, PAYMENT_RULES } from '../../proof/judge/payment-rules.js';
+} from '../../testkit/checkers/payment-evidence.js';
+import { judgePayments, PAYMENT_RULES } from '../../testkit/checkers/payment-rules.js';
 import {
   type Access,
   DONE,
@@ -17,7 +17,7 @@ import {
   type Input,
   judgeTransactions,
   TRANSACTION_RULES,
-} from '../../proof/judge/transaction-rules.js';
+} from '../../testkit/checkers/transaction-rules.js';
 
 const KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee5';
 const OTHER_KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee6';

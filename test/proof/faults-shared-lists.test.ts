@@ -4,7 +4,7 @@ import {
   SHARED_LIST_RULES,
   type SharedListHistory,
   type Span,
-} from '../../proof/judge/shared-list-rules.js';
+} from '../../testkit/checkers/shared-list-rules.js';
 
 /** Two creates and a delete, all acknowledged before the reads begin at 100. */
 function history(more: {

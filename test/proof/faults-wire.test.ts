@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Wire } from '../../proof/faults/wire.js';
-import { until } from '../support/until.js';
+import { Wire } from '../../testkit/proxy/wire.js';
+import { until } from '../../testkit/time/until.js';
 
 const LIMIT_MS = 10_000;
 

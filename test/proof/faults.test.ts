@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { DEPLOYMENTS, runFaults } from '../../proof/faults/run.js';
 import { tableOf } from '../../proof/faults/table.js';
 import { blowsOn, sigkillsOf } from '../../proof/faults/tally.js';
-import { seedFrom } from '../support/random.js';
+import { seedFrom } from '../../testkit/random.js';
 
 /** Of each deployment, with starting, healing and judging; longer when asked for. */
 const SECONDS = Number(process.env.FAULTS_SECONDS || 30);

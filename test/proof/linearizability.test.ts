@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isLinearizable, type Model, type Operation } from '../../proof/judge/linearizability.js';
+import { isLinearizable, type Model, type Operation } from '../../testkit/checkers/linearizability.js';
 
 type Input = { readonly write: number } | 'read';
 

@@ -4,9 +4,9 @@ import { paymentWorld } from '../../proof/simulator/payments/payment-world.js';
 import type { PaymentPlan } from '../../proof/simulator/payments/plan.js';
 import type { TransactionPlan } from '../../proof/simulator/transactions/plan.js';
 import { transactionWorld } from '../../proof/simulator/transactions/transaction-world.js';
-import { redisCaches } from '../support/redis-caches.js';
-import { type RedisServer, startRedis } from '../support/servers/redis.js';
-import { until } from '../support/until.js';
+import { redisCaches } from '../../testkit/protocol/redis-caches.js';
+import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
+import { until } from '../../testkit/time/until.js';
 
 /**
  * Bug: a write told the cache its version under a mark that a failover had brought back; the version was stored, and hit for

@@ -6,8 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { openChargeLog } from '#idempay/reference-processor/charge-log.js';
 import { createCharges } from '#idempay/reference-processor/charges.js';
-import { ask } from '../support/http-client.js';
-import { seededRandom } from '../support/random.js';
+import { ask } from '../../testkit/client/http-client.js';
 import {
   type Behaviour,
   changeBehaviour,
@@ -16,8 +15,9 @@ import {
   sendCharge,
   startReferenceProcessor,
   USUAL_CHARGE,
-} from '../support/reference-processor.js';
-import { until } from '../support/until.js';
+} from '../../testkit/processes/reference-processor.js';
+import { seededRandom } from '../../testkit/random.js';
+import { until } from '../../testkit/time/until.js';
 
 const FOREVER_MS = 60_000;
 const DEADLINE_MS = 10_000;

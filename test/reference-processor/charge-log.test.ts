@@ -11,8 +11,8 @@ import {
   type ReferenceProcessor,
   sendCharge,
   startReferenceProcessor,
-} from '../support/reference-processor.js';
-import { until } from '../support/until.js';
+} from '../../testkit/processes/reference-processor.js';
+import { until } from '../../testkit/time/until.js';
 
 const run = promisify(execFile);
 

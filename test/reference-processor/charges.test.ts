@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
-import { ask } from '../support/http-client.js';
+import { ask } from '../../testkit/client/http-client.js';
 import {
   lookUpCharge,
   type ReferenceProcessor,
   sendCharge,
   startReferenceProcessor,
   USUAL_CHARGE,
-} from '../support/reference-processor.js';
-import { until } from '../support/until.js';
+} from '../../testkit/processes/reference-processor.js';
+import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test here runs: what waits so long is at work until the test has seen it. */
 const FOREVER_MS = 60_000;

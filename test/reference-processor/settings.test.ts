@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { readSettings, SettingsError } from '#idempay/reference-processor/settings.js';
-import { ask } from '../support/http-client.js';
-import { startReferenceProcessor } from '../support/reference-processor.js';
+import { ask } from '../../testkit/client/http-client.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 
 function problemsOf(environment: Record<string, string>): readonly string[] {
   try {

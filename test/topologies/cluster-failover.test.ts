@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type FailoverTrial, startTrial } from '../support/failover-trial.js';
-import { type RedisCluster, startCluster } from '../support/servers/cluster.js';
-import { until } from '../support/until.js';
+import { type FailoverTrial, startTrial } from '../../testkit/deployments/failover-trial.js';
+import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';
+import { until } from '../../testkit/time/until.js';
 
 const ROUND_MS = 240_000;
 const TURN_DEADLINE_MS = 30_000;

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import { alongside } from '../support/concurrency.js';
-import { type RedisCluster, startCluster } from '../support/servers/cluster.js';
-import type { RedisServer } from '../support/servers/redis.js';
+import { alongside } from '../../testkit/concurrency.js';
+import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';
+import type { RedisServer } from '../../testkit/servers/redis.js';
 
 const TAGS = Array.from({ length: 30 }, (_, index) => `tag-${index}`);
 const LOOPS = 16;

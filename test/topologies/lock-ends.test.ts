@@ -6,11 +6,11 @@ import {
   type RedisProcess,
   untilTold,
   type Watching,
-} from '../support/redis-process.js';
-import { type RedisCluster, startCluster } from '../support/servers/cluster.js';
-import type { RedisServer } from '../support/servers/redis.js';
-import { type SentinelTrio, startSentinelTrio } from '../support/servers/sentinel.js';
-import { until } from '../support/until.js';
+} from '../../testkit/protocol/redis-process.js';
+import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';
+import type { RedisServer } from '../../testkit/servers/redis.js';
+import { type SentinelTrio, startSentinelTrio } from '../../testkit/servers/sentinel.js';
+import { until } from '../../testkit/time/until.js';
 
 const TURN_DEADLINE_MS = 60_000;
 const TEST_MS = 180_000;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generateKey, pay } from '../support/http-client.js';
-import { makeCertificates } from '../support/servers/certificates.js';
-import { startRedis } from '../support/servers/redis.js';
-import { type SecuredPostgres, startSecuredPostgres } from '../support/servers/secured-postgres.js';
-import { type SecuredRedis, startSecuredRedis } from '../support/servers/secured-redis.js';
-import { runToExit, type Service, startService } from '../support/service.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { runToExit, type Service, startService } from '../../testkit/processes/service.js';
+import { makeCertificates } from '../../testkit/servers/certificates.js';
+import { startRedis } from '../../testkit/servers/redis.js';
+import { type SecuredPostgres, startSecuredPostgres } from '../../testkit/servers/secured-postgres.js';
+import { type SecuredRedis, startSecuredRedis } from '../../testkit/servers/secured-redis.js';
 
 /** What is refused over TLS and without the right password; that everything works with them, the suites show. */
 describe('TLS and passwords', () => {

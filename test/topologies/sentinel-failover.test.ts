@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { type FailoverTrial, startTrial } from '../support/failover-trial.js';
-import { type SentinelTrio, startSentinelTrio } from '../support/servers/sentinel.js';
+import { type FailoverTrial, startTrial } from '../../testkit/deployments/failover-trial.js';
+import { type SentinelTrio, startSentinelTrio } from '../../testkit/servers/sentinel.js';
 
 const ROUND_MS = 240_000;
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { masterLines } from '../support/failover-trial.js';
-import { generateKey, pay } from '../support/http-client.js';
-import { type SentinelTrio, startSentinelTrio } from '../support/servers/sentinel.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { type Service, startService } from '../support/service.js';
-import { pause, until } from '../support/until.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { masterLines } from '../../testkit/deployments/failover-trial.js';
+import { type Service, startService } from '../../testkit/processes/service.js';
+import { type SentinelTrio, startSentinelTrio } from '../../testkit/servers/sentinel.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 /** The Sentinels need a second to call a master down, up to three to replace it, and a busy machine as long again. */
 const REPLACED_LIMIT_MS = 20_000;

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { generateKey, pay } from '../support/http-client.js';
-import { makeCertificates } from '../support/servers/certificates.js';
-import { freePort } from '../support/servers/free-port.js';
-import { startRedis } from '../support/servers/redis.js';
-import { type SentinelTrio, startSentinel, startSentinelTrio } from '../support/servers/sentinel.js';
-import { createSharedDatabase } from '../support/servers/shared-database.js';
-import { startService } from '../support/service.js';
-import { until } from '../support/until.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { startService } from '../../testkit/processes/service.js';
+import { makeCertificates } from '../../testkit/servers/certificates.js';
+import { freePort } from '../../testkit/servers/free-port.js';
+import { startRedis } from '../../testkit/servers/redis.js';
+import { type SentinelTrio, startSentinel, startSentinelTrio } from '../../testkit/servers/sentinel.js';
+import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { until } from '../../testkit/time/until.js';
 
 const CONNECT_DEADLINE_MS = 20_000;
 

@@ -6,13 +6,17 @@ export default defineConfig({
   root: fileURLToPath(new URL('../..', import.meta.url)),
   test: {
     include: ['test/**/*.test.ts'],
-    globalSetup: ['./test/support/servers/shared-postgres.ts', './test/support/topologies/leases.ts'],
+    globalSetup: [
+      './testkit/build.ts',
+      './testkit/servers/shared-postgres.ts',
+      './testkit/deployments/topologies/leases.ts',
+    ],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 90_000,
     passWithNoTests: false,
     allowOnly: false,
-    reporters: ['default', './test/support/count-reporter.ts'],
+    reporters: ['default', './testkit/count-reporter.ts'],
   },
 });

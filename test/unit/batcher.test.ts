@@ -4,7 +4,7 @@ import { QUEUE_LIMIT_MS } from '#idempay/deployments/bounded-queue.js';
 import { Batcher } from '#idempay/deployments/distributed/postgres/batcher.js';
 import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
 import type { StoreUnavailable } from '#idempay/faults.js';
-import { HandClock } from '../support/hand-clock.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const LANES = 2;
 const MAX_BATCH = 500;

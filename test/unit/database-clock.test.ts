@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
 import type { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { HandClock } from '../support/hand-clock.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** How far the database's clock is ahead of our monotonic one. */
 const AHEAD_MS = 1_700_000_000_000;

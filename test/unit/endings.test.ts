@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
-import { type FailingPort, failingPort } from '../support/failing-ports.js';
-import { HandClock } from '../support/hand-clock.js';
-import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../support/payment-attempts.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { until } from '../support/until.js';
+import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
+import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+import { until } from '../../testkit/time/until.js';
 
 const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 const FIRST_PAUSE_MS = 250;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ifMatchCondition, ifNoneMatchCondition, quoted } from '#idempay/http/entity-tags.js';
-import { MATCHING_FORMS, OTHER_FORMS } from '../support/entity-tags.js';
+import { MATCHING_FORMS, OTHER_FORMS } from '../../testkit/client/entity-tags.js';
 
 const TAG = '00112233445566778899aabbccddeeff';
 const OTHER = 'ffeeddccbbaa99887766554433221100';

@@ -10,7 +10,7 @@ import {
   processorAt,
   startByteServer,
   startHttpServer,
-} from '../support/processor-servers.js';
+} from '../../testkit/servers/processor-servers.js';
 
 /** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
 const SHORT_MS = 200;

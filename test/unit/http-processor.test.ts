@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Charge } from '#idempay/payments/ports/processor.js';
 import { createHttpProcessor } from '#idempay/payments/processors/http.js';
-import { processorAt, type Received, startHttpServer } from '../support/processor-servers.js';
+import { processorAt, type Received, startHttpServer } from '../../testkit/servers/processor-servers.js';
 
 const KEY = '0193a5b4-7c1e-7000-8000-000000000001';
 const CHARGE: Charge = {

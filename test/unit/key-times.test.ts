@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createKeyTimes } from '#idempay/payments/key-times.js';
-import { HandClock } from '../support/hand-clock.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const HORIZON_MS = 2_000_000;
 

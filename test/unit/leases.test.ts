@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { type FailingPort, failingPort } from '../support/failing-ports.js';
-import { HandClock } from '../support/hand-clock.js';
-import { givenClaim, LONG_MS, newOwner } from '../support/payment-attempts.js';
-import { openEmbeddedPorts, type Ports } from '../support/ports.js';
-import { until } from '../support/until.js';
+import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
+import { givenClaim, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+import { until } from '../../testkit/time/until.js';
 
 /** The owner's clock and timer are the test's; rows and locks are real. The lease is so long that none dies by itself. */
 const LEASE_MS = LONG_MS;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createAlarm } from '#idempay/payments/processors/alarm.js';
-import { HandClock } from '../support/hand-clock.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 test('an alarm sounds at once, then at most every ten seconds, and says how many causes it swallowed', () => {
   const clock = new HandClock(0);

@@ -9,12 +9,12 @@ import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createKeyTimes } from '#idempay/payments/key-times.js';
 import { createRetention, type Retention } from '#idempay/payments/retention.js';
-import { type FailingPort, failingPort } from '../support/failing-ports.js';
-import { HandClock } from '../support/hand-clock.js';
-import { givenClaim, givenSettled, LONG_MS, newKey } from '../support/payment-attempts.js';
-import { HOUR_MS, passHours } from '../support/retention-time.js';
-import { until } from '../support/until.js';
-import { untilPast } from '../support/until-past.js';
+import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
+import { givenClaim, givenSettled, LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+import { HOUR_MS, passHours } from '../../testkit/time/retention-time.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
 
 const ROUND_MS = 60_000;
 const BATCH_INTERVAL_MS = 50;

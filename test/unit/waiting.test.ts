@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createWaiting, type Waiting, type WaitingPlace } from '#idempay/payments/waiting.js';
-import { HandClock } from '../support/hand-clock.js';
-import { newKey } from '../support/payment-attempts.js';
-import { pause } from '../support/until.js';
-import { WatchedLocks } from '../support/watched-locks.js';
+import { newKey } from '../../testkit/protocol/payment-attempts.js';
+import { WatchedLocks } from '../../testkit/protocol/watched-locks.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+import { pause } from '../../testkit/time/until.js';
 
 /** How many may wait in one process, and how often a lock is looked at that tells nothing. */
 const PLACES = 2_000;

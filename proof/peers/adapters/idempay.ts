@@ -1,5 +1,5 @@
-import { generateKey, sendJson, transactionIdOf } from '../../../test/support/http-client.js';
-import { pause } from '../../../test/support/until.js';
+import { generateKey, sendJson, transactionIdOf } from '../../../testkit/client/http-client.js';
+import { pause } from '../../../testkit/time/until.js';
 import type { Peer } from '../peer.js';
 
 const common = {

@@ -1,5 +1,5 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
-import type { Random } from '../../../test/support/random.js';
+import type { Random } from '../../../testkit/random.js';
 import type { Fleet } from '../fleet.js';
 import type { Simulation } from '../simulation.js';
 import type { KeyScript, PaymentPlan, PlannedRequest } from './plan.js';

@@ -1,5 +1,5 @@
-import type { Random } from '../../../test/support/random.js';
-import { seededRandom } from '../../../test/support/random.js';
+import type { Random } from '../../../testkit/random.js';
+import { seededRandom } from '../../../testkit/random.js';
 import type { Point } from '../ambushes.js';
 import { FINE, type Weather } from '../network.js';
 import { badWeather } from '../weather.js';

@@ -1,7 +1,7 @@
 import { transactionTag } from '#idempay/transactions/representation.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionList, Transactions } from '#idempay/transactions/transactions.js';
-import type { Random } from '../../../test/support/random.js';
+import type { Random } from '../../../testkit/random.js';
 import type { Fleet, NoAnswer } from '../fleet.js';
 import { hashOf, type Simulation } from '../simulation.js';
 import type { Action, ClientScript, TransactionPlan } from './plan.js';

@@ -1,6 +1,6 @@
 import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { StatusChange } from '#idempay/transactions/transaction-store.js';
-import { isLinearizable, type Model, type Operation } from '../../judge/linearizability.js';
+import { isLinearizable, type Model, type Operation } from '../../../testkit/checkers/linearizability.js';
 import { judgeLists } from './judge-lists.js';
 import { mayLoseMarks } from './plan.js';
 import { type Asked, isNoAnswer } from './requests.js';

@@ -1,0 +1,40 @@
+import type { TestProject } from 'vitest/node';
+import { TOPOLOGY } from '../deployments/topologies/topology.js';
+import { embeddedPostgres } from './binaries.js';
+import { startPostgres } from './postgres.js';
+import { startSecuredPostgres } from './secured-postgres.js';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Port of the PostgreSQL server that all test files share; each takes databases of its own. */
+    postgresPort: number;
+    /** Who the service is there, with a password and over TLS, where that is what the run is about; else empty. */
+    postgresUserUrl: string;
+  }
+}
+
+/** Nobody pulls the plug of the shared server. */
+const UNSAFE = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
+
+/** Tests that stop or break PostgreSQL start their own. */
+export default async function startSharedPostgres(project: TestProject): Promise<() => Promise<void>> {
+  if (TOPOLOGY === 'tls') {
+    const secured = await startSecuredPostgres(UNSAFE);
+    project.provide('postgresPort', secured.port);
+    project.provide('postgresUserUrl', secured.userUrl);
+    // For the processes of this run, which are started after this: theirs is read when they start.
+    process.env.NODE_EXTRA_CA_CERTS = secured.authority;
+    return () => secured.close();
+  }
+  const server = await startPostgres(UNSAFE, TOPOLOGY === 'postgres-18' ? await postgres18() : undefined);
+  project.provide('postgresPort', server.port);
+  project.provide('postgresUserUrl', '');
+  return () => server.close();
+}
+
+function postgres18(): Promise<string> {
+  return embeddedPostgres().catch((cause) => {
+    // The words that `scripts/test-topologies.mjs` looks for.
+    throw new Error('not to be had here: postgres 18', { cause });
+  });
+}
