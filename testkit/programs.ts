@@ -1,10 +1,8 @@
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-const { resolve } = createRequire(import.meta.url);
-
-/** The service as it is shipped. Found through the package's own imports, from wherever this module was compiled to. */
-export const SERVICE = resolve('#idempay/main.js');
-export const REFERENCE_PROCESSOR = resolve('#idempay/reference-processor/main.js');
-/** The repository. */
-export const ROOT = join(dirname(SERVICE), '..');
+/** The repository, from here or from where `proof/tsconfig.json` compiles this file to; nothing has to be built yet. */
+export const ROOT = fileURLToPath(import.meta.url).replace(/[/\\](build[/\\])?testkit[/\\]programs\.[jt]s$/, '');
+/** The service as it is shipped. */
+export const SERVICE = join(ROOT, 'dist', 'main.js');
+export const REFERENCE_PROCESSOR = join(ROOT, 'dist', 'reference-processor', 'main.js');

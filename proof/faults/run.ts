@@ -24,6 +24,8 @@ export interface RunOptions {
   readonly totalMs: number;
   readonly seed: number;
   readonly stop: AbortSignal;
+  /** Ends the run before its time, asked before each fault. */
+  readonly isEnough?: (tally: Tally) => boolean;
   /** Of an interrupted run that is gone on with. */
   readonly tally?: Tally;
   /** Now and then, with what the session under way has so far. */
@@ -34,7 +36,7 @@ export interface RunOptions {
 
 /** Sessions one after the other until the time is over, somebody stops the run, or a promise was broken. */
 export async function runFaults(options: RunOptions): Promise<{ tally: Tally; violations: readonly Violation[] }> {
-  const { deployment, totalMs, seed, stop } = options;
+  const { deployment, totalMs, seed, stop, isEnough = () => false } = options;
   const tally = options.tally ?? emptyTally();
   const traps = new Traps();
   let violations: readonly Violation[] = [];
@@ -50,12 +52,17 @@ export async function runFaults(options: RunOptions): Promise<{ tally: Tally; vi
       open: (events) => openScene(deployment, traps, events, { deduplicates, onSmallDisk: ordinal % 2 === 0 }),
       random,
       blowsMs: Math.max(leftMs - aroundMs, SHORTEST_BLOWS_MS),
-      stop,
+      isOver: () => stop.aborted || isEnough(tally),
       tally,
       onProgress: (log) => options.onProgress?.(tally, log),
     }));
     options.onSession?.(tally, violations);
-  } while (violations.length === 0 && !stop.aborted && totalMs - tally.elapsedMs > SHORTEST_BLOWS_MS);
+  } while (
+    violations.length === 0 &&
+    !stop.aborted &&
+    !isEnough(tally) &&
+    totalMs - tally.elapsedMs > SHORTEST_BLOWS_MS
+  );
   return { tally, violations };
 }
 

@@ -41,9 +41,9 @@ const HEALED = { latencyMs: 0, replyLatencyMs: 0, declineRate: 0, failRate: 0, l
 export interface SessionOptions {
   readonly open: (events: SceneEvents) => Promise<Scene>;
   readonly random: Random;
-  /** Blows fall for so long. */
+  /** Blows fall for so long, or until it is over. */
   readonly blowsMs: number;
-  readonly stop: AbortSignal;
+  readonly isOver: () => boolean;
   readonly tally: Tally;
   readonly onProgress: (log: ClientLog) => void;
 }
@@ -152,10 +152,10 @@ export async function runSession(options: SessionOptions): Promise<SessionResult
   }
 }
 
-async function rounds({ random, blowsMs, stop, tally }: SessionOptions, scene: Scene, log: ClientLog): Promise<void> {
+async function rounds({ random, blowsMs, isOver, tally }: SessionOptions, scene: Scene, log: ClientLog): Promise<void> {
   const order = new BlowOrder(scene.blows, random);
   const end = performance.now() + blowsMs;
-  while (performance.now() < end && !stop.aborted) {
+  while (performance.now() < end && !isOver()) {
     await pause(SHORTEST_CALM_MS + random.below(LONGEST_CALM_MS - SHORTEST_CALM_MS));
     await scene.processor.behave(someBehaviour(random, PROCESSOR_TIMEOUT_MS));
     const first = order.next();
