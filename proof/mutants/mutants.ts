@@ -41,10 +41,10 @@ const EMBEDDED_FAULTS: Hunt = { by: 'faults', deployment: 'embedded' };
 const DISTRIBUTED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/distributed.test.ts' };
 const EMBEDDED_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded.test.ts' };
 const DATABASE_CLOCK_TESTS: Hunt = { by: 'contracts', file: 'test/unit/database-clock.test.ts' };
-const CACHE_FAILOVER_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/cache-across-failovers.test.ts' };
-const UNSENT_PROTOCOL: Hunt = { by: 'contracts', file: 'test/contracts/protocol-unsent.test.ts' };
-const CONFLICT_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/protocol-conflicts.test.ts' };
-const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/contracts/embedded-horizon.test.ts' };
+const CACHE_FAILOVER_CONTRACTS: Hunt = { by: 'contracts', file: 'test/adapters/cache-across-failovers.test.ts' };
+const UNSENT_PROTOCOL: Hunt = { by: 'contracts', file: 'test/protocol/unsent.test.ts' };
+const CONFLICT_CONTRACTS: Hunt = { by: 'contracts', file: 'test/protocol/conflicts.test.ts' };
+const HORIZON_CONTRACTS: Hunt = { by: 'contracts', file: 'test/adapters/embedded-horizon.test.ts' };
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -350,7 +350,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a first claim whose row may be lost charges without a look-up',
-    hunt: { by: 'contracts', file: 'test/contracts/distributed-replaced.test.ts' },
+    hunt: { by: 'contracts', file: 'test/adapters/distributed-replaced.test.ts' },
     edits: [
       {
         file: 'src/deployments/distributed/postgres/ledger.ts',
@@ -361,7 +361,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a claim on a timeline that nobody has written down yet',
-    hunt: { by: 'contracts', file: 'test/contracts/distributed-replaced.test.ts' },
+    hunt: { by: 'contracts', file: 'test/adapters/distributed-replaced.test.ts' },
     edits: [
       {
         file: POSTGRES_STATEMENTS,
@@ -632,12 +632,12 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'an orphaned write mark is renewed by later writes, in Redis',
-    hunt: { by: 'contracts', file: 'test/contracts/redis-write-marks.test.ts' },
+    hunt: { by: 'contracts', file: 'test/adapters/redis-write-marks.test.ts' },
     edits: [{ file: `${SCRIPTS}/cache-mark.lua`, find: 'if tonumber(ends) <= now then', replace: 'if not ends then' }],
   },
   {
     name: 'the write mark is lifted after a write of unknown outcome',
-    hunt: { by: 'contracts', file: 'test/contracts/transaction-unknown-write.test.ts' },
+    hunt: { by: 'contracts', file: 'test/protocol/unknown-write.test.ts' },
     edits: [
       {
         file: TRANSACTIONS,
