@@ -140,18 +140,6 @@ function isWithin(ageMs: number, limitMs: number): boolean {
   return limitMs === Number.POSITIVE_INFINITY || (ageMs >= 0 && ageMs < limitMs);
 }
 
-/** The shortest outage worth waiting for, and the longest that a payer who stopped repeating should notice. */
-const SHORTEST_BACK_OFF_MS = 1_000;
-const LONGEST_BACK_OFF_MS = 60_000;
-
-/**
- * Recovery's patience with a payment that stays unknown: as long again as it has been unknown, so twice as long each time.
- * By its age and not by its attempts, which a payer's repeats would raise as well.
- */
-export function backOffMs(ageMs: number): number {
-  return Math.min(Math.max(ageMs, SHORTEST_BACK_OFF_MS), LONGEST_BACK_OFF_MS);
-}
-
 function outcomeOf(claim: Claim, result: Exclude<ChargeResult, { state: 'unknown' }>): Outcome {
   return result.state === 'succeeded'
     ? { state: 'COMPLETED', transactionId: claim.transactionId }

@@ -8,6 +8,7 @@ import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
+import { createFinishByLookUp } from './records/finish-by-look-up.js';
 import { createPaymentRecords, type PaymentRecords } from './records/payment-records.js';
 import { createRecovery, type Recovery, type RecoveryEvents } from './recovery.js';
 import { createRetention, type Retention, type RetentionEvents } from './retention.js';
@@ -62,26 +63,16 @@ export function createPaymentArea(collaborators: {
   const waiting = createWaiting(keys, clock);
   const keyTimes = createKeyTimes(newKey, clock);
 
-  async function finishByLookUp(key: string): Promise<void> {
-    const payment = await history.find(key);
-    const { name, formerName } = processor;
-    if (payment?.state !== 'PROCESSING' || ![name, formerName].includes(payment.processor)) return;
-    const { state } = await processor.lookUp(key);
-    if (state === 'no record' || state === 'unknown') return;
-    const told = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
-    const askedAt = clock.monotonic();
-    const owner = newOwner();
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
-    if (!claim) {
-      // Resolved while the processor was asked, perhaps.
-      const kept = await history.find(key);
-      if (kept && kept.state !== 'PROCESSING' && kept.state !== told) events.contradiction(kept, told, kept.state);
-      return;
-    }
-    const result = await carryOut(claim, askedAt, 'operator');
-    if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
-  }
-
+  const finishByLookUp = createFinishByLookUp({
+    ledger,
+    history,
+    processor,
+    carryOut,
+    leaseMs,
+    clock,
+    newOwner,
+    events,
+  });
   const payments = createPayments({
     keys,
     endings,

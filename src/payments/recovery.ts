@@ -10,6 +10,9 @@ const RECOVERY_INTERVAL_MS = 3_000;
 export const RECOVERY_CONCURRENCY = 64;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;
+/** The shortest outage worth waiting for, and the longest that a payer who stopped repeating should notice. */
+const SHORTEST_BACK_OFF_MS = 1_000;
+const LONGEST_BACK_OFF_MS = 60_000;
 
 export interface Recovery {
   /**
@@ -145,4 +148,12 @@ export function createRecovery(collaborators: {
       await counting;
     },
   };
+}
+
+/**
+ * Recovery's patience with a payment that stays unknown: as long again as it has been unknown, so twice as long each time.
+ * By its age and not by its attempts, which a payer's repeats would raise as well.
+ */
+export function backOffMs(ageMs: number): number {
+  return Math.min(Math.max(ageMs, SHORTEST_BACK_OFF_MS), LONGEST_BACK_OFF_MS);
 }

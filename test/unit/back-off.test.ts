@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { backOffMs } from '#idempay/payments/attempt.js';
+import { backOffMs } from '#idempay/payments/recovery.js';
 
 test.each([
   [0, 1_000],

@@ -1,7 +1,7 @@
 import { StoreUnavailable } from '#idempay/faults.js';
-import { backOffMs } from '#idempay/payments/attempt.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
 import type { PaymentHistory as PaymentReads } from '#idempay/payments/ports/payment-history.js';
+import { backOffMs } from '#idempay/payments/recovery.js';
 import { Ambushes } from '../ambushes.js';
 import { Fleet, type OpenService } from '../fleet.js';
 import { type Actor, Simulation } from '../simulation.js';
