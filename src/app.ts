@@ -60,7 +60,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     ledger,
     history: deployment.paymentHistory,
     processor,
-    rules: { ...config.payments, resolvableAfterMs: config.processor.dedupMs },
+    rules: { ...config.payments, dedupMs: config.processor.dedupMs },
     recoverAfterMs: backOffMs,
     clock,
     newKey: generateIdempotencyKey,
@@ -135,7 +135,7 @@ function openDeployment(
       return openDistributed({
         redis,
         databaseUrl,
-        poolSize: databasePoolSize,
+        databasePoolSize,
         transactionCacheTtlMs,
         clock,
         notices: { warn },

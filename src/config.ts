@@ -34,7 +34,7 @@ export type DeploymentSettings =
 
 export interface PaymentSettings {
   readonly idempotencyTtlMs: number;
-  readonly lockTtlMs: number;
+  readonly leaseMs: number;
   readonly payloadMismatch: 'replay' | 'reject';
   /** Payments under way at once in this process, at most. */
   readonly maxInFlight: number;
@@ -114,7 +114,7 @@ function readSettings(settings: Settings): Config {
     payments,
     transactionCacheTtlMs:
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
-    processor: readProcessor(settings, payments.lockTtlMs),
+    processor: readProcessor(settings, payments.leaseMs),
     crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
 }
@@ -150,7 +150,7 @@ function readPayments(settings: Settings): PaymentSettings {
   }
   return {
     idempotencyTtlMs,
-    lockTtlMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
+    leaseMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
     payloadMismatch: settings.choice('PAYLOAD_MISMATCH', 'replay', ['replay', 'reject'] as const),
     maxInFlight: settings.integer('MAX_PAYMENTS_IN_FLIGHT', MOST_IN_FLIGHT[processorKind], 1, 100_000),
     retentionMs,
@@ -158,14 +158,14 @@ function readPayments(settings: Settings): PaymentSettings {
 }
 
 /** Every setting is judged whichever processor is chosen; one that belongs to another processor is valid and unused. */
-function readProcessor(settings: Settings, lockTtlMs: number): ProcessorSettings {
+function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
   const url = settings.parsed('PROCESSOR_URL', (text) => readProcessorUrl(text) && text, PROCESSOR_URL_FORM);
   const account = settings.parsed('PROCESSOR_ACCOUNT', readProcessorAccount, PROCESSOR_ACCOUNT_FORM);
   const delayMs = settings.integer('PROCESSOR_DELAY_MS', 0, 0, MAX_TIMER_MS);
   const timeoutMs = settings.integer('PROCESSOR_TIMEOUT_MS', 10_000, 1, MAX_TIMER_MS);
   const dedupMs = settings.integer('PROCESSOR_DEDUP_SECONDS', 72_000, 0, MAX_TTL_SECONDS) * SECOND_MS;
   if (url === undefined) return { kind: 'simulated', delayMs, dedupMs };
-  if (timeoutMs > lockTtlMs - COMMIT_MARGIN_MS) {
+  if (timeoutMs > leaseMs - COMMIT_MARGIN_MS) {
     settings.problem(
       `PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least ${COMMIT_MARGIN_MS} ms: a call must end within its lease`,
     );

@@ -1,4 +1,4 @@
-import type { Found, Ledger } from './ports/ledger.js';
+import type { FindResult, Ledger } from './ports/ledger.js';
 import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
 
@@ -40,7 +40,7 @@ export interface Answers {
   inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer;
   conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
   /** The same, of a row that was just read. */
-  conflictWith(found: Found, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer;
+  conflictWith(found: FindResult, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer;
   /** Of a first payment, where as many are under way as may be (decisions P16). */
   busy(): PayAnswer;
   /** Whether that payment is another one than the requested, where that matters. */
@@ -67,7 +67,7 @@ export function createAnswers(collaborators: {
     return conflictWith(await ledger.find(key), fingerprint, lock);
   }
 
-  function conflictWith(found: Found, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer {
+  function conflictWith(found: FindResult, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer {
     switch (found.state) {
       case 'final':
         return replay(found.final, fingerprint);

@@ -48,7 +48,7 @@ export function createCarryOut(collaborators: {
     const ageMs = () => claim.ageMs + clock.monotonic() - askedAt;
     let charged = false;
     try {
-      const result = await askProcessor(claim, origin, ageMs, () => lease.outlives(processor.sendLimitMs));
+      const result = await askProcessor(claim, origin, ageMs, () => lease.outlives(processor.timeoutMs));
       if (result.state === 'unknown' || result.state === 'not sent') {
         // Before the lease is ended: a renewal that came after would give a dead attempt a whole one.
         lease.drop();

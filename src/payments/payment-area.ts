@@ -32,8 +32,8 @@ export function createPaymentArea(collaborators: {
   rules: PaymentRules & {
     /** Undefined: payments are kept for ever. */
     readonly retentionMs?: number | undefined;
-    /** Payments that are unknown for longer are an operator's to resolve. */
-    readonly resolvableAfterMs: number;
+    /** A payment may be sent again for so long; unknown for longer, it is an operator's to resolve. */
+    readonly dedupMs: number;
   };
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
@@ -47,7 +47,7 @@ export function createPaymentArea(collaborators: {
 }): PaymentArea {
   const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
-  const { idempotencyTtlMs, lockTtlMs: leaseMs, resolvableAfterMs, retentionMs } = rules;
+  const { idempotencyTtlMs, leaseMs, dedupMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
   const leases = createLeases(ledger, leaseMs, clock);
   const carryOut = createCarryOut({
@@ -92,8 +92,8 @@ export function createPaymentArea(collaborators: {
     endings,
     ledger,
     history,
-    rules,
-    resolvableAfterMs,
+    dedupMs,
+    idempotencyTtlMs,
     newOwner,
     finishByLookUp,
   });
@@ -102,8 +102,8 @@ export function createPaymentArea(collaborators: {
     processor,
     carryOut,
     leaseMs,
-    overdueAfterMs: resolvableAfterMs,
-    unsentOverdueAfterMs: idempotencyTtlMs,
+    dedupMs,
+    idempotencyTtlMs,
     clock,
     newOwner,
     events,

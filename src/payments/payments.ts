@@ -28,7 +28,7 @@ export type PaymentRequest = Money | { readonly problem: string };
 
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
-  readonly lockTtlMs: number;
+  readonly leaseMs: number;
   readonly payloadMismatch: 'replay' | 'reject';
   /** Attempts of requests that are under way at once in this process, at most (decisions P16). */
   readonly maxInFlight: number;
@@ -63,7 +63,7 @@ export function createPayments(collaborators: {
     waiting,
     onUnknown,
   } = collaborators;
-  const { lockTtlMs: leaseMs, payloadMismatch } = rules;
+  const { leaseMs, payloadMismatch } = rules;
   const { typicalMs } = processor;
   const { replay, inProgress, conflict, conflictWith, busy, differs, took } = createAnswers({
     ledger,

@@ -50,15 +50,14 @@ export function createRecovery(collaborators: {
   carryOut: CarryOut;
   leaseMs: number;
   /** From this age on, a payment that is still unknown is an operator's. */
-  overdueAfterMs: number;
-  /** From this age on, one is for which nothing was ever sent. */
-  unsentOverdueAfterMs: number;
+  dedupMs: number;
+  /** The same where nothing was ever sent for it. */
+  idempotencyTtlMs: number;
   clock: Clock;
   newOwner: () => string;
   events: RecoveryEvents;
 }): Recovery {
-  const { ledger, processor, carryOut, leaseMs, overdueAfterMs, unsentOverdueAfterMs, clock, newOwner, events } =
-    collaborators;
+  const { ledger, processor, carryOut, leaseMs, dedupMs, idempotencyTtlMs, clock, newOwner, events } = collaborators;
   const working = new Set<Promise<void>>();
   let finished = 0;
   let cancelNextRound = () => {};
@@ -110,7 +109,7 @@ export function createRecovery(collaborators: {
   async function countOverdue(): Promise<void> {
     if (clock.monotonic() - countedAt < OVERDUE_INTERVAL_MS) return;
     countedAt = clock.monotonic();
-    const count = await ledger.countAbandoned(overdueAfterMs, unsentOverdueAfterMs);
+    const count = await ledger.countAbandoned(dedupMs, idempotencyTtlMs);
     if (count > 0) events.overdue(count);
   }
 

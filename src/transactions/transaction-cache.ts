@@ -10,7 +10,7 @@ export const TRANSACTION_CACHE = 'transactionCache';
  */
 export interface TransactionCache {
   /** On a miss, the token that permits one fill; none while another reader loads. */
-  lookUp(id: number): Promise<CacheLookUp>;
+  lookUp(id: number): Promise<CacheLookUpResult>;
 
   /** Stores what the token's holder read from the store of record. False when the token was voided meanwhile. */
   fill(id: number, token: FillToken, transaction: Transaction): Promise<boolean>;
@@ -28,7 +28,7 @@ export interface TransactionCache {
   evict(mark: WriteMark): Promise<void>;
 }
 
-export type CacheLookUp =
+export type CacheLookUpResult =
   | { readonly state: 'hit'; readonly transaction: Transaction }
   | { readonly state: 'miss'; readonly token: FillToken | undefined }
   /** A write mark stands: the row must be read, and not be put into the cache. */

@@ -19,7 +19,7 @@ export interface TransactionStore {
     status: TransactionStatus,
     onlyFrom?: readonly TransactionStatus[],
     writeBy?: number,
-  ): Promise<StatusChange>;
+  ): Promise<StatusChangeResult>;
 
   remove(
     id: number,
@@ -34,7 +34,7 @@ export interface TransactionStore {
   openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot>;
 }
 
-export type StatusChange =
+export type StatusChangeResult =
   /** Also when it had that status before: then the row was left alone (decisions T4). */
   | { readonly state: 'done'; readonly transaction: Transaction }
   | { readonly state: 'not found' }

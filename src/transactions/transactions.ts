@@ -9,8 +9,8 @@ import {
   type TransactionFilter,
   type TransactionStatus,
 } from './transaction.js';
-import type { CacheLookUp, TransactionCache, WriteMark } from './transaction-cache.js';
-import type { StatusChange, TransactionSnapshot, TransactionStore } from './transaction-store.js';
+import type { CacheLookUpResult, TransactionCache, WriteMark } from './transaction-cache.js';
+import type { StatusChangeResult, TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
 export type TagCondition = (tag: string) => boolean;
@@ -23,7 +23,7 @@ export interface Transactions {
   /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (decisions T8). */
   get(id: number): Promise<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' | 'bypass' }>;
   /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (decisions T7). */
-  changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChange>;
+  changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChangeResult>;
   /** Spec 4.3 caching rule 3. */
   remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;
   /** The tag, and unless `ifNoneMatch` says that the client has it, the rows of the same snapshot, page by page. */
@@ -166,7 +166,7 @@ function pagesOf(snapshot: TransactionSnapshot): TransactionPages {
 }
 
 /** A cache that cannot be asked: what is read then is not put into it either. */
-function bypass(fault: unknown): CacheLookUp {
+function bypass(fault: unknown): CacheLookUpResult {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return { state: 'bypass' };
 }

@@ -97,9 +97,8 @@ describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
   const verdict = {
     state: 'DECLINED',
     reason: 'never arrived',
-    minAgeMs: 0,
-    unsentMinAgeMs: 0,
-    ttlMs: LONG_MS,
+    dedupMs: 0,
+    idempotencyTtlMs: LONG_MS,
   } as const;
 
   async function givenAbandoned(): Promise<Claim> {

@@ -60,7 +60,12 @@ describe('a page of a million transactions in PostgreSQL', () => {
     const { redisUrl, databaseUrl, close } = await openStores();
     const redis = readRedisUrl(redisUrl);
     if (!redis) throw new Error('the Redis of the test has no URL of ours');
-    const rest = { poolSize: 2, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices: { warn: () => {} } };
+    const rest = {
+      databasePoolSize: 2,
+      transactionCacheTtlMs: LONG_MS,
+      clock: systemClock,
+      notices: { warn: () => {} },
+    };
     await (await openDistributed({ redis, databaseUrl, ...rest })).close();
     client = new pg.Client({ connectionString: databaseUrl });
     await client.connect();

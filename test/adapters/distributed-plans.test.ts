@@ -36,7 +36,7 @@ beforeEach(async () => {
   databaseUrl = stores.databaseUrl;
   const redis = readRedisUrl(stores.redisUrl);
   if (!redis) throw new Error('the Redis of the test has no URL of ours');
-  const rest = { poolSize: 2, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices: { warn: () => {} } };
+  const rest = { databasePoolSize: 2, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices: { warn: () => {} } };
   await (await openDistributed({ redis, databaseUrl, ...rest })).close();
   client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

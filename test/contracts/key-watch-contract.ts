@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { KeyStore, Looked, Watch } from '#idempay/payments/ports/key-store.js';
+import type { KeyStore, LookResult, Watch } from '#idempay/payments/ports/key-store.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import {
@@ -101,7 +101,7 @@ export function describeKeyWatchContract(name: string, open: OpenPorts): void {
       const owner = newOwner();
       await begin(key, owner);
       const final = await settled(key);
-      const told = new Promise<Looked>((resolve, reject) => {
+      const told = new Promise<LookResult>((resolve, reject) => {
         keys.watch(key, () => keys.look(key).then(resolve, reject)).catch(reject);
       });
       const watch = await watching(key);

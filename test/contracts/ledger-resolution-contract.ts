@@ -42,8 +42,8 @@ export function describeLedgerResolutionContract(name: string, open: OpenPorts):
 
     function resolve(key: string, members: Partial<Resolution> = {}) {
       const verdict = { state: 'COMPLETED', reason: 'seen on the statement' } as const;
-      const ages = { minAgeMs: 0, unsentMinAgeMs: 0 };
-      return ledger.resolve({ key, owner: newOwner(), ...verdict, ...ages, ttlMs: LONG_MS, ...members });
+      const ages = { dedupMs: 0, idempotencyTtlMs: LONG_MS };
+      return ledger.resolve({ key, owner: newOwner(), ...verdict, ...ages, ...members });
     }
 
     async function givenAbandoned(recoverAfterMs = 0): Promise<Claim> {
@@ -121,7 +121,7 @@ export function describeLedgerResolutionContract(name: string, open: OpenPorts):
 
     test('4: a payment that is too young is not resolved', async () => {
       const claim = await givenAbandoned();
-      const refused = await resolve(claim.key, { minAgeMs: LONG_MS });
+      const refused = await resolve(claim.key, { dedupMs: LONG_MS });
       if (refused.state !== 'too early') throw new Error(`resolve was answered '${refused.state}'`);
       expect(refused.remainingMs).toBeGreaterThan(LONG_MS / 2);
       expect(refused.remainingMs).toBeLessThanOrEqual(LONG_MS);
@@ -134,7 +134,7 @@ export function describeLedgerResolutionContract(name: string, open: OpenPorts):
       const second = await ledger.takeOver({ ...first, owner: newOwner(), leaseMs: LONG_MS });
       if (!second) throw new Error('the payment was not taken over');
       await ledger.abandon(second, 0);
-      expect(await resolve(first.key, { minAgeMs: SHORT_MS })).toMatchObject({ state: 'resolved' });
+      expect(await resolve(first.key, { dedupMs: SHORT_MS })).toMatchObject({ state: 'resolved' });
     });
 
     test('5: a payment that settled itself is not resolved', async () => {

@@ -107,9 +107,8 @@ export function describeLedgerRetentionContract(name: string, open: OpenPorts): 
       const verdict = {
         state: 'COMPLETED',
         reason: 'seen on the statement',
-        minAgeMs: 0,
-        unsentMinAgeMs: 0,
-        ttlMs: 1,
+        dedupMs: 0,
+        idempotencyTtlMs: 1,
       } as const;
       await ledger.resolve({ key: resolvedOne.key, owner: newOwner(), ...verdict });
       await untilPast(1);

@@ -44,9 +44,9 @@ export function describeLedgerUnsentContract(name: string, open: OpenPorts): voi
       return taken;
     }
 
-    const resolutionOf = ({ key }: Claim, minAgeMs: number, unsentMinAgeMs: number) => ({
-      ...{ key, owner: newOwner(), state: 'DECLINED' as const, reason: 'cancelled', ttlMs: LONG_MS },
-      ...{ minAgeMs, unsentMinAgeMs },
+    const resolutionOf = ({ key }: Claim, dedupMs: number, idempotencyTtlMs: number) => ({
+      ...{ key, owner: newOwner(), state: 'DECLINED' as const, reason: 'cancelled' },
+      ...{ dedupMs, idempotencyTtlMs },
     });
 
     test('1: a first claim is unsent, and a takeover of what may have been sent is not', async () => {

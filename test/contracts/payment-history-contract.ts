@@ -152,9 +152,8 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
       const verdict = {
         state: 'COMPLETED',
         reason: 'seen on the statement',
-        minAgeMs: 0,
-        unsentMinAgeMs: 0,
-        ttlMs: LONG_MS,
+        dedupMs: 0,
+        idempotencyTtlMs: LONG_MS,
       } as const;
       await ledger.resolve({ key: first.key, owner: newOwner(), ...verdict });
       expect(await history.find(first.key)).toMatchObject({ attempts: 2, resolution: 'seen on the statement' });
@@ -254,9 +253,8 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
       const verdict = {
         state: 'COMPLETED',
         reason: 'seen on the statement',
-        minAgeMs: 0,
-        unsentMinAgeMs: 0,
-        ttlMs: LONG_MS,
+        dedupMs: 0,
+        idempotencyTtlMs: LONG_MS,
       } as const;
       await ledger.resolve({ key: resolved.key, owner: newOwner(), ...verdict });
       const told = (await settledPages(from, Date.now() + 1, ALL)).flat();

@@ -24,7 +24,7 @@ afterAll(() => ports.close());
 async function givenFormer(charged: boolean) {
   const formerName = newProcessorName();
   const processor = new RecordingProcessor(`${formerName}?account=a`, undefined, formerName);
-  const process = compose(ports, processor, { resolvableAfterMs: SHORT_MS });
+  const process = compose(ports, processor, { dedupMs: SHORT_MS });
   const claim = await givenClaim(ports.ledger, { processor: formerName });
   if (charged) await processor.charge({ reference: claim.key, ...claim });
   await ports.ledger.abandon(claim, 0);

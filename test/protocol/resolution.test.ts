@@ -21,7 +21,7 @@ afterAll(() => ports.close());
 /** A payment whose charge was sent once, with this end, and is never sent again. */
 async function givenUnknown(outcome: 'succeeded' | 'none') {
   const processor = new RecordingProcessor(newProcessorName(), 0);
-  const { payments, records } = compose(ports, processor, { resolvableAfterMs: SHORT_MS });
+  const { payments, records } = compose(ports, processor, { dedupMs: SHORT_MS });
   const key = await payments.issueKey();
   processor.plan({ outcome, answerLost: true });
   expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
@@ -58,7 +58,7 @@ test('where the processor knows nothing, the verdict is final, and the processor
 async function givenResolvedDuringCharge(outcome: 'succeeded' | 'declined', state: 'COMPLETED' | 'DECLINED') {
   const processor = new RecordingProcessor(newProcessorName());
   const owner = compose(ports, processor, { leaseMs: SHORT_MS });
-  const operator = compose(ports, processor, { resolvableAfterMs: 0 });
+  const operator = compose(ports, processor, { dedupMs: 0 });
   const key = await owner.payments.issueKey();
   let answer = () => {};
   const after = new Promise<void>((resolve) => {
@@ -98,10 +98,7 @@ test('an outcome that an operator found out as well is no alarm', async () => {
 
 test('an outcome that is looked up while another operator resolves otherwise is an alarm', async () => {
   const processor = new RecordingProcessor(newProcessorName(), 0);
-  const [one, other] = [
-    compose(ports, processor, { resolvableAfterMs: 0 }),
-    compose(ports, processor, { resolvableAfterMs: 0 }),
-  ];
+  const [one, other] = [compose(ports, processor, { dedupMs: 0 }), compose(ports, processor, { dedupMs: 0 })];
   const key = await one.payments.issueKey();
   processor.plan({ outcome: 'none' });
   expect(await one.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });

@@ -89,7 +89,7 @@ describe('a payment whose charge was not sent', () => {
   });
 
   test("is an operator's when recovery does not send it any more, and not before", async () => {
-    const process = given({ idempotencyTtlMs: SHORT_LIFE_MS, resolvableAfterMs: 0 });
+    const process = given({ idempotencyTtlMs: SHORT_LIFE_MS, dedupMs: 0 });
     const verdict = { state: 'DECLINED', reason: 'cancelled by the payer' } as const;
     const key = await givenUnsent(process);
     expect(await process.records.resolve(key, verdict)).toMatchObject({ state: 'too early' });

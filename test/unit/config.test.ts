@@ -28,7 +28,7 @@ const NUMBERS: readonly [
 ][] = [
   ['PORT', 0, 65_535, (config) => config.port, 1],
   ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
-  ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.lockTtlMs, 1000],
+  ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.leaseMs, 1000],
   ['PAYMENT_RETENTION_DAYS', 1, 3650, (config) => config.payments.retentionMs, DAY_MS],
   ['TRANSACTION_CACHE_TTL_SECONDS', 1, 2_147_483, (config) => config.transactionCacheTtlMs, 1000],
   ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, ({ processor }) => ('delayMs' in processor ? processor.delayMs : -1), 1],
@@ -58,7 +58,7 @@ describe('the settings', () => {
       port: 8080,
       logLevel: 'info',
       deployment: { kind: 'embedded', dataDir: './data' },
-      payments: { idempotencyTtlMs: 86_400_000, lockTtlMs: 30_000, payloadMismatch: 'replay', retentionMs: undefined },
+      payments: { idempotencyTtlMs: 86_400_000, leaseMs: 30_000, payloadMismatch: 'replay', retentionMs: undefined },
       transactionCacheTtlMs: 300_000,
       processor: { kind: 'simulated', delayMs: 0, dedupMs: 72_000_000 },
     });
@@ -88,12 +88,12 @@ describe('the settings', () => {
   });
 
   test('cannot be changed once they were read', () => {
-    const config = readConfig({}) as { port: number; payments: { lockTtlMs: number } };
+    const config = readConfig({}) as { port: number; payments: { leaseMs: number } };
     expect(() => {
       config.port = 1;
     }).toThrow(TypeError);
     expect(() => {
-      config.payments.lockTtlMs = 1;
+      config.payments.leaseMs = 1;
     }).toThrow(TypeError);
   });
 

@@ -314,7 +314,7 @@ describe('the URL of a processor', () => {
 test('an HTTP processor declares its times: a call ends within its time-out, and repeats are known as long as it was told', () => {
   const settings = { url: 'http://psp.example', dedupMs: 72_000_000, connections: 1, alarm: () => {} };
   const patient = createHttpProcessor({ ...settings, timeoutMs: 10_000 });
-  expect(patient).toMatchObject({ sendLimitMs: 10_000, dedupMs: 72_000_000, typicalMs: 1_000 });
+  expect(patient).toMatchObject({ timeoutMs: 10_000, dedupMs: 72_000_000, typicalMs: 1_000 });
   const hasty = createHttpProcessor({ ...settings, timeoutMs: 50 });
-  expect(hasty).toMatchObject({ sendLimitMs: 50, typicalMs: 50 });
+  expect(hasty).toMatchObject({ timeoutMs: 50, typicalMs: 50 });
 });

@@ -33,7 +33,7 @@ export function compose(
     readonly leaseMs?: number;
     readonly idempotencyTtlMs?: number;
     readonly payloadMismatch?: 'replay' | 'reject';
-    readonly resolvableAfterMs?: number;
+    readonly dedupMs?: number;
     readonly maxInFlight?: number;
     readonly retentionMs?: number;
     readonly recoverAfterMs?: (ageMs: number) => number;
@@ -41,7 +41,7 @@ export function compose(
   } = {},
 ): Composition {
   const { leaseMs = LONG_MS, idempotencyTtlMs = LONG_MS, payloadMismatch = 'replay', clock = systemClock } = settings;
-  const { resolvableAfterMs = LONG_MS, maxInFlight = 10_000, retentionMs, recoverAfterMs = () => 0 } = settings;
+  const { dedupMs = LONG_MS, maxInFlight = 10_000, retentionMs, recoverAfterMs = () => 0 } = settings;
   const keys = failingPort(ports.keys);
   const ledger = failingPort(ports.ledger);
 
@@ -56,7 +56,7 @@ export function compose(
     ledger: ledger.port,
     history: ports.paymentHistory,
     processor,
-    rules: { idempotencyTtlMs, lockTtlMs: leaseMs, payloadMismatch, maxInFlight, resolvableAfterMs, retentionMs },
+    rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
     recoverAfterMs,
     clock,
     newKey,

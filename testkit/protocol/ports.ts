@@ -60,7 +60,7 @@ export async function openDistributedPortsOn(
   const deployment = await openDistributed({
     redis: location,
     databaseUrl: stores.databaseUrl,
-    poolSize: 10,
+    databasePoolSize: 10,
     transactionCacheTtlMs,
     clock,
     notices: { warn: () => {} },

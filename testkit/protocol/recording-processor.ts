@@ -19,7 +19,7 @@ const SUCCESS: ChargeResult = { state: 'succeeded' };
  */
 export class RecordingProcessor implements Processor {
   readonly typicalMs = 0;
-  readonly sendLimitMs = 0;
+  readonly timeoutMs = 0;
   /** Every charge that arrived, in order. */
   readonly charges: Charge[] = [];
   /** Every reference that was looked up, in order. */

@@ -28,7 +28,7 @@ export function redisCaches(): RedisCaches {
       clients.push(client);
       await connected(client);
       return createRedisTransactionCache(client, NAMES, database, {
-        ttlMs: TTL_MS,
+        transactionCacheTtlMs: TTL_MS,
         clock: systemClock,
         roomForFills: () => true,
       });

@@ -1,6 +1,6 @@
 import type { Clock } from '#idempay/clock.js';
 import { EndListeners } from '#idempay/deployments/end-listeners.js';
-import type { Begun, KeyStore, Looked } from '#idempay/payments/ports/key-store.js';
+import type { BeginResult, KeyStore, LookResult } from '#idempay/payments/ports/key-store.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { WallClock } from '../instance.js';
 import type { Server } from '../network.js';
@@ -57,7 +57,7 @@ export class KeyServer {
     return lock && lock.endsAt > this.now() ? lock : undefined;
   }
 
-  look(key: string, owner = ''): Looked {
+  look(key: string, owner = ''): LookResult {
     const lock = this.lock(key);
     const now = this.now();
     if (lock && lock.owner !== owner) {
@@ -123,9 +123,9 @@ export function createSimulatedKeyStore(
         if (!server.record(key)) server.keep(key, ttlMs);
       }),
 
-    begin: ({ key, owner, leaseMs, fingerprint }): Promise<Begun> => {
+    begin: ({ key, owner, leaseMs, fingerprint }): Promise<BeginResult> => {
       const askedAt = clock.monotonic();
-      return ask('begins', key, (): Begun => {
+      return ask('begins', key, (): BeginResult => {
         const looked = server.look(key, owner);
         if (looked.state !== 'generated') return looked;
         const now = server.now();

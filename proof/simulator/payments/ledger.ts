@@ -100,16 +100,15 @@ const WRITES: Readonly<Record<string, Write>> = {
     says: 'resolves',
     keys: oneKey,
     change(rows, values) {
-      const [key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs] = values as [
+      const [key, owner, state, reason, dedupMs, idempotencyTtlMs] = values as [
         string,
         string,
         Outcome['state'],
         string,
         number,
         number,
-        number,
       ];
-      return rows.resolve({ key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs }) && columnsOf(rows, key);
+      return rows.resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs }) && columnsOf(rows, key);
     },
   },
 };
@@ -158,8 +157,8 @@ export function createSimulatedLedger(
       }
       case 'count_abandoned':
         return line.read(instance, ROUTINE, instance.name, () => {
-          const [olderThanMs, unsentOlderThanMs] = values as [number, number];
-          return [{ abandoned: countAbandoned(olderThanMs, unsentOlderThanMs) }];
+          const [dedupMs, idempotencyTtlMs] = values as [number, number];
+          return [{ abandoned: countAbandoned(dedupMs, idempotencyTtlMs) }];
         });
       case 'may_be_lost':
         return line.read(instance, ROUTINE, instance.name, () => [{ mayBeLost: false }]);
@@ -170,10 +169,10 @@ export function createSimulatedLedger(
     }
   }
 
-  function countAbandoned(olderThanMs: number, unsentOlderThanMs: number): number {
+  function countAbandoned(dedupMs: number, idempotencyTtlMs: number): number {
     const now = rows.now();
     const isOverdue = (row: Row) => row.state === 'PROCESSING' && row.leaseUntil <= now;
-    const limitOf = (row: Row) => (row.unsentEpoch === row.epoch ? unsentOlderThanMs : olderThanMs);
+    const limitOf = (row: Row) => (row.unsentEpoch === row.epoch ? idempotencyTtlMs : dedupMs);
     return [...rows.byKey.values()].filter((row) => isOverdue(row) && now - row.claimedAt > limitOf(row)).length;
   }
 

@@ -193,7 +193,7 @@ export function createSimulatedRemoteProcessor(
   return {
     name,
     typicalMs: 50,
-    sendLimitMs: timeoutMs,
+    timeoutMs,
     dedupMs,
     charge(charge) {
       const sentAt = simulation.time;

@@ -140,13 +140,13 @@ export class PaymentRows {
   }
 
   resolve(resolution: Resolution): Row | undefined {
-    const { key, owner, state, reason, ttlMs } = resolution;
+    const { key, owner, state, reason, idempotencyTtlMs } = resolution;
     const row = this.byKey.get(key);
     const now = this.now();
-    const minAgeMs = row?.unsentEpoch === row?.epoch ? resolution.unsentMinAgeMs : resolution.minAgeMs;
+    const minAgeMs = row?.unsentEpoch === row?.epoch ? resolution.idempotencyTtlMs : resolution.dedupMs;
     if (row?.state !== 'PROCESSING' || row.leaseUntil > now || row.claimedAt > now - minAgeMs) return undefined;
     this.simulation.count('resolved by an operator');
-    const final = this.finalColumns(state, state === 'DECLINED' ? reason : undefined, ttlMs);
+    const final = this.finalColumns(state, state === 'DECLINED' ? reason : undefined, idempotencyTtlMs);
     return this.write({ ...row, ...final, epoch: row.epoch + 1, owner, resolution: reason });
   }
 

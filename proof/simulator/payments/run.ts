@@ -65,10 +65,10 @@ export async function runPayments(
       processor: createSimulatedRemoteProcessor(simulation, ambushes, processor, actor, settings),
       rules: {
         idempotencyTtlMs: shape.idempotencyTtlMs,
-        lockTtlMs: shape.leaseMs,
+        leaseMs: shape.leaseMs,
         payloadMismatch: shape.payloadMismatch,
         maxInFlight: shape.maxInFlight ?? 10_000,
-        resolvableAfterMs: shape.dedupMs,
+        dedupMs: shape.dedupMs,
       },
       recoverAfterMs: backOffMs,
       clock,

@@ -1,7 +1,7 @@
 import { type Clock, sleep } from '#idempay/clock.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
-import type { CacheLookUp, TransactionCache } from '#idempay/transactions/transaction-cache.js';
+import type { CacheLookUpResult, TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import type { WallClock } from '../instance.js';
 import type { Server } from '../network.js';
 import type { Actor, Simulation } from '../simulation.js';
@@ -159,7 +159,7 @@ export function createSimulatedTransactionCache(
   const ask = <T>(operation: string, id: number, execute: () => T) =>
     line.ask(instance, operation, String(id), execute);
 
-  async function lookUpOnce(id: number): Promise<CacheLookUp | 'wait'> {
+  async function lookUpOnce(id: number): Promise<CacheLookUpResult | 'wait'> {
     const token = newToken();
     const found = await ask('looks up', id, () => server.lookUp(id, token));
     if (found === 'wait') return 'wait';

@@ -1,5 +1,5 @@
 import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idempay/transactions/transaction.js';
-import type { StatusChange } from '#idempay/transactions/transaction-store.js';
+import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import { isLinearizable, type Model, type Operation } from '../../../testkit/checkers/linearizability.js';
 import { judgeLists } from './judge-lists.js';
 import { mayLoseMarks } from './plan.js';
@@ -106,7 +106,7 @@ function judgeOrder(
   return violations;
 }
 
-type Output = Transaction | 'not found' | 'removed' | 'precondition failed' | StatusChange;
+type Output = Transaction | 'not found' | 'removed' | 'precondition failed' | StatusChangeResult;
 
 /** Undefined for what surely did not happen, and for a read that nobody heard of. */
 function operationOf(asked: Asked): Operation<Asked, Output> | undefined {

@@ -1,5 +1,5 @@
 import type { Transaction, TransactionFilter, TransactionStatus } from '#idempay/transactions/transaction.js';
-import type { StatusChange } from '#idempay/transactions/transaction-store.js';
+import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import type { NoAnswer } from '../fleet.js';
 
 interface Request<Answer> {
@@ -17,7 +17,7 @@ export type Asked =
       readonly status: TransactionStatus;
       /** Of If-Match: the status that the client saw. */
       readonly onlyFrom: TransactionStatus | undefined;
-    } & Request<StatusChange>)
+    } & Request<StatusChangeResult>)
   | ({
       readonly kind: 'remove';
       readonly id: number;

@@ -39,18 +39,18 @@ export interface Notices {
 export async function openDistributed(options: {
   redis: RedisLocation;
   databaseUrl: string;
-  poolSize: number;
+  databasePoolSize: number;
   transactionCacheTtlMs: number;
   clock: Clock;
   notices: Notices;
   events?: StoreEvents;
 }): Promise<Deployment> {
-  const { clock, notices, poolSize, events } = options;
+  const { clock, notices, databasePoolSize, events } = options;
   const identity = new DatabaseIdentity(clock, () => notices.warn(REPLACED));
   let isOpen = false;
   const database = new Postgres(
     options.databaseUrl,
-    poolSize,
+    databasePoolSize,
     // Of a start that waits for it the log has a line of its own.
     (fault) => isOpen && events?.failed('PostgreSQL', fault),
     (client) => identity.observe(client),
@@ -89,14 +89,14 @@ export async function openDistributed(options: {
     served: () => events?.served('Redis'),
   });
   const confirmDurable = createConfirmDurable(database, clock);
-  const maxSnapshots = Math.max(1, Math.floor(poolSize * SNAPSHOT_SHARE));
+  const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
     keys: createRedisKeyStore(redis, names, lockEnds, clock),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots),
     transactionCache: createRedisTransactionCache(redis, names, () => identity.server, {
-      ttlMs: options.transactionCacheTtlMs,
+      transactionCacheTtlMs: options.transactionCacheTtlMs,
       clock,
       roomForFills: watch.roomForFills,
     }),

@@ -50,8 +50,8 @@ export function createKeyRecordWrites(
 
     operations: {
       /** The moment at which the key expires; null when it was issued before, which changes nothing. */
-      issueKey(key: string, ttlMs: number): number | null {
-        const expiresAt = wallClock() + ttlMs;
+      issueKey(key: string, idempotencyTtlMs: number): number | null {
+        const expiresAt = wallClock() + idempotencyTtlMs;
         if (issue.run(key, expiresAt).changes === 0) return null;
         keyCount.records += 1;
         return expiresAt;

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
-import type { KeyStore, Looked } from '../../payments/ports/key-store.js';
+import type { KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, KEY_GENERATED } from '../../payments/values/payment.js';
 import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
@@ -45,7 +45,7 @@ export function createEmbeddedKeyStore(
   const remembered = new LRUCache<string, RememberedRecord>({ max: REMEMBERED_RECORDS });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
-  function lookAs(owner: string | undefined, key: string): Looked {
+  function lookAs(owner: string | undefined, key: string): LookResult {
     const lock = locks.get(key);
     if (lock && lock.owner !== owner) {
       const now = clock.monotonic();
@@ -80,8 +80,8 @@ export function createEmbeddedKeyStore(
   }
 
   return {
-    async issue(key, ttlMs) {
-      const expiresAt = await writer.write('issueKey', key, ttlMs);
+    async issue(key, idempotencyTtlMs) {
+      const expiresAt = await writer.write('issueKey', key, idempotencyTtlMs);
       if (expiresAt !== null) remembered.set(key, { expiresAt, final: undefined });
     },
 

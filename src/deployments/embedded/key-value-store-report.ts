@@ -34,12 +34,12 @@ export function createEmbeddedReport(
       const key = readStoreKey(text);
       if (key?.kind === 'cache entry') {
         const entry = cache.peek(key.transactionId);
-        return entry && { value: transactionJson(entry.transaction), ttlSeconds: Math.ceil(entry.ttlMs / 1000) };
+        return entry && { value: transactionJson(entry.transaction), ttlSeconds: Math.ceil(entry.remainingMs / 1000) };
       }
       if (key?.kind !== 'record') return undefined;
       const record = findRecord.get(key.key) as Pick<KeyRecord, 'value' | 'expires_at'> | undefined;
-      const ttlMs = (record?.expires_at ?? 0) - clock.now();
-      return record && ttlMs > 0 ? { value: record.value, ttlSeconds: Math.ceil(ttlMs / 1000) } : undefined;
+      const remainingMs = (record?.expires_at ?? 0) - clock.now();
+      return record && remainingMs > 0 ? { value: record.value, ttlSeconds: Math.ceil(remainingMs / 1000) } : undefined;
     },
 
     async statistics() {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
-import type { Found, Ledger } from '../../payments/ports/ledger.js';
+import type { FindResult, Ledger } from '../../payments/ports/ledger.js';
 import { type Claim, type Fence, recordValueOf } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { PaymentRow } from './payment-row.js';
@@ -65,7 +65,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return claimed === 'claimed' ? { state: 'claimed', claim } : claimed;
     },
 
-    async find(key): Promise<Found> {
+    async find(key): Promise<FindResult> {
       const row = find.get(key) as PaymentRow | undefined;
       if (!row) return { state: 'absent' };
       const now = clock.now();
@@ -88,21 +88,31 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
     abandon,
 
-    async settle({ key, epoch, owner, fingerprint }, outcome, ttlMs) {
+    async settle({ key, epoch, owner, fingerprint }, outcome, idempotencyTtlMs) {
       const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
       const settled = await writer.write(
-        ...(['settle', key, epoch, owner, outcome.state, recordValueOf(outcome), reason, fingerprint, ttlMs] as const),
+        ...([
+          'settle',
+          key,
+          epoch,
+          owner,
+          outcome.state,
+          recordValueOf(outcome),
+          reason,
+          fingerprint,
+          idempotencyTtlMs,
+        ] as const),
       );
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, expiresAt: settled } };
     },
 
-    resolve: ({ key, owner, state, reason, minAgeMs, unsentMinAgeMs, ttlMs }) =>
-      writer.write('resolve', key, owner, state, reason, minAgeMs, unsentMinAgeMs, ttlMs),
+    resolve: ({ key, owner, state, reason, dedupMs, idempotencyTtlMs }) =>
+      writer.write('resolve', key, owner, state, reason, dedupMs, idempotencyTtlMs),
 
-    async countAbandoned(olderThanMs, unsentOlderThanMs) {
+    async countAbandoned(dedupMs, idempotencyTtlMs) {
       const now = clock.now();
-      const counted = countAbandoned.get(now, now - unsentOlderThanMs, now - olderThanMs);
+      const counted = countAbandoned.get(now, now - idempotencyTtlMs, now - dedupMs);
       return (counted as { abandoned: number }).abandoned;
     },
 

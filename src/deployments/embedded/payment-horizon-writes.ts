@@ -1,4 +1,4 @@
-import type { Removal } from '../../payments/ports/ledger.js';
+import type { RemovalResult } from '../../payments/ports/ledger.js';
 import { keyTimeOf, lowestKeyAt } from '../../payments/values/key-time.js';
 import { HOUR_MS } from '../retention-hour.js';
 import type { Database } from './sqlite.js';
@@ -69,7 +69,7 @@ export function createPaymentHorizonWrites(database: Database, wallClock: () => 
 
     operations: {
       /** Raises the horizon and removes below it in one commit; no claim runs meanwhile. */
-      removeSettled(retentionMs: number, limit: number): Removal {
+      removeSettled(retentionMs: number, limit: number): RemovalResult {
         const current = pass ?? beginPass(retentionMs);
         if (!current) return { removed: 0, more: false };
         // Every time, because the commit that should have written it may have failed.

@@ -1,4 +1,4 @@
-import type { Claimed, Resolved, Settled } from '../../payments/ports/ledger.js';
+import type { ClaimResult, ResolveResult, SettleResult } from '../../payments/ports/ledger.js';
 import { type Claim, type Outcome, recordValueOf } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
@@ -87,7 +87,7 @@ export function createPaymentWrites(
       leaseMs: number,
       claimBefore: number,
       formerProcessor: string | null,
-    ): 'claimed' | Exclude<Claimed, { state: 'claimed' }> {
+    ): 'claimed' | Exclude<ClaimResult, { state: 'claimed' }> {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
       if (now <= claimBefore && !mayBeRemoved(key)) {
@@ -154,10 +154,10 @@ export function createPaymentWrites(
       value: string,
       reason: string | null,
       fingerprint: string,
-      ttlMs: number,
-    ): number | Exclude<Settled, { state: 'settled' }> {
+      idempotencyTtlMs: number,
+    ): number | Exclude<SettleResult, { state: 'settled' }> {
       const now = wallClock();
-      const expiresAt = now + ttlMs;
+      const expiresAt = now + idempotencyTtlMs;
       if (settle.run(state, reason, expiresAt, now, currentHour(), key, epoch, owner).changes > 0) {
         recordOutcome(key, value, fingerprint, reason, expiresAt);
         return expiresAt;
@@ -174,14 +174,24 @@ export function createPaymentWrites(
       owner: string,
       state: Outcome['state'],
       reason: string,
-      minAgeMs: number,
-      unsentMinAgeMs: number,
-      ttlMs: number,
-    ): Resolved {
+      dedupMs: number,
+      idempotencyTtlMs: number,
+    ): ResolveResult {
       const now = wallClock();
       const declined = state === 'DECLINED' ? reason : null;
-      const latestClaims = [now - unsentMinAgeMs, now - minAgeMs];
-      const values = [state, declined, reason, now + ttlMs, now, currentHour(), owner, key, now, ...latestClaims];
+      const latestClaims = [now - idempotencyTtlMs, now - dedupMs];
+      const values = [
+        state,
+        declined,
+        reason,
+        now + idempotencyTtlMs,
+        now,
+        currentHour(),
+        owner,
+        key,
+        now,
+        ...latestClaims,
+      ];
       const resolved = resolve.get(...values) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);
@@ -192,8 +202,8 @@ export function createPaymentWrites(
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
-      const ownMinAgeMs = row.unsent_epoch === row.epoch ? unsentMinAgeMs : minAgeMs;
-      return { state: 'too early', remainingMs: row.claimed_at + ownMinAgeMs - now };
+      const minAgeMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : dedupMs;
+      return { state: 'too early', remainingMs: row.claimed_at + minAgeMs - now };
     },
 
     endAllLeases(): void {

@@ -15,15 +15,18 @@ interface Standing {
 
 export interface EmbeddedTransactionCache extends TransactionCache {
   /** The entry and its remaining life in milliseconds, without counting as a use. */
-  peek(id: number): { transaction: Transaction; ttlMs: number } | undefined;
+  peek(id: number): { transaction: Transaction; remainingMs: number } | undefined;
   size(): number;
 }
 
 /** The cache in the memory of the one process: every operation is atomic because the event loop runs it in one go. */
-export function createEmbeddedTransactionCache(ttlMs: number, counters: StoreCounters): EmbeddedTransactionCache {
+export function createEmbeddedTransactionCache(
+  transactionCacheTtlMs: number,
+  counters: StoreCounters,
+): EmbeddedTransactionCache {
   const entries = new LRUCache<number, Transaction>({
     max: MAX_ENTRIES,
-    ttl: ttlMs,
+    ttl: transactionCacheTtlMs,
     dispose: (_transaction, _id, reason) => {
       if (reason === 'evict') counters.evictedKeys += 1;
       if (reason === 'expire') counters.expiredKeys += 1;
@@ -90,7 +93,7 @@ export function createEmbeddedTransactionCache(ttlMs: number, counters: StoreCou
 
     peek(id) {
       const transaction = entries.peek(id);
-      return transaction && { transaction, ttlMs: entries.getRemainingTTL(id) };
+      return transaction && { transaction, remainingMs: entries.getRemainingTTL(id) };
     },
 
     size: () => entries.size,

@@ -1,6 +1,6 @@
 import { toTenThousandths } from '../../transactions/amount.js';
 import { FINAL_STATUSES, type NewTransaction, type TransactionStatus } from '../../transactions/transaction.js';
-import type { StatusChange } from '../../transactions/transaction-store.js';
+import type { StatusChangeResult } from '../../transactions/transaction-store.js';
 import { type TransactionRow, transactionOf } from '../rows.js';
 import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import type { Database } from './sqlite.js';
@@ -57,7 +57,11 @@ export function createTransactionWrites(database: Database, wallClock: () => num
       return { id, createdAt, listVersion: version };
     },
 
-    changeStatus(id: number, status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | null): StatusChange {
+    changeStatus(
+      id: number,
+      status: TransactionStatus,
+      onlyFrom: readonly TransactionStatus[] | null,
+    ): StatusChangeResult {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return { state: 'not found' };
       if (onlyFrom && !onlyFrom.includes(row.status)) return { state: 'precondition failed' };

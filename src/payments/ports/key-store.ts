@@ -8,13 +8,13 @@ import type { FinalOutcome } from '../values/payment.js';
  */
 export interface KeyStore {
   /** Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. */
-  issue(key: string, ttlMs: number): Promise<void>;
+  issue(key: string, idempotencyTtlMs: number): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
-  begin(attempt: BeginAttempt): Promise<Begun>;
+  begin(attempt: BeginAttempt): Promise<BeginResult>;
 
   /** What `begin` would find, without taking anything. */
-  look(key: string): Promise<Looked>;
+  look(key: string): Promise<LookResult>;
 
   /**
    * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,
@@ -38,17 +38,17 @@ export interface BeginAttempt {
   readonly fingerprint: string;
 }
 
-export type Begun =
+export type BeginResult =
   /**
    * The lock is ours. A claim after `claimBy` (our monotonic clock, ms) must be refused: then the lease has ended, or the
    * key has expired, unless the store lengthened the key's life to the lease.
    */
   { readonly state: 'taken'; readonly claimBy: number } | Locked | Final | Absent;
 
-export type Looked = { readonly state: 'generated' } | Locked | Final | Absent;
+export type LookResult = { readonly state: 'generated' } | Locked | Final | Absent;
 
 export interface Watch {
-  readonly looked: Looked;
+  readonly looked: LookResult;
   /** Ends the subscription. */
   unwatch(): void;
 }

@@ -10,10 +10,10 @@ import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
  */
 export interface Ledger {
   /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
-  claim(attempt: ClaimAttempt): Promise<Claimed>;
+  claim(attempt: ClaimAttempt): Promise<ClaimResult>;
 
   /** What the row says at a moment after the call: never what an earlier call has read. */
-  find(key: string): Promise<Found>;
+  find(key: string): Promise<FindResult>;
 
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
@@ -25,7 +25,7 @@ export interface Ledger {
   renew(fence: Fence, leaseMs: number): Promise<boolean>;
 
   /** Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. */
-  settle(claim: Claim, outcome: Outcome, ttlMs: number): Promise<Settled>;
+  settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number): Promise<SettleResult>;
 
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
@@ -37,16 +37,16 @@ export interface Ledger {
 
   /**
    * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only
-   * where nobody is at work on the payment, and `minAgeMs` have passed since its first claim, or `unsentMinAgeMs` where
-   * nothing was ever sent for it.
+   * where no attempt is at work on the payment, and `dedupMs` have passed since its first claim, or `idempotencyTtlMs`
+   * where nothing was ever sent for it. The outcome is repeated for `idempotencyTtlMs`.
    */
-  resolve(resolution: Resolution): Promise<Resolved>;
+  resolve(resolution: Resolution): Promise<ResolveResult>;
 
   /**
-   * Payments that are PROCESSING with a dead lease, first claimed more than `olderThanMs` ago, or more than
-   * `unsentOlderThanMs` where nothing was ever sent for them.
+   * Payments that are PROCESSING with a dead lease, first claimed more than `dedupMs` ago, or more than
+   * `idempotencyTtlMs` where nothing was ever sent for them.
    */
-  countAbandoned(olderThanMs: number, unsentOlderThanMs: number): Promise<number>;
+  countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
   /**
    * Counts time that this process saw pass. The age of a payment, for its removal, is the time that was counted since it was
@@ -62,7 +62,7 @@ export interface Ledger {
    * time below that of every key generated within `retentionMs`. So a call may find nothing to remove at first, and later
    * calls do.
    */
-  removeSettled(retentionMs: number, limit: number): Promise<Removal>;
+  removeSettled(retentionMs: number, limit: number): Promise<RemovalResult>;
 }
 
 export interface Elapsed {
@@ -83,7 +83,7 @@ export interface RetentionTime {
   readonly unseenMs: number;
 }
 
-export interface Removal {
+export interface RemovalResult {
   readonly removed: number;
   /** Not all that is old was looked at: the next call goes on. */
   readonly more: boolean;
@@ -105,7 +105,7 @@ export interface ClaimAttempt extends Money {
   readonly claimBy: number;
 }
 
-export type Claimed =
+export type ClaimResult =
   | { readonly state: 'claimed'; readonly claim: Claim }
   /**
    * The row was there with a dead lease: now it is ours, with a higher epoch. Or it is new, and an earlier row of its key may
@@ -119,7 +119,7 @@ export type Claimed =
   /** The row is final and past its expiry, or the key is so old that its row may have been removed. */
   | { readonly state: 'expired' };
 
-export type Found =
+export type FindResult =
   | Final
   | UnderWay
   /** PROCESSING, and nobody is at work on it. */
@@ -136,12 +136,11 @@ export interface Resolution {
   readonly state: Outcome['state'];
   /** Why: kept in the row; of a decline also its reason. */
   readonly reason: string;
-  readonly minAgeMs: number;
-  readonly unsentMinAgeMs: number;
-  readonly ttlMs: number;
+  readonly dedupMs: number;
+  readonly idempotencyTtlMs: number;
 }
 
-export type Resolved =
+export type ResolveResult =
   | { readonly state: 'resolved'; readonly final: FinalOutcome }
   /** It was final before. */
   | { readonly state: 'settled before' }
@@ -151,7 +150,7 @@ export type Resolved =
   | { readonly state: 'too early'; readonly remainingMs: number }
   | { readonly state: 'absent' };
 
-export type Settled =
+export type SettleResult =
   | { readonly state: 'settled'; readonly final: FinalOutcome }
   /** Somebody else finished it. */
   | Final

@@ -12,7 +12,7 @@ export interface Processor {
   /** How long a charge typically takes, before anything was measured. */
   readonly typicalMs: number;
   /** The longest that one send can still have an effect after it began; the lease must outlive it. */
-  readonly sendLimitMs: number;
+  readonly timeoutMs: number;
   /** How long after the claim a reference may be sent again: the processor deduplicates at least that long. */
   readonly dedupMs: number;
 

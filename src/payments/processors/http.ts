@@ -86,7 +86,7 @@ export function createHttpProcessor(settings: {
     name,
     formerName,
     typicalMs: Math.min(TYPICAL_MS, timeoutMs),
-    sendLimitMs: timeoutMs,
+    timeoutMs,
     dedupMs,
 
     async charge({ reference, transactionId, amount, currency }) {

@@ -14,7 +14,7 @@ export function createSimulatedProcessor(delayMs: number): Processor & { close()
   return {
     name: 'simulated',
     typicalMs: delayMs,
-    sendLimitMs: 0,
+    timeoutMs: 0,
     dedupMs: Number.POSITIVE_INFINITY,
     async charge() {
       if (closed) return CUT;

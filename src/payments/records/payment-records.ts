@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { StoreUnavailable } from '../../faults.js';
 import type { Endings } from '../endings.js';
-import type { PaymentRules } from '../payments.js';
 import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
@@ -48,14 +47,15 @@ export function createPaymentRecords(collaborators: {
   endings: Endings;
   ledger: Ledger;
   history: PaymentHistory;
-  rules: PaymentRules;
   /** From this age on the service finds nothing out any more, and an operator may decide. */
-  resolvableAfterMs: number;
+  dedupMs: number;
+  /** The same where nothing was ever sent: until then recovery sends it (decisions P15). */
+  idempotencyTtlMs: number;
   newOwner: () => string;
   /** Finishes the payment if its processor tells an outcome of it; sends nothing. */
   finishByLookUp: (key: string) => Promise<void>;
 }): PaymentRecords {
-  const { keys, endings, ledger, history, rules, resolvableAfterMs, newOwner, finishByLookUp } = collaborators;
+  const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, newOwner, finishByLookUp } = collaborators;
 
   /** The verdict is written: a store that fails now must not be taken for one that changed nothing. */
   async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
@@ -103,11 +103,7 @@ export function createPaymentRecords(collaborators: {
     async resolve(key, { state, reason }) {
       await finishByLookUp(key);
       const owner = newOwner();
-      // Until then recovery sends what was never sent (decisions P15).
-      const unsentMinAgeMs = rules.idempotencyTtlMs;
-      const ages = { minAgeMs: resolvableAfterMs, unsentMinAgeMs };
-      const resolution = { key, owner, state, reason, ...ages, ttlMs: rules.idempotencyTtlMs };
-      const resolved = await ledger.resolve(resolution);
+      const resolved = await ledger.resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs });
       switch (resolved.state) {
         case 'resolved':
           // The commit is known, so the verdict stands, whatever the key store says next.

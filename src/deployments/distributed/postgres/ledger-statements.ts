@@ -104,9 +104,9 @@ export const SETTLE: Statement = {
   text: `
     UPDATE idempay.payments payment
     SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
-      expires_at = clock_timestamp() + settled.ttl_ms * interval '1 millisecond'
+      expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond'
     FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[])
-      AS settled (key, epoch, owner, state, reason, ttl_ms)
+      AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms)
     WHERE payment.key = settled.key AND payment.epoch = settled.epoch AND payment.owner = settled.owner
       AND payment.state = 'PROCESSING'
     RETURNING payment.key, payment.owner, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
@@ -119,10 +119,10 @@ export const RESOLVE: Statement = {
     UPDATE idempay.payments
     SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
       settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
-      expires_at = clock_timestamp() + $5::float8 * interval '1 millisecond'
+      expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND state = 'PROCESSING' AND lease_until <= clock_timestamp()
       AND claimed_at <= clock_timestamp()
-        - CASE WHEN unsent_epoch = epoch THEN $7::float8 ELSE $6::float8 END * interval '1 millisecond'
+        - CASE WHEN unsent_epoch = epoch THEN $6::float8 ELSE $5::float8 END * interval '1 millisecond'
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 

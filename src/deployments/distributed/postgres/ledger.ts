@@ -1,12 +1,12 @@
 import { isUnknown } from '../../../faults.js';
 import type {
   ClaimAttempt,
-  Claimed,
-  Found,
+  ClaimResult,
+  FindResult,
   Ledger,
   Resolution,
-  Resolved,
-  Settled,
+  ResolveResult,
+  SettleResult,
   Takeover,
 } from '../../../payments/ports/ledger.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../../payments/values/payment.js';
@@ -24,7 +24,7 @@ import { createNoteElapsed } from './retention-time.js';
 interface Settlement {
   readonly claim: Claim;
   readonly outcome: Outcome;
-  readonly ttlMs: number;
+  readonly idempotencyTtlMs: number;
 }
 
 /** A row that this claim inserted. */
@@ -90,7 +90,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       sorted.map(({ claim }) => claim.owner),
       sorted.map(({ outcome }) => outcome.state),
       sorted.map(({ outcome }) => (outcome.state === 'DECLINED' ? outcome.reason : null)),
-      sorted.map(({ ttlMs }) => ttlMs),
+      sorted.map(({ idempotencyTtlMs }) => idempotencyTtlMs),
     ]);
     const expiries = new Map(rows.map((row) => [`${row.key} ${row.owner}`, row.expires_at]));
     return batch.map(({ claim }) => {
@@ -156,7 +156,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     }
   }
 
-  async function find(key: string): Promise<Found> {
+  async function find(key: string): Promise<FindResult> {
     const row = await findRow(key);
     if (!row) return { state: 'absent' };
     if (row.state !== 'PROCESSING') {
@@ -168,7 +168,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
   }
 
   /** The row was there before, or the claim came too late. */
-  async function explain(attempt: ClaimAttempt): Promise<Claimed> {
+  async function explain(attempt: ClaimAttempt): Promise<ClaimResult> {
     const { key } = attempt;
     const taken = await takeOver(attempt);
     if (taken) return { state: 'taken over', claim: taken };
@@ -199,9 +199,9 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
 
   /** When the reply was lost: the row says whether it was this resolution that counted. */
   async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
-    const { key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs } = resolution;
+    const { key, owner, state, reason, dedupMs, idempotencyTtlMs } = resolution;
     try {
-      const values = [key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs];
+      const values = [key, owner, state, reason, dedupMs, idempotencyTtlMs];
       const [row] = await database.write<PaymentRow>(statements.RESOLVE, values);
       return row;
     } catch (fault) {
@@ -239,8 +239,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     abandon: (fence, recoverAfterMs, mark) =>
       abandonments.add({ fence, ms: recoverAfterMs, unsent: mark === 'unsent' }),
 
-    async settle(claim, outcome, ttlMs): Promise<Settled> {
-      const expiresAt = await settleOrReadBack({ claim, outcome, ttlMs });
+    async settle(claim, outcome, idempotencyTtlMs): Promise<SettleResult> {
+      const expiresAt = await settleOrReadBack({ claim, outcome, idempotencyTtlMs });
       if (expiresAt !== undefined) {
         const final: FinalOutcome = { outcome, fingerprint: claim.fingerprint, expiresAt };
         return { state: 'settled', final };
@@ -249,14 +249,14 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       return row && row.state !== 'PROCESSING' ? { state: 'final', final: finalOf(row) } : { state: 'fenced off' };
     },
 
-    async resolve(resolution): Promise<Resolved> {
+    async resolve(resolution): Promise<ResolveResult> {
       const resolved = await resolveOrReadBack(resolution);
       if (resolved) return { state: 'resolved', final: finalOf(resolved) };
       const row = await findRow(resolution.key);
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
-      const minAgeMs = row.unsent_epoch === row.epoch ? resolution.unsentMinAgeMs : resolution.minAgeMs;
+      const minAgeMs = row.unsent_epoch === row.epoch ? resolution.idempotencyTtlMs : resolution.dedupMs;
       return { state: 'too early', remainingMs: Math.max(0, minAgeMs - row.age_ms) };
     },
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../clock.js';
-import type { Begun, KeyStore, Looked } from '../../../payments/ports/key-store.js';
+import type { BeginResult, KeyStore, LookResult } from '../../../payments/ports/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../../payments/values/payment.js';
 import type { KeyNames } from './key-names.js';
 import type { LockEnds } from './lock-ends.js';
@@ -23,21 +23,21 @@ export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: 
     return (await begin(client, [record, lock], [owner, leaseMs, fingerprint, KEY_GENERATED])) as unknown[];
   }
 
-  async function runLook(key: string, ...watch: [] | [typeof WATCH]): Promise<Looked> {
+  async function runLook(key: string, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
     const { record, lock } = names.payment(key);
     return lookedFrom((await begin(client, [record, lock], [NOBODY, 0, '', KEY_GENERATED, ...watch])) as unknown[]);
   }
 
   return {
-    async issue(key, ttlMs) {
-      await issue(client, [names.payment(key).record], [KEY_GENERATED, ttlMs]);
+    async issue(key, idempotencyTtlMs) {
+      await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs]);
     },
 
-    async begin({ key, owner, leaseMs, fingerprint }): Promise<Begun> {
+    async begin({ key, owner, leaseMs, fingerprint }): Promise<BeginResult> {
       const askedAt = clock.monotonic();
       const reply = await runBegin(key, owner, leaseMs, fingerprint);
       if (reply[0] === 'taken') return { state: 'taken', claimBy: askedAt + Number(reply[1]) };
-      return lookedFrom(reply) as Exclude<Looked, { state: 'generated' }>;
+      return lookedFrom(reply) as Exclude<LookResult, { state: 'generated' }>;
     },
 
     look: (key) => runLook(key),
@@ -70,7 +70,7 @@ export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: 
   };
 }
 
-function lookedFrom(reply: readonly unknown[]): Looked {
+function lookedFrom(reply: readonly unknown[]): LookResult {
   switch (reply[0]) {
     case 'locked':
       return {

@@ -16,12 +16,14 @@ export function createRedisReport(
   databaseServer: () => string,
 ): KeyValueStoreReport {
   async function field(key: string, name: string): Promise<{ value: string; ttlSeconds: number | null } | undefined> {
-    const [value, ttlMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch((error: unknown) => {
-      throw redisFault(error);
-    });
+    const [value, remainingMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch(
+      (error: unknown) => {
+        throw redisFault(error);
+      },
+    );
     // It may have expired between the two: PTTL then says that there is none (-2), which is not "no expiry" (-1).
-    if (value === null || value === undefined || Number(ttlMs) === -2) return undefined;
-    return { value: String(value), ttlSeconds: Number(ttlMs) < 0 ? null : Math.ceil(Number(ttlMs) / 1000) };
+    if (value === null || value === undefined || Number(remainingMs) === -2) return undefined;
+    return { value: String(value), ttlSeconds: Number(remainingMs) < 0 ? null : Math.ceil(Number(remainingMs) / 1000) };
   }
 
   function knownMasters(): readonly Redis[] {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../clock.js';
 import type { Transaction } from '../../../transactions/transaction.js';
-import type { CacheLookUp, TransactionCache } from '../../../transactions/transaction-cache.js';
+import type { CacheLookUpResult, TransactionCache } from '../../../transactions/transaction-cache.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '../time-limits.js';
 import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
@@ -29,7 +29,11 @@ export function createRedisTransactionCache(
   client: RedisClient,
   names: KeyNames,
   databaseServer: () => string,
-  { ttlMs, clock, roomForFills }: { ttlMs: number; clock: Clock; roomForFills: () => boolean },
+  {
+    transactionCacheTtlMs,
+    clock,
+    roomForFills,
+  }: { transactionCacheTtlMs: number; clock: Clock; roomForFills: () => boolean },
 ): TransactionCache {
   const lookUp = loadScript('cache-look-up');
   const fill = loadScript('cache-fill');
@@ -60,7 +64,7 @@ export function createRedisTransactionCache(
     return [entry, token, marks];
   }
 
-  async function lookUpOnce(id: number): Promise<CacheLookUp | 'wait'> {
+  async function lookUpOnce(id: number): Promise<CacheLookUpResult | 'wait'> {
     const token = newToken();
     const [found, transaction] = (await lookUp(client, keysOf(id), [
       token,
@@ -94,7 +98,7 @@ export function createRedisTransactionCache(
         await forgo(client, [names.cached(id).fill], [token]);
         return false;
       }
-      const values = [token, transaction.version, JSON.stringify(transaction), ttlMs, databaseServer()];
+      const values = [token, transaction.version, JSON.stringify(transaction), transactionCacheTtlMs, databaseServer()];
       return (await fill(client, keysOf(id), values)) === 1;
     },
 
@@ -110,12 +114,12 @@ export function createRedisTransactionCache(
     },
 
     async refresh({ id, token }, transaction) {
-      const values = [token, transaction.version, JSON.stringify(transaction), ttlMs, databaseServer()];
+      const values = [token, transaction.version, JSON.stringify(transaction), transactionCacheTtlMs, databaseServer()];
       await lift(client, keysOf(id), values);
     },
 
     async evict({ id, token }) {
-      await lift(client, keysOf(id), [token, '', '', ttlMs, databaseServer()]);
+      await lift(client, keysOf(id), [token, '', '', transactionCacheTtlMs, databaseServer()]);
     },
   };
 }
