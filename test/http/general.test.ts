@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask } from '../../testkit/client/http-client.js';
-import { exchange, requestText } from '../../testkit/client/raw-http.js';
+import { UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
@@ -16,6 +16,10 @@ const ROUTES: readonly [path: string, methods: readonly string[], notServed: rea
   ['/api/transactions', ['GET', 'HEAD', 'POST'], ['PUT', 'DELETE']],
   ['/api/transactions/100000000000001', ['GET', 'HEAD', 'DELETE'], ['POST', 'PUT']],
   ['/api/transactions/100000000000001/status', ['PUT'], ['GET', 'HEAD', 'POST', 'DELETE']],
+  ['/api/payments', ['GET', 'HEAD'], ['POST', 'PUT', 'DELETE']],
+  ['/api/payments/export', ['GET', 'HEAD'], ['POST', 'PUT', 'DELETE']],
+  [`/api/payments/${UNKNOWN_KEY}`, ['GET', 'HEAD'], ['POST', 'PUT', 'DELETE']],
+  [`/api/payments/${UNKNOWN_KEY}/resolution`, ['POST'], ['GET', 'HEAD', 'PUT', 'DELETE']],
 ];
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -26,18 +30,9 @@ describeDeployments('the service as a whole', (deployment) => {
 
   describe('an unknown route', () => {
     it.each([
-      '/',
-      '/api',
-      '/api/',
-      '/api/nothing',
-      '/api/transactionsX',
-      '/api/transactions/1/nothing',
-      '/api/transactions/1/status/more',
-      '/api/payment/1',
-      '/API/TRANSACTIONS',
-      '/favicon.ico',
-      '/api/health/redis/nothing',
-      '//api/payment',
+      ...['/', '/api', '/api/', '/api/nothing', '/api/transactionsX', '/api/transactions/1/nothing', '//api/payment'],
+      ...['/api/transactions/1/status/more', '/api/payment/1', '/API/TRANSACTIONS', '/favicon.ico', '/api/Payments'],
+      ...['/api/health/redis/nothing', `/api/payments/${UNKNOWN_KEY}/resolution/1`],
     ])('is 404 for every method: %s', async (unknown) => {
       for (const method of METHODS.filter((name) => name !== 'HEAD')) {
         expectError(await path(unknown, { method }), 404);
@@ -46,6 +41,22 @@ describeDeployments('the service as a whole', (deployment) => {
       expect(head.status).toBe(404);
       expect(head.text).toBe('');
     });
+  });
+
+  /**
+   * Bug: a path that ends in a slash was refused for its transaction id. Cause: the router finds the id's route with an
+   * empty id. Fix: an empty id names nothing.
+   */
+  it.each([
+    ['GET', '/api/payments/'],
+    ['GET', `/api/payments/${UNKNOWN_KEY}/`],
+    ['POST', `/api/payments/${UNKNOWN_KEY}/resolutions`],
+    ['GET', '/api/transactions/'],
+    ['GET', '/api/transactions/?from=A'],
+    ['DELETE', '/api/transactions/'],
+    ['PUT', '/api/transactions//status?newStatus=FLAGGED'],
+  ])('answers 404 to a path that only resembles a route: %s %s', async (method, unknown) => {
+    expectError(await path(unknown, { method }), 404);
   });
 
   describe('a method that a path does not serve', () => {
@@ -85,12 +96,8 @@ describeDeployments('the service as a whole', (deployment) => {
 
   describe('a path with bad percent-encoding', () => {
     it.each([
-      '/api/health/redis/key/%',
-      '/api/health/redis/key/%zz',
-      '/api/health/redis/key/%ff',
-      '/api/health/redis/key/%ED%A0%80',
-      '/api/transactions/%E0%A4%A',
-      '/%',
+      ...['/api/health/redis/key/%', '/api/health/redis/key/%zz', '/api/health/redis/key/%ff', '/%'],
+      ...['/api/health/redis/key/%ED%A0%80', '/api/transactions/%E0%A4%A', '/api/payments/%zz'],
     ])('is 400: %s', async (bad) => {
       expectError(await path(bad), 400);
     });
@@ -146,44 +153,6 @@ describeDeployments('the service as a whole', (deployment) => {
       }
     });
   });
-
-  describe('a request that is not HTTP as it should be', () => {
-    const hugeHeader = `X-Filler: ${'x'.repeat(40_000)}`;
-
-    it.each([
-      ['a request line that is none', 'nonsense\r\n\r\n', 400],
-      ['a method that does not exist', requestText('BREW /api/payment HTTP/1.1', []), 501],
-      ['a method in small letters', requestText('get /api/payment HTTP/1.1', []), 501],
-      ['a method that begins as one', requestText('GETS /api/payment HTTP/1.1', []), 501],
-      ['a method that is none', requestText('B{REW /api/payment HTTP/1.1', []), 400],
-      ['an unknown method in a line without a version', requestText('BREW /api/payment', []), 400],
-      ['a header without a colon', requestText('GET /api/health/redis HTTP/1.1', ['broken']), 400],
-      ['a length that is no number', requestText('POST /api/payment HTTP/1.1', ['Content-Length: ten'], '{}'), 400],
-      ['two lengths', requestText('POST /api/payment HTTP/1.1', ['Content-Length: 2', 'Content-Length: 3'], '{}'), 400],
-      [
-        'a length and chunks',
-        requestText('POST /api/payment HTTP/1.1', ['Content-Length: 2', 'Transfer-Encoding: chunked'], '0\r\n\r\n'),
-        400,
-      ],
-      ['a chunk that is none', requestText('POST /api/transactions HTTP/1.1', chunkedJson(), 'zz\r\n'), 400],
-      ['no Host', 'GET /api/health/redis HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
-      ['headers beyond measure', requestText('GET /api/health/redis HTTP/1.1', [hugeHeader]), 431],
-      [
-        'an unknown expectation',
-        requestText('GET /api/health/redis HTTP/1.1', ['Expect: a-miracle', 'Connection: close']),
-        417,
-      ],
-    ])('is refused with the error body: %s', async (_what, bytes, status) => {
-      const answer = await exchange(shared.service.port, bytes);
-      if (!answer) throw new Error('the service closed the connection without an answer');
-      expectError(answer, status);
-    });
-
-    it('does not disturb other requests', async () => {
-      await exchange(shared.service.port, 'nonsense\r\n\r\n');
-      expect((await path('/api/health/redis')).status).toBe(200);
-    });
-  });
 });
 
 function allowedBy(answer: Answer): string[] {
@@ -192,8 +161,4 @@ function allowedBy(answer: Answer): string[] {
     .split(',')
     .map((method) => method.trim())
     .sort();
-}
-
-function chunkedJson(): string[] {
-  return ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
 }

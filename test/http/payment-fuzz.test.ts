@@ -1,23 +1,31 @@
 import fc from 'fast-check';
-import { it } from 'vitest';
-import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { expect, it, vi } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectBodyRefused,
+  expectClientError,
   expectFirst,
   expectPaidOrUnspent,
   expectReplay,
   expectUnspent,
+  givenPaid,
+  INVALID_KEY,
+  MISSING_KEY,
 } from '../../testkit/client/payment-answers.js';
 import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
+import { answerTo, paymentText } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-const RUNS = { numRuns: 300 };
-const FUZZ_TIMEOUT_MS = 120_000;
+/** Inputs of one run are sent side by side. */
+const BATCH = 20;
 const USD_DECIMALS = 2;
 const MAX_DIGITS = 15;
 
-/** Decision P4 for USD, said a second time and in another way than the service says it: digit by digit. */
+vi.setConfig({ testTimeout: 120_000 });
+
+/** Decision P4 for USD, stated in another way than the service states it: digit by digit. */
 function isGoodAmount(text: string): boolean {
   const parts = text.split('.');
   const [whole = '', fraction] = parts;
@@ -32,6 +40,15 @@ function isGoodAmount(text: string): boolean {
     digits.length <= MAX_DIGITS &&
     (fraction?.length ?? 0) <= USD_DECIMALS
   );
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Amounts that are good, nearly good, or noise made of the characters that numbers are made of. */
@@ -57,111 +74,111 @@ const damagedBody = fc
     return body;
   });
 
-/** JSON with one of everything, for edits that leave most of it standing. */
-const RICH_JSON = '{"amount":100.50,"currency":"USD","x":[1,-2.5e+3,{"y":null,"z":"\\u00e9\\n\\/"},true,false,[],{}]}';
+const anyBody = fc.oneof(
+  fc.uint8Array({ maxLength: 1_000 }).map((bytes) => Buffer.from(bytes)),
+  damagedBody,
+  fc.json(),
+  paymentLike.map((value) => JSON.stringify(value)),
+);
 
-/** That JSON after one or two edits with characters that mean something to a reader of JSON, or to a lenient one. */
+/** JSON with one of everything, after one or two edits with characters that matter to a reader of JSON, or a lenient one. */
+const RICH_JSON = '{"amount":100.50,"currency":"USD","x":[1,-2.5e+3,{"y":null,"z":"\\u00e9\\n\\/"},true,false,[],{}]}';
+const SIGNS = '{}[]",:\\/*\'`0123.eE+-xnu \t\n\r\0\b\v\x7f\u00a0\u2028\u20ac';
+const edit = fc.record({
+  at: fc.nat(RICH_JSON.length),
+  remove: fc.nat(2),
+  insert: fc.string({ unit: fc.constantFrom(...SIGNS), maxLength: 2 }),
+});
 const editedJson = fc
-  .array(
-    fc.record({
-      at: fc.nat(RICH_JSON.length),
-      remove: fc.nat(2),
-      insert: fc.string({
-        unit: fc.constantFrom(...'{}[]",:\\/*\'`0123.eE+-xnu \t\n\r\0\b\v\x7f\u00a0\u2028\u20ac'),
-        maxLength: 2,
-      }),
-    }),
-    { minLength: 1, maxLength: 2 },
-  )
+  .array(edit, { minLength: 1, maxLength: 2 })
   .map((edits) =>
     edits.reduce((text, { at, remove, insert }) => text.slice(0, at) + insert + text.slice(at + remove), RICH_JSON),
   );
 
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
+/** What Node's client agrees to send in a header. */
+const headerText = fc.string({
+  unit: fc.integer({ min: 0x20, max: 0xff }).map((code) => (code === 0x7f ? '\t' : String.fromCharCode(code))),
+  maxLength: 200,
+});
+
+/** Headers that this service or a library below it reads. None changes where the body ends or who the connection is for. */
+const headerName = fc.constantFrom(
+  ...['Content-Type', 'Content-Encoding', 'Content-Language', 'Accept', 'Accept-Encoding', 'Accept-Charset'],
+  ...['X-Request-Id', 'If-None-Match', 'If-Match', 'Cookie', 'Origin', 'Prefer', 'Authorization', 'Range', 'Forwarded'],
+  ...['X-Forwarded-For', 'X-Forwarded-Host', 'traceparent', 'X-HTTP-Method-Override', 'Idempotent-Replayed'],
+);
+
+/** Without line ends, which would begin a header of their own. */
+const headerBytes = fc
+  .uint8Array({ maxLength: 100 })
+  .map((raw) => raw.filter((byte) => byte !== 0x0d && byte !== 0x0a));
+
+describeDeployments('an arbitrary payment', (deployment) => {
+  const shared = shareService(deployment);
+
+  /** Holds the property for `count` inputs; a failing one is shrunk. */
+  async function holds<T>(input: fc.Arbitrary<T>, count: number, property: (value: T) => Promise<void>): Promise<void> {
+    const batch = fc.array(input, { minLength: 1, maxLength: BATCH, size: 'max' });
+    const numRuns = (2 * count) / BATCH;
+    await fc.assert(
+      fc.asyncProperty(batch, async (values) => {
+        await Promise.all(values.map(property));
+      }),
+      { numRuns },
+    );
   }
-}
 
-describeDeployments('arbitrary payment bodies', (deployment) => {
-  const service = shareService(deployment);
+  it('with any body gets a 4xx that costs nothing, or pays', async () => {
+    await holds(anyBody, 600, async (body) => {
+      const key = await generateKey(shared.url);
+      await expectPaidOrUnspent(shared.url, key, await pay(shared.url, key, body));
+    });
+  });
 
-  it(
-    'answers arbitrary bytes as a body with a 4xx that costs nothing, or pays',
-    async () => {
-      const body = fc.oneof(
-        fc.uint8Array({ maxLength: 1_000 }).map((bytes) => Buffer.from(bytes)),
-        damagedBody,
-      );
-      await fc.assert(
-        fc.asyncProperty(body, async (bytes) => {
-          const key = await generateKey(service.url);
-          await expectPaidOrUnspent(service.url, key, await pay(service.url, key, bytes));
-        }),
-        RUNS,
-      );
-    },
-    FUZZ_TIMEOUT_MS,
-  );
+  /** `test/unit/json-body.test.ts` does so thousands of times. */
+  it('is read exactly when its text is JSON', async () => {
+    // On a completed key a body that can be read is a replay whatever it says; one that cannot is a 400 (decision P3).
+    const { key, transactionId } = await givenPaid(shared.url);
+    await holds(editedJson, 400, async (text) => {
+      const answer = await pay(shared.url, key, text);
+      if (isJson(text)) expectReplay(answer, transactionId);
+      else expectBodyRefused(answer, 400);
+    });
+  });
 
-  it(
-    'answers arbitrary JSON as a body with a 4xx that costs nothing, or pays',
-    async () => {
-      await fc.assert(
-        fc.asyncProperty(
-          fc.oneof(
-            fc.json(),
-            paymentLike.map((value) => JSON.stringify(value)),
-          ),
-          async (text) => {
-            const key = await generateKey(service.url);
-            await expectPaidOrUnspent(service.url, key, await pay(service.url, key, text));
-          },
-        ),
-        RUNS,
-      );
-    },
-    FUZZ_TIMEOUT_MS,
-  );
+  it('is accepted exactly with the amounts that the rule describes', async () => {
+    await holds(amountText, 300, async (amount) => {
+      const key = await generateKey(shared.url);
+      const answer = await pay(shared.url, key, { amount, currency: 'USD' });
+      if (isGoodAmount(amount)) {
+        expectFirst(answer);
+      } else {
+        expectBodyRefused(answer, 400);
+        await expectUnspent(shared.url, key);
+      }
+    });
+  });
 
-  it(
-    'reads exactly the texts that are JSON',
-    async () => {
-      // On a completed key a body that can be read is a replay whatever it says; one that cannot is a 400 (decision P3).
-      const key = await generateKey(service.url);
-      const transactionId = expectFirst(await pay(service.url, key));
-      await fc.assert(
-        fc.asyncProperty(editedJson, async (text) => {
-          const answer = await pay(service.url, key, text);
-          if (isJson(text)) expectReplay(answer, transactionId);
-          else expectBodyRefused(answer, 400);
-        }),
-        { numRuns: 2_000 },
-      );
-    },
-    FUZZ_TIMEOUT_MS,
-  );
+  it('with any value of any header gets a 4xx that costs nothing, or pays', async () => {
+    await holds(fc.dictionary(headerName, headerText, { minKeys: 1, maxKeys: 4 }), 300, async (headers) => {
+      const key = await generateKey(shared.url);
+      await expectPaidOrUnspent(shared.url, key, await pay(shared.url, key, GOOD_BODY, { headers }));
+    });
+  });
 
-  it(
-    'accepts exactly the amounts that the rule describes',
-    async () => {
-      await fc.assert(
-        fc.asyncProperty(amountText, async (amount) => {
-          const key = await generateKey(service.url);
-          const answer = await pay(service.url, key, { amount, currency: 'USD' });
-          if (isGoodAmount(amount)) {
-            expectFirst(answer);
-          } else {
-            expectBodyRefused(answer, 400);
-            await expectUnspent(service.url, key);
-          }
-        }),
-        RUNS,
-      );
-    },
-    FUZZ_TIMEOUT_MS,
-  );
+  it('with any Idempotency-Key that was not generated is refused, and names no payment', async () => {
+    await holds(headerText, 300, async (value) => {
+      const answer = await pay(shared.url, value);
+      expectError(answer, 400);
+      expect([MISSING_KEY, INVALID_KEY]).toContain(answer.json<{ message: string }>().message);
+      expectClientError(await paymentStatus(shared.url, value));
+    });
+  });
+
+  it('with any bytes in the Idempotency-Key, which no client library would send, gets a 400', async () => {
+    await holds(headerBytes, 300, async (value) => {
+      const text = paymentText(Buffer.from(value).toString('latin1'));
+      expectError(await answerTo(shared.service.port, Buffer.from(text, 'latin1')), 400);
+    });
+  });
 });

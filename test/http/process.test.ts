@@ -1,12 +1,22 @@
+import { readFileSync } from 'node:fs';
 import { Agent } from 'node:http';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { run } from '#idempay/command-line.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
-import { beginPayment, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
-import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
-import { runToExit, type Service } from '../../testkit/processes/service.js';
+import { beginPayment, expectFirst, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
+import {
+  DEPLOYMENTS,
+  type Deployment,
+  describeDeployments,
+  type Stores,
+} from '../../testkit/deployments/deployments.js';
+import { shareProcess, shareService } from '../../testkit/deployments/shared-service.js';
+import { type LogLine, runToExit, type Service } from '../../testkit/processes/service.js';
 import { until } from '../../testkit/time/until.js';
 
-/** One value for each setting that no reading of its documentation allows. */
+const WARN = 40;
+const PACKAGE = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+/** A wrong value for each setting; `test/unit/config.test.ts` has many more. */
 const BAD_SETTINGS = {
   PORT: '65536',
   IDEMPOTENCY_TTL_SECONDS: 'a day',
@@ -19,146 +29,169 @@ const BAD_SETTINGS = {
   PAYLOAD_MISMATCH: 'perhaps',
   LOG_LEVEL: 'shout',
 };
+const [ANY_DEPLOYMENT] = DEPLOYMENTS as [Deployment];
+const MISSPELT = { PROCESOR_URL: 'http://user:topsecret@processor.example' };
 
-describeDeployments('the process', (deployment) => {
-  let stores: Stores;
-  beforeEach(async () => {
-    stores = await deployment.open();
-  });
-  afterEach(() => stores.close());
+const startLine = (logs: readonly LogLine[]) => logs.find(({ msg }) => msg === 'listening');
+const warnings = (logs: readonly LogLine[]) => logs.filter(({ level }) => level === WARN).map(({ msg }) => msg ?? '');
 
-  describe('refuses to start', () => {
-    it.each([
-      ['REDIS_URL', 'redis://127.0.0.1:1', 'DATABASE_URL'],
-      ['DATABASE_URL', 'postgres://127.0.0.1:1/idempay', 'REDIS_URL'],
-    ])('with %s alone, and says which setting is missing', async (given, value, missing) => {
-      const { code, output } = await refusal({ [given]: value, [missing]: '' });
-      expect(code).toBeGreaterThan(0);
-      expect(output).toContain(given);
-      expect(output).toContain(missing);
-    });
+/**
+ * Bug: `PROCESOR_URL=...` started a service that answered 200 and moved no money, and no log line said so.
+ * Cause: variables with other names were ignored in silence, and the start line named neither stores nor processor.
+ * Fix: names that look like a setting are warned of, so is the simulated processor, and the start line names everything.
+ */
+describeDeployments('a process', (deployment) => {
+  const shared = shareProcess(deployment, MISSPELT);
 
-    it('with bad settings, and names every one of them at once', async () => {
-      const { code, output } = await refusal(BAD_SETTINGS);
-      expect(code).toBeGreaterThan(0);
-      for (const name of Object.keys(BAD_SETTINGS)) expect(output).toContain(name);
-    });
-
-    it('with a processor that may take as long as the lock lives', async () => {
-      const limits = { LOCK_TTL_SECONDS: '5', PROCESSOR_TIMEOUT_MS: '5000' };
-      const { code, output } = await refusal({ ...limits, PROCESSOR_URL: 'http://127.0.0.1:1/' });
-      expect(code).toBeGreaterThan(0);
-      expect(output).toContain('PROCESSOR_TIMEOUT_MS');
-
-      // Without a processor that can take long the two have nothing to do with each other.
-      expect((await (await stores.start(limits)).stop()).code).toBe(0);
-    });
-
-    it('on a port that is taken, with a sentence', async () => {
-      const { port } = await stores.start();
-      const others = await deployment.open();
-      try {
-        const { code, output } = await runToExit({ ...others.environment, PORT: String(port) });
-        expect(code).toBeGreaterThan(0);
-        expect(output).toContain(String(port));
-        expect(output).toMatch(/in use|taken/i);
-        expect(output, 'a stack trace').not.toMatch(/\bat \S.*:\d+:\d+/);
-      } finally {
-        await others.close();
-      }
-    });
+  it('names version, deployment, stores and processor in the line "listening"', () => {
+    const line = startLine(shared.service.logs);
+    const { DATA_DIR, REDIS_URL, DATABASE_URL } = shared.stores.environment;
+    expect(line).toMatchObject({ version: PACKAGE.version, host: '127.0.0.1', processor: 'simulated' });
+    if (DATA_DIR) expect(line).toMatchObject({ deployment: 'embedded', dataDir: DATA_DIR });
+    else {
+      expect(line).toMatchObject({ deployment: 'distributed' });
+      expect(line?.redis).toContain(new URL(REDIS_URL?.split(',')[0] ?? '').host);
+      expect(line?.database).toContain(new URL(DATABASE_URL ?? '').pathname);
+    }
   });
 
-  describe('starts', () => {
-    it('with empty settings as if they were not set', async () => {
-      const names = ['HOST', ...Object.keys(BAD_SETTINGS).filter((name) => name !== 'PORT')];
-      const { url } = await stores.start(Object.fromEntries(names.map((name) => [name, ''])));
-      const key = await generateKey(url);
-      const { ttlSeconds } = (await ask(`${url}/api/health/redis/key/${key}`)).json<{ ttlSeconds: number }>();
-      expect(ttlSeconds).toBeGreaterThan(86_400 - 60);
-      expect(ttlSeconds).toBeLessThanOrEqual(86_400);
-    });
-
-    it('on a free port when PORT is 0, and logs which', async () => {
-      const service = await stores.start({ PORT: '0' });
-      const line = service.logs.find((log) => log.msg === 'listening');
-      expect(line?.port).toBeGreaterThan(0);
-      expect((await ask(`http://127.0.0.1:${line?.port}/api/health/redis`)).status).toBe(200);
-    });
-
-    it('again on the same stores, and knows what was paid', async () => {
-      const first = await stores.start();
-      const key = await generateKey(first.url);
-      const transactionId = expectFirst(await pay(first.url, key));
-      await first.stop();
-
-      const second = await stores.start();
-      expectReplay(await pay(second.url, key), transactionId);
-    });
+  it('warns that payments are simulated, and of a name that looks like a setting and is none', async () => {
+    await until('the warning of the simulated processor', 5_000, () =>
+      warnings(shared.service.logs).some((sentence) => /simulated.*PROCESSOR_URL/.test(sentence)),
+    );
+    const misspelt = expect.stringMatching(/^PROCESOR_URL .*PROCESSOR_URL was probably meant/);
+    expect(warnings(shared.service.logs)).toContainEqual(misspelt);
+    expect(JSON.stringify(shared.service.logs)).not.toContain('topsecret');
   });
 
-  describe.each(['SIGTERM', 'SIGINT'] as const)('on %s', (signal) => {
-    it('ends with exit code 0, without waiting for connections that are idle', async () => {
-      const service = await stores.start();
-      await ask(`${service.url}/api/health/redis`); // Leaves a kept-alive connection behind.
-      const signalled = performance.now();
-      service.signal(signal);
-
-      expect(await service.ended).toEqual({ code: 0, signal: null });
-      expect(performance.now() - signalled).toBeLessThan(4000);
-    });
-
-    it('answers what is under way before it ends', async () => {
-      const { service, payments } = await givenSlowPayments();
-      service.signal(signal);
-
-      for (const payment of await Promise.all(payments)) expectFirst(payment);
-      expect(await service.ended).toEqual({ code: 0, signal: null });
-    });
-
-    it('sent twice, as a process group gets it, drains all the same', async () => {
-      const { service, payments } = await givenSlowPayments();
-      service.signal(signal);
-      service.signal(signal);
-      // The listening socket closes when the first one is handled: what comes then is surely a second one.
-      await refused(service);
-      service.signal(signal);
-
-      for (const payment of await Promise.all(payments)) expectFirst(payment);
-      expect(await service.ended).toEqual({ code: 0, signal: null });
-    });
+  it('ends on SIGINT with exit code 0, without waiting for connections that are idle', async () => {
+    await ask(`${shared.url}/api/health/redis`); // Leaves a kept-alive connection behind.
+    const signalledAt = performance.now();
+    shared.service.signal('SIGINT');
+    expect(await shared.service.ended).toEqual({ code: 0, signal: null });
+    expect(performance.now() - signalledAt).toBeLessThan(4_000);
   });
 
-  it('keeps what it answered while it drained', async () => {
-    const { service, keys, payments } = await givenSlowPayments();
-    service.signal('SIGTERM');
-    const ids = (await Promise.all(payments)).map((payment) => expectFirst(payment));
-    await service.ended;
-
-    const next = await stores.start();
-    for (const [n, key] of keys.entries()) expectReplay(await pay(next.url, key), ids[n]);
-  });
-
-  function refusal(environment: Record<string, string>): ReturnType<typeof runToExit> {
-    return runToExit({ ...stores.environment, ...environment });
-  }
-
-  /** A service with payments that are surely under way, and take long enough to be so when a signal comes. */
-  async function givenSlowPayments() {
-    const service = await stores.start({ PROCESSOR_DELAY_MS: '1000' });
+  it('answers what is under way on SIGTERM, sent again and again, and keeps what it answered', async () => {
+    const service = await shared.stores.start({ PROCESSOR_DELAY_MS: '1000' });
     const keys = await Promise.all(Array.from({ length: 4 }, () => generateKey(service.url)));
     const begun = await Promise.all(keys.map((key) => beginPayment(service.url, key)));
-    return { service, keys, payments: begun.map(({ finished }) => finished) };
-  }
+    // Twice at once, as a process group gets it.
+    service.signal('SIGTERM');
+    service.signal('SIGTERM');
+    // The listening socket closes when the first one is handled: what comes then is surely a further one.
+    await untilRefused(service);
+    service.signal('SIGTERM');
+    const ids = await Promise.all(begun.map(async ({ finished }) => expectFirst(await finished)));
+    expect(await service.ended).toEqual({ code: 0, signal: null });
 
-  /** Resolves once the service takes no new connections. */
-  async function refused(service: Service): Promise<void> {
-    const code = await until('the port is closed', 5000, () =>
-      ask(`${service.url}/api/health/redis`, { agent: new Agent() }).then(
-        () => undefined,
-        (error: NodeJS.ErrnoException) => error.code,
-      ),
-    );
-    expect(['ECONNREFUSED', 'ECONNRESET']).toContain(code);
-  }
+    const next = await shared.stores.serve();
+    for (const [index, key] of keys.entries()) expectReplay(await pay(next.url, key), ids[index]);
+  });
 });
+
+describeDeployments('a start with empty settings', (deployment) => {
+  const names = ['HOST', ...Object.keys(BAD_SETTINGS).filter((name) => name !== 'PORT')];
+  const shared = shareService(deployment, Object.fromEntries(names.map((name) => [name, ''])));
+
+  it('is a start without them', async () => {
+    const { key } = await givenPaid(shared.url);
+    const { ttlSeconds } = (await ask(`${shared.url}/api/health/redis/key/${key}`)).json<{ ttlSeconds: number }>();
+    expect(ttlSeconds).toBeGreaterThan(86_400 - 60);
+    expect(ttlSeconds).toBeLessThanOrEqual(86_400);
+  });
+});
+
+/** The same program on every deployment, up to what is asked here. */
+describe('the program', () => {
+  let stores: Stores;
+  beforeAll(async () => {
+    stores = await ANY_DEPLOYMENT.open();
+  });
+  afterAll(() => stores.close());
+
+  it('refuses bad settings, and names every one of them at once', async () => {
+    const { code, output } = await runToExit({ ...BAD_SETTINGS, REDIS_URL: 'redis://127.0.0.1:1', DATABASE_URL: '' });
+    expect(code).toBe(1);
+    for (const name of [...Object.keys(BAD_SETTINGS), 'REDIS_URL', 'DATABASE_URL']) expect(output).toContain(name);
+  });
+
+  it('refuses a port that is taken, with a sentence', async () => {
+    const { port } = await stores.serve();
+    const others = await ANY_DEPLOYMENT.open();
+    try {
+      const { code, output } = await runToExit({ ...others.environment, PORT: String(port) });
+      expect(code).toBe(1);
+      expect(output).toMatch(new RegExp(`in use.*${port}`));
+      expect(output, 'a stack trace').not.toMatch(/\bat \S.*:\d+:\d+/);
+    } finally {
+      await others.close();
+    }
+  });
+
+  it('shows no credentials of the processor, and does not call it simulated', async () => {
+    const others = await ANY_DEPLOYMENT.open();
+    try {
+      const { logs, stop } = await others.start({ PROCESSOR_URL: 'http://merchant:topsecret@127.0.0.1:1/v1' });
+      await stop();
+      expect(startLine(logs)?.processor).toContain('http://127.0.0.1:1/v1');
+      expect(JSON.stringify(logs)).not.toContain('topsecret');
+      expect(warnings(logs).join()).not.toMatch(/simulated/);
+    } finally {
+      await others.close();
+    }
+  });
+
+  it('ends with exit code 1 for an argument that it does not know', async () => {
+    const { code, output } = await runToExit({ DATA_DIR: '/nowhere' }, { parameters: ['--port=80'] });
+    expect(code).toBe(1);
+    expect(output).toContain("'--port=80' is not an argument of Idempay");
+  });
+});
+
+describe('the command line', () => {
+  let output: string;
+  beforeEach(() => {
+    output = '';
+    for (const stream of ['log', 'error'] as const) {
+      vi.spyOn(console, stream).mockImplementation((text) => {
+        output += text;
+      });
+    }
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    process.exitCode = undefined;
+  });
+
+  it('answers --version with the version', async () => {
+    await run(['--version']);
+    expect(output).toBe(`idempay ${PACKAGE.version}`);
+  });
+
+  it('answers --help with every setting of .env.example but the one for tests, and its default', async () => {
+    await run(['--help']);
+    const example = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
+    const documented = [...example.matchAll(/^([A-Z_]+)=(.*)$/gm)].filter(([, name]) => name !== 'CRASH_AT');
+    expect(documented.length).toBeGreaterThan(15);
+    for (const [, name, fallback] of documented) expect(output).toMatch(new RegExp(`^ +${name} +${fallback}`, 'm'));
+  });
+
+  it.each(['serve', '-x', '--halp'])('refuses %s with a sentence, and does not serve', async (parameter) => {
+    await run([parameter]);
+    expect(process.exitCode).toBe(1);
+    expect(output).toContain(`'${parameter}' is not an argument of Idempay`);
+    expect(output).toContain('--help');
+  });
+});
+
+/** Resolves once the service takes no new connections. */
+async function untilRefused(service: Service): Promise<void> {
+  const code = await until('the port is closed', 5_000, () =>
+    ask(`${service.url}/api/health/redis`, { agent: new Agent() }).then(
+      () => undefined,
+      (error: NodeJS.ErrnoException) => error.code,
+    ),
+  );
+  expect(['ECONNREFUSED', 'ECONNRESET']).toContain(code);
+}

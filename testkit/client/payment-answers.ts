@@ -101,6 +101,12 @@ export async function expectPaidOrUnspent(url: string, key: string, answer: Answ
   await expectUnspent(url, key);
 }
 
+/** A key that has paid, and the transaction id of its payment. */
+export async function givenPaid(url: string, body?: unknown): Promise<{ key: string; transactionId: string }> {
+  const key = await generateKey(url);
+  return { key, transactionId: expectFirst(await pay(url, key, body)) };
+}
+
 /** A fresh key is paid with this body, and a repeat gets the result. */
 export async function expectAccepted(url: string, body: Ask['body'], headers: Ask['headers'] = {}): Promise<void> {
   const key = await generateKey(url);
@@ -117,6 +123,7 @@ export async function expectRefused(
 ): Promise<void> {
   const key = await generateKey(url);
   const answer = await pay(url, key, body, { headers });
+  expect(answer.status, `the answer to ${String(body).slice(0, 100)}`).toBe(status);
   expectBodyRefused(answer, status, message);
   await expectUnspent(url, key);
 }

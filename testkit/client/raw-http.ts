@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import type { Answer } from './http-client.js';
+import { GOOD_BODY } from './payment-bodies.js';
 
 /**
  * Writes these bytes, whatever they are, on a connection of its own: for what no HTTP client would send. `halfClose` ends
@@ -31,6 +32,53 @@ export function exchange(
   });
 }
 
+/** The first answer to these bytes; throws when the service closes the connection without one. */
+export async function answerTo(port: number, bytes: string | Buffer): Promise<Answer> {
+  const answer = await exchange(port, bytes);
+  if (!answer) throw new Error('the connection was closed without an answer');
+  return answer;
+}
+
+/** How long nothing comes back before the next part is sent. */
+const QUIET_MS = 200;
+const CONVERSATION_DEADLINE_MS = 15_000;
+
+/**
+ * Sends each part when the service has been silent for a while since the one before. Resolves with all that the service
+ * sent once it has closed the connection, or is silent after so many answers.
+ */
+export function converse(port: number, parts: readonly string[], answers = Number.POSITIVE_INFINITY): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    const rest = [...parts];
+    let received = '';
+    const next = (): void => {
+      const part = rest.shift();
+      if (part !== undefined) socket.write(part);
+      else if (statusesIn(received).length >= answers) socket.destroy();
+      socket.setTimeout(QUIET_MS);
+    };
+    const deadline = setTimeout(() => socket.destroy(), CONVERSATION_DEADLINE_MS);
+    socket.setEncoding('latin1');
+    socket.on('data', (chunk: string) => {
+      received += chunk;
+    });
+    socket.on('timeout', next);
+    // A service that closes while we still send resets the connection.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      clearTimeout(deadline);
+      resolve(received);
+    });
+    next();
+  });
+}
+
+/** The statuses of all answers in what came back on a connection. */
+export function statusesIn(received: string): number[] {
+  return [...received.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status));
+}
+
 /** Sends these bytes and tears the connection down, without waiting for anything. */
 export function sendAndVanish(port: number, bytes: string | Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -56,6 +104,14 @@ export function sendAndReset(port: number, bytes: string | Buffer, afterMs = 0):
 /** The text of a request with these header lines; a `Host` is given, the rest is the caller's. */
 export function requestText(startLine: string, headers: readonly string[], body = ''): string {
   return [startLine, 'Host: 127.0.0.1', ...headers, '', body].join('\r\n');
+}
+
+export const GOOD_LENGTH = `Content-Length: ${GOOD_BODY.length}`;
+
+/** A good payment as text, with these header lines beside its key and media type. */
+export function paymentText(key: string, lines: readonly string[] = [GOOD_LENGTH], body = GOOD_BODY): string {
+  const headers = [`Idempotency-Key: ${key}`, 'Content-Type: application/json', ...lines];
+  return requestText('POST /api/payment HTTP/1.1', headers, body);
 }
 
 function write(socket: Socket, bytes: string | Buffer, halfClose: boolean): void {

@@ -24,6 +24,9 @@ export interface Stores {
   close(): Promise<void>;
 }
 
+/** For a service whose suite has ended: what is still under way is of no interest. */
+const LAST_DRAIN_MS = 50;
+
 const embedded: Deployment = {
   name: 'embedded',
   async open() {
@@ -58,8 +61,8 @@ function manageStores(environment: Record<string, string>, remove: () => Promise
     environment,
     async serve(more = {}) {
       const service = await serveInProcess({ ...environment, ...more });
-      const stop = async () => {
-        if (served.delete(tracked)) await service.stop();
+      const stop = async (limitMs?: number) => {
+        if (served.delete(tracked)) await service.stop(limitMs);
       };
       const tracked = { ...service, stop };
       served.add(tracked);
@@ -74,7 +77,7 @@ function manageStores(environment: Record<string, string>, remove: () => Promise
     async close() {
       await Promise.all([
         ...[...started].map((service) => service.kill()),
-        ...[...served].map((service) => service.stop()),
+        ...[...served].map((service) => service.stop(LAST_DRAIN_MS)),
       ]);
       await remove();
     },

@@ -9,8 +9,8 @@ export interface ServiceInProcess {
   readonly url: string;
   readonly port: number;
   readonly logs: readonly LogLine[];
-  /** A drain; nothing of the service is left when this resolves. */
-  stop(): Promise<void>;
+  /** A drain of at most `limitMs`; nothing of the service is left when this resolves. */
+  stop(limitMs?: number): Promise<void>;
 }
 
 export async function serveInProcess(environment: Readonly<Record<string, string>>): Promise<ServiceInProcess> {
@@ -24,5 +24,5 @@ export async function serveInProcess(environment: Readonly<Record<string, string
   });
   const app = await createApp(config, pino({ level: config.logLevel }, sink));
   const port = await app.listen();
-  return { url: `http://127.0.0.1:${port}`, port, logs, stop: () => app.drain() };
+  return { url: `http://127.0.0.1:${port}`, port, logs, stop: (limitMs) => app.drain(limitMs) };
 }
