@@ -97,13 +97,11 @@ export const MUTANTS: readonly Mutant[] = [
       {
         // Alone it changes nothing that anybody sees: whoever becomes the owner of a row gets an epoch of its own.
         file: 'proof/simulator/payments/embedded-stores.ts',
-        find: '() => file.write(name, parameters));',
+        find: '() => file.write(name, input));',
         replace: `() => {
-        const owners: Record<string, number> = { claim: 6, takeOver: 1, takeOverAbandoned: 0, renew: 2, abandon: 2, settle: 2 };
-        const at = owners[name];
-        if (at === undefined) return file.write(name, parameters);
-        const told = file.write(name, Object.assign([...parameters], { [at]: instance.name })) ?? null;
-        return JSON.parse(JSON.stringify(told), (member, value) => (member === 'owner' ? parameters[at] : value));
+        if (input.owner === undefined || name === 'resolve') return file.write(name, input);
+        const told = file.write(name, { ...input, owner: instance.name }) ?? null;
+        return JSON.parse(JSON.stringify(told), (member, value) => (member === 'owner' ? input.owner : value));
       });`,
       },
     ],

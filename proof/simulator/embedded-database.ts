@@ -38,9 +38,9 @@ export class EmbeddedDatabase {
   }
 
   /** As the writer thread does it: what is sent to it and back travels as JSON. */
-  write(name: WriteName, parameters: readonly unknown[]): unknown {
-    const operation = this.operations[name] as (...given: readonly unknown[]) => unknown;
-    return throughJson(operation(...(throughJson(parameters) as unknown[])));
+  write(name: WriteName, input?: unknown): unknown {
+    const operation = this.operations[name] as (input: unknown) => unknown;
+    return throughJson(operation(throughJson(input)));
   }
 
   prepare(sql: string): PreparedRead {

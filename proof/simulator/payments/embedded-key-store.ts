@@ -30,8 +30,11 @@ function createSharedStore() {
   const keyOf = (name: string) => name.slice(name.indexOf('/') + 1);
 
   const writer = {
-    write: (operation: WriteName, name: string, ...others: readonly never[]) =>
-      (now().writer.write as (...given: readonly unknown[]) => Promise<unknown>)(operation, keyOf(name), ...others),
+    write: (operation: WriteName, input: { readonly key: string }) =>
+      (now().writer.write as (name: WriteName, input: object) => Promise<unknown>)(operation, {
+        ...input,
+        key: keyOf(input.key),
+      }),
   } as unknown as Writer;
   const reader = {
     prepare: (sql: string) => ({ get: (name: string) => now().reader.prepare(sql).get(keyOf(name)) }),

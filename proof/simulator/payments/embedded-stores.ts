@@ -6,7 +6,7 @@ import type { WriteName } from '#idempay/deployments/embedded/write-operations.j
 import type { Writer } from '#idempay/deployments/embedded/writer.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
-import { KEY_GENERATED } from '#idempay/payments/values/payment.js';
+import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
 import { EmbeddedDatabase } from '../embedded-database.js';
 import { ROUTINE, type Server } from '../network.js';
 import type { Actor } from '../simulation.js';
@@ -16,6 +16,9 @@ import type { ObservedRow, PaymentRows } from './rows.js';
 const ALL_ROWS = 'SELECT * FROM payments';
 const ROW = 'SELECT * FROM payments WHERE key = ?';
 const OUTCOMES = `SELECT key, value FROM idempotency_keys WHERE value <> '${KEY_GENERATED}'`;
+
+/** What the operations of a payment take; those of a round have no key. */
+type WriteInput = Partial<Fence & { readonly idempotencyTtlMs: number }>;
 
 /** The file of one machine, which outlives its processes; what its statements do to a row is shown to the judge. */
 export class PaymentFile {
@@ -27,14 +30,13 @@ export class PaymentFile {
     this.database = new EmbeddedDatabase(() => rows.now());
   }
 
-  write(name: WriteName, parameters: readonly unknown[]): unknown {
-    const ofOneKey = name !== 'takeOverAbandoned' && name !== 'endAllLeases';
-    const [subject, ...others] = parameters;
-    const given = ofOneKey ? [stored(String(subject)), ...others] : parameters;
-    const result = told(this.database.write(name, given));
+  write(name: WriteName, input: WriteInput): unknown {
+    const { key } = input;
+    const result = told(this.database.write(name, key === undefined ? input : { ...input, key: stored(key) }));
     if (name === 'issueKey') {
-      if (result !== null) this.goodUntil.set(String(subject), this.rows.simulation.time + Number(parameters[1]));
-    } else if (ofOneKey) this.show(name, String(subject), parameters);
+      const until = this.rows.simulation.time + Number(input.idempotencyTtlMs);
+      if (result !== null) this.goodUntil.set(String(key), until);
+    } else if (key !== undefined) this.show(name, key, input);
     else
       for (const row of this.database.prepare(ALL_ROWS).all())
         this.rows.observe(observed(row as PaymentRow), undefined);
@@ -56,11 +58,11 @@ export class PaymentFile {
     return new Map(records.map(({ key, value }) => [nameOf(key), value]));
   }
 
-  private show(name: WriteName, key: string, parameters: readonly unknown[]): void {
+  private show(name: WriteName, key: string, { epoch, owner }: WriteInput): void {
     const row = this.database.prepare(ROW).get(stored(key)) as PaymentRow | undefined;
     if (!row) return;
     const fenced = name === 'renew' || name === 'abandon' || name === 'settle';
-    const fence = { key, epoch: Number(parameters[1]), owner: String(parameters[2]) };
+    const fence = { key, epoch: Number(epoch), owner: String(owner) };
     this.rows.observe(observed(row), fenced ? fence : undefined);
   }
 }
@@ -110,12 +112,12 @@ export function openEmbeddedStores(
   instance: Actor,
   clock: Clock,
 ): { keys: KeyStore; ledger: Ledger } {
-  file.write('endAllLeases', []);
+  file.write('endAllLeases', {});
   const writer = {
-    write(name: WriteName, ...parameters: readonly unknown[]) {
+    write(name: WriteName, input: WriteInput) {
       const isRound = name === 'takeOverAbandoned';
-      const subject = isRound ? instance.name : String(parameters[0]);
-      return line.ask(instance, isRound ? ROUTINE : name, subject, () => file.write(name, parameters));
+      const subject = isRound ? instance.name : String(input.key);
+      return line.ask(instance, isRound ? ROUTINE : name, subject, () => file.write(name, input));
     },
   } as unknown as Writer;
   const reader = { prepare: (sql: string) => file.prepare(sql) } as unknown as Reader;

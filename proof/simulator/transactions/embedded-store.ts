@@ -35,9 +35,9 @@ export class TransactionFile {
     this.database = new EmbeddedDatabase(() => table.now());
   }
 
-  write(name: WriteName, parameters: readonly unknown[]): unknown {
-    const result = this.database.write(name, parameters);
-    const id = name === 'createTransaction' ? (result as { id: number }).id : Number(parameters[0]);
+  write(name: WriteName, input: object): unknown {
+    const result = this.database.write(name, input);
+    const { id } = (name === 'createTransaction' ? result : input) as { id: number };
     const row = this.prepare(ROW).get(id) as TransactionRow | undefined;
     const list = this.prepare(LIST).get() as { version: number; last_removal_version: number };
     this.table.observe(id, row && transactionOf(row), list.version, list.last_removal_version);
@@ -49,7 +49,7 @@ export class TransactionFile {
   }
 
   create(transaction: NewTransaction): Transaction {
-    const { id } = this.write('createTransaction', [transaction]) as { id: number };
+    const { id } = this.write('createTransaction', transaction) as { id: number };
     return this.table.rows.get(id) as Transaction;
   }
 }
@@ -62,9 +62,9 @@ export function openEmbeddedTransactionStore(
   instance: Actor,
 ): TransactionStore {
   const writer = {
-    write(name: WriteName, ...parameters: readonly unknown[]) {
-      const subject = name === 'createTransaction' ? instance.name : String(parameters[0]);
-      return line.ask(instance, name, subject, () => file.write(name, parameters));
+    write(name: WriteName, input: { readonly id?: number }) {
+      const subject = name === 'createTransaction' ? instance.name : String(input.id);
+      return line.ask(instance, name, subject, () => file.write(name, input));
     },
   } as unknown as Writer;
   const reader = {

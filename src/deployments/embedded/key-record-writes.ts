@@ -1,4 +1,4 @@
-import { KEY_GENERATED } from '../../payments/values/payment.js';
+import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Database } from './sqlite.js';
 
 const ISSUE = `INSERT INTO idempotency_keys (key, value, expires_at) VALUES (?, '${KEY_GENERATED}', ?) ON CONFLICT DO NOTHING`;
@@ -42,7 +42,9 @@ export function createKeyRecordWrites(
 
   return {
     /** The final value of a key, in the commit that makes its payment final. */
-    recordOutcome(key: string, value: string, fingerprint: string, reason: string | null, expiresAt: number): void {
+    recordOutcome(key: string, { outcome, fingerprint, expiresAt }: FinalOutcome): void {
+      const value = recordValueOf(outcome);
+      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
       if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes > 0) return;
       restoreRecord.run(value, fingerprint, reason, expiresAt, key);
       keyCount.records += 1;
@@ -50,7 +52,7 @@ export function createKeyRecordWrites(
 
     operations: {
       /** The moment at which the key expires; null when it was issued before, which changes nothing. */
-      issueKey(key: string, idempotencyTtlMs: number): number | null {
+      issueKey({ key, idempotencyTtlMs }: { key: string; idempotencyTtlMs: number }): number | null {
         const expiresAt = wallClock() + idempotencyTtlMs;
         if (issue.run(key, expiresAt).changes === 0) return null;
         keyCount.records += 1;
@@ -58,7 +60,7 @@ export function createKeyRecordWrites(
       },
 
       /** Removes up to `limit` expired key records, going on where it ended, and from the oldest again. Returns how many. */
-      sweepKeys(limit: number): number {
+      sweepKeys({ limit }: { limit: number }): number {
         const looked = LOOKED_AT * limit;
         const keys = expired.all(sweptTo, looked, heldClock(), limit) as { key: string }[];
         const last = (keys.length === limit ? keys.at(-1) : lastLookedAt.get(sweptTo, looked - 1)) as

@@ -81,7 +81,7 @@ export function createEmbeddedKeyStore(
 
   return {
     async issue(key, idempotencyTtlMs) {
-      const expiresAt = await writer.write('issueKey', key, idempotencyTtlMs);
+      const expiresAt = await writer.write('issueKey', { key, idempotencyTtlMs });
       if (expiresAt !== null) remembered.set(key, { expiresAt, final: undefined });
     },
 

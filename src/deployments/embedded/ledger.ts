@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
 import type { FindResult, Ledger } from '../../payments/ports/ledger.js';
-import { type Claim, type Fence, recordValueOf } from '../../payments/values/payment.js';
+import type { Claim, Fence } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
@@ -31,32 +31,27 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   }
 
   function abandon({ key, epoch, owner }: Fence, recoverAfterMs: number, mark?: 'unsent'): Promise<boolean> {
-    return writer.write('abandon', key, epoch, owner, recoverAfterMs, mark === 'unsent');
+    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, unsent: mark === 'unsent' });
   }
 
   return {
-    async claim(attempt) {
-      const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBy } = attempt;
-      const { formerProcessor = null } = attempt;
-      const claimBefore = clock.now() + claimBy - clock.monotonic();
+    async claim({ key, transactionId, amount, currency, fingerprint, processor, formerProcessor, owner, ...times }) {
+      const { leaseMs, claimBy } = times;
       const money = { amount, currency, fingerprint };
       const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: true, ageMs: 0 };
       const claimed = await claimInTime(
-        writer.write(
-          ...([
-            'claim',
-            key,
-            transactionId,
-            amount,
-            currency,
-            fingerprint,
-            processor,
-            owner,
-            leaseMs,
-            claimBefore,
-            formerProcessor,
-          ] as const),
-        ),
+        writer.write('claim', {
+          key,
+          transactionId,
+          amount,
+          currency,
+          fingerprint,
+          processor,
+          formerProcessor,
+          owner,
+          leaseMs,
+          claimBefore: clock.now() + claimBy - clock.monotonic(),
+        }),
         (late) => {
           if (late === 'claimed') return [claim];
           return late.state === 'taken over' ? [late.claim] : [];
@@ -79,36 +74,22 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
     },
 
-    async takeOver({ key, owner, leaseMs, processor, formerProcessor = null }): Promise<Claim | undefined> {
-      const claiming = writer.write('takeOver', key, owner, leaseMs, processor, formerProcessor);
-      return (await claimInTime(claiming, (late) => (late ? [late] : []))) ?? undefined;
-    },
-    takeOverAbandoned: ({ owner, leaseMs, processor, formerProcessor = null, limit }): Promise<readonly Claim[]> =>
-      claimInTime(writer.write('takeOverAbandoned', owner, leaseMs, processor, formerProcessor, limit), (late) => late),
-    renew: ({ key, epoch, owner }: Fence, leaseMs) => writer.write('renew', key, epoch, owner, leaseMs),
+    takeOver: async (takeover) =>
+      (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,
+
+    takeOverAbandoned: (takeover) => claimInTime(writer.write('takeOverAbandoned', takeover), (late) => late),
+
+    renew: ({ key, epoch, owner }, leaseMs) => writer.write('renew', { key, epoch, owner, leaseMs }),
+
     abandon,
 
     async settle({ key, epoch, owner, fingerprint }, outcome, idempotencyTtlMs) {
-      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
-      const settled = await writer.write(
-        ...([
-          'settle',
-          key,
-          epoch,
-          owner,
-          outcome.state,
-          recordValueOf(outcome),
-          reason,
-          fingerprint,
-          idempotencyTtlMs,
-        ] as const),
-      );
+      const settled = await writer.write('settle', { key, epoch, owner, fingerprint, outcome, idempotencyTtlMs });
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, expiresAt: settled } };
     },
 
-    resolve: ({ key, owner, state, reason, dedupMs, idempotencyTtlMs }) =>
-      writer.write('resolve', key, owner, state, reason, dedupMs, idempotencyTtlMs),
+    resolve: (resolution) => writer.write('resolve', resolution),
 
     async countAbandoned(dedupMs, idempotencyTtlMs) {
       const now = clock.now();
@@ -118,6 +99,6 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     noteElapsed: (elapsed) => writer.write('noteElapsed', elapsed),
 
-    removeSettled: (retentionMs, limit) => writer.write('removeSettled', retentionMs, limit),
+    removeSettled: (retentionMs, limit) => writer.write('removeSettled', { retentionMs, limit }),
   };
 }

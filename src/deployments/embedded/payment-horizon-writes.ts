@@ -69,7 +69,7 @@ export function createPaymentHorizonWrites(database: Database, wallClock: () => 
 
     operations: {
       /** Raises the horizon and removes below it in one commit; no claim runs meanwhile. */
-      removeSettled(retentionMs: number, limit: number): RemovalResult {
+      removeSettled({ retentionMs, limit }: { retentionMs: number; limit: number }): RemovalResult {
         const current = pass ?? beginPass(retentionMs);
         if (!current) return { removed: 0, more: false };
         // Every time, because the commit that should have written it may have failed.

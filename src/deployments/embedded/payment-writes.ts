@@ -1,5 +1,12 @@
-import type { ClaimResult, ResolveResult, SettleResult } from '../../payments/ports/ledger.js';
-import { type Claim, type Outcome, recordValueOf } from '../../payments/values/payment.js';
+import type {
+  ClaimAttempt,
+  ClaimResult,
+  Resolution,
+  ResolveResult,
+  SettleResult,
+  Takeover,
+} from '../../payments/ports/ledger.js';
+import type { Claim, Fence, Outcome } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import type { PaymentRow } from './payment-row.js';
@@ -54,6 +61,25 @@ const END_ALL_LEASES = `
   UPDATE payments SET lease_until = min(lease_until, $now), recover_at = min(recover_at, $now)
   WHERE state = 'PROCESSING'`;
 
+export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
+  /** `claimBy` by the wall clock. */
+  readonly claimBefore: number;
+}
+
+export type KeyTakeover = Takeover & { readonly key: string };
+export type BoundedTakeover = Takeover & { readonly limit: number };
+
+export interface AbandonWrite extends Fence {
+  readonly recoverAfterMs: number;
+  readonly unsent: boolean;
+}
+
+export interface SettleWrite extends Fence {
+  readonly fingerprint: string;
+  readonly outcome: Outcome;
+  readonly idempotencyTtlMs: number;
+}
+
 /**
  * The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. A key that
  * `mayBeRemoved` is never inserted; what is settled carries the number of the `currentHour` of retention.
@@ -74,20 +100,18 @@ export function createPaymentWrites(
   const settle = database.prepare(SETTLE);
   const resolve = database.prepare(RESOLVE);
 
+  function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
+    const { key, owner, leaseMs, processor, formerProcessor } = takeover;
+    const leaseUntil = now + leaseMs;
+    const values = [owner, leaseUntil, leaseUntil, key, now, processor, formerProcessor ?? null];
+    const row = takeOver.get(...values) as PaymentRow | undefined;
+    return row && claimOf(row, now);
+  }
+
   return {
-    /** 'claimed', or what the row that is there already means. Parameters in the order of the columns, then the others. */
-    claim(
-      key: string,
-      transactionId: string,
-      amount: string,
-      currency: string,
-      fingerprint: string,
-      processor: string,
-      owner: string,
-      leaseMs: number,
-      claimBefore: number,
-      formerProcessor: string | null,
-    ): 'claimed' | Exclude<ClaimResult, { state: 'claimed' }> {
+    /** 'claimed', or what the row that is there already means. */
+    claim(attempt: ClaimWrite): 'claimed' | Exclude<ClaimResult, { state: 'claimed' }> {
+      const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore } = attempt;
       const now = wallClock();
       const leaseUntil = now + leaseMs;
       if (now <= claimBefore && !mayBeRemoved(key)) {
@@ -100,66 +124,40 @@ export function createPaymentWrites(
         const final = finalOf(row);
         return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
       }
-      const values = [owner, leaseUntil, leaseUntil, key, now, processor, formerProcessor];
-      const taken = takeOver.get(...values) as PaymentRow | undefined;
-      if (taken) return { state: 'taken over', claim: claimOf(taken, now) };
+      const taken = takeOverRow(attempt, now);
+      if (taken) return { state: 'taken over', claim: taken };
       const remainingMs = Math.max(0, row.lease_until - now);
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs };
     },
 
-    takeOver(
-      key: string,
-      owner: string,
-      leaseMs: number,
-      processor: string,
-      formerProcessor: string | null,
-    ): Claim | null {
-      const now = wallClock();
-      const leaseUntil = now + leaseMs;
-      const values = [owner, leaseUntil, leaseUntil, key, now, processor, formerProcessor];
-      const row = takeOver.get(...values) as PaymentRow | undefined;
-      return row ? claimOf(row, now) : null;
-    },
+    takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, wallClock()) ?? null,
 
-    takeOverAbandoned(
-      owner: string,
-      leaseMs: number,
-      processor: string,
-      formerProcessor: string | null,
-      limit: number,
-    ): Claim[] {
+    takeOverAbandoned({ owner, leaseMs, processor, formerProcessor, limit }: BoundedTakeover): Claim[] {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
-      const values = [owner, leaseUntil, leaseUntil, now, now, processor, formerProcessor, limit];
+      const values = [owner, leaseUntil, leaseUntil, now, now, processor, formerProcessor ?? null, limit];
       const rows = takeOverAbandoned.all(...values) as PaymentRow[];
       return rows.map((row) => claimOf(row, now));
     },
 
-    renew(key: string, epoch: number, owner: string, leaseMs: number): boolean {
+    renew({ key, epoch, owner, leaseMs }: Fence & { leaseMs: number }): boolean {
       const leaseUntil = wallClock() + leaseMs;
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
     },
 
-    abandon(key: string, epoch: number, owner: string, recoverAfterMs: number, unsent: boolean): boolean {
+    abandon({ key, epoch, owner, recoverAfterMs, unsent }: AbandonWrite): boolean {
       const recoverAt = wallClock() + Math.ceil(recoverAfterMs);
       return abandon.run(recoverAt, unsent ? epoch : null, key, epoch, owner).changes > 0;
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
-    settle(
-      key: string,
-      epoch: number,
-      owner: string,
-      state: Outcome['state'],
-      value: string,
-      reason: string | null,
-      fingerprint: string,
-      idempotencyTtlMs: number,
-    ): number | Exclude<SettleResult, { state: 'settled' }> {
+    settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
+      const { key, epoch, owner, fingerprint, outcome, idempotencyTtlMs } = settlement;
       const now = wallClock();
       const expiresAt = now + idempotencyTtlMs;
-      if (settle.run(state, reason, expiresAt, now, currentHour(), key, epoch, owner).changes > 0) {
-        recordOutcome(key, value, fingerprint, reason, expiresAt);
+      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
+      if (settle.run(outcome.state, reason, expiresAt, now, currentHour(), key, epoch, owner).changes > 0) {
+        recordOutcome(key, { outcome, fingerprint, expiresAt });
         return expiresAt;
       }
       const winner = find.get(key) as PaymentRow | undefined;
@@ -168,34 +166,16 @@ export function createPaymentWrites(
         : { state: 'fenced off' };
     },
 
-    /** `reason` is why; of a decline it is what the payer reads too. */
-    resolve(
-      key: string,
-      owner: string,
-      state: Outcome['state'],
-      reason: string,
-      dedupMs: number,
-      idempotencyTtlMs: number,
-    ): ResolveResult {
+    resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs }: Resolution): ResolveResult {
       const now = wallClock();
       const declined = state === 'DECLINED' ? reason : null;
       const latestClaims = [now - idempotencyTtlMs, now - dedupMs];
-      const values = [
-        state,
-        declined,
-        reason,
-        now + idempotencyTtlMs,
-        now,
-        currentHour(),
-        owner,
-        key,
-        now,
-        ...latestClaims,
-      ];
+      const expiresAt = now + idempotencyTtlMs;
+      const values = [state, declined, reason, expiresAt, now, currentHour(), owner, key, now, ...latestClaims];
       const resolved = resolve.get(...values) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);
-        recordOutcome(key, recordValueOf(final.outcome), final.fingerprint, declined, final.expiresAt);
+        recordOutcome(key, final);
         return { state: 'resolved', final };
       }
       const row = find.get(key) as PaymentRow | undefined;

@@ -13,7 +13,7 @@ export function startSweeping(writer: Writer, counters: StoreCounters): { stop()
 
   async function sweep(): Promise<void> {
     // A sweep that fails loses nothing; what made it fail is reported by the writes that somebody waits for.
-    const removed = await writer.write('sweepKeys', SWEEP_BATCH).catch(() => 0);
+    const removed = await writer.write('sweepKeys', { limit: SWEEP_BATCH }).catch(() => 0);
     counters.expiredKeys += removed;
     schedule(removed > SWEEP_BATCH / 2 ? 0 : SWEEP_INTERVAL_MS);
   }

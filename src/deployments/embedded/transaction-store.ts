@@ -59,10 +59,10 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
       return row && transactionOf(row);
     },
 
-    changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', id, status, onlyFrom ?? null),
+    changeStatus: (id, status, onlyFrom) => writer.write('changeStatus', { id, status, onlyFrom }),
 
     async remove(id, onlyFrom) {
-      const removed = await seeingVersion(writer.write('removeTransaction', id, onlyFrom ?? null));
+      const removed = await seeingVersion(writer.write('removeTransaction', { id, onlyFrom }));
       return typeof removed === 'string' ? removed : 'removed';
     },
 

@@ -32,6 +32,13 @@ const SET_STATUS = `
 
 const REMOVE = 'DELETE FROM transactions WHERE id = ?';
 
+export interface StatusWrite {
+  readonly id: number;
+  readonly status: TransactionStatus;
+  /** Undefined: from every status. */
+  readonly onlyFrom: readonly TransactionStatus[] | undefined;
+}
+
 interface MovedByRemoval {
   version: number;
   previous_removal_version: number;
@@ -57,11 +64,7 @@ export function createTransactionWrites(database: Database, wallClock: () => num
       return { id, createdAt, listVersion: version };
     },
 
-    changeStatus(
-      id: number,
-      status: TransactionStatus,
-      onlyFrom: readonly TransactionStatus[] | null,
-    ): StatusChangeResult {
+    changeStatus({ id, status, onlyFrom }: StatusWrite): StatusChangeResult {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return { state: 'not found' };
       if (onlyFrom && !onlyFrom.includes(row.status)) return { state: 'precondition failed' };
@@ -71,10 +74,10 @@ export function createTransactionWrites(database: Database, wallClock: () => num
     },
 
     /** The list version after the removal, or why nothing was removed. */
-    removeTransaction(
-      id: number,
-      onlyFrom: readonly TransactionStatus[] | null,
-    ): { listVersion: number } | 'not found' | 'precondition failed' {
+    removeTransaction({
+      id,
+      onlyFrom,
+    }: Omit<StatusWrite, 'status'>): { listVersion: number } | 'not found' | 'precondition failed' {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return 'not found';
       if (onlyFrom && !onlyFrom.includes(row.status)) return 'precondition failed';

@@ -44,12 +44,12 @@ export const READY = 'ready';
 export const CLOSE = 'close';
 
 /**
- * A batch: the names and, at the same places, the parameters. It travels as JSON text, because copying one text between
- * threads costs a fraction of copying a thousand small values. So `undefined` arrives as null.
+ * A batch: the names and, at the same places, what each operation takes. It travels as JSON text, because copying one text
+ * between threads costs a fraction of copying a thousand small values. So a member that is `undefined` does not arrive.
  */
 export interface WriteBatch {
   readonly names: readonly WriteName[];
-  readonly parameters: readonly (readonly unknown[])[];
+  readonly inputs: readonly unknown[];
 }
 
 /** What became of a batch: the value of each operation, and of those that failed why. */

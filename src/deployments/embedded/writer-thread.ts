@@ -41,12 +41,12 @@ function run(path: string): void {
   parentPort?.postMessage(READY);
 
   /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
-  function commitTogether({ names, parameters }: WriteBatch): WriteResults {
+  function commitTogether({ names, inputs }: WriteBatch): WriteResults {
     const recordsBefore = keyCount.records;
     try {
       return {
         values: inTransaction(() => {
-          const values = names.map((name, index) => execute(name, parameters[index] ?? []));
+          const values = names.map((name, index) => execute(name, inputs[index]));
           if (keyCount.records !== recordsBefore) writeKeyCount.run(keyCount.records);
           return values;
         }),
@@ -54,12 +54,12 @@ function run(path: string): void {
     } catch (error) {
       keyCount.records = recordsBefore;
       const fault = faultFrom(error);
-      if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, parameters });
+      if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, inputs });
       if (fault.fault === 'broken') return { values: [], faults: names.map(() => fault) };
       // What writes nothing needs no room and no lock: the health check is not told of a full disk.
       const writesNothing = names.map((name) => WRITE_NOTHING.has(name));
       return {
-        values: names.map((name, index) => (writesNothing[index] ? execute(name, []) : undefined)),
+        values: names.map((name, index) => (writesNothing[index] ? execute(name) : undefined)),
         faults: writesNothing.map((without) => (without ? undefined : fault)),
       };
     }
@@ -69,13 +69,13 @@ function run(path: string): void {
    * Ends at the first fault that is not the operation's own (a full disk, a locked file), and after `ONE_BY_ONE_LIMIT_MS`:
    * each commit waits for the disk, and so does whoever comes after the batch.
    */
-  function commitOneByOne({ names, parameters }: WriteBatch): WriteResults {
+  function commitOneByOne({ names, inputs }: WriteBatch): WriteResults {
     const endsAt = performance.now() + ONE_BY_ONE_LIMIT_MS;
     let stopped: WriteFault | undefined;
     const alone = names.map((name, index) => {
       if (performance.now() >= endsAt) stopped ??= { fault: 'busy', message: 'a refused batch took too long' };
       if (stopped) return { value: undefined, fault: stopped };
-      const { values, faults } = commitTogether({ names: [name], parameters: [parameters[index] ?? []] });
+      const { values, faults } = commitTogether({ names: [name], inputs: [inputs[index]] });
       const fault = faults?.[0];
       if (fault && fault.fault !== 'refused') stopped = fault;
       return { value: values[0], fault };
@@ -95,9 +95,9 @@ function run(path: string): void {
     }
   }
 
-  function execute(name: WriteName, parameters: readonly unknown[]): unknown {
-    const operation = operations[name] as (...parameters: readonly unknown[]) => unknown;
-    return operation(...parameters);
+  function execute(name: WriteName, input?: unknown): unknown {
+    const operation = operations[name] as (input: unknown) => unknown;
+    return operation(input);
   }
 }
 

@@ -33,7 +33,7 @@ const TERMINATE_LIMIT_MS = 1_000;
 
 interface Waiting {
   readonly name: WriteName;
-  readonly parameters: readonly unknown[];
+  readonly input: unknown;
   resolve: (value: never) => void;
   reject: (fault: Error) => void;
 }
@@ -81,11 +81,11 @@ export class Writer {
   /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
   write<N extends WriteName>(
     name: N,
-    ...parameters: Parameters<WriteOperations[N]>
+    ...[input]: Parameters<WriteOperations[N]>
   ): Promise<ReturnType<WriteOperations[N]>> {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
-      this.waiting.add({ name, parameters, resolve, reject });
+      this.waiting.add({ name, input, resolve, reject });
       if (this.waiting.length >= EAGER_BATCH) this.flush();
       else this.scheduleFlush();
     });
@@ -120,7 +120,7 @@ export class Writer {
     this.cancelLimit = this.clock.after(HANDED_OVER_LIMIT_MS, () => this.answerUnknown());
     const batch: WriteBatch = {
       names: this.underWay.map((waiting) => waiting.name),
-      parameters: this.underWay.map((waiting) => waiting.parameters),
+      inputs: this.underWay.map((waiting) => waiting.input),
     };
     this.worker.postMessage(JSON.stringify(batch));
   }
