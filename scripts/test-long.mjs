@@ -1,5 +1,6 @@
 // The checks that take minutes: `npm run test:long` runs all of them, one after the other.
 //   npm run test:long -- files [FILE ...]          the project `long` of vitest.config.ts, or some of its files
+//   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run faults`)
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
 import { spawnSync } from 'node:child_process';
@@ -8,10 +9,24 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const VITEST = 'node_modules/vitest/vitest.mjs';
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
+/** The commands of each part. */
 const PARTS = {
-  files: (names) => [process.execPath, VITEST, 'run', '--project', 'long', ...names],
-  topologies: (names) => [process.execPath, 'scripts/test-topologies.mjs', ...names],
-  node24: (names) => ['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names],
+  files: (names) => [[process.execPath, VITEST, 'run', '--project', 'long', ...names]],
+  faults: (options) =>
+    ['embedded', 'distributed'].map((deployment) => [
+      'npm',
+      'run',
+      '--silent',
+      'faults',
+      '--',
+      '--minutes',
+      '3',
+      '--deployment',
+      deployment,
+      ...options,
+    ]),
+  topologies: (names) => [[process.execPath, 'scripts/test-topologies.mjs', ...names]],
+  node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
 };
 
 const [asked, ...names] = process.argv.slice(2);
@@ -22,7 +37,7 @@ if (asked !== undefined && !(asked in PARTS)) {
 const failed = [];
 for (const part of asked === undefined ? Object.keys(PARTS) : [asked]) {
   console.log(`\n=== ${part}`);
-  if (!run(PARTS[part](names))) failed.push(part);
+  if (!PARTS[part](names).map(run).every(Boolean)) failed.push(part);
 }
 if (failed.length > 0) {
   console.error(`failed: ${failed.join(', ')}`);
