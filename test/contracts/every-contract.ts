@@ -1,4 +1,5 @@
-import type { OpenPorts } from '../../testkit/protocol/ports.js';
+import { describe } from 'vitest';
+import { type OpenPorts, sharePorts } from '../../testkit/protocol/ports.js';
 import { describeKeyStoreContract } from './key-store-contract.js';
 import { describeKeyValueStoreReportContract } from './key-value-store-report-contract.js';
 import { describeKeyWatchContract } from './key-watch-contract.js';
@@ -14,20 +15,19 @@ import { describeTransactionStoreContract } from './transaction-store-contract.j
 
 /** All that a deployment must keep; each runs them in one line. */
 export function describeEveryContract(deployment: string, open: OpenPorts): void {
-  for (const describeContract of [
-    describeKeyStoreContract,
-    describeKeyWatchContract,
-    describeLedgerContract,
-    describeLedgerRecoveryContract,
-    describeLedgerResolutionContract,
-    describeLedgerRetentionContract,
-    describeLedgerUnsentContract,
-    describePaymentHistoryContract,
-    describeTransactionStoreContract,
-    describeTransactionListContract,
-    describeTransactionCacheContract,
-    describeKeyValueStoreReportContract,
-  ]) {
-    describeContract(deployment, open);
-  }
+  describe(deployment, () => {
+    const ports = sharePorts(open);
+    describeKeyStoreContract(ports, open);
+    describeKeyWatchContract(ports);
+    describeLedgerContract(ports);
+    describeLedgerRecoveryContract(ports);
+    describeLedgerResolutionContract(ports);
+    describeLedgerUnsentContract(ports);
+    describePaymentHistoryContract(ports);
+    describeTransactionStoreContract(ports, open);
+    describeTransactionListContract(ports);
+    describeTransactionCacheContract(ports, open);
+    describeKeyValueStoreReportContract(ports, open);
+    describeLedgerRetentionContract(open);
+  });
 }

@@ -1,23 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Ledger } from '#idempay/payments/ports/ledger.js';
-import type { PaymentHistory, PaymentRecord, Selection } from '#idempay/payments/ports/payment-history.js';
-import type { Claim, Outcome } from '#idempay/payments/values/payment.js';
-import {
-  givenClaim,
-  givenSettled,
-  LONG_MS,
-  newKey,
-  newKeyOf,
-  newOwner,
-  SHORT_MS,
-} from '../../testkit/protocol/payment-attempts.js';
-import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { describe, expect, test } from 'vitest';
+import type { PaymentRecord, Selection } from '#idempay/payments/ports/payment-history.js';
+import type { Claim } from '#idempay/payments/values/payment.js';
+import { DECLINED, newKey, newKeyOf, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
+import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /** Keys of a test are generated, by their own account, in a year of its own, so that no other test's are among them. */
 const FIRST_YEAR = 1990;
 const ALL = 1_000;
-const DECLINE: Outcome = { state: 'DECLINED', reason: 'no funds' };
 
 /**
  * What every PaymentHistory guarantees beyond its types:
@@ -31,18 +21,11 @@ const DECLINE: Outcome = { state: 'DECLINED', reason: 'no funds' };
  *  6. Its pages put together are the whole, without gap or repetition, also where many were settled at one moment; the last
  *     one has no next.
  */
-export function describePaymentHistoryContract(name: string, open: OpenPorts): void {
-  describe(`the payment history contract (${name})`, () => {
-    let ports: Ports;
-    let ledger: Ledger;
-    let history: PaymentHistory;
+export function describePaymentHistoryContract(ports: ContractPorts): void {
+  describe('the payment history contract', () => {
+    const { ledger, paymentHistory: history, clock, pass } = ports;
+    const given = paymentSteps(ports);
     let year = FIRST_YEAR;
-
-    beforeAll(async () => {
-      ports = await open();
-      ({ ledger, paymentHistory: history } = ports);
-    });
-    afterAll(() => ports.close());
 
     /** Keys of one millisecond each, oldest first, the first of them of `since`; no other test has any there. */
     function ownKeys(count: number): { keys: string[]; since: number } {
@@ -53,10 +36,10 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
 
     /** A payment for each key, settled in turn as completed, declined, or not at all. */
     async function givenEveryState(keys: readonly string[]): Promise<Claim[]> {
-      const claims = await Promise.all(keys.map((key) => givenClaim(ledger, { key })));
+      const claims = await Promise.all(keys.map((key) => given.claim({ key })));
       for (const [index, claim] of claims.entries()) {
-        if (index % 3 === 0) await givenSettled(ledger, claim);
-        if (index % 3 === 1) await givenSettled(ledger, claim, { outcome: DECLINE });
+        if (index % 3 === 0) await given.settled(claim);
+        if (index % 3 === 1) await given.settled(claim, { outcome: DECLINED });
       }
       return claims;
     }
@@ -91,72 +74,62 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
     const keysOf = (payments: readonly { readonly key: string }[]) => payments.map(({ key }) => key);
     const newestFirst = (keys: readonly string[]) => [...keys].sort().reverse();
 
-    describe('1: find', () => {
-      test('tells a payment that is under way', async () => {
-        const before = Date.now();
-        const { key, transactionId, processor } = await givenClaim(ledger, { amount: '0.01', currency: 'EUR' });
-        const record = await history.find(key);
-        expect(record).toEqual({
-          key,
-          state: 'PROCESSING',
-          transactionId,
-          amount: '0.01',
-          currency: 'EUR',
-          processor,
-          attempts: 1,
-          claimedAt: expect.any(Number),
-          settledAt: undefined,
-          reason: undefined,
-          resolution: undefined,
-        });
-        expect(record?.claimedAt).toBeGreaterThanOrEqual(before);
-        expect(record?.claimedAt).toBeLessThanOrEqual(Date.now());
-      });
+    function expectBetween(time: number | undefined, from: number): void {
+      expect(time).toBeGreaterThanOrEqual(Math.floor(from));
+      expect(time).toBeLessThanOrEqual(clock.now());
+    }
 
-      test('tells the outcome as soon as it is settled, and when that was', async () => {
-        const claim = await givenClaim(ledger);
-        const before = Date.now();
-        await givenSettled(ledger, claim);
-        const record = await history.find(claim.key);
-        expect(record).toMatchObject({ state: 'COMPLETED', transactionId: claim.transactionId });
-        expect(record?.reason).toBeUndefined();
-        expect(record?.settledAt).toBeGreaterThanOrEqual(before);
-        expect(record?.settledAt).toBeLessThanOrEqual(Date.now());
-      });
-
-      test('tells why a payment was declined', async () => {
-        const claim = await givenClaim(ledger);
-        await givenSettled(ledger, claim, { outcome: DECLINE });
-        expect(await history.find(claim.key)).toMatchObject({ ...DECLINE, resolution: undefined });
-      });
-
-      test('tells a payment that is repeated no more', async () => {
-        const claim = await givenClaim(ledger);
-        await givenSettled(ledger, claim, { ttlMs: 1 });
-        await untilPast(1);
-        expect(await ledger.find(claim.key)).toEqual({ state: 'expired' });
-        expect(await history.find(claim.key)).toMatchObject({ state: 'COMPLETED' });
-      });
-
-      test('tells nothing of a key that was never claimed', async () => {
-        expect(await history.find(newKey())).toBeUndefined();
-      });
+    test('1: a payment under way is shown with what was claimed, and when; a key without a claim is not', async () => {
+      const before = clock.now();
+      const { key, transactionId, processor } = await given.claim({ amount: '0.01', currency: 'EUR' });
+      const record = await history.find(key);
+      const claimed = {
+        key,
+        state: 'PROCESSING',
+        transactionId,
+        amount: '0.01',
+        currency: 'EUR',
+        processor,
+        attempts: 1,
+      };
+      const open = { settledAt: undefined, reason: undefined, resolution: undefined };
+      expect(record).toEqual({ ...claimed, claimedAt: expect.any(Number), ...open });
+      expectBetween(record?.claimedAt, before);
+      expect(await history.find(newKey())).toBeUndefined();
     });
 
-    test('2: attempts are the first claim and each takeover; a resolution is none', async () => {
-      const first = await givenClaim(ledger);
-      await ledger.abandon(first, 0);
-      const second = await ledger.takeOver({ ...first, owner: newOwner(), leaseMs: LONG_MS });
+    test('1: an outcome is shown as soon as it is settled, with when that was and why it was declined', async () => {
+      const [paid, declined] = [await given.claim(), await given.claim()];
+      const before = clock.now();
+      await given.settled(paid);
+      await given.settled(declined, { outcome: DECLINED });
+      const record = await history.find(paid.key);
+      expect(record).toMatchObject({ state: 'COMPLETED', transactionId: paid.transactionId, reason: undefined });
+      expectBetween(record?.settledAt, before);
+      expect(await history.find(declined.key)).toMatchObject({ ...DECLINED, resolution: undefined });
+    });
+
+    test('1: a payment past its expiry is shown', async () => {
+      const claim = await given.claim();
+      await given.settled(claim, { ttlMs: 1 });
+      await pass(1);
+      expect(await ledger.find(claim.key)).toEqual({ state: 'expired' });
+      expect(await history.find(claim.key)).toMatchObject({ state: 'COMPLETED' });
+    });
+
+    test('2: attempts are the first claim and each takeover; a resolution is none, and is shown', async () => {
+      const first = await given.abandoned();
+      const second = await given.takeover(first);
       expect(await history.find(first.key)).toMatchObject({ attempts: 2 });
-      await ledger.abandon(second as Claim, 0);
-      const verdict = {
-        state: 'COMPLETED',
-        reason: 'seen on the statement',
-        dedupMs: 0,
-        idempotencyTtlMs: LONG_MS,
-      } as const;
-      await ledger.resolve({ key: first.key, owner: newOwner(), ...verdict });
-      expect(await history.find(first.key)).toMatchObject({ attempts: 2, resolution: 'seen on the statement' });
+      await ledger.abandon(second, 0);
+      const [resolution, transactionId] = ['seen on the statement', first.transactionId];
+      await given.resolve(first.key, { reason: resolution });
+      await given.resolve(first.key, { ...DECLINED, reason: 'changed my mind' });
+      const resolved = { state: 'COMPLETED', transactionId, attempts: 2, resolution, reason: undefined };
+      expect(await history.find(first.key)).toMatchObject(resolved);
+      const { key } = await given.abandoned();
+      await given.resolve(key, DECLINED);
+      expect(await history.find(key)).toMatchObject({ ...DECLINED, resolution: DECLINED.reason });
     });
 
     test('3: the newest key comes first, whenever it was claimed or settled', async () => {
@@ -167,20 +140,15 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
       for (const payment of payments) expect(payment).toEqual(await history.find(payment.key));
     });
 
-    test.each([1, 2, 3, 9, 10])('3: pages of %s are the whole, without gap or repetition', async (limit) => {
+    test('3: pages of any size are the whole, without gap or repetition, also of keys of one millisecond', async () => {
       const { keys, since } = ownKeys(9);
-      await givenEveryState(keys);
-      const pages = await newestPages({ createdFrom: since, createdTo: since + 9, limit });
-      expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
-      for (const page of pages.slice(0, -1)) expect(page).toHaveLength(limit);
-    });
-
-    test('3: pages are the whole also of keys of one millisecond', async () => {
-      const { since } = ownKeys(0);
-      const keys = Array.from({ length: 7 }, () => newKeyOf(since));
-      await givenEveryState(keys);
-      const pages = await newestPages({ createdFrom: since, createdTo: since + 1, limit: 2 });
-      expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
+      const together = Array.from({ length: 7 }, () => newKeyOf(since + 9));
+      await givenEveryState([...keys, ...together]);
+      for (const limit of [1, 2, 3, 16, 17]) {
+        const pages = await newestPages({ createdFrom: since, createdTo: since + 10, limit });
+        expect(keysOf(pages.flat())).toEqual(newestFirst([...keys, ...together]));
+        for (const page of pages.slice(0, -1)) expect(page).toHaveLength(limit);
+      }
     });
 
     test('3: payments that come and settle between two pages neither hide nor repeat any', async () => {
@@ -189,9 +157,9 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
       let came = 0;
       const pages = await newestPages({ createdFrom: since, limit: 2, createdTo: since + 1_000 }, async () => {
         came += 1;
-        await givenClaim(ledger, { key: newKeyOf(since + 100 + came) });
+        await given.claim({ key: newKeyOf(since + 100 + came) });
         const claim = open.shift();
-        if (claim) await givenSettled(ledger, claim);
+        if (claim) await given.settled(claim);
       });
       expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
     });
@@ -219,71 +187,62 @@ export function describePaymentHistoryContract(name: string, open: OpenPorts): v
     });
 
     test('4: without a selection the newest of all', async () => {
-      const { key } = await givenClaim(ledger, { key: newKeyOf(Date.UTC(2400, 0)) });
+      const { key } = await given.claim({ key: newKeyOf(Date.UTC(2400, 0)) });
       expect(keysOf(await newest({ limit: 1 }))).toEqual([key]);
     });
 
-    test('5: what was settled in the period is told, and nothing else', async () => {
-      const claims = await Promise.all(Array.from({ length: 3 }, () => givenClaim(ledger)));
+    test('5: what was settled in the period is shown in its order, and nothing else', async () => {
+      const claims = await given.claims(3);
       for (const claim of claims) {
-        await givenSettled(ledger, claim);
-        await untilPast(1);
+        await given.settled(claim);
+        await pass(1);
       }
       const records = await Promise.all(claims.map(({ key }) => history.find(key)));
       const [first, second, third] = records.map((record) => record?.settledAt) as [number, number, number];
       const keys = keysOf(claims);
-      const told = async (from: number, to: number) => keysOf((await settledPages(from, to, ALL)).flat());
-      expect(await told(first, third + 1)).toEqual(keys);
-      expect(await told(first, third)).toEqual(keys.slice(0, 2));
-      expect(await told(second, third)).toEqual([keys[1]]);
-      expect(await told(second, second)).toEqual([]);
+      const shown = async (from: number, to: number) => keysOf((await settledPages(from, to, ALL)).flat());
+      expect(await shown(first, third + 1)).toEqual(keys);
+      expect(await shown(first, third)).toEqual(keys.slice(0, 2));
+      expect(await shown(second, third)).toEqual([keys[1]]);
+      expect(await shown(second, second)).toEqual([]);
       const [payment] = (await history.settled({ from: second, to: third, after: undefined, limit: 1 })).payments;
       expect(payment).toEqual(records[1]);
     });
 
-    test('5: completed, declined and resolved payments are told; not those under way', async () => {
-      await untilPast(SHORT_MS);
-      const from = Date.now();
-      const [completed, declined, resolved] = (await Promise.all(
-        Array.from({ length: 4 }, () => givenClaim(ledger)),
-      )) as [Claim, Claim, Claim, Claim];
-      await givenSettled(ledger, completed);
-      await givenSettled(ledger, declined, { outcome: DECLINE });
+    test('5: completed, declined and resolved payments are shown; not those under way', async () => {
+      await pass(SHORT_MS);
+      const from = clock.now();
+      const [completed, declined, resolved] = (await given.claims(4)) as [Claim, Claim, Claim, Claim];
+      await given.settled(completed);
+      await given.settled(declined, { outcome: DECLINED });
       await ledger.abandon(resolved, 0);
-      const verdict = {
-        state: 'COMPLETED',
-        reason: 'seen on the statement',
-        dedupMs: 0,
-        idempotencyTtlMs: LONG_MS,
-      } as const;
-      await ledger.resolve({ key: resolved.key, owner: newOwner(), ...verdict });
-      const told = (await settledPages(from, Date.now() + 1, ALL)).flat();
-      expect(keysOf(told).sort()).toEqual(keysOf([completed, declined, resolved]).sort());
+      await given.resolve(resolved.key);
+      const shown = (await settledPages(from, clock.now() + 1, ALL)).flat();
+      expect(keysOf(shown).sort()).toEqual(keysOf([completed, declined, resolved]).sort());
     });
 
-    test.each([1, 3, 40, 41])('6: pages of %s are the whole, in order, also of one moment', async (limit) => {
-      await untilPast(SHORT_MS);
-      const from = Date.now();
-      const claims = await Promise.all(Array.from({ length: 40 }, () => givenClaim(ledger)));
+    test('6: pages of any size are the whole, in order, also of one moment, and while others settle', async () => {
+      await pass(SHORT_MS);
+      const from = clock.now();
+      const claims = await given.claims(40);
       // Together, so that some have the same time; and not in the order of their keys.
-      await Promise.all(claims.toReversed().map((claim) => givenSettled(ledger, claim)));
-      const to = Date.now() + 1;
-      await untilPast(1);
-      const pages = await settledPages(from, to, limit, async () => {
-        await givenSettled(ledger, await givenClaim(ledger));
-      });
-      expect(keysOf(pages.flat()).sort()).toEqual(keysOf(claims).sort());
-      const times = pages.flat().map(({ settledAt }) => settledAt as number);
-      expect(times).toEqual(times.toSorted((a, b) => a - b));
-      expect(pages).toHaveLength(Math.ceil(40 / limit));
+      await Promise.all(claims.toReversed().map((claim) => given.settled(claim)));
+      const to = clock.now() + 1;
+      await pass(1);
+      for (const limit of [1, 3, 40, 41]) {
+        const pages = await settledPages(from, to, limit, async () => {
+          await given.settled(await given.claim());
+        });
+        expect(keysOf(pages.flat()).sort()).toEqual(keysOf(claims).sort());
+        const times = pages.flat().map(({ settledAt }) => settledAt as number);
+        expect(times).toEqual(times.toSorted((a, b) => a - b));
+        expect(pages).toHaveLength(Math.ceil(40 / limit));
+      }
     });
 
-    test('6: a period without payments is one empty page', async () => {
+    test('6: a period without payments is one empty page, and a position that no page gave is refused', async () => {
       const page = await history.settled({ from: 0, to: 1, after: undefined, limit: 10 });
       expect(page).toEqual({ payments: [], next: undefined });
-    });
-
-    test('6: a position that no page gave is refused', async () => {
       for (const after of ['', 'x', newKey(), '1.', `-1.${newKey()}`, `1.${newKey()}x`]) {
         await expect(history.settled({ from: 0, to: 1, after, limit: 10 }), after).rejects.toThrow(RangeError);
       }

@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { FIRST_TRANSACTION_ID, type Transaction } from '#idempay/transactions/transaction.js';
-import type { FillToken, TransactionCache } from '#idempay/transactions/transaction-cache.js';
+import type { FillToken } from '#idempay/transactions/transaction-cache.js';
 import { SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import type { OpenPorts, Ports } from '../../testkit/protocol/ports.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 
 /**
  * What every TransactionCache guarantees beyond its types:
@@ -16,30 +15,16 @@ import { untilPast } from '../../testkit/time/until-past.js';
  *  6. An entry lives as long as the cache's time to live, and not longer.
  *  7. Ids know nothing of each other.
  */
-export function describeTransactionCacheContract(name: string, open: OpenPorts): void {
-  describe(`the transaction cache contract (${name})`, () => {
-    let ports: Ports;
-    let cache: TransactionCache;
+export function describeTransactionCacheContract(ports: ContractPorts, open: OpenPorts): void {
+  describe('the transaction cache contract', () => {
+    const { transactionCache: cache, pass } = ports;
     let nextId = FIRST_TRANSACTION_ID;
-
-    beforeAll(async () => {
-      ports = await open();
-      cache = ports.transactionCache;
-    });
-    afterAll(() => ports.close());
 
     /** A transaction under an id that no other test uses. */
     function newTransaction(): Transaction {
       nextId += 1;
-      const accounts = { fromAccount: 'A', toAccount: 'B\u00e9"' };
-      return {
-        id: nextId,
-        ...accounts,
-        amount: '99999999999999.9',
-        status: 'PENDING',
-        version: 1,
-        createdAt: 1_700_000,
-      };
+      const rest = { amount: '99999999999999.9', status: 'PENDING', version: 1, createdAt: 1_700_000 } as const;
+      return { id: nextId, fromAccount: 'A', toAccount: 'B\u00e9"', ...rest };
     }
 
     const nextVersion = (transaction: Transaction): Transaction => ({
@@ -60,13 +45,20 @@ export function describeTransactionCacheContract(name: string, open: OpenPorts):
       return transaction;
     }
 
+    /** Two marks on one entry, and the two versions that their writes make of it. */
+    async function givenTwoWrites() {
+      const older = nextVersion(await givenEntry());
+      const [one, other] = [await cache.mark(older.id), await cache.mark(older.id)];
+      return { id: older.id, older, newer: nextVersion(older), one, other };
+    }
+
     const NO_TOKEN = { state: 'miss', token: undefined } as const;
     const BYPASS = { state: 'bypass' } as const;
+    const hitOf = (transaction: Transaction) => ({ state: 'hit', transaction });
 
     test('1: a filled entry is hit, again and again, exactly as it was filled in', async () => {
       const transaction = await givenEntry();
-      expect(await cache.lookUp(transaction.id)).toEqual({ state: 'hit', transaction });
-      expect(await cache.lookUp(transaction.id)).toEqual({ state: 'hit', transaction });
+      for (let time = 0; time < 2; time += 1) expect(await cache.lookUp(transaction.id)).toEqual(hitOf(transaction));
     });
 
     test('1: of fifty misses at once one gets the token', async () => {
@@ -76,45 +68,33 @@ export function describeTransactionCacheContract(name: string, open: OpenPorts):
       expect(seen.filter((look) => look.state === 'miss' && look.token !== undefined)).toHaveLength(1);
     });
 
-    test('1: a token that was never given fills nothing, and leaves the real one alive', async () => {
+    test('1: a token that was never given fills nothing; the real one fills once', async () => {
       const transaction = newTransaction();
-      const token = await missToken(transaction.id);
-      expect(await cache.fill(transaction.id, `${token}0`, transaction)).toBe(false);
-      expect(await cache.lookUp(transaction.id)).toEqual(NO_TOKEN);
-      expect(await cache.fill(transaction.id, token, transaction)).toBe(true);
+      const { id } = transaction;
+      const token = await missToken(id);
+      expect(await cache.fill(id, `${token}0`, transaction)).toBe(false);
+      expect(await cache.lookUp(id)).toEqual(NO_TOKEN);
+      expect(await cache.fill(id, token, transaction)).toBe(true);
+      expect(await cache.fill(id, token, nextVersion(transaction))).toBe(false);
+      expect(await cache.lookUp(id)).toEqual(hitOf(transaction));
     });
 
-    test('1: a token fills once', async () => {
+    test('2: a token that was given back is dead, and giving it back again leaves the next one alive', async () => {
       const transaction = newTransaction();
-      const token = await missToken(transaction.id);
-      await cache.fill(transaction.id, token, transaction);
-      expect(await cache.fill(transaction.id, token, nextVersion(transaction))).toBe(false);
-      expect(await cache.lookUp(transaction.id)).toEqual({ state: 'hit', transaction });
-    });
-
-    test('2: a token that was given back fills nothing, and the next miss gets another', async () => {
-      const transaction = newTransaction();
-      const token = await missToken(transaction.id);
-      await cache.forgo(transaction.id, token);
-      expect(await cache.fill(transaction.id, token, transaction)).toBe(false);
-      expect(await cache.fill(transaction.id, await missToken(transaction.id), transaction)).toBe(true);
-    });
-
-    test('2: giving back a token that is dead already leaves the living one alive', async () => {
-      const transaction = newTransaction();
-      const dead = await missToken(transaction.id);
-      await cache.forgo(transaction.id, dead);
-      const living = await missToken(transaction.id);
-      await cache.forgo(transaction.id, dead);
-      expect(await cache.lookUp(transaction.id)).toEqual(NO_TOKEN);
-      expect(await cache.fill(transaction.id, living, transaction)).toBe(true);
+      const { id } = transaction;
+      const dead = await missToken(id);
+      await cache.forgo(id, dead);
+      expect(await cache.fill(id, dead, transaction)).toBe(false);
+      const living = await missToken(id);
+      await cache.forgo(id, dead);
+      expect(await cache.lookUp(id)).toEqual(NO_TOKEN);
+      expect(await cache.fill(id, living, transaction)).toBe(true);
     });
 
     test('3: a mark drops the entry, and while it stands there is neither hit nor token', async () => {
       const { id } = await givenEntry();
       await cache.mark(id);
-      expect(await cache.lookUp(id)).toEqual(BYPASS);
-      expect(await cache.lookUp(id)).toEqual(BYPASS);
+      for (let time = 0; time < 2; time += 1) expect(await cache.lookUp(id)).toEqual(BYPASS);
     });
 
     test('3: a mark voids the token, while it stands and after it was lifted', async () => {
@@ -128,83 +108,61 @@ export function describeTransactionCacheContract(name: string, open: OpenPorts):
     });
 
     test('3: while the second of two marks stands, the first one lifted, there is neither hit nor token', async () => {
-      const transaction = await givenEntry();
-      const first = await cache.mark(transaction.id);
-      await cache.mark(transaction.id);
-      await cache.refresh(first, nextVersion(transaction));
-      expect(await cache.lookUp(transaction.id)).toEqual(BYPASS);
+      const { id, one, older } = await givenTwoWrites();
+      await cache.refresh(one, older);
+      expect(await cache.lookUp(id)).toEqual(BYPASS);
     });
 
-    test('4: a refresh stores the written version and lifts the mark', async () => {
-      const written = nextVersion(await givenEntry());
-      await cache.refresh(await cache.mark(written.id), written);
-      expect(await cache.lookUp(written.id)).toEqual({ state: 'hit', transaction: written });
-    });
-
-    test('4: a refresh stores what was not cached before', async () => {
-      const written = newTransaction();
-      await cache.refresh(await cache.mark(written.id), written);
-      expect(await cache.lookUp(written.id)).toEqual({ state: 'hit', transaction: written });
-    });
-
-    test.each([
-      ['the older version refreshed last', [1, 0]],
-      ['the newer version refreshed last', [0, 1]],
-    ])('4: of two marks, with %s, the newer version is stored', async (_order, order) => {
-      const older = nextVersion(await givenEntry());
-      const newer = nextVersion(older);
-      const marks = [await cache.mark(older.id), await cache.mark(older.id)];
-      const written = [older, newer];
-      for (const index of order) {
-        const [mark, transaction] = [marks[index], written[index]];
-        if (!mark || !transaction) throw new Error(`there is no mark ${index}`);
-        await cache.refresh(mark, transaction);
+    test('4: a refresh stores the written version and lifts the mark, whether it was cached before or not', async () => {
+      for (const written of [nextVersion(await givenEntry()), newTransaction()]) {
+        await cache.refresh(await cache.mark(written.id), written);
+        expect(await cache.lookUp(written.id)).toEqual(hitOf(written));
       }
-      expect(await cache.lookUp(older.id)).toEqual({ state: 'hit', transaction: newer });
     });
 
-    test('5: an evict leaves no entry, and the next miss gets a token', async () => {
+    test('4: of two marks the newer version is stored, whichever is refreshed last', async () => {
+      const inOrder = await givenTwoWrites();
+      await cache.refresh(inOrder.one, inOrder.older);
+      await cache.refresh(inOrder.other, inOrder.newer);
+      expect(await cache.lookUp(inOrder.id)).toEqual(hitOf(inOrder.newer));
+      const reversed = await givenTwoWrites();
+      await cache.refresh(reversed.other, reversed.newer);
+      await cache.refresh(reversed.one, reversed.older);
+      expect(await cache.lookUp(reversed.id)).toEqual(hitOf(reversed.newer));
+    });
+
+    test('5: an evict leaves no entry, alone, before and after the refresh of another mark', async () => {
       const { id } = await givenEntry();
       await cache.evict(await cache.mark(id));
       await missToken(id);
-    });
-
-    test('5: an evict leaves no entry when another mark is refreshed after it', async () => {
-      const transaction = await givenEntry();
-      const [refreshed, evicted] = [await cache.mark(transaction.id), await cache.mark(transaction.id)];
-      await cache.evict(evicted);
-      await cache.refresh(refreshed, nextVersion(transaction));
-      await missToken(transaction.id);
-    });
-
-    test('5: an evict leaves no entry when another mark was refreshed before it', async () => {
-      const transaction = await givenEntry();
-      const [refreshed, evicted] = [await cache.mark(transaction.id), await cache.mark(transaction.id)];
-      await cache.refresh(refreshed, nextVersion(transaction));
-      await cache.evict(evicted);
-      await missToken(transaction.id);
+      const before = await givenTwoWrites();
+      await cache.evict(before.other);
+      await cache.refresh(before.one, before.older);
+      await missToken(before.id);
+      const after = await givenTwoWrites();
+      await cache.refresh(after.one, after.older);
+      await cache.evict(after.other);
+      await missToken(after.id);
     });
 
     test('6: an entry is a miss once its life is over, however it was stored', async () => {
-      const short = await open({ transactionCacheTtlMs: SHORT_MS });
+      const { transactionCache: short, close } = await open({ transactionCacheTtlMs: SHORT_MS });
       try {
-        const filled = await givenEntry(newTransaction(), short.transactionCache);
+        const filled = await givenEntry(newTransaction(), short);
         const refreshed = newTransaction();
-        await short.transactionCache.refresh(await short.transactionCache.mark(refreshed.id), refreshed);
-        await untilPast(SHORT_MS);
-        await missToken(filled.id, short.transactionCache);
-        await missToken(refreshed.id, short.transactionCache);
+        await short.refresh(await short.mark(refreshed.id), refreshed);
+        await pass(SHORT_MS);
+        for (const { id } of [filled, refreshed]) await missToken(id, short);
       } finally {
-        await short.close();
+        await close();
       }
     });
 
     test('7: marks, fills and evicts of one id leave every other id alone', async () => {
-      const other = await givenEntry();
-      const { id } = await givenEntry();
+      const [other, { id }] = [await givenEntry(), await givenEntry()];
       await cache.evict(await cache.mark(id));
       await cache.mark(id);
-      expect(await cache.lookUp(other.id)).toEqual({ state: 'hit', transaction: other });
+      expect(await cache.lookUp(other.id)).toEqual(hitOf(other));
     });
   });
 }

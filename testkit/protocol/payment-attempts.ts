@@ -10,19 +10,23 @@ import { createTransactionIds } from '#idempay/payments/values/transaction-id.js
 export const LONG_MS = 600_000;
 /** One that a test waits out. */
 export const SHORT_MS = 30;
+export const DECLINED = { state: 'DECLINED', reason: 'no funds' } as const satisfies Outcome;
 
 export const newKey = generateIdempotencyKey;
 /** A key as it was generated at that moment; milliseconds since the epoch. */
 export const newKeyOf = (msecs: number): string => uuidV7({ msecs });
 export const newTransactionId = createTransactionIds(Date.now);
+export const newOwner = (): string => `owner-${randomUUID()}`;
+/** A name that no other test uses, so that abandoned payments of other tests are out of sight. */
+export const newProcessorName = (): string => `processor-${randomUUID()}`;
 
-export function newOwner(): string {
-  return `owner-${randomUUID()}`;
-}
-
-/** A processor's name that no other test uses, so that abandoned payments of other tests are out of sight. */
-export function newProcessorName(): string {
-  return `processor-${randomUUID()}`;
+/** The answer, if it has that state; else an error that names the state it has. */
+export function inState<A extends { readonly state: string }, S extends A['state']>(
+  answer: A,
+  state: S,
+): Extract<A, { readonly state: S }> {
+  if (answer.state !== state) throw new Error(`answered '${answer.state}' instead of '${state}'`);
+  return answer as Extract<A, { readonly state: S }>;
 }
 
 /** A first claim with everything in order; `members` replaces some of it. */
@@ -43,9 +47,7 @@ export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt 
 
 /** A payment that is claimed when this resolves; fails when the claim was answered in any other way. */
 export async function givenClaim(ledger: Ledger, members: Partial<ClaimAttempt> = {}): Promise<Claim> {
-  const claimed = await ledger.claim(claimAttempt(members));
-  if (claimed.state !== 'claimed') throw new Error(`the claim was answered '${claimed.state}'`);
-  return claimed.claim;
+  return inState(await ledger.claim(claimAttempt(members)), 'claimed').claim;
 }
 
 export function completed(claim: Claim): Outcome {
@@ -58,7 +60,5 @@ export async function givenSettled(
   claim: Claim,
   { outcome = completed(claim), ttlMs = LONG_MS }: { outcome?: Outcome; ttlMs?: number } = {},
 ): Promise<FinalOutcome> {
-  const settled = await ledger.settle(claim, outcome, ttlMs);
-  if (settled.state !== 'settled') throw new Error(`settle was answered '${settled.state}'`);
-  return settled.final;
+  return inState(await ledger.settle(claim, outcome, ttlMs), 'settled').final;
 }

@@ -1,6 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll } from 'vitest';
 import { type Clock, systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
@@ -8,20 +10,31 @@ import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.j
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import { type OpenStores, openStores } from '../deployments/topologies/open-stores.js';
 import { until } from '../time/until.js';
+import { untilPast } from '../time/until-past.js';
 
-/** The adapters of one deployment on fresh, empty stores; `close` removes the stores too. */
+/** The adapters of one deployment. */
 export type Ports = Omit<Deployment, 'broken'>;
+
+/** Ports on fresh, empty stores, with the time by which these judge; `close` removes the stores too. */
+export interface ContractPorts extends Ports {
+  readonly clock: Clock;
+  /** Lets a lease or a life of `ms`, begun before the call, surely be over. */
+  pass(ms: number): Promise<void>;
+  /** Lets every claim be over that began before a horizon was raised. */
+  endClaims(): Promise<void>;
+}
 
 export interface PortSettings {
   readonly transactionCacheTtlMs?: number;
   readonly clock?: Clock;
 }
 
-export type OpenPorts = (settings?: PortSettings) => Promise<Ports>;
+export type OpenPorts = (settings?: PortSettings) => Promise<ContractPorts>;
 
 /** Longer than any test, so that only a test that asks for a short one sees an entry expire. */
 const LONG_CACHE_TTL_MS = 600_000;
 const CONNECT_DEADLINE_MS = 10_000;
+const REAL_TIME = { clock: systemClock, pass: untilPast };
 
 export const openEmbeddedPorts: OpenPorts = async ({
   transactionCacheTtlMs = LONG_CACHE_TTL_MS,
@@ -31,6 +44,8 @@ export const openEmbeddedPorts: OpenPorts = async ({
   const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock });
   return {
     ...deployment,
+    ...REAL_TIME,
+    async endClaims() {},
     async close() {
       await deployment.close();
       await rm(dataDir, { recursive: true, force: true });
@@ -41,10 +56,16 @@ export const openEmbeddedPorts: OpenPorts = async ({
 export const openDistributedPorts: OpenPorts = async (settings) => {
   const stores = await openStores();
   const ports = await openDistributedPortsOn(stores, settings);
+  const client = new pg.Client({ connectionString: stores.databaseUrl });
+  await client.connect();
   return {
     ...ports,
+    ...REAL_TIME,
+    async endClaims() {
+      await client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
+    },
     async close() {
-      await ports.close();
+      await Promise.all([ports.close(), client.end()]);
       await stores.close();
     },
   };
@@ -55,16 +76,11 @@ export async function openDistributedPortsOn(
   stores: Pick<OpenStores, 'redisUrl' | 'databaseUrl'>,
   { transactionCacheTtlMs = LONG_CACHE_TTL_MS, clock = systemClock }: PortSettings = {},
 ): Promise<Ports> {
-  const location = readRedisUrl(stores.redisUrl);
-  if (!location) throw new Error(`${stores.redisUrl} is no Redis URL`);
-  const deployment = await openDistributed({
-    redis: location,
-    databaseUrl: stores.databaseUrl,
-    databasePoolSize: 10,
-    transactionCacheTtlMs,
-    clock,
-    notices: { warn: () => {} },
-  });
+  const redis = readRedisUrl(stores.redisUrl);
+  if (!redis) throw new Error(`${stores.redisUrl} is no Redis URL`);
+  const { databaseUrl } = stores;
+  const rest = { databasePoolSize: 10, transactionCacheTtlMs, clock, notices: { warn: () => {} } };
+  const deployment = await openDistributed({ redis, databaseUrl, ...rest });
   await until('Redis to be connected', CONNECT_DEADLINE_MS, () =>
     deployment.keyValueStore.ping().then(
       () => true,
@@ -72,4 +88,42 @@ export async function openDistributedPortsOn(
     ),
   );
   return deployment;
+}
+
+/** Opens ports before the tests of the enclosing suite and closes them after it. Their operations work in hooks and tests. */
+export function sharePorts(open: OpenPorts = openEmbeddedPorts): ContractPorts {
+  let ports: ContractPorts | undefined;
+  beforeAll(async () => {
+    ports = await open();
+  });
+  afterAll(() => ports?.close());
+
+  function current(): ContractPorts {
+    if (!ports) throw new Error('the shared ports are not open yet');
+    return ports;
+  }
+  const late = <N extends keyof ContractPorts>(name: N): ContractPorts[N] =>
+    forwarding(() => current()[name] as object);
+  return {
+    keys: late('keys'),
+    ledger: late('ledger'),
+    paymentHistory: late('paymentHistory'),
+    transactions: late('transactions'),
+    transactionCache: late('transactionCache'),
+    keyValueStore: late('keyValueStore'),
+    clock: late('clock'),
+    pass: (ms) => current().pass(ms),
+    endClaims: () => current().endClaims(),
+    close: () => current().close(),
+  };
+}
+
+/** Stands for an object that is not there yet. */
+function forwarding<T>(current: () => object): T {
+  return new Proxy({} as object, {
+    get(_, name) {
+      const member: unknown = Reflect.get(current(), name);
+      return typeof member === 'function' ? member.bind(current()) : member;
+    },
+  }) as T;
 }
