@@ -16,12 +16,7 @@ function problemsOf(environment: Record<string, string>): readonly string[] {
 
 describe('the settings of the reference processor', () => {
   it('have their defaults when nothing is set, or set to nothing', () => {
-    const defaults = {
-      host: '127.0.0.1',
-      port: 8090,
-      chargeLog: './data/charges.ndjson',
-      behaviour: USUAL_BEHAVIOUR,
-    };
+    const defaults = { host: '127.0.0.1', port: 8090, chargeLog: './data/charges.ndjson', behaviour: USUAL_BEHAVIOUR };
     expect(readSettings({})).toEqual(defaults);
     expect(readSettings({ PROCESSOR_PORT: '', CHARGE_LOG: ' ', PROCESSOR_DEDUPLICATE: '' })).toEqual(defaults);
   });
@@ -68,34 +63,23 @@ describe('the settings of the reference processor', () => {
     ['PROCESSOR_REFUSE_WITH', ['200', '600', 'false']],
   ])('are refused when %s is bad', (name, values) => {
     for (const value of values) {
-      const problems = problemsOf({ [name]: value });
-      expect(problems).toHaveLength(1);
-      expect(problems[0]).toMatch(new RegExp(`^${name} must be .*, not '${value}'$`));
+      const refusal = expect.stringMatching(new RegExp(`^${name} must be .*, not '${value}'$`));
+      expect(problemsOf({ [name]: value })).toEqual([refusal]);
     }
   });
 
-  it('end the start with exit code 1 and every problem', async () => {
-    const start = startReferenceProcessor({
-      environment: { PROCESSOR_PORT: 'here', PROCESSOR_DECLINE_RATE: '2', PROCESSOR_DEDUPLICATE: 'maybe' },
-    });
-    await expect(start).rejects.toThrow(
+  it('that are bad end the start with exit code 1 and every problem', async () => {
+    const environment = { PROCESSOR_PORT: 'here', PROCESSOR_DECLINE_RATE: '2', PROCESSOR_DEDUPLICATE: 'maybe' };
+    await expect(startReferenceProcessor({ environment })).rejects.toThrow(
       /"code":1.*PROCESSOR_PORT must.*PROCESSOR_DECLINE_RATE must.*PROCESSOR_DEDUPLICATE must/s,
     );
   });
 
-  it('make the behaviour of the first request', async () => {
+  it('make the behaviour of the first request, and a port in use ends the start with a sentence', async () => {
     const behaviour = { ...USUAL_BEHAVIOUR, latencyMs: 3, declineRate: 0.5, deduplicate: false, refuseWith: 401 };
     const processor = await startReferenceProcessor({ behaviour });
     try {
       expect((await ask(`${processor.url}/behaviour`)).json()).toEqual(behaviour);
-    } finally {
-      await processor.close();
-    }
-  });
-
-  it('with a port in use end the start with a sentence', async () => {
-    const processor = await startReferenceProcessor();
-    try {
       const second = startReferenceProcessor({ port: processor.port });
       await expect(second).rejects.toThrow(/"code":1.*The port is in use .*PROCESSOR_PORT/s);
     } finally {

@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Charge } from '#idempay/payments/ports/processor.js';
+import { freePort } from '../../testkit/servers/free-port.js';
 import {
-  closedPort,
   MOST_CONNECTIONS,
   processorAt,
   startByteServer,
@@ -152,7 +152,7 @@ describe('a connection that breaks', () => {
   });
 
   test('that cannot be made has surely sent no charge; what a look-up would have told is unknown', async () => {
-    const { charge, lookUp, alarms } = processorAt({ port: await closedPort() });
+    const { charge, lookUp, alarms } = processorAt({ port: await freePort() });
     expect(await charge(CHARGE)).toEqual(notSent('ECONNREFUSED'));
     expect(await lookUp('key')).toEqual(unknown('ECONNREFUSED'));
     expect(alarms).toEqual([]);

@@ -27,7 +27,7 @@ export interface Stores {
 /** For a service whose suite has ended: what is still under way is of no interest. */
 const LAST_DRAIN_MS = 50;
 
-const embedded: Deployment = {
+export const embedded: Deployment = {
   name: 'embedded',
   async open() {
     const folder = await mkdtemp(join(tmpdir(), 'idempay-test-'));
@@ -54,7 +54,7 @@ export function describeDeployments(title: string, suite: (deployment: Deploymen
   );
 }
 
-function manageStores(environment: Record<string, string>, remove: () => Promise<void>): Stores {
+export function manageStores(environment: Record<string, string>, remove: () => Promise<unknown>): Stores {
   const started = new Set<Service>();
   const served = new Set<ServiceInProcess>();
   return {

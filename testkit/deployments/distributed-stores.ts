@@ -1,26 +1,23 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
-import { type Service, startService } from '../processes/service.js';
 import { type PostgresServer, startPostgres } from '../servers/postgres.js';
 import { type RedisServer, startRedis } from '../servers/redis.js';
+import { runSql } from '../servers/run-sql.js';
 import { createSharedDatabase } from '../servers/shared-database.js';
 import { startTcpProxy, type TcpProxy } from '../servers/tcp-proxy.js';
+import { manageStores, type Stores } from './deployments.js';
 
 /** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
 export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'everysec'];
 
-/** Servers of the test's own and any number of service processes on them. */
-export interface DistributedStores {
+/** Servers of the test's own and any number of services on them. */
+export interface DistributedStores extends Stores {
   readonly redis: RedisServer;
   readonly databaseUrl: string;
-  readonly environment: Record<string, string>;
-  start(environment?: Record<string, string>): Promise<Service>;
-  /** What the rows say, past all service processes. */
+  /** What the rows say, past all services. */
   sql<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** What these stores' keys are called in Redis. Once a process has been started. */
+  /** What these stores' keys are called in Redis. Once a service has been started. */
   keyNames(): Promise<KeyNames>;
-  /** Ends every process started here that still runs, a paused one too, then the servers. */
-  close(): Promise<void>;
 }
 
 /** On a database in the server that all tests share, which must be left running. */
@@ -59,37 +56,18 @@ export function executionOf(statement: string): string {
   return `\0${statement}\0`;
 }
 
-function manage(redis: RedisServer, databaseUrl: string, remove: () => Promise<void>): DistributedStores {
-  const started: Service[] = [];
-  const environment = { REDIS_URL: redis.url, DATABASE_URL: databaseUrl };
-
-  async function sql<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    const client = new pg.Client({ connectionString: databaseUrl });
-    await client.connect();
-    try {
-      return (await client.query<Row>(text, [...values])).rows;
-    } finally {
-      await client.end();
-    }
-  }
-
+function manage(redis: RedisServer, databaseUrl: string, remove: () => Promise<unknown>): DistributedStores {
+  const stores = manageStores({ REDIS_URL: redis.url, DATABASE_URL: databaseUrl }, async () => {
+    await Promise.all([redis.close(), remove()]);
+  });
   return {
+    ...stores,
     redis,
     databaseUrl,
-    environment,
-    async start(more = {}) {
-      const service = await startService({ ...environment, ...more });
-      started.push(service);
-      return service;
-    },
-    sql,
+    sql: (text, values) => runSql(databaseUrl, text, values),
     async keyNames() {
-      const [row] = await sql<{ id: string }>('SELECT id FROM idempay.deployment');
+      const [row] = await runSql<{ id: string }>(databaseUrl, 'SELECT id FROM idempay.deployment');
       return createKeyNames(row?.id ?? '');
-    },
-    async close() {
-      await Promise.all(started.map((service) => service.kill()));
-      await Promise.all([redis.close(), remove()]);
     },
   };
 }

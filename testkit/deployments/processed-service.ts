@@ -1,14 +1,14 @@
 import { afterAll, beforeAll } from 'vitest';
-import { type Behaviour, type ReferenceProcessor, startReferenceProcessor } from '../processes/reference-processor.js';
-import type { Service } from '../processes/service.js';
+import { type Behaviour, type ProcessorInProcess, serveReferenceProcessor } from '../processes/reference-processor.js';
+import type { ServiceInProcess } from '../processes/service-in-process.js';
 import type { Deployment, Stores } from './deployments.js';
 
-/** A service whose payments go to a reference processor of its own. */
+/** A service whose payments go to a reference processor of its own, both in the process of the test. */
 export interface ProcessedService {
   readonly url: string;
-  readonly service: Service;
+  readonly service: ServiceInProcess;
   readonly stores: Stores;
-  readonly processor: ReferenceProcessor;
+  readonly processor: ProcessorInProcess;
   /** The settings that make another service on these stores use the same processor. */
   readonly environment: Record<string, string>;
   close(): Promise<void>;
@@ -20,14 +20,15 @@ export async function openProcessedService(
   behaviour: Partial<Behaviour> = {},
   settings: Record<string, string> = {},
 ): Promise<ProcessedService> {
-  const [processor, stores] = await Promise.all([startReferenceProcessor({ behaviour }), deployment.open()]);
+  const [processor, stores] = await Promise.all([serveReferenceProcessor({ behaviour }), deployment.open()]);
   const environment = { PROCESSOR_URL: processor.url, ...settings };
   const close = async () => {
-    await stores.close();
+    // First, so that no drain waits for a charge.
     await processor.close();
+    await stores.close();
   };
   try {
-    const service = await stores.start(environment);
+    const service = await stores.serve(environment);
     return { url: service.url, service, stores, processor, environment, close };
   } catch (error) {
     await close();
@@ -36,18 +37,11 @@ export async function openProcessedService(
 }
 
 /** One for all tests of a suite; to be read in hooks and tests, not while tests register. */
-export function shareProcessedService(
-  deployment: Deployment,
-  behaviour: Partial<Behaviour> = {},
-  settings: Record<string, string> = {},
-): () => ProcessedService {
-  let open: ProcessedService | undefined;
+export function shareProcessedService(...options: Parameters<typeof openProcessedService>): () => ProcessedService {
+  let open: ProcessedService;
   beforeAll(async () => {
-    open = await openProcessedService(deployment, behaviour, settings);
+    open = await openProcessedService(...options);
   });
   afterAll(() => open?.close());
-  return () => {
-    if (!open) throw new Error('the service is not started yet');
-    return open;
-  };
+  return () => open;
 }

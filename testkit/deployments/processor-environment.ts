@@ -2,112 +2,162 @@ import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { judgeCharges } from '../checkers/charges.js';
 import { expectError } from '../client/error-body.js';
-import { type Answer, ask } from '../client/http-client.js';
+import type { Answer } from '../client/http-client.js';
 import { expectFirst, expectReplay } from '../client/payment-answers.js';
 import { Payer } from '../client/processor-payer.js';
-import { lookUpCharge, type ReferenceProcessor, startReferenceProcessor } from '../processes/reference-processor.js';
+import {
+  type Behaviour,
+  lookUpCharge,
+  type ProcessorInProcess,
+  type ReferenceProcessor,
+  serveReferenceProcessor,
+  startReferenceProcessor,
+} from '../processes/reference-processor.js';
 import type { Service } from '../processes/service.js';
+import type { ServiceInProcess } from '../processes/service-in-process.js';
 import { until } from '../time/until.js';
 import type { Deployment, Stores } from './deployments.js';
 
 /** Longer than a busy machine takes for a charge that nothing delays, and short enough to be waited for. */
 export const TIMEOUT_MS = 1_000;
-/** So short that it dies within a test. */
+/** So short that it ends within a test. */
 export const LEASE_MS = 2_000;
 export const REACHED_DEADLINE_MS = 10_000;
+/** Longer than any test. */
+export const ENDLESS_MS = 600_000;
+/** Nothing is sent twice. */
+export const SENT_ONCE = { PROCESSOR_DEDUP_SECONDS: '0' };
 
-export const UNKNOWN_OUTCOME = 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.';
+const UNKNOWN_OUTCOME = 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.';
 
-/** A reference processor, the stores of a deployment, and the service on both: shared by the tests of a suite. */
-export interface ProcessorScene {
-  readonly processor: ReferenceProcessor;
+interface Running {
+  readonly url: string;
+  stop(): Promise<unknown>;
+  readonly ended?: Promise<unknown>;
+  signal?(name: NodeJS.Signals): void;
+}
+
+/** A reference processor, the stores of a deployment, and services on both: shared by the tests of a suite. */
+export interface ProcessorEnvironment<S extends Running = ServiceInProcess, P = ProcessorInProcess> {
+  readonly processor: P;
   readonly stores: Stores;
   /** Another one for each test. */
   readonly payer: Payer;
-  /** A process with these settings: the one that runs if it has exactly them, else the others end and one is started. */
-  serve(settings?: Record<string, string>): Promise<Service>;
-  /** Two processes, where the deployment takes two; else the one process twice. */
-  serveTwo(settings?: Record<string, string>): Promise<[Service, Service]>;
-  /** The payments of this test before the processor's log; it must be the last thing that a test does. */
-  judge(unresolved?: readonly string[]): Promise<void>;
+  /** A service with these settings: the one that runs if it has exactly them, else the others end and one is started. */
+  serve(settings?: Record<string, string>): Promise<S>;
+  /** Two services, where the deployment takes two; else the one service twice. */
+  serveTwo(settings?: Record<string, string>): Promise<[S, S]>;
+  /** Ends the services that run; the next `serve` is a restart. */
+  stop(): Promise<void>;
+  /** A fresh key whose first payment met this behaviour of the processor, and whose outcome is unknown. */
+  givenUnknown(url: string, behaviour: Partial<Behaviour>): Promise<string>;
+  /** A repeat is answered with the outcome, and the next one, at `then`, with the same. */
+  expectRepeatPays(url: string, key: string, then?: string): Promise<void>;
+  /** Compares the payments of this test with the processor's log; it must be the last thing that a test does. */
+  check(unresolved?: readonly string[]): Promise<void>;
 }
 
-export function setProcessorScene(deployment: Deployment): ProcessorScene {
-  let processor: ReferenceProcessor | undefined;
-  let stores: Stores | undefined;
-  let payer = new Payer();
-  let serving: { service: Service; settings: string; ended: boolean }[] = [];
+/** Services and processor in the process of the test. */
+export function setProcessorEnvironment(deployment: Deployment): ProcessorEnvironment {
+  return set(deployment, (stores, environment) => stores.serve(environment), serveReferenceProcessor);
+}
+
+/** Each service and the processor a process of its own, for tests that kill or signal them. */
+export function setProcessorProcesses(deployment: Deployment): ProcessorEnvironment<Service, ReferenceProcessor> {
+  return set(deployment, (stores, environment) => stores.start(environment), startReferenceProcessor);
+}
+
+function set<S extends Running, P extends ProcessorInProcess & { resume?(): void }>(
+  deployment: Deployment,
+  start: (stores: Stores, environment: Record<string, string>) => Promise<S>,
+  startProcessor: () => Promise<P>,
+): ProcessorEnvironment<S, P> {
+  let processor: P;
+  let stores: Stores;
+  let payer: Payer;
+  let running: { service: S; settings: string; ended: boolean }[] = [];
 
   beforeAll(async () => {
-    [processor, stores] = await Promise.all([startReferenceProcessor(), deployment.open()]);
+    [processor, stores] = await Promise.all([startProcessor(), deployment.open()]);
   });
   // Whatever state a test that failed has left behind.
   beforeEach(async () => {
     payer = new Payer();
-    for (const { service } of serving) service.signal('SIGCONT');
-    processor?.resume();
-    await processor?.behave(USUAL_BEHAVIOUR).catch(() => processor?.restart(USUAL_BEHAVIOUR));
+    for (const { service } of running) service.signal?.('SIGCONT');
+    processor.resume?.();
+    await processor.behave(USUAL_BEHAVIOUR).catch(() => processor.restart(USUAL_BEHAVIOUR));
   });
   afterAll(async () => {
-    await stores?.close();
     await processor?.close();
+    await stores?.close();
   });
 
-  async function start(settings: Record<string, string>, environment: Record<string, string>): Promise<Service> {
-    const service = await present(stores).start(environment);
-    const entry = { service, settings: JSON.stringify(settings), ended: false };
-    serving.push(entry);
-    service.ended.then(() => {
-      entry.ended = true;
-    });
-    return service;
+  async function stop(kept?: string): Promise<void> {
+    for (const { service, settings, ended } of running) if (!ended && settings !== kept) await service.stop();
+    running = running.filter(({ settings, ended }) => !ended && settings === kept);
   }
 
-  async function serveSome(count: number, settings: Record<string, string>): Promise<Service[]> {
-    const wanted = JSON.stringify(settings);
-    for (const { service, ended, ...other } of serving) if (!ended && other.settings !== wanted) await service.stop();
-    serving = serving.filter(({ ended }) => !ended);
+  async function serveSome(count: number, more: Record<string, string>): Promise<S[]> {
+    const settings = JSON.stringify(more);
+    await stop(settings);
     const usual = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${TIMEOUT_MS}` };
-    const environment = { PROCESSOR_URL: present(processor).url, ...usual, ...settings };
-    while (serving.length < count) await start(settings, environment);
-    return serving.map(({ service }) => service);
+    while (running.length < count) {
+      const service = await start(stores, { PROCESSOR_URL: processor.url, ...usual, ...more });
+      const entry = { service, settings, ended: false };
+      running.push(entry);
+      service.ended?.then(() => {
+        entry.ended = true;
+      });
+    }
+    return running.map(({ service }) => service);
   }
 
   return {
     get processor() {
-      return present(processor);
+      return processor;
     },
     get stores() {
-      return present(stores);
+      return stores;
     },
     get payer() {
       return payer;
     },
     async serve(settings = {}) {
       const [service] = await serveSome(1, settings);
-      return present(service);
+      return service as S;
     },
     async serveTwo(settings = {}) {
-      const [one, other] = await serveSome(deployment.name === 'embedded' ? 1 : 2, settings);
-      return [present(one), other ?? present(one)];
+      const [one, other = one] = await serveSome(deployment.name === 'embedded' ? 1 : 2, settings);
+      return [one as S, other as S];
     },
-    async judge(unresolved = []) {
-      const running = serving.find(({ ended }) => !ended);
-      const { url } = present(running).service;
-      await judgeCharges({ processor: present(processor), payments: payer.payments, url, unresolved });
+    stop: () => stop(),
+    async givenUnknown(url, behaviour) {
+      const key = await payer.newKey(url);
+      await processor.behave(behaviour);
+      expectUnknown(await payer.pay(url, key));
+      await processor.behave(USUAL_BEHAVIOUR);
+      return key;
+    },
+    async expectRepeatPays(url, key, then = url) {
+      const id = expectPaid(await payer.repeat(url, key));
+      expectReplay(await payer.pay(then, key), id);
+    },
+    async check(unresolved = []) {
+      const url = running.find(({ ended }) => !ended)?.service.url ?? '';
+      await judgeCharges({ processor, payments: payer.payments, url, unresolved });
     },
   };
 }
 
 /** The processor has the charge in its hands, and it is not logged yet. */
-export function untilAtWork(processor: ReferenceProcessor, key: string): Promise<unknown> {
+export function untilAtWork(processor: ProcessorInProcess, key: string): Promise<unknown> {
   return until('the processor to be at work on the charge', REACHED_DEADLINE_MS, async () => {
     return (await lookUpCharge(processor.url, key)).status === 409;
   });
 }
 
 /** The charge is in the log: from here on the money has moved. */
-export function untilCharged(processor: ReferenceProcessor, key: string): Promise<unknown> {
+export function untilCharged(processor: ProcessorInProcess, key: string): Promise<unknown> {
   return until('the charge to be in the log', REACHED_DEADLINE_MS, async () => {
     return (await processor.chargesOf(key)).length > 0;
   });
@@ -120,29 +170,12 @@ export function expectUnknown(answer: Answer): void {
 
 /** Decisions P15: the charge surely never left the service, the payment is under way, and it will be charged. */
 export function expectNotSent(answer: Answer): void {
-  expectError(
-    answer,
-    503,
-    /nothing was charged yet\. The payment is under way and will be charged: repeat it with the same/,
-  );
+  const notSent = /nothing was charged yet\. The payment is under way and will be charged: repeat it with the same/;
+  expectError(answer, 503, notSent);
   expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
 }
 
 /** Where recovery may have been faster than the repeat: the outcome, by whoever wrote it. Returns the transaction id. */
 export function expectPaid(answer: Answer): string {
   return answer.headers['idempotent-replayed'] === undefined ? expectFirst(answer) : expectReplay(answer);
-}
-
-/** `POST /api/payments/{key}/resolution`. */
-export function resolvePayment(url: string, key: string, outcome: string, reason: string): Promise<Answer> {
-  return ask(`${url}/api/payments/${key}/resolution`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ outcome, reason }),
-  });
-}
-
-function present<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('the scene is not set yet: read it in hooks and tests');
-  return value;
 }

@@ -24,26 +24,26 @@ function share<Running extends { readonly url: string }>(
   deployment: Deployment,
   start: (stores: Stores) => Promise<Running>,
 ): SharedService<Running> {
-  let stores: Stores | undefined;
-  let service: Running | undefined;
-
+  let open: { stores: Stores; service: Running };
   beforeAll(async () => {
-    stores = await deployment.open();
-    service = await start(stores);
+    const stores = await deployment.open();
+    try {
+      open = { stores, service: await start(stores) };
+    } catch (error) {
+      await stores.close();
+      throw error;
+    }
   });
-  afterAll(() => stores?.close());
-
+  afterAll(() => open?.stores.close());
   return {
     get url() {
-      return this.service.url;
+      return open.service.url;
     },
     get service() {
-      if (!service) throw new Error('the shared service is not started yet');
-      return service;
+      return open.service;
     },
     get stores() {
-      if (!stores) throw new Error('the shared stores are not open yet');
-      return stores;
+      return open.stores;
     },
   };
 }

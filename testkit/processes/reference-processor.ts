@@ -1,25 +1,22 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { Agent } from 'node:http';
-import { createServer } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { pino } from 'pino';
 import type { Behaviour } from '#idempay/reference-processor/behaviour.js';
-import type { ChargeLine } from '#idempay/reference-processor/charge-log.js';
+import { type ChargeLine, openChargeLog } from '#idempay/reference-processor/charge-log.js';
+import { createCharges } from '#idempay/reference-processor/charges.js';
+import { createServer } from '#idempay/reference-processor/server.js';
+import { readSettings } from '#idempay/reference-processor/settings.js';
 import { type Answer, type Ask, ask } from '../client/http-client.js';
 import { REFERENCE_PROCESSOR } from '../programs.js';
-import type { Exit } from './service.js';
+import { type Exit, startProgram } from './service.js';
 
 export type { Behaviour, ChargeLine };
 
-const JSON_TYPE = { 'Content-Type': 'application/json' };
 const LOG_NAME = 'charges.ndjson';
-
-/** How long a start may take before the test gives up on it: far longer than any real start, on a loaded machine too. */
-const START_DEADLINE_MS = 20_000;
-const STOP_DEADLINE_MS = 20_000;
 
 /**
  * Below the ports that the kernel gives to outgoing connections: while the processor is down, a client that keeps trying
@@ -38,81 +35,93 @@ const VARIABLES: Readonly<Record<keyof Behaviour, string>> = {
   refuseWith: 'PROCESSOR_REFUSE_WITH',
 };
 
-export interface ReferenceProcessorOptions {
-  /** Holds the charge log; without it a temporary one, which `close` removes. */
-  readonly folder?: string;
+type Environment = Readonly<Record<string, string>>;
+
+interface Options {
   readonly port?: number;
   readonly behaviour?: Partial<Behaviour>;
-  /** Further environment variables; these win. */
-  readonly environment?: Readonly<Record<string, string>>;
-  /** A command that becomes the program named after it: the process id stays the processor's. */
-  readonly launcher?: readonly string[];
 }
 
-/** The reference processor as a process of its own, on a port of 127.0.0.1 that stays the same through restarts. */
-export interface ReferenceProcessor {
+/** The reference processor in the process of the test, on a port of 127.0.0.1 that stays the same through restarts. */
+export interface ProcessorInProcess {
   readonly url: string;
   readonly port: number;
   /** Path of the charge log. */
   readonly chargeLog: string;
-  /** Of the process that runs, or ran last. */
-  readonly pid: number;
-  /** Resolves when the process that runs, or ran last, has ended, however it ended. */
-  readonly ended: Promise<Exit>;
-  /** Changes the behaviour from now on, also of the processes that `restart` starts. */
+  /** Changes the behaviour from now on, also after a restart. */
   behave(patch: Partial<Behaviour>): Promise<void>;
-  /** What the log file holds, in order: the judge of what was charged. A torn last line does not count. */
+  /** What the log file holds, in order: the evidence of what was charged. A torn last line does not count. */
   charges(): Promise<ChargeLine[]>;
   /** Those of one idempotency key. */
   chargesOf(key: string): Promise<ChargeLine[]>;
-  /** SIGKILL: nothing of the process runs any more when this resolves. */
-  kill(): Promise<Exit>;
-  /** SIGTERM, and the exit. */
-  stop(): Promise<Exit>;
+  /** Connections are cut, nobody listens, and what was at work is never charged. */
+  kill(): Promise<unknown>;
   /** Starts it again with the same port and log, and the behaviour it had, changed by the patch. Kills it if it runs. */
   restart(patch?: Partial<Behaviour>): Promise<void>;
-  /** SIGSTOP: it takes connections, as the kernel does that, and answers nothing. */
-  pause(): void;
-  /** SIGCONT. */
-  resume(): void;
   /** Kills it, paused or not, and removes its temporary folder. */
   close(): Promise<void>;
 }
 
-/** Starts the processor and waits until its port is open. Throws with its exit and output when it ends before that. */
-export async function startReferenceProcessor(options: ReferenceProcessorOptions = {}): Promise<ReferenceProcessor> {
-  const temporary = options.folder === undefined ? await mkdtemp(join(tmpdir(), 'idempay-processor-')) : undefined;
-  const chargeLog = join(options.folder ?? (temporary as string), LOG_NAME);
+/** The reference processor as a process of its own, for tests that signal it, kill it or look at its exit. */
+export interface ReferenceProcessor extends ProcessorInProcess {
+  /** Of the process that runs, or ran last. */
+  readonly pid: number;
+  /** Resolves when the process that runs, or ran last, has ended, however it ended. */
+  readonly ended: Promise<Exit>;
+  /** SIGTERM, and the exit. */
+  stop(): Promise<Exit>;
+  /** SIGSTOP: it takes connections, as the kernel does that, and answers nothing. */
+  pause(): void;
+  resume(): void;
+}
+
+export async function serveReferenceProcessor(options: Options = {}): Promise<ProcessorInProcess> {
+  const { processor } = await manage(options, serve);
+  return processor;
+}
+
+/** Throws with its exit and output when it ends before it listens. `environment` wins over everything else. */
+export async function startReferenceProcessor(
+  options: Options & { readonly environment?: Environment; readonly launcher?: readonly string[] } = {},
+): Promise<ReferenceProcessor> {
+  const { processor, running } = await manage(options, (environment) =>
+    startProgram(REFERENCE_PROCESSOR, { ...environment, ...options.environment }, options.launcher),
+  );
+  return {
+    ...processor,
+    get pid() {
+      return running().pid;
+    },
+    get ended() {
+      return running().ended;
+    },
+    stop: () => running().stop(),
+    pause: () => running().signal('SIGSTOP'),
+    resume: () => running().signal('SIGCONT'),
+  };
+}
+
+async function manage<Running extends { kill(): Promise<unknown> }>(
+  options: Options,
+  start: (environment: Environment) => Promise<Running>,
+): Promise<{ processor: ProcessorInProcess; running(): Running }> {
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-processor-'));
+  const chargeLog = join(folder, LOG_NAME);
   const port = options.port || (await portOutOfTheWay());
   const url = `http://127.0.0.1:${port}`;
   let behaviour: Partial<Behaviour> = { ...options.behaviour };
-
-  const start = () => {
-    const environment = { PROCESSOR_PORT: `${port}`, CHARGE_LOG: chargeLog, ...variablesOf(behaviour) };
-    return startProcess({ ...environment, ...options.environment }, options.launcher ?? []);
-  };
-  const removeFolder = () => (temporary ? rm(temporary, { recursive: true, force: true }) : undefined);
+  const startAgain = () => start({ PROCESSOR_PORT: `${port}`, CHARGE_LOG: chargeLog, ...variablesOf(behaviour) });
+  const removeFolder = () => rm(folder, { recursive: true, force: true });
   const charges = () => readChargeLog(chargeLog);
 
-  let running = await start().catch(async (error: unknown) => {
+  let running = await startAgain().catch(async (error: unknown) => {
     await removeFolder();
     throw error;
   });
-  const kill = () => {
-    running.child.kill('SIGKILL');
-    return running.ended;
-  };
-
-  return {
+  const processor: ProcessorInProcess = {
     url,
     port,
     chargeLog,
-    get pid() {
-      return running.child.pid as number;
-    },
-    get ended() {
-      return running.ended;
-    },
     async behave(patch) {
       const answer = await changeBehaviour(url, patch);
       if (answer.status !== 200) throw new Error(`PATCH /behaviour answered ${answer.status}: ${answer.text}`);
@@ -120,26 +129,38 @@ export async function startReferenceProcessor(options: ReferenceProcessorOptions
     },
     charges,
     chargesOf: async (key) => (await charges()).filter((line) => line.reference === key),
-    kill,
-    async stop() {
-      running.child.kill('SIGTERM');
-      const late = rejectAfter(STOP_DEADLINE_MS, () => 'the reference processor did not end after SIGTERM');
-      return Promise.race([running.ended, late]);
-    },
+    kill: () => running.kill(),
     async restart(patch = {}) {
-      await kill();
+      await running.kill();
       behaviour = { ...behaviour, ...patch };
-      running = await start();
-    },
-    pause: () => {
-      running.child.kill('SIGSTOP');
-    },
-    resume: () => {
-      running.child.kill('SIGCONT');
+      running = await startAgain();
     },
     async close() {
-      await kill();
+      await running.kill();
       await removeFolder();
+    },
+  };
+  return { processor, running: () => running };
+}
+
+/** As `reference-processor/main.ts` does. */
+async function serve(environment: Environment): Promise<{ kill(): Promise<unknown> }> {
+  const { host, port, chargeLog, behaviour } = readSettings(environment);
+  const log = await openChargeLog(chargeLog);
+  let killed = false;
+  // A process that was killed writes nothing more.
+  const append = (line: ChargeLine) => (killed ? new Promise<void>(() => {}) : log.append(line));
+  const charges = createCharges({ ...log, append }, Math.random);
+  const app = createServer(charges, behaviour, Math.random, pino({ level: 'silent' }));
+  await app.listen({ host, port });
+  return {
+    kill() {
+      killed = true;
+      if (!app.server.listening) return Promise.resolve();
+      const closed = once(app.server, 'close');
+      app.server.close();
+      app.server.closeAllConnections();
+      return closed;
     },
   };
 }
@@ -166,7 +187,7 @@ export function sendCharge(
   return ask(`${url}/charges`, {
     ...more,
     method: 'POST',
-    headers: { ...JSON_TYPE, 'Idempotency-Key': reference, ...more.headers },
+    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': reference, ...more.headers },
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
 }
@@ -180,48 +201,10 @@ export function lookUpCharge(url: string, reference: string, more: Partial<Ask> 
 export function changeBehaviour(url: string, patch: unknown): Promise<Answer> {
   return ask(`${url}/behaviour`, {
     method: 'PATCH',
-    headers: JSON_TYPE,
+    headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(patch),
     agent: new Agent(),
   });
-}
-
-interface Running {
-  readonly child: ChildProcess;
-  readonly ended: Promise<Exit>;
-}
-
-async function startProcess(
-  environment: Readonly<Record<string, string>>,
-  launcher: readonly string[],
-): Promise<Running> {
-  const [command = process.execPath, ...args] = [...launcher, process.execPath, REFERENCE_PROCESSOR];
-  const child = spawn(command, args, {
-    env: { PATH: process.env.PATH, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const output: string[] = [];
-  const ended = once(child, 'close').then(([code, signal]): Exit => ({ code, signal }));
-
-  const listening = new Promise<void>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      createInterface({ input: stream }).on('line', (line) => {
-        output.push(line);
-        if (line.includes('"msg":"listening"')) resolve();
-      });
-    }
-  });
-  const late = rejectAfter(START_DEADLINE_MS, () => 'the reference processor did not listen in time');
-  const early = ended.then((exit) => {
-    throw new Error(`the reference processor ended before it listened: ${JSON.stringify(exit)}`);
-  });
-  try {
-    await Promise.race([listening, early, late]);
-  } catch (cause) {
-    child.kill('SIGKILL');
-    throw new Error(`${(cause as Error).message}\n${output.join('\n')}`, { cause });
-  }
-  return { child, ended };
 }
 
 function variablesOf(behaviour: Partial<Behaviour>): Record<string, string> {
@@ -233,7 +216,7 @@ function variablesOf(behaviour: Partial<Behaviour>): Record<string, string> {
 export async function portOutOfTheWay(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
-    const probe = createServer().listen(port, '127.0.0.1');
+    const probe = createTcpServer().listen(port, '127.0.0.1');
     // `once` rejects when an error comes first: the port is in use.
     const isFree = await once(probe, 'listening').then(
       () => true,
@@ -244,10 +227,4 @@ export async function portOutOfTheWay(): Promise<number> {
     await once(probe, 'close');
     return port;
   }
-}
-
-function rejectAfter(ms: number, message: () => string): Promise<never> {
-  return new Promise((_, reject) => {
-    setTimeout(() => reject(new Error(message())), ms).unref();
-  });
 }

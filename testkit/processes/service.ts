@@ -18,7 +18,7 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
-/** A started Idempay process: the built service, as a user runs it, on a free port of 127.0.0.1. */
+/** A process of the built service, as a user runs it, on a free port of 127.0.0.1. */
 export interface Service {
   readonly url: string;
   readonly port: number;
@@ -33,15 +33,20 @@ export interface Service {
   kill(): Promise<Exit>;
 }
 
-/**
- * Starts the service and waits until its port is open. Throws with its whole output when it ends before that. A
- * `launcher` is a command that becomes the program named after it, such as `nsenter`: the process id stays the service's.
- */
-export async function startService(
-  environment: Record<string, string>,
+type Environment = Readonly<Record<string, string>>;
+
+/** `launcher` is a command that becomes the program named after it, such as `nsenter`: the process id stays the service's. */
+export function startService(environment: Environment, launcher: readonly string[] = []): Promise<Service> {
+  return startProgram(SERVICE, { HOST: '127.0.0.1', PORT: '0', ...environment }, launcher);
+}
+
+/** Waits until the program logs that it listens. Throws with its whole output when it ends before that. */
+export async function startProgram(
+  program: string,
+  environment: Environment,
   launcher: readonly string[] = [],
 ): Promise<Service> {
-  const child = spawnService(environment, launcher);
+  const child = spawnProgram(program, environment, launcher);
   const logs: LogLine[] = [];
   const output: string[] = [];
   const ended = exitOf(child);
@@ -58,13 +63,14 @@ export async function startService(
       });
     }
   });
-  const port = await Promise.race([
-    listening,
-    ended.then((exit) => {
-      throw new Error(`the service ended before it listened: ${JSON.stringify(exit)}\n${output.join('\n')}`);
-    }),
-    rejectAfter(START_DEADLINE_MS, () => `the service did not listen in time\n${output.join('\n')}`),
-  ]);
+  const early = ended.then((exit) => {
+    throw new Error(`ended before it listened: ${JSON.stringify(exit)}\n${output.join('\n')}`);
+  });
+  const late = rejectAfter(START_DEADLINE_MS, () => `did not listen in time\n${output.join('\n')}`);
+  const port = await Promise.race([listening, early, late]).catch((error: unknown) => {
+    child.kill('SIGKILL');
+    throw error;
+  });
 
   return {
     url: `http://127.0.0.1:${port}`,
@@ -73,11 +79,11 @@ export async function startService(
     logs,
     ended,
     signal: (name) => child.kill(name),
-    stop: async () => {
+    stop() {
       child.kill('SIGTERM');
-      return Promise.race([ended, rejectAfter(STOP_DEADLINE_MS, () => 'the service did not end after SIGTERM')]);
+      return Promise.race([ended, rejectAfter(STOP_DEADLINE_MS, () => 'did not end after SIGTERM')]);
     },
-    kill: async () => {
+    kill() {
       child.kill('SIGKILL');
       return ended;
     },
@@ -89,10 +95,10 @@ export async function startService(
  * that wrote what `signalAfter` matches gets a SIGTERM.
  */
 export async function runToExit(
-  environment: Record<string, string>,
+  environment: Environment,
   { signalAfter, parameters = [] }: { signalAfter?: RegExp; parameters?: readonly string[] } = {},
 ): Promise<Exit & { output: string }> {
-  const child = spawnService(environment, [], parameters);
+  const child = spawnProgram(SERVICE, { HOST: '127.0.0.1', PORT: '0', ...environment }, [], parameters);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', (chunk) => {
@@ -106,16 +112,14 @@ export async function runToExit(
   return { ...exit, output };
 }
 
-function spawnService(
-  environment: Record<string, string>,
-  launcher: readonly string[] = [],
+function spawnProgram(
+  program: string,
+  environment: Environment,
+  launcher: readonly string[],
   parameters: readonly string[] = [],
 ): ChildProcess {
-  const [command = process.execPath, ...args] = [...launcher, process.execPath, SERVICE, ...parameters];
-  return spawn(command, args, {
-    env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const [command = process.execPath, ...args] = [...launcher, process.execPath, program, ...parameters];
+  return spawn(command, args, { env: { PATH: process.env.PATH, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 async function exitOf(child: ChildProcess): Promise<Exit> {

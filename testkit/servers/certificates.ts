@@ -17,36 +17,20 @@ export interface Certificates {
 
 export async function makeCertificates(): Promise<Certificates> {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-tls-'));
-  const openssl = (...parameters: string[]) => run('openssl', parameters, { cwd: folder });
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
-  await openssl(
-    'req',
-    '-x509',
-    ...key,
-    '-keyout',
-    'ca.key',
-    '-out',
-    'ca.pem',
-    '-days',
-    '2',
-    '-subj',
-    '/CN=test authority',
-  );
-  await openssl('req', ...key, '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=idempay test server');
+  const openssl = (parameters: string, ...subject: string[]) =>
+    run('openssl', [...parameters.split(' '), ...subject], { cwd: folder }).catch((cause) => {
+      throw new Error('openssl is needed for the tests of TLS: apt-get install openssl', { cause });
+    });
+  const key = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes';
+  await openssl(`req -x509 ${key} -keyout ca.key -out ca.pem -days 2 -subj`, '/CN=test authority');
+  await openssl(`req ${key} -keyout server.key -out server.csr -subj`, '/CN=idempay test server');
   await writeFile(join(folder, 'names'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\n');
-  const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'names'];
-  await openssl('x509', '-req', '-in', 'server.csr', ...signed, '-out', 'server.pem', '-days', '2');
-  return {
-    ...certificatesIn(folder),
-    remove: () => rm(folder, { recursive: true, force: true }),
-  };
+  const signed = '-CA ca.pem -CAkey ca.key -CAcreateserial -extfile names';
+  await openssl(`x509 -req -in server.csr ${signed} -out server.pem -days 2`);
+  return { ...certificatesIn(folder), remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
 export function certificatesIn(folder: string): Omit<Certificates, 'remove'> {
-  return {
-    folder,
-    authority: join(folder, 'ca.pem'),
-    certificate: join(folder, 'server.pem'),
-    key: join(folder, 'server.key'),
-  };
+  const file = (name: string) => join(folder, name);
+  return { folder, authority: file('ca.pem'), certificate: file('server.pem'), key: file('server.key') };
 }

@@ -97,12 +97,3 @@ export function processorAt(
   onTestFinished(() => processor.close());
   return { ...processor, alarms };
 }
-
-/** A port at which nobody listens. */
-export async function closedPort(): Promise<number> {
-  const server = createTcpServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

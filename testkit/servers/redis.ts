@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +6,7 @@ import { Redis } from 'ioredis';
 import { until } from '../time/until.js';
 import { type Binary, findRedis } from './binaries.js';
 import { freePort } from './free-port.js';
+import { endServer } from './server-process.js';
 
 const START_DEADLINE_MS = 10_000;
 
@@ -27,25 +27,32 @@ export interface RedisServer {
 }
 
 /** `settings` are lines of redis.conf as arguments, such as `['--appendonly', 'yes']`. */
-export async function startRedis(settings: readonly string[] = [], program?: Binary): Promise<RedisServer> {
-  const binary = program ?? (await findRedis());
+export function startRedis(settings: readonly string[] = [], program?: Binary): Promise<RedisServer> {
+  return startRedisProgram(
+    (port, folder) => [
+      ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--daemonize', 'no'],
+      ...settings,
+    ],
+    program,
+  );
+}
+
+/** Redis or a Sentinel, with the arguments for a free port and a temporary folder. */
+export async function startRedisProgram(
+  argumentsFor: (port: number, folder: string) => Promise<readonly string[]> | readonly string[],
+  program?: Binary,
+): Promise<RedisServer> {
+  const { path, environment } = program ?? (await findRedis());
   const folder = await mkdtemp(join(tmpdir(), 'idempay-redis-'));
   const port = await freePort();
+  const parameters = await argumentsFor(port, folder);
   const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 1 });
   client.on('error', () => {});
   let child: ChildProcess | undefined;
 
   async function start(): Promise<void> {
-    const base = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--daemonize', 'no'];
-    child = spawn(binary.path, [...base, ...settings], { env: binary.environment, stdio: 'ignore' });
+    child = spawn(path, parameters, { env: environment, stdio: 'ignore' });
     await until('Redis to answer', START_DEADLINE_MS, async () => (await client.ping().catch(() => '')) === 'PONG');
-  }
-
-  async function end(signal: NodeJS.Signals): Promise<void> {
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const exited = once(child, 'exit');
-    child.kill(signal);
-    await exited;
   }
 
   await start();
@@ -57,12 +64,12 @@ export async function startRedis(settings: readonly string[] = [], program?: Bin
     },
     client,
     signal: (name) => child?.kill(name),
-    kill: () => end('SIGKILL'),
-    stop: () => end('SIGTERM'),
+    kill: () => endServer(child, 'SIGKILL'),
+    stop: () => endServer(child, 'SIGTERM'),
     start,
     async close() {
       client.disconnect();
-      await end('SIGKILL');
+      await endServer(child, 'SIGKILL');
       await rm(folder, { recursive: true, force: true });
     },
   };

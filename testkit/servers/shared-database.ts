@@ -1,26 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
 import { inject } from 'vitest';
+import { runSql } from './run-sql.js';
 
 /** A fresh database in the PostgreSQL server that all test files share. */
 export async function createSharedDatabase(): Promise<{ url: string; drop(): Promise<void> }> {
   const server = `postgres://idempay@127.0.0.1:${inject('postgresPort')}`;
+  const administer = (sql: string) => runSql(`${server}/postgres`, sql);
   const name = `test_${randomUUID().replaceAll('-', '')}`;
-  await administer(server, `CREATE DATABASE ${name}`);
+  await administer(`CREATE DATABASE ${name}`);
   const user = inject('postgresUserUrl');
-  if (user) await administer(server, `ALTER DATABASE ${name} OWNER TO "${new URL(user).username}"`);
+  if (user) await administer(`ALTER DATABASE ${name} OWNER TO "${new URL(user).username}"`);
   return {
     url: user ? user.replace('/postgres?', `/${name}?`) : `${server}/${name}`,
-    drop: () => administer(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+    drop: async () => void (await administer(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)),
   };
-}
-
-async function administer(server: string, sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: `${server}/postgres` });
-  await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
 }

@@ -1,16 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chown, cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { until } from '../time/until.js';
 import { findPostgres } from './binaries.js';
 import { freePort } from './free-port.js';
-import type { PostgresServer } from './postgres.js';
+import { OWNER, type PostgresServer, spawnPostgres, urlsAt } from './postgres.js';
+import { runSql } from './run-sql.js';
+import { endServer } from './server-process.js';
 
-const START_DEADLINE_MS = 20_000;
-const NOBODY = 65_534;
 /** Of one running server, never of its copy. */
 const NOT_COPIED = ['postmaster.pid', 'postmaster.opts'];
 
@@ -29,45 +26,30 @@ export interface Standby {
  * server, where `pg_basebackup` is missing from some distributions of it. `followedPort`: of a proxy before the primary.
  */
 export async function startStandby(primary: PostgresServer, followedPort = primary.port): Promise<Standby> {
-  const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   const folder = await mkdtemp(join(tmpdir(), 'idempay-standby-'));
   const data = join(folder, 'data');
   await copyWhileRunning(primary, data);
   await writeFile(join(data, 'standby.signal'), '');
-  if (owner.uid !== undefined) {
-    await chown(folder, owner.uid, owner.gid);
-    for (const name of await readdir(data, { recursive: true })) await chown(join(data, name), owner.uid, owner.gid);
-    await chown(data, owner.uid, owner.gid);
+  if (OWNER) {
+    const names = await readdir(folder, { recursive: true });
+    for (const name of ['', ...names]) await chown(join(folder, name), OWNER.uid, OWNER.gid);
   }
   const port = await freePort();
-  const settings = [
-    'listen_addresses=127.0.0.1',
-    `unix_socket_directories=${folder}`,
-    'max_connections=200',
-    `primary_conninfo=host=127.0.0.1 port=${followedPort} user=idempay`,
-  ];
-  const child = spawn(
-    join(await findPostgres(), 'postgres'),
-    ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])],
-    { ...owner, stdio: 'ignore' },
-  );
-  const url = (database: string) => `postgres://idempay@127.0.0.1:${port}/${database}`;
-  const standby: Standby = {
+  const url = urlsAt(port);
+  const follows = `primary_conninfo=host=127.0.0.1 port=${followedPort} user=idempay`;
+  const child = await spawnPostgres(await findPostgres(), folder, port, [follows]);
+  return {
     port,
     url,
-    has: async (database, sql) => (await query(url(database), sql).catch(() => [])).length > 0,
+    has: async (database, sql) => (await runSql(url(database), sql).catch(() => [])).length > 0,
     async promote() {
-      await query(url('postgres'), 'SELECT pg_promote(true, 30)');
+      await runSql(url('postgres'), 'SELECT pg_promote(true, 30)');
     },
     async close() {
-      await end(child);
+      await endServer(child, 'SIGQUIT');
       await rm(folder, { recursive: true, force: true });
     },
   };
-  await until('the standby to answer', START_DEADLINE_MS, () =>
-    standby.has('postgres', 'SELECT 1 WHERE pg_is_in_recovery()'),
-  );
-  return standby;
 }
 
 async function copyWhileRunning(primary: PostgresServer, data: string): Promise<void> {
@@ -85,22 +67,4 @@ async function copyWhileRunning(primary: PostgresServer, data: string): Promise<
   } finally {
     await client.end();
   }
-}
-
-async function query(url: string, sql: string): Promise<unknown[]> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    return (await client.query(sql)).rows;
-  } finally {
-    await client.end().catch(() => {});
-  }
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exited = once(child, 'exit');
-  child.kill('SIGQUIT');
-  await exited;
 }

@@ -1,10 +1,10 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestProject } from 'vitest/node';
+import { findValkey } from '../../servers/binaries.js';
 import { startCluster } from '../../servers/cluster.js';
 import type { RedisServer } from '../../servers/redis.js';
 import { startSentinelTrio } from '../../servers/sentinel.js';
-import { findValkey } from '../../servers/valkey.js';
 import { TOPOLOGY } from './topology.js';
 
 declare module 'vitest' {

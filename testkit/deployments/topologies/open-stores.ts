@@ -1,8 +1,8 @@
 import { inject } from 'vitest';
+import { findValkey } from '../../servers/binaries.js';
 import { startRedis } from '../../servers/redis.js';
 import { startSecuredRedis } from '../../servers/secured-redis.js';
 import { createSharedDatabase } from '../../servers/shared-database.js';
-import { findValkey } from '../../servers/valkey.js';
 import { TOPOLOGY } from './topology.js';
 
 /** An empty Redis, of whatever topology this run is about, and an empty database. */
