@@ -24,8 +24,8 @@ import { createStoreLog, type StoreLog } from './store-log.js';
 import { createTransactions } from './transactions/transactions.js';
 
 /**
- * What a restart finds abandoned is worked on this long before the port opens; the rest behind the open port. Nobody waits
- * for a processor over the network.
+ * How long recovery at the start holds back the opening of the port; the rest goes on behind the open port. A start never
+ * waits for a processor over the network.
  */
 const RECOVERY_BEFORE_LISTENING_MS = { simulated: 2_000, http: 0 } as const;
 /** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
@@ -99,7 +99,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
         if (await endsWithin(ended, limitMs)) return;
-        // Whatever still waits for the processor is unknown from here on, and given up while there are stores to tell.
+        // What still waits for the processor becomes unknown, and is given up while the stores are open.
         await processorClient.close();
         const givenUp = await endsWithin(Promise.all([server.requestsUnderWay.ended(), background]), LAST_WRITES_MS);
         if (!givenUp)
@@ -115,7 +115,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   };
 }
 
-/** Whether it ended in time; a fault of it is thrown. */
+/** Whether the work ended in time; its fault is thrown. */
 function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   return Promise.race([work.then(() => true), delay(ms, false, { ref: false })]);
 }
@@ -154,9 +154,9 @@ function openProcessor(
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
     case 'http': {
-      const sound = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
+      const report = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
-      return createHttpProcessor({ ...processor, connections, alarm: createAlarm(sound, clock) });
+      return createHttpProcessor({ ...processor, connections, alarm: createAlarm(report, clock) });
     }
   }
 }
@@ -169,7 +169,7 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
       else logger.error({ err: fault }, 'a round of recovery or retention failed');
     },
     unknown({ key, transactionId, processor, epoch }, cause) {
-      // A key lets whoever reads it ask for the payment, so it is named by its transaction id (decisions O4).
+      // Not by its key: with it every reader of the log could ask for the payment (decisions O4).
       const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
       logger.warn({ ...shown, processor, attempt: epoch, cause }, 'the outcome of a payment is not known yet');
     },
@@ -178,10 +178,10 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
         { hours: Math.floor(ms / 3_600_000) },
         'the clock went on by hours that no process saw: payments are kept that much longer. Or the clock was wrong. If it is right now, an operator may confirm the hours: see "Retention" in docs/deployment.md',
       ),
-    contradiction: ({ transactionId, processor }, told, kept) =>
+    contradiction: ({ transactionId, processor }, answered, kept) =>
       logger.error(
-        { transactionId, processor, told, kept },
-        `the processor says that a payment is ${told}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
+        { transactionId, processor, answered, kept },
+        `the processor says that a payment is ${answered}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
       ),
     overdue: (count) =>
       logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),

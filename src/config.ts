@@ -48,7 +48,7 @@ export type ProcessorSettings =
   | {
       readonly kind: 'http';
       readonly url: string;
-      /** Whose account is charged there; undefined: the URL's user tells. */
+      /** Whose account is charged there; undefined: the URL's user names it. */
       readonly account: string | undefined;
       readonly timeoutMs: number;
       readonly dedupMs: number;
@@ -82,7 +82,7 @@ export class ConfigError extends Error {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Reads and judges all settings at once. Throws ConfigError with every problem found, not only the first. */
+/** Reads and checks all settings at once. Throws ConfigError with every problem found, not only the first. */
 export function readConfig(environment: Environment): Config {
   const problems: string[] = [];
   const config = readSettings(new Settings(environment, problems));
@@ -157,7 +157,7 @@ function readPayments(settings: Settings): PaymentSettings {
   };
 }
 
-/** Every setting is judged whichever processor is chosen; one that belongs to another processor is valid and unused. */
+/** Every setting is checked; one that belongs to the other processor is valid and unused. */
 function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
   const url = settings.parsed('PROCESSOR_URL', (text) => readProcessorUrl(text) && text, PROCESSOR_URL_FORM);
   const account = settings.parsed('PROCESSOR_ACCOUNT', readProcessorAccount, PROCESSOR_ACCOUNT_FORM);

@@ -49,7 +49,7 @@ export function readCrashAt(text: string): CrashAt | undefined {
 }
 
 /**
- * The ports, with a trap laid at one point; `die` is what happens there. Without `CRASH_AT` this is not called, so that
+ * The ports with a crash at one point; `die` is what happens there. Without `CRASH_AT` this is not called, so that
  * nothing stands between a feature and its ports. A step that fails has no moment after it.
  */
 export function withCrashPoint(ports: CrashablePorts, at: CrashAt, die: () => void = killOurselves): CrashablePorts {

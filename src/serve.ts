@@ -48,7 +48,7 @@ async function serveUntilSignal(): Promise<void> {
   const { host, deployment, processor } = config;
   logger.info({ version: VERSION, host, port, ...nameStores(deployment), processor: app.processorName }, 'listening');
   if (processor.kind === 'simulated') {
-    logger.warn('payments are simulated and move no money: set PROCESSOR_URL to whoever moves it');
+    logger.warn('payments are simulated and move no money: set PROCESSOR_URL to the processor that moves it');
   }
 
   const signal = await stop;

@@ -25,7 +25,7 @@ interface Outage {
 
 /**
  * What the log says while a store is away: one line when it goes, one when it is back, and every few seconds between them how
- * much could not be served and why. No stacks: an operator is told to expect it (`docs/deployment.md`).
+ * much could not be served and why. No stacks: such an outage is expected (`docs/deployment.md`).
  */
 export function createStoreLog(logger: Logger, clock: Clock): StoreLog {
   const outages = new Map<string, Outage>();
@@ -55,7 +55,7 @@ export function createStoreLog(logger: Logger, clock: Clock): StoreLog {
         return;
       }
       outage.lastFailureAt = now;
-      // A server that is back may refuse us for another reason, such as its password, which somebody must learn.
+      // A server that is back may refuse us for another reason, such as its password, which the log must show.
       if (reason === outage.reason || now - outage.reportedAt < COUNT_EVERY_MS) return;
       Object.assign(outage, { reason, reportedAt: now });
       logger.warn({ store, reason }, `${store} still cannot serve, for another reason`);

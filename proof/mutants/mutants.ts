@@ -546,12 +546,12 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: TRANSACTIONS,
-        find: "throw new StoreUnavailable('unchanged', 'the cache could not be told of the change to come', fault);",
+        find: "throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);",
         replace: 'return { id, token: `no mark: ${fault}`, writeBy: undefined };',
       },
       {
         file: TRANSACTIONS,
-        find: "throw new StoreUnavailable('unknown', 'the cache could not be told of the change', fault);",
+        find: "throw new StoreUnavailable('unknown', 'the cache could not be updated after the change', fault);",
         replace: 'ignore();',
       },
     ],

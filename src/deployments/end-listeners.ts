@@ -2,11 +2,11 @@ interface Listener {
   readonly onEnd: () => void;
 }
 
-/** Who waits for the end of which lock. */
+/** The waiters for the end of each lock. */
 export class EndListeners {
   private readonly byLock = new Map<string, Set<Listener>>();
 
-  /** Returns what ends it: after that the listener hears nothing more, and nothing of it is kept. */
+  /** Returns the function that removes the listener. */
   add(lock: string, onEnd: () => void): () => void {
     const listener = { onEnd };
     const listeners = this.byLock.get(lock) ?? new Set();
@@ -17,14 +17,14 @@ export class EndListeners {
     };
   }
 
-  /** A lock that nobody waits for, or that never was, is ignored. */
-  tell(lock: string): void {
+  /** A lock without listeners is ignored. */
+  notify(lock: string): void {
     const listeners = this.byLock.get(lock);
-    // Over a copy: who is told may end its listening, or that of others, and begin anew.
+    // Over a copy: a listener may remove itself or others, and add new ones.
     for (const listener of [...(listeners ?? [])]) if (listeners?.has(listener)) listener.onEnd();
   }
 
-  tellAll(): void {
-    for (const lock of [...this.byLock.keys()]) this.tell(lock);
+  notifyAll(): void {
+    for (const lock of [...this.byLock.keys()]) this.notify(lock);
   }
 }

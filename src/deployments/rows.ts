@@ -3,7 +3,7 @@ import type { FinalOutcome, Outcome } from '../payments/values/payment.js';
 import { fromTenThousandths } from '../transactions/amount.js';
 import type { Transaction, TransactionStatus } from '../transactions/transaction.js';
 
-/** What both databases tell of a payment that is COMPLETED or DECLINED. */
+/** A payment that is COMPLETED or DECLINED, as both databases give it. */
 export interface FinalRow {
   readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
   readonly transaction_id: string;
@@ -21,7 +21,7 @@ export function finalOf(row: FinalRow): FinalOutcome {
   return { outcome, fingerprint: row.fingerprint, expiresAt: row.expires_at ?? 0 };
 }
 
-/** What both databases tell of a payment as clients and operators look at it. Times: milliseconds since the epoch. */
+/** A payment for clients and operators, as both databases give it. Times: milliseconds since the epoch. */
 export interface HistoryRow {
   readonly key: string;
   readonly state: PaymentRecord['state'];

@@ -1,13 +1,13 @@
 import { AllSnapshotsInUse } from '../faults.js';
 
-/** Longer than a stalled reader keeps its snapshot when others wait for one, on a busy machine too. */
+/** Longer than a stalled reader keeps its snapshot while others wait, on a busy machine too. */
 const WAIT_MS = 10_000;
-/** In line at most; each has a request that waits, and a client. */
+/** Waiting at most; each is a request with a client. */
 const MOST_WAITING = 256;
 
 /**
- * A bounded number of snapshots that lists are read from; who comes later waits in line, and gives up after a while. The last
- * one in line is the next, so that a crowd of requests that nobody reads the answers of does not keep a reader waiting.
+ * A bounded number of snapshots that lists are read from. A request beyond it waits, and gives up after a while. The latest
+ * is served first, so that many clients that do not read their answers cannot keep a reader waiting.
  */
 export class Turns {
   private readonly line: (() => void)[] = [];
@@ -15,7 +15,7 @@ export class Turns {
 
   constructor(private readonly most: number) {}
 
-  /** Resolves when it is one's turn; AllSnapshotsInUse when that takes too long. Every turn taken must be passed on. */
+  /** Resolves when a snapshot is free; rejects with AllSnapshotsInUse after a while. Each turn taken must be passed on. */
   async take(): Promise<void> {
     if (this.held < this.most) {
       this.held += 1;
@@ -35,7 +35,7 @@ export class Turns {
     });
   }
 
-  /** Whether somebody waits for a turn. */
+  /** Whether a request waits for a turn. */
   areWanted(): boolean {
     return this.line.length > 0;
   }

@@ -5,7 +5,7 @@ import { errorBody, type Operation, PublicError, publicErrors, reasonPhrase } fr
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the route does, for what a client is told to do when a store cannot serve it. */
+    /** What the route does: it decides the advice in a 503. */
     operation?: Operation;
   }
 }
@@ -15,7 +15,7 @@ export function installErrorHandler(app: FastifyInstance, onUnavailable: (fault:
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
     const answer = publicErrorOf(error, request.routeOptions.config.operation);
     const fault = answer.cause ?? error;
-    // A store that is away fails every request alike: the log counts them. Only what nobody expects has a stack.
+    // A store that is away fails every request alike: the log counts them. Only unexpected faults have a stack.
     if (fault instanceof StoreUnavailable) {
       onUnavailable(fault);
       request.log.debug({ reason: reasonOf(fault), requestId: request.id }, 'a store could not serve a request');
@@ -45,7 +45,7 @@ export function sendError(reply: FastifyReply, error: PublicError): FastifyReply
       .code(error.status)
       .headers(error.headers)
       .header('content-type', 'application/json; charset=utf-8')
-      // A 404 may be kept by a cache that was not told otherwise (RFC 9111 4.2.2).
+      // Without this a cache may keep a 404 (RFC 9111 4.2.2).
       .header('cache-control', 'no-store')
       .send(JSON.stringify(errorBody(error.status, error.message)))
   );

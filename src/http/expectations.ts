@@ -22,7 +22,7 @@ export function answerExpectations(app: FastifyInstance): void {
 
 function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const { shouldKeepAlive } = response;
-  // Without a 100 nobody knows whether the client sends the body all the same, so the connection must end.
+  // Without a 100 it is unknown whether the client sends the body all the same, so the connection must end.
   response.shouldKeepAlive = false;
   request.once('resume', () => {
     if (response.headersSent) return;

@@ -31,7 +31,7 @@ const Statistics = Type.Object({
   version: Type.String(),
 });
 
-/** Spec 4.2, decisions H1 to H3. A health answer is of this moment, so nobody may store it. */
+/** Spec 4.2, decisions H1 to H3. A health answer is of this moment, so no cache may store it. */
 export function registerHealthRoutes(server: FastifyInstance, health: Health): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 

@@ -30,7 +30,7 @@ export function parserErrorOf(error: ParserError): PublicError {
       return REQUEST_LINE.test(lineWithMethodAt(error)) ? publicErrors.unknownMethod() : MALFORMED;
     case 'HPE_INVALID_VERSION':
       return UNKNOWN_VERSION_LINE.test(lineBefore(error, 'whole')) ? publicErrors.unknownVersion() : MALFORMED;
-    // RFC 9112 3: a target that is too long is 414. One that comes in several pieces cannot be told from a header.
+    // RFC 9112 3: a target that is too long is 414. One that comes in several pieces looks like a header.
     case 'HPE_HEADER_OVERFLOW':
       return BEGUN_REQUEST_LINE.test(lineBefore(error, 'so far'))
         ? publicErrors.uriTooLong(MAX_TARGET_LENGTH)

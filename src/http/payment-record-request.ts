@@ -22,7 +22,7 @@ export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
 
 export type ListQuery = { readonly [name in (typeof LIST_PARAMETERS)[number]]?: string };
 
-/** A misspelt filter would answer for all payments, and nobody would see it: it is refused and named. */
+/** A misspelt filter is refused and named, because without it the answer would be for all payments. */
 export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
   const unknown = Object.keys(query as object).find((name) => !known.includes(name));
   if (unknown === undefined) return;

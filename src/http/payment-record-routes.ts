@@ -55,7 +55,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
         .header('content-type', 'application/x-ndjson; charset=utf-8')
         .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
         .header('cache-control', 'no-store')
-        // For HEAD the framework would read a stream to its end: all pages of the day, for nobody.
+        // For HEAD the framework would read the whole stream: all pages of the day, unused.
         .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
     });
   });
@@ -93,7 +93,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     },
   );
 
-  /** Judged just before (RFC 9110 13.2.1). What may change after it is decided in the statement that resolves. */
+  /** Checked just before (RFC 9110 13.2.1). The statement that resolves decides about later changes. */
   async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {
     if (condition) {
       const payment = await records.get(key);

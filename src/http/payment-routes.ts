@@ -9,7 +9,7 @@ import { readPaymentRequest } from './payment-request.js';
 import { preferredWaitSeconds } from './prefer.js';
 import { type PublicError, publicErrors } from './public-errors.js';
 
-/** Spec 4.1. Decisions P1: every answer is JSON text that nobody may store. */
+/** Spec 4.1. Decisions P1: every answer is JSON text that no cache may store. */
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
   app.get(
     '/api/server-generated/generate-key',
@@ -47,13 +47,13 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
   );
 }
 
-/** Rule 1 of spec 4.1 comes before the body is read: it wins over whatever is wrong with the body (decisions P3). */
+/** Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). */
 function requireKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
   const missing = readKeyHeader(keyHeaderOf(request)).state === 'missing';
   done(missing ? publicErrors.missingIdempotencyKey() : undefined);
 }
 
-/** Aborted when the connection ends before the answer: nobody is there any more to wait for it. */
+/** Aborted when the connection ends before the answer. */
 function clientGone(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort());

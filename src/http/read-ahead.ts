@@ -12,7 +12,7 @@ const STALLED_MS = 1_500;
 const LEAST_RATE = 131.072;
 /** The average of less time says nothing. */
 const RATED_AFTER_MS = 2_000;
-/** While nobody waits: what a snapshot sees cannot be tidied up, and the write-ahead log of SQLite grows. */
+/** While no request waits for a snapshot: an open one keeps old rows, and the write-ahead log of SQLite grows. */
 const STALLED_ALONE_MS = 10_000;
 /** A client that takes nothing of what was read ahead for it holds memory only. */
 const STALLED_READ_AHEAD_MS = 30_000;

@@ -54,7 +54,7 @@ export function createServer(
     // A logger for each request would cost every request for the few that log; those name the request themselves.
     childLoggerFactory: (parent) => parent,
     return503OnClosing: false,
-    // One server, whatever HOST means: where its name has two addresses the framework would make a second, unguarded one.
+    // One server: where the name in HOST has two addresses the framework would make a second one without our listeners.
     serverFactory: (listener) => createHttpServer(HTTP_OPTIONS, inOriginForm(listener)),
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },

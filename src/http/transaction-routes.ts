@@ -31,7 +31,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     { schema: { querystring: ListQuery }, config: { operation: 'list transactions' } },
     (request, reply) => {
       const { headers } = request;
-      // If-Match is judged first (RFC 9110 13.2.2), and for that the tag is needed.
+      // If-Match is checked first (RFC 9110 13.2.2), which needs the tag.
       const known = headers['if-match'] === undefined ? ifNoneMatchCondition(headers['if-none-match']) : undefined;
       answerWith(reply, transactions.list(request.query, known), (list) => {
         const listHeaders = { etag: quoted(list.tag), 'cache-control': NO_STORE };
@@ -108,7 +108,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     },
   );
 
-  /** A condition on creating is one on the list, judged just before and not in the commit (RFC 9110 13.2.1). */
+  /** A condition on creating is one on the list, checked just before and not in the commit (RFC 9110 13.2.1). */
   async function createIf(condition: TagCondition | undefined, wanted: NewTransaction): Promise<Transaction> {
     if (condition) {
       const list = await transactions.list({ from: '', to: '' }, condition);

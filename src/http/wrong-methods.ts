@@ -27,7 +27,7 @@ export function watchMethods(app: FastifyInstance): () => void {
       const refuse = () => {
         throw publicErrors.methodNotAllowed(allow);
       };
-      // Refused before the body is looked at: whatever is wrong with it, the method is wrong first.
+      // Refused before the body is read: a wrong method comes before a wrong body.
       app.route({ url, method: wrong, onRequest: refuse, handler: refuse });
     }
   };

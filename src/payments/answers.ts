@@ -2,14 +2,14 @@ import type { FindResult, Ledger } from './ports/ledger.js';
 import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
 
-/** What a client loses between our answer and its next request: a wait that ends this early is not rounded up. */
+/** The time between our answer and the client's next request: a wait that ends this early is not rounded up. */
 const CLIENT_LATENCY_MS = 250;
 
 export type PayAnswer = (
   | { readonly state: 'processed'; readonly final: FinalOutcome }
   | { readonly state: 'replayed'; readonly final: FinalOutcome }
   | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
-  /** As many payments are under way as may be: nothing was done with this one. */
+  /** The limit of payments in flight is reached: nothing was done with this one. */
   | { readonly state: 'busy'; readonly retryAfterSeconds: number }
   | { readonly state: 'invalid key' }
   | { readonly state: 'invalid content'; readonly problem: string }
@@ -18,34 +18,34 @@ export type PayAnswer = (
   /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
   | { readonly state: 'not sent' }
 ) & {
-  /** The request's patience was used: it waited for another attempt. */
+  /** The request waited for another attempt. */
   readonly waited?: true;
 };
 
-/** An attempt that is under way, as its lock or its row tells of it. */
+/** An attempt that is under way, as its lock or its row describes it. */
 export interface RunningAttempt {
   readonly fingerprint: string;
   readonly heldMs: number;
   readonly remainingMs: number;
 }
 
-/** Nobody is at work on it at this moment; whoever comes next may be. */
+/** No attempt is at work at this moment; the next request may begin one. */
 export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 
-/** What a request is told of a payment that somebody else pays, or has paid, and when it is to come back. */
+/** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
   /** Of a payment that is final (decisions P6). */
   replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer;
-  /** Only once the row was asked: `running` is what it told, or a lock whose attempt has no row yet. */
+  /** Only after the row was read: `running` comes from it, or from a lock whose attempt has no row yet. */
   inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer;
   conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
-  /** The same, of a row that was just read. */
+  /** The same for a row that was just read. */
   conflictWith(found: FindResult, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer;
-  /** Of a first payment, where as many are under way as may be (decisions P16). */
+  /** Of a first payment beyond the limit of payments in flight (decisions P16). */
   busy(): PayAnswer;
-  /** Whether that payment is another one than the requested, where that matters. */
+  /** Whether the stored payment is another than the requested one, where mismatches are rejected. */
   differs(stored: string, requested: string | undefined): boolean;
-  /** A payment took that long. */
+  /** Notes how long a payment took. */
   took(ms: number): void;
 }
 
@@ -60,8 +60,8 @@ export function createAnswers(collaborators: {
   const durations = new RecentDurations(typicalMs);
 
   /**
-   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store), so
-   * the row is asked, after `begin` or `look` was answered, before anybody is told 409 (decisions P17).
+   * Rule 2 of spec 4.1. A lock may be left although its payment is final (its end was lost, or refused by a full store). So
+   * the row is read before each 409, after `begin` or `look` was answered (decisions P17).
    */
   async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
     return conflictWith(await ledger.find(key), fingerprint, lock);
@@ -104,7 +104,7 @@ export function createAnswers(collaborators: {
     return payloadMismatch === 'reject' && stored !== requested;
   }
 
-  /** By then as many payments have probably ended as are under way now. */
+  /** After the median duration, when the payments that are under way now have probably ended. */
   function busy(): PayAnswer {
     return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }

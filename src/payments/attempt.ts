@@ -13,13 +13,13 @@ export type AttemptResult =
   | { readonly state: 'finished elsewhere'; readonly final: FinalOutcome }
   /** Not known (yet): never reported as failed (decisions P11). */
   | { readonly state: 'unknown'; readonly cause: string }
-  /** Nothing was ever sent for it, and the row says so: it will be sent by whoever takes it over (decisions P15). */
+  /** Nothing was ever sent for it, and the row says so: the next takeover sends it (decisions P15). */
   | { readonly state: 'not sent'; readonly cause: string };
 
 /** Who carries a payment out. An operator's question is looked up and never sent. */
 export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 
-/** Carries out a claimed payment: ask the processor, settle, tell the key store. */
+/** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
 export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<AttemptResult>;
 
 export function createCarryOut(collaborators: {
@@ -28,8 +28,8 @@ export function createCarryOut(collaborators: {
   processor: Processor;
   leases: Leases;
   idempotencyTtlMs: number;
-  /** The processor told this outcome, and the row is final with the other one. */
-  onContradiction: (claim: Claim, told: Outcome['state'], kept: Outcome['state']) => void;
+  /** The processor answered one outcome, and the row is final with the other. */
+  onContradiction: (claim: Claim, answered: Outcome['state'], kept: Outcome['state']) => void;
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
@@ -50,7 +50,7 @@ export function createCarryOut(collaborators: {
     try {
       const result = await askProcessor(claim, origin, ageMs, () => lease.outlives(processor.timeoutMs));
       if (result.state === 'unknown' || result.state === 'not sent') {
-        // Before the lease is ended: a renewal that came after would give a dead attempt a whole one.
+        // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
         const isMarked = await giveUp(claim, ageMs(), result.state === 'not sent' && claim.unsent);
         return isMarked ? { state: 'not sent', cause: result.cause } : outcomeElsewhere(claim, result.cause);
@@ -62,10 +62,10 @@ export function createCarryOut(collaborators: {
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
         return { state: 'unknown', cause };
       }
-      const told = outcomeOf(claim, result).state;
+      const answered = outcomeOf(claim, result).state;
       const kept = settled.final.outcome.state;
-      if (told !== kept) onContradiction(claim, told, kept);
-      // The commit is known, so the answer is the outcome, whatever the key store says next.
+      if (answered !== kept) onContradiction(claim, answered, kept);
+      // The commit is known, so the answer is the outcome, also when the key store fails now.
       await endings.finish(claim.key, claim.owner, settled.final);
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
@@ -78,8 +78,8 @@ export function createCarryOut(collaborators: {
   };
 
   /**
-   * A takeover looks first: whoever held the claim before may have charged already. Only where this attempt has called
-   * `charge` is the result ever 'unknown': a look-up that fails proves nothing, and sends nothing.
+   * A takeover looks up first, because an earlier attempt may have charged. The result is 'unknown' only where this attempt
+   * has called `charge`: a look-up that fails sends nothing.
    */
   async function askProcessor(
     claim: Claim,
@@ -104,22 +104,22 @@ export function createCarryOut(collaborators: {
     if (origin === 'operator') return 'and looked up only, for an operator';
     if (claim.processor !== processor.name) return 'and claimed before rows named the account';
     if (!claim.unsent) return isWithin(ageMs, processor.dedupMs) ? undefined : 'and too old to be sent again';
-    // A payer who repeats wants to pay. One who has been silent for as long as a key lives may have paid elsewhere.
+    // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);
     return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';
   }
 
-  /** Whoever took the payment over meanwhile may have finished it; what is not final stays unknown. */
+  /** A takeover may have finished the payment meanwhile; what is not final stays unknown. */
   async function outcomeElsewhere(claim: Claim, cause: string): Promise<AttemptResult> {
-    // A store that fails now changes nothing about the charge: it was sent, and its outcome is not known.
+    // A store that fails now does not change the result: the charge was sent, and its outcome is not known.
     const found = await ledger.find(claim.key).catch(() => undefined);
     return found?.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
   }
 
   /**
-   * The outcome is unknown: the row's lease and the lock end at once, so that the next repeat looks it up. The lock last: it
-   * is its end that wakes who waits, and they must find the row free. Resolves to whether the row is known to be marked
-   * unsent: only then may anybody be told so.
+   * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends
+   * last, because its end wakes the waiters and they must find the row free. Resolves to whether the row is known to be
+   * marked unsent: only then is 'not sent' answered.
    */
   async function giveUp(claim: Claim, ageMs: number, unsent: boolean): Promise<boolean> {
     const mark = unsent ? 'unsent' : undefined;
@@ -129,13 +129,13 @@ export function createCarryOut(collaborators: {
   }
 }
 
-/** A store that is away ends leases by itself, with time. Any other exception is a bug, and must not pass unseen. */
+/** In a store that is away the lease runs out by itself. Any other exception is a bug and is thrown. */
 function ignoreUnavailable(fault: unknown): false {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return false;
 }
 
-/** An age below nothing means that the store's clock was set back, so nobody knows it: then it is not sent, for now. */
+/** A negative age is unknown, because the store's clock was set back: then the charge is not sent for now. */
 function isWithin(ageMs: number, limitMs: number): boolean {
   return limitMs === Number.POSITIVE_INFINITY || (ageMs >= 0 && ageMs < limitMs);
 }

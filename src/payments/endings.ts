@@ -1,18 +1,18 @@
 import type { Clock } from '../clock.js';
 import type { KeyStore } from './ports/key-store.js';
 
-/** Endings kept at most, a few hundred bytes each; for one more the next repeat finds the outcome in the row. */
+/** Endings kept at most, a few hundred bytes each. Where one is dropped, the next repeat finds the outcome in the row. */
 const MAX_ENDINGS = 10_000;
-/** Sent at the same time: few beside the begins that a store which came back has to serve. */
+/** Sent at the same time: few, because a store that came back has to serve begins first. */
 const AT_ONCE = 100;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
-/** After an outage this long nothing is gained: most locks have ended, and what is not told is found in the row. */
+/** After so long a repeat is useless: most locks have ended, and outcomes are found in the row. */
 const LONGEST_MS = 600_000;
 
 /** How attempts end in the key store. */
 export interface Endings extends Pick<KeyStore, 'finish' | 'release'> {
-  /** Tries once more what failed, then nothing any more: at drain. */
+  /** At drain: tries once more what failed, and then nothing more. */
   stop(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ interface Ending {
 /**
  * `finish` and `release` that are repeated in the background when they fail, so that a store that was away for a moment does
  * not keep a lock, or `KEY GENERATED`, beside a payment that is final (decisions P17). Both resolve after the first try,
- * whatever came of it, because the answer does not depend on the key store.
+ * also when it failed, because the answer does not depend on the key store.
  *
  * A repeat may come late: `finish` writes a value that is final, with its absolute expiry, and both delete only a lock that
  * is still the owner's.
@@ -61,17 +61,17 @@ export function createEndings(keys: KeyStore, clock: Clock): Endings {
     });
   }
 
-  /** Each once; none after a batch of which all failed, because the store is still away. */
+  /** Tries each once. Ends at a batch of which all failed: the store is still away. */
   async function tryAgain(): Promise<void> {
     const endings = failed;
     failed = [];
-    let heard = true;
-    while (heard && endings.length > 0) {
+    let isBack = true;
+    while (isBack && endings.length > 0) {
       const sent = await Promise.all(endings.splice(0, AT_ONCE).map(send));
-      heard = sent.includes(true);
+      isBack = sent.includes(true);
     }
     failed.push(...endings);
-    pauseMs = heard ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+    pauseMs = isBack ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
   }
 
   return {

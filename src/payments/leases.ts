@@ -4,9 +4,9 @@ import type { Fence } from './values/payment.js';
 
 /** Three chances to renew before a lease ends: one lost reply must not cost the payment its owner. */
 const RENEWALS_PER_LEASE = 3;
-/** Sent in one turn of the event loop: a few milliseconds of it, and one statement. */
+/** Renewals in one turn of the event loop: a few milliseconds, and one statement. */
 const RENEWALS_AT_ONCE = 500;
-/** Between two such turns, so that requests have theirs: at most 50,000 renewals a second. */
+/** Between two such turns, so that requests are served: at most 50,000 renewals a second. */
 const TURN_PAUSE_MS = 10;
 
 /** A claim's hold on its row, renewed in the background until it is dropped. */
@@ -59,9 +59,9 @@ export function createLeases(ledger: Ledger, leaseMs: number, clock: Clock): Lea
     for (const lease of held) {
       if (lease.dueAt > now || left === 0) break;
       left -= 1;
-      // Nothing to renew any more; its attempt learns that when it asks, or when it settles.
+      // Nothing is left to renew; the attempt finds that out when it asks, or when it settles.
       if (lease.fencedOff) held.delete(lease);
-      // Unreachable now is not fenced off: the lease simply goes on ageing, and `outlives` sees it.
+      // A store that is away does not fence off: the lease goes on ageing, and `outlives` sees it.
       else renew(lease).catch(() => {});
     }
     scheduleRenewal();

@@ -15,8 +15,8 @@ export interface Payments {
   /** Spec 4.1, endpoint 1. The key is stored when this resolves. */
   issueKey(): Promise<string>;
   /**
-   * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for its end before it is
-   * told that it is in progress.
+   * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for
+   * its end before it is answered as in progress.
    */
   pay(key: string, request: PaymentRequest, patience?: Patience): Promise<PayAnswer>;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none. */
@@ -77,7 +77,7 @@ export function createPayments(collaborators: {
     return 'problem' in request ? refuseContent(key, request.problem) : pay(key, request);
   }
 
-  /** Waits where others are told to come back; whoever meets an attempt that ended without an outcome begins itself. */
+  /** Waits instead of answering 'in progress'; where the attempt ended without an outcome, this request begins one. */
   async function payPatiently(key: string, request: PaymentRequest, patience: Patience): Promise<PayAnswer> {
     let answer = await tryToPay(key, request);
     if (answer.state !== 'in progress') return answer;
@@ -90,13 +90,13 @@ export function createPayments(collaborators: {
           answer = await tryToPay(key, request);
           fault = undefined;
         } catch (thrown) {
-          // A store that is away for a moment is what a waiter waits through as well.
+          // A store that is away for a moment does not end the wait.
           if (!(thrown instanceof StoreUnavailable)) throw thrown;
           fault = thrown;
         }
       }
       if (fault !== undefined) throw fault;
-      // The last try may be long ago; the outcome may have been told to others since.
+      // The last try may be long ago, and the payment may be final since.
       if (answer.state === 'in progress') {
         answer = await conflict(key, 'problem' in request ? undefined : fingerprintOf(request));
       }
@@ -112,7 +112,7 @@ export function createPayments(collaborators: {
     const askedAt = clock.monotonic();
 
     const begun = await keys.begin({ key, owner, leaseMs, fingerprint }).catch(async (fault: unknown) => {
-      // The lock may be held although the reply was lost; it would be in the way of the next repeat.
+      // The lock may be held although the reply was lost; release it so that retries are not blocked.
       if (isUnknown(fault)) void endings.release(key, owner);
       return lookAtRow(key, fault);
     });
@@ -140,8 +140,8 @@ export function createPayments(collaborators: {
   }
 
   /**
-   * Nothing is claimed, and the lock is given back. The row is asked all the same: the key of a payment that was claimed
-   * before is no first payment, and its client must not hear that nothing was begun.
+   * Claims nothing and releases the lock. The row is read all the same: a payment that was claimed before must not be
+   * answered as busy, because that says that nothing was begun.
    */
   async function turnAway(key: string, owner: string, fingerprint: string): Promise<PayAnswer> {
     const found = await ledger.find(key).catch(async (fault: unknown) => {
@@ -153,7 +153,7 @@ export function createPayments(collaborators: {
     return found.state === 'absent' ? busy() : conflictWith(found, fingerprint);
   }
 
-  /** The lock is ours. Whatever happens from here on, it is given back or it has become the running attempt's. */
+  /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
   async function payWithLock(
     key: string,
     money: Money,
@@ -204,7 +204,7 @@ export function createPayments(collaborators: {
     }
   }
 
-  /** The key store knows nothing of the key; before that is called invalid, the row is asked (protocol, step 1). */
+  /** The key store does not know the key. The row is read before the key is called invalid (protocol, step 1). */
   async function payFromRow(key: string, owner: string, fingerprint: string): Promise<PayAnswer> {
     const askedAt = clock.monotonic();
     const found = await ledger.find(key);
@@ -225,11 +225,11 @@ export function createPayments(collaborators: {
   async function takeOver(key: string, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer> {
     const { name, formerName } = processor;
     const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
-    // Somebody else was faster, and may have told the outcome already.
+    // Another attempt was faster, and the payment may be final already.
     return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
   }
 
-  /** Without the key store only what the row can prove is answered: outcomes. Nothing new is begun. */
+  /** Without the key store only outcomes are answered, from the row. No payment is begun. */
   async function lookAtRow(key: string, fault: unknown): Promise<{ state: 'final'; final: FinalOutcome }> {
     if (!(fault instanceof StoreUnavailable)) throw fault;
     const found = await ledger.find(key);
@@ -237,12 +237,12 @@ export function createPayments(collaborators: {
     return found;
   }
 
-  /** The row's own amount is paid, never the request's; a request for another one is told so only afterwards. */
+  /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */
   async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
     return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
   }
 
-  /** A request whose content cannot be paid takes no lock at all: it learns what rules 2 to 4 say, then its own problem. */
+  /** Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. */
   async function refuseContent(key: string, problem: string): Promise<PayAnswer> {
     const looked = await keys.look(key).catch((fault: unknown) => lookAtRow(key, fault));
     if (looked.state === 'locked') return conflict(key, undefined, looked);
@@ -293,7 +293,7 @@ export function createPayments(collaborators: {
   };
 }
 
-/** A key store that cannot be asked knows as much as one that forgot: the row is asked instead. */
+/** Treats a key store that is away as one that has forgotten the key: the row is read instead. */
 function forgotten(fault: unknown): { state: 'absent' } {
   if (!(fault instanceof StoreUnavailable)) throw fault;
   return { state: 'absent' };

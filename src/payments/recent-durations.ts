@@ -1,7 +1,7 @@
 /** Enough to make one slow payment not matter, few enough to follow a processor that turned slow within a minute. */
 const WINDOW = 64;
 
-/** Remembers how long the last payments took, to tell a client that met a running one when to come back. */
+/** Remembers how long the last payments took, for the Retry-After of a payment in progress. */
 export class RecentDurations {
   private readonly durationsMs: number[] = [];
   private next = 0;

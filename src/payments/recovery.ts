@@ -6,18 +6,18 @@ import type { Claim, Outcome } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
 const RECOVERY_INTERVAL_MS = 3_000;
-/** Worked on at a time, over connections of their own: neither recovery after an outage nor live payments starve the other. */
+/** Payments worked on at a time, over connections of their own, so that recovery and live payments do not block each other. */
 export const RECOVERY_CONCURRENCY = 64;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;
-/** The shortest outage worth waiting for, and the longest that a payer who stopped repeating should notice. */
+/** At least: the shortest outage worth waiting for. At most: what a payer who stopped repeating should notice. */
 const SHORTEST_BACK_OFF_MS = 1_000;
 const LONGEST_BACK_OFF_MS = 60_000;
 
 export interface Recovery {
   /**
-   * Begins: one round at once, then one every few seconds until `stop`. Resolves when everything that was found has been
-   * worked on or `waitMs` have passed; a slow processor then goes on being asked behind the open port.
+   * Runs one round at once, then one every few seconds until `stop`. Resolves when what the first round found has been
+   * worked on, or after `waitMs`; the work then goes on in the background.
    */
   start(waitMs: number): Promise<void>;
   /** Works on abandoned payments until none is due. Resolves to how many were finished. */
@@ -35,11 +35,11 @@ export interface RecoveryEvents {
   /** The outcome of a payment is still not known. */
   unknown(claim: Claim, cause: string): void;
   /**
-   * The processor told one outcome of a payment, and its row is final with the other: an operator resolved it wrongly, or
-   * the processor changed its mind. Nothing here can correct that.
+   * The processor answered one outcome of a payment, and its row is final with the other: an operator resolved it wrongly,
+   * or the processor changed its answer. The service cannot correct that.
    */
-  contradiction(payment: ChargedPayment, told: Outcome['state'], kept: Outcome['state']): void;
-  /** So many payments are unknown for longer than the processor can be asked again: an operator must resolve them. */
+  contradiction(payment: ChargedPayment, answered: Outcome['state'], kept: Outcome['state']): void;
+  /** This many payments are unknown for longer than their charge may be sent again: an operator must resolve them. */
   overdue(count: number): void;
 }
 
@@ -73,7 +73,7 @@ export function createRecovery(collaborators: {
     return finished - before;
   }
 
-  /** Resolves when nothing more is due, not when it is done: one payment that is slow to look up delays no other. */
+  /** Resolves when nothing more is due; work may still be under way, so that one slow look-up delays no other payment. */
   async function takeOverWhatIsDue(): Promise<void> {
     while (!stopped) {
       const free = RECOVERY_CONCURRENCY - working.size;
@@ -113,7 +113,7 @@ export function createRecovery(collaborators: {
     if (count > 0) events.overdue(count);
   }
 
-  /** Not before what was taken over has been worked on: until then its lease lives, and it would not be counted. */
+  /** Waits until the takeovers are done: while their leases live, these payments are not counted. */
   function countWhenIdle(): void {
     counting ??= Promise.all(working)
       .then(countOverdue)
@@ -150,8 +150,8 @@ export function createRecovery(collaborators: {
 }
 
 /**
- * Recovery's patience with a payment that stays unknown: as long again as it has been unknown, so twice as long each time.
- * By its age and not by its attempts, which a payer's repeats would raise as well.
+ * How long recovery leaves a payment alone that stays unknown: as long again as its age, so twice as long each time. Not by
+ * the number of attempts, which a payer's repeats would raise as well.
  */
 export function backOffMs(ageMs: number): number {
   return Math.min(Math.max(ageMs, SHORTEST_BACK_OFF_MS), LONGEST_BACK_OFF_MS);

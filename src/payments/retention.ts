@@ -10,7 +10,7 @@ const REMOVAL_BATCH = 500;
 const BATCH_INTERVAL_MS = 50;
 
 export interface Retention {
-  /** Resolves when the first time was noted, or could not be: before the first key is generated. */
+  /** Resolves when the first time was noted, or failed to be: before the first key is generated. */
   start(): Promise<void>;
   /** Begins nothing more; resolves when the batch under way has been removed. */
   stop(): Promise<void>;
@@ -18,13 +18,13 @@ export interface Retention {
 
 export interface RetentionEvents {
   fault(fault: unknown): void;
-  /** So many milliseconds count for no removal, because no process saw them or a clock was wrong; only when it becomes more. */
+  /** So many milliseconds count for no removal: no process saw them, or a clock was wrong. Only when they become more. */
   unseen(ms: number): void;
 }
 
 /**
- * Tells the ledger how time passes, and removes final payments that were settled more than `retentionMs` ago, a little at a
- * time; undefined keeps them for ever. Time is noted all the same: a retention that is set later finds it counted.
+ * Notes in the ledger how time passes, and removes final payments that were settled more than `retentionMs` ago, in small
+ * batches; undefined keeps them for ever. Time is noted in any case: a retention that is set later finds it counted.
  */
 export function createRetention(
   ledger: Ledger,

@@ -3,31 +3,31 @@ import type { KeyStore, Watch } from './ports/key-store.js';
 
 /** Requests that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
 const MAX_WAITERS = 2_000;
-/** An announcement can be lost, and a killed owner makes none: the lock is looked at this often. */
+/** The lock is looked at this often, because an announcement can be lost and a killed owner makes none. */
 const LOOK_AGAIN_MS = 1_000;
 /**
- * From one try of a waiter to its next: at once where the attempt it waits for has ended, and longer each time where its
- * end turned out to be none, so that a thousand waiters for one stuck payment do not ask the stores all the time.
+ * Between two tries of a waiter: none at first, then longer each time, so that a thousand waiters for one stuck payment do
+ * not keep the stores busy.
  */
 const TRY_AGAIN_MS = [0, 50, 100, 200, 400, 800, 1_000] as const;
 
 /** What a request is ready to wait for (RFC 7240 4.3). */
 export interface Patience {
   readonly ms: number;
-  /** Aborted when nobody is there any more to be answered. */
+  /** Aborted when the client is gone. */
   readonly gone: AbortSignal;
 }
 
 /** Lets requests wait for the attempt that is under way on their key, in this process or in another. */
 export interface Waiting {
-  /** A place among those who wait, given back with `leave`; undefined when there is none. */
+  /** A place among the waiters, returned with `leave`; undefined when all are taken. */
   enter(key: string, patience: Patience): WaitingPlace | undefined;
-  /** From now on nobody waits: at drain. */
+  /** At drain: ends all waits and begins none. */
   end(): void;
 }
 
 export interface WaitingPlace {
-  /** Resolves to true when the attempt has probably ended, so that it is worth to try; to false when the wait is over. */
+  /** True when the attempt has probably ended, so that a try is useful; false when the wait is over. */
   next(): Promise<boolean>;
   leave(): void;
 }
@@ -53,7 +53,7 @@ export function createWaiting(keys: Pick<KeyStore, 'watch'>, clock: Clock): Wait
       const giveUp = () => waiter.abort();
       const cancelLimit = clock.after(ms, giveUp);
       gone.addEventListener('abort', giveUp, { once: true });
-      // Who left during the first try is told nothing any more, and neither is a listener that comes after it.
+      // The signal does not fire again for a client that left during the first try.
       if (gone.aborted) giveUp();
       waiters.add(waiter);
       let tries = 0;
@@ -81,7 +81,7 @@ export function createWaiting(keys: Pick<KeyStore, 'watch'>, clock: Clock): Wait
   };
 }
 
-/** Resolves when what `subscribe` waits for has happened, or `over` came first. */
+/** Resolves when what `subscribe` waits for has happened, or `over` was aborted. */
 function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void): Promise<void> {
   if (over.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -95,7 +95,7 @@ function until(over: AbortSignal, subscribe: (onEnd: () => void) => () => void):
   });
 }
 
-/** One key's watch, for as long as somebody waits and the lock stands. */
+/** One key's watch, while there are waiters and the lock is held. */
 class SharedWatch {
   private readonly listeners = new Set<() => void>();
   private watch: Watch | undefined;
@@ -129,7 +129,7 @@ class SharedWatch {
     this.watch?.unwatch();
     this.watch = watch;
     if (watch && watch.looked.state !== 'locked') this.end();
-    // A store that cannot be asked now is asked again, like one whose announcement may have been lost.
+    // Also when the store is away: it is asked again.
     else this.cancelLook = this.clock.after(LOOK_AGAIN_MS, () => this.look());
   }
 

@@ -10,7 +10,7 @@ export interface Behaviour {
   readonly failRate: number;
   /** Charged and logged, then the connection is cut without a reply. */
   readonly lostReplyRate: number;
-  /** When false, every charge that arrives is another one, whatever its reference: a processor that cannot be trusted. */
+  /** When false, every charge that arrives counts, also under a known reference: a processor that does not deduplicate. */
   readonly deduplicate: boolean;
   /** Every request about charges is answered with this status, and nothing charged: a wrong set-up or an outage. */
   readonly refuseWith: number | null;

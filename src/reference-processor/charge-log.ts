@@ -33,13 +33,13 @@ export interface ChargeLog {
    * the log is broken.
    */
   append(line: ChargeLine): Promise<void>;
-  /** Resolves with the fault after which nobody knows what the file holds: the process must end, and read it again. */
+  /** Resolves with the fault after which the file's content is unknown: the process must end, and read it again. */
   readonly broken: Promise<Error>;
 }
 
 /**
  * Opens the log of charges, one JSON text per line, for one process at a time. A last line without its end was being
- * written when the process died: nobody was told of it, so it is cut off. Throws ChargeLogError for any other damage, and for
+ * written when the process died: it was not acknowledged, so it is cut off. Throws ChargeLogError for any other damage, and for
  * a path that cannot be used; the file is then left as it was.
  */
 export async function openChargeLog(path: string): Promise<ChargeLog> {
@@ -75,7 +75,7 @@ async function open(path: string): Promise<ChargeLog> {
     const wholeLinesBytes = content.lastIndexOf('\n') + 1;
     const earlier = linesOf(content.toString('utf8', 0, wholeLinesBytes), path);
     if (wholeLinesBytes < size) {
-      // Whatever else ends without a line's end is somebody's file, and not to be cut.
+      // Anything else without a line's end is not a file of ours, and is not cut.
       if (!mayBeTornLine(content.toString('utf8', wholeLinesBytes))) throw notACharge(earlier.length + 1, path);
       await cutBack(file, wholeLinesBytes);
     }
@@ -155,7 +155,7 @@ function appendTo(file: FileHandle, bytesAtStart: number): Pick<ChargeLog, 'appe
         for (const line of batch) line.refused(new ChargeNotLogged('The charge cannot be logged.', { cause }));
         continue;
       }
-      // A sync that fails leaves unknown what the disk has: no second attempt could tell.
+      // After a failed sync it is unknown what the disk has, and a second attempt would not show it.
       await file.datasync();
       bytes += text.length;
       for (const line of batch) line.logged();

@@ -20,7 +20,7 @@ export interface Charges {
   lookUp(reference: string): LookUp;
 }
 
-/** The rule of the house: no outcome is told, or remembered, before it is in the log. */
+/** No outcome is answered, or remembered, before it is in the log. */
 export function createCharges(log: ChargeLog, random: () => number): Charges {
   const outcomes = new Map<string, ChargeLine>();
   const atWork = new Set<string>();

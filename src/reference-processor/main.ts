@@ -7,7 +7,7 @@ import { readSettings, SettingsError } from './settings.js';
 
 /**
  * The reference processor: a small payment processor of its own, which Idempay sends charges to over HTTP. It shares no
- * code with the service, and its log of charges is the judge of what was charged.
+ * code with the service, and its log of charges decides what was charged.
  */
 try {
   await serve();
@@ -17,7 +17,7 @@ try {
 }
 
 async function serve(): Promise<void> {
-  // An end at any moment is as safe as a kill: what is not in the log was not charged, and nobody was told otherwise.
+  // An end at any moment is as safe as a kill: what is not in the log was not charged and not acknowledged.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => process.exit(0));
 
   const settings = readSettings(process.env);

@@ -28,7 +28,7 @@ export class SettingsError extends Error {
   }
 }
 
-/** Reads and judges all settings at once. Throws SettingsError with every problem found, not only the first. */
+/** Reads and checks all settings at once. Throws SettingsError with every problem found, not only the first. */
 export function readSettings(environment: Readonly<Record<string, string | undefined>>): Settings {
   const problems: string[] = [];
   const text = (name: string) => environment[name]?.trim() || undefined;
@@ -52,7 +52,7 @@ export function readSettings(environment: Readonly<Record<string, string | undef
     host: text('PROCESSOR_HOST') ?? '127.0.0.1',
     port: Number(port),
     chargeLog: text('CHARGE_LOG') ?? './data/charges.ndjson',
-    // Every member was judged above, or is the usual one.
+    // Every member was checked above, or is the default.
     behaviour: Object.freeze(behaviour) as unknown as Behaviour,
   });
 }

@@ -6,7 +6,7 @@ export function canBeAccount(text: string): boolean {
   return accountProblem('account', text) === undefined;
 }
 
-/** Judges an account reference (decisions T3): undefined when it is one, else the sentence that tells what is wrong. */
+/** Undefined for an account reference (decisions T3), else the sentence that says what is wrong. */
 export function accountProblem(member: string, account: string): string | undefined {
   if (!account.isWellFormed() || CONTROL_CHARACTER.test(account)) {
     return `'${member}' must be well-formed Unicode without control characters.`;

@@ -24,7 +24,7 @@ export function plainDecimalOf(number: string): string {
   return shortest(before, digits.slice(point));
 }
 
-/** Judges the text of an amount: the shortest plain decimal of the same value, or the sentence that tells what is wrong. */
+/** The shortest plain decimal of the same value, or the sentence that says what is wrong with the text. */
 export function judgeAmount(text: string): string | { problem: string } {
   if (!PLAIN_DECIMAL.test(text)) {
     return {

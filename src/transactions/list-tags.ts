@@ -28,7 +28,7 @@ interface KnownTag extends MadeTag {
 
 interface TaggedSnapshot {
   readonly tag: string;
-  /** To be closed by whoever opened it. */
+  /** The caller that opened it closes it. */
   readonly snapshot: TransactionSnapshot;
 }
 
@@ -47,7 +47,7 @@ export class ListTags {
   });
   /** By filter: what the first of several requests finds, from the opening of its snapshot on. */
   private readonly opening = new Map<string, Promise<MadeTag>>();
-  /** By filter: the reading of ids that is under way, in whichever snapshot. */
+  /** By filter: the reading of ids that is under way. */
   private readonly making = new Map<string, Promise<MadeTag>>();
 
   constructor(private readonly idPage = ID_PAGE) {}
@@ -64,7 +64,7 @@ export class ListTags {
     const key = filterKey(filter);
     if (isEnough) {
       const version = await store.listVersion();
-      // From a look that finds nobody at work to `openFirst` nothing is awaited: only one of many goes on from here.
+      // Nothing is awaited between this look and `openFirst`: only one of many requests goes on from here.
       let made: MadeTag | undefined = this.known.get(key);
       while ((made?.version ?? -1) < version) {
         const other = this.opening.get(key);

@@ -11,7 +11,7 @@ export interface TransactionStore {
   get(id: number): Promise<Transaction | undefined>;
 
   /**
-   * `onlyFrom`: the statuses in which the change may happen, judged in the statement that changes the row.
+   * `onlyFrom`: the statuses in which the change may happen, checked in the statement that changes the row.
    * `writeBy`: from the cache's write mark; the store refuses to begin the write later.
    */
   changeStatus(

@@ -74,7 +74,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     written: (result: T) => Transaction | undefined,
   ): Promise<T> {
     const mark = await cache.mark(id).catch((fault: unknown) => {
-      throw new StoreUnavailable('unchanged', 'the cache could not be told of the change to come', fault);
+      throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);
     });
     const result = await commit(mark.writeBy).catch(async (fault: unknown) => {
       // A write of unknown outcome may still commit: its mark stands until it has surely ended.
@@ -84,7 +84,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     });
     const transaction = written(result);
     await (transaction ? cache.refresh(mark, transaction) : cache.evict(mark)).catch((fault: unknown) => {
-      throw new StoreUnavailable('unknown', 'the cache could not be told of the change', fault);
+      throw new StoreUnavailable('unknown', 'the cache could not be updated after the change', fault);
     });
     return result;
   }

@@ -111,7 +111,7 @@ export function createSimulatedKeyStore(
     const lost = Math.max(LOST_ANNOUNCEMENTS, line.weatherFor(instance.index).lostReply);
     if (!instance.alive || random.fraction() < lost) return;
     const label = simulation.tracing ? `${instance.name} hears the end of ${key}` : '';
-    simulation.after(1 + random.fraction() * ANNOUNCED_WITHIN_MS, instance, () => ends.tell(key), label);
+    simulation.after(1 + random.fraction() * ANNOUNCED_WITHIN_MS, instance, () => ends.notify(key), label);
   };
   server.subscribers.add(hear);
 

@@ -55,7 +55,7 @@ export function createSimulatedTransactionStore(
         if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
         await refuseLate(writeBy);
       }
-      throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
+      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },
 
     async remove(id, onlyFrom, writeBy) {
@@ -69,7 +69,7 @@ export function createSimulatedTransactionStore(
         if (!isPermitted(transaction.status, onlyFrom)) return 'precondition failed';
         await refuseLate(writeBy);
       }
-      throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
+      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },
 
     listVersion: () => line.read(instance, 'reads the version,', instance.name, () => table.version),

@@ -9,8 +9,8 @@ import type { StoreCounters } from './store-counters.js';
 import type { Writer } from './writer.js';
 
 /**
- * Records kept in memory, a few hundred bytes each. Only this process writes them: one that is issued stays so until it
- * tells this store of the outcome, and an outcome is final. So none can be stale, only expired.
+ * Records kept in memory, a few hundred bytes each. Only this process writes them, and each outcome passes through `finish`
+ * here. So none can be stale, only expired.
  */
 const REMEMBERED_RECORDS = 100_000;
 
@@ -106,11 +106,11 @@ export function createEmbeddedKeyStore(
     async finish(key, owner, final) {
       remembered.set(key, { expiresAt: final.expiresAt, final });
       deleteLock(key, owner);
-      endings.tell(key);
+      endings.notify(key);
     },
 
     async release(key, owner) {
-      if (deleteLock(key, owner)) endings.tell(key);
+      if (deleteLock(key, owner)) endings.notify(key);
     },
   };
 }

@@ -18,8 +18,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
 
   /**
-   * A claim that is committed after its caller was told "unknown" has nobody who works on it: it is abandoned at once, so
-   * that the next repeat need not wait for the end of its lease. Nothing was sent under it.
+   * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
+   * end of its lease. Nothing was sent under it.
    */
   async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
     const giveUp = (claim: Claim) => abandon(claim, 0, claim.unsent ? 'unsent' : undefined);

@@ -17,7 +17,7 @@ import { Writer } from './writer.js';
 
 const DATABASE = 'idempay.sqlite';
 
-/** Opens everything in one folder, for this process alone. Throws CannotOpen with a sentence for whoever started it. */
+/** Opens everything in one folder, for this process alone. Throws CannotOpen with a sentence for the operator. */
 export async function openEmbedded(options: {
   dataDir: string;
   transactionCacheTtlMs: number;

@@ -48,7 +48,7 @@ const SETTLE = `
   UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
-/** By nobody's epoch and owner but its own, so that whoever held the payment before can no longer settle it. */
+/** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
 const RESOLVE = `
   UPDATE payments
   SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?

@@ -12,7 +12,7 @@ export function startSweeping(writer: Writer, counters: StoreCounters): { stop()
   let stopped = false;
 
   async function sweep(): Promise<void> {
-    // A sweep that fails loses nothing; what made it fail is reported by the writes that somebody waits for.
+    // A sweep that fails loses nothing, and the writes of requests report the cause.
     const removed = await writer.write('sweepKeys', { limit: SWEEP_BATCH }).catch(() => 0);
     counters.expiredKeys += removed;
     schedule(removed > SWEEP_BATCH / 2 ? 0 : SWEEP_INTERVAL_MS);

@@ -28,8 +28,8 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
   let listVersion = (reader.prepare(LIST_VERSION).get() as ListVersionRow).version;
 
   /**
-   * The version is known from the answers of the writer, so asking for it costs nothing. It also moves when a snapshot
-   * shows a newer one: nobody may be told "unchanged" after somebody was shown the change.
+   * The version is known from the writer's answers, so it costs no read. It also moves when a snapshot shows a newer one: no
+   * client may get "unchanged" after a client was shown the change.
    */
   function sawListVersion(version: number): void {
     listVersion = Math.max(listVersion, version);

@@ -56,7 +56,7 @@ function run(path: string): void {
       const fault = faultFrom(error);
       if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, inputs });
       if (fault.fault === 'broken') return { values: [], faults: names.map(() => fault) };
-      // What writes nothing needs no room and no lock: the health check is not told of a full disk.
+      // What writes nothing needs no room and no lock: the health check succeeds on a full disk.
       const writesNothing = names.map((name) => WRITE_NOTHING.has(name));
       return {
         values: names.map((name, index) => (writesNothing[index] ? execute(name) : undefined)),
@@ -67,7 +67,7 @@ function run(path: string): void {
 
   /**
    * Ends at the first fault that is not the operation's own (a full disk, a locked file), and after `ONE_BY_ONE_LIMIT_MS`:
-   * each commit waits for the disk, and so does whoever comes after the batch.
+   * each commit waits for the disk, and so do the operations after the batch.
    */
   function commitOneByOne({ names, inputs }: WriteBatch): WriteResults {
     const endsAt = performance.now() + ONE_BY_ONE_LIMIT_MS;

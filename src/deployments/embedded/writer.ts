@@ -15,11 +15,11 @@ import {
   type WriteResults,
 } from './write-operations.js';
 
-/** Bounds one commit, and so how long anyone waits for it. */
+/** Bounds the duration of one commit. */
 const MAX_BATCH = 1_000;
 /**
  * From this many on, a batch does not wait for the end of the event loop's turn: the thread then commits while the rest of
- * the turn is worked on, instead of both waiting for each other in turn.
+ * the turn is worked on, and neither waits for the other.
  */
 const EAGER_BATCH = 16;
 /** Twenty batches: more than a healthy disk takes in the time that an operation waits at most. */
@@ -44,8 +44,9 @@ const STORE = 'The database file';
 
 /**
  * The main thread's end of the writer thread. Operations that arrive while a commit is under way form the next one (group
- * commit), so they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. What the thread has not
- * been given in time is refused; what it does not finish in time is unknown, and its fault says later how it ended.
+ * commit): they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. What is
+ * not handed over in time is refused; what the thread does not finish in time is unknown, and `ended` of its fault says
+ * later how it ended.
  */
 export class Writer {
   private readonly waiting: BoundedQueue<Waiting>;
@@ -125,7 +126,7 @@ export class Writer {
     this.worker.postMessage(JSON.stringify(batch));
   }
 
-  /** The thread has the batch and may still commit it. Nothing more is handed over before it has said how that ended. */
+  /** The thread has the batch and may still commit it. The next batch waits for its answer. */
   private answerUnknown(): void {
     for (const waiting of this.underWay) {
       const { reject } = waiting;
@@ -150,10 +151,10 @@ export class Writer {
       else resolve(values[index] as never);
     }
     if (broken) this.breakDown(new StoreUnavailable('unknown', broken.message));
-    else this.tellEvents(settled, faults);
+    else this.reportEvents(settled, faults);
   }
 
-  private tellEvents(settled: readonly Waiting[], faults: WriteResults['faults']): void {
+  private reportEvents(settled: readonly Waiting[], faults: WriteResults['faults']): void {
     if (!this.events) return;
     const away = faults?.find((fault) => fault?.fault === 'full' || fault?.fault === 'busy');
     if (away) this.events.failed(STORE, exceptionFor(away));

@@ -18,12 +18,12 @@ export interface KeyStore {
 
   /**
    * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,
-   * more than once, or never (a killed owner, a lost message): whoever waits looks again now and then, by `watch`, since
-   * only the lock that a watch found is announced. Takes nothing, and holds no connection of its own.
+   * more than once, or never (a killed owner, a lost message), so a waiter must call `watch` again from time to time: only
+   * the lock that a watch found is announced. Takes no lock, and holds no connection of its own.
    */
   watch(key: string, onEnd: () => void): Promise<Watch>;
 
-  /** Gives the record its final value, whatever the lock says, and deletes the lock if it is the owner's. */
+  /** Gives the record its final value, also under another owner's lock, and deletes the lock if it is the owner's. */
   finish(key: string, owner: string, final: FinalOutcome): Promise<void>;
 
   /** Deletes the lock if it is the owner's, and nothing else. */

@@ -5,7 +5,7 @@ import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
  * Port: the durable row of every payment, in the store of record (decisions P12). One row per key, and a final state is
  * written once: this is where exactly once is held. Its contract: `test/contracts/ledger-contract.ts`.
  *
- * Every operation is one atomic commit, durable when it resolves, and leases are judged by the store's own clock.
+ * Every operation is one atomic commit, durable when it resolves. The store's own clock decides about leases.
  * Durations are milliseconds; faults are StoreUnavailable.
  */
 export interface Ledger {
@@ -29,9 +29,9 @@ export interface Ledger {
 
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
-   * from now on, `takeOverAbandoned` only after `recoverAfterMs`. The attempt is fenced off: what it sent before and what
-   * comes later, a renewal or a settlement, changes nothing any more. `unsent`: surely nothing was ever sent for it, which
-   * the next takeover is told, and nobody after that. Resolves to whether it was still the attempt's.
+   * from now on, `takeOverAbandoned` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
+   * that arrives later changes nothing. `unsent`: surely nothing was ever sent for it; only the next takeover sees this
+   * mark. Resolves to whether it was still the attempt's.
    */
   abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent'): Promise<boolean>;
 
@@ -57,16 +57,15 @@ export interface Ledger {
 
   /**
    * Looks at up to `limit` old final payments, oldest first and after those of the call before, and removes those that were
-   * settled more than `retentionMs` ago, by an hour or two, and are repeated no more. Whatever was removed, its key can never
-   * be claimed again: before a row goes, the ledger has begun to answer 'expired' to every claim of a key (a UUIDv7) with a
-   * time below that of every key generated within `retentionMs`. So a call may find nothing to remove at first, and later
-   * calls do.
+   * settled more than `retentionMs` ago, by an hour or two, and are no longer repeated. A removed key can never be claimed
+   * again: before a row goes, the ledger answers 'expired' to every claim of a key (a UUIDv7) older than all keys of the
+   * last `retentionMs`. So the first call may remove nothing, and later calls do.
    */
   removeSettled(retentionMs: number, limit: number): Promise<RemovalResult>;
 }
 
 export interface Elapsed {
-  /** The `seenMs` that the process was told before; 0 at first. */
+  /** The `seenMs` of the call before; 0 at first. */
   readonly sinceMs: number;
   /** By its monotonic clock since then; whole milliseconds. */
   readonly elapsedMs: number;
@@ -100,7 +99,7 @@ export interface ClaimAttempt extends Money {
   readonly leaseMs: number;
   /**
    * From `begin`, by our monotonic clock: a claim that the store executes after this moment is refused. The adapter
-   * translates it into the store's clock, which judges it; so a process that was paused cannot pay with a dead key.
+   * translates it into the store's clock, which decides; so a process that was paused cannot pay with a dead key.
    */
   readonly claimBy: number;
 }
@@ -122,7 +121,7 @@ export type ClaimResult =
 export type FindResult =
   | Final
   | UnderWay
-  /** PROCESSING, and nobody is at work on it. */
+  /** PROCESSING, and no attempt is at work on it. */
   | { readonly state: 'abandoned' }
   /** Final, and past its expiry. */
   | { readonly state: 'expired' }
@@ -152,9 +151,9 @@ export type ResolveResult =
 
 export type SettleResult =
   | { readonly state: 'settled'; readonly final: FinalOutcome }
-  /** Somebody else finished it. */
+  /** Another attempt finished it. */
   | Final
-  /** Somebody else took it over and is at work. */
+  /** Another attempt took it over and is at work. */
   | { readonly state: 'fenced off' };
 
 interface Final {

@@ -17,7 +17,7 @@ export interface PaymentRecord extends Money {
   readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
   readonly transactionId: string;
   readonly processor: string;
-  /** How many times somebody set to work on it: the first claim and each takeover. */
+  /** The number of attempts: the first claim and each takeover. */
   readonly attempts: number;
   readonly claimedAt: number;
   readonly settledAt: number | undefined;

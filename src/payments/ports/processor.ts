@@ -1,17 +1,17 @@
 import type { Money } from '../values/money.js';
 
-/** Port: whoever moves the money. The simulated one has no effect outside; a real one is reached over the network. */
+/** Port: the company that moves the money. The simulated one has no effect outside; a real one is reached over the network. */
 export interface Processor {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
   readonly name: string;
   /**
-   * How versions before this named it, whichever account they charged. Payments of that name are looked up and never sent
-   * again: nobody knows whose account was charged (decisions P14). Undefined: there are none.
+   * Its name in versions that did not name the account. Payments of that name are looked up and never sent again, because it
+   * is not known whose account was charged (decisions P14). Undefined: there are none.
    */
   readonly formerName?: string | undefined;
   /** How long a charge typically takes, before anything was measured. */
   readonly typicalMs: number;
-  /** The longest that one send can still have an effect after it began; the lease must outlive it. */
+  /** A call ends within this time, and the lease must outlive it. 0: a call has no effect outside this process. */
   readonly timeoutMs: number;
   /** How long after the claim a reference may be sent again: the processor deduplicates at least that long. */
   readonly dedupMs: number;
@@ -23,14 +23,14 @@ export interface Processor {
   lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
 }
 
-/** Surely not one byte of the request has left, and none will: the processor never hears of this call (decisions P15). */
+/** Surely no byte of the request has left, and none will: the processor never receives this call (decisions P15). */
 export interface NotSent {
   readonly state: 'not sent';
   readonly cause: string;
 }
 
 export interface Charge extends Money {
-  /** The idempotency key itself: always the same for one payment, whoever sends it. */
+  /** The idempotency key itself: the same in every attempt at a payment. */
   readonly reference: string;
   readonly transactionId: string;
 }

@@ -1,7 +1,7 @@
 import { type Dispatcher, Pool } from 'undici';
 import { type Clock, systemClock } from '../../clock.js';
 
-/** A reply is one short JSON object; whoever sends more is not speaking our contract. */
+/** A reply is one short JSON object; a longer one does not keep the contract. */
 const LONGEST_REPLY_BYTES = 64 * 1024;
 
 export interface Question {
@@ -18,7 +18,7 @@ export type Reply =
 
 /** HTTP/1.1 with one origin over kept connections: each question is sent at most once, and answered by one deadline. */
 export interface Exchanges {
-  /** Never throws and never asks twice: whatever goes wrong is an incomplete reply with a readable cause. */
+  /** Never throws and never asks twice: every failure is an incomplete reply with a readable cause. */
   ask(question: Question): Promise<Reply>;
   /** Closes the connections; what is still under way gets an incomplete reply. */
   close(): Promise<void>;

@@ -12,12 +12,12 @@ const succeeded = Compile(Type.Object({ status: Type.Literal('succeeded') }));
 const declined = Compile(Type.Object({ status: Type.Literal('declined'), reason: Type.String() }));
 const processing = Compile(Type.Object({ status: Type.Literal('processing') }));
 
-/** Conflict: a charge under this key is under way. Too Early (RFC 8470): it cannot be told yet. */
+/** Conflict: a charge under this key is under way. Too Early (RFC 8470): its outcome is not known yet. */
 const STILL_AT_WORK = [409, 425];
 
 const LOOK_AT_CONTRACT = 'look at PROCESSOR_URL: what answers there does not take our requests';
 const LOOK_AT_CREDENTIALS = 'look at the user and password in PROCESSOR_URL';
-/** Answers that only a person can mend, and where to look. */
+/** Answers that only a person can repair, and where to look. */
 const LOOK_UP_REFUSED: Readonly<Record<number, string>> = {
   400: LOOK_AT_CONTRACT,
   401: LOOK_AT_CREDENTIALS,
@@ -37,18 +37,18 @@ export interface HttpProcessor extends Processor {
 
 /**
  * A processor reached over HTTP; `docs/processor.md` is its contract. Only a whole reply that says so is an outcome;
- * whatever else happens is unknown, and nothing is ever sent twice here.
+ * everything else is unknown, and nothing is ever sent twice here.
  *
  * The deadline is `timeoutMs` from the call, and the monotonic clock is asked again right before the first byte, so a process
  * that was stopped between the lease check and the send does not send. What remains: a stop within those last instructions,
  * and bytes that wait in a socket or on the way. Such a charge arrives late, under the same `Idempotency-Key` as the one that
  * a takeover sent meanwhile, and the processor's own deduplication makes them one.
  *
- * `alarm` hears of answers that only a person can mend (a refused password, a path that is not there).
+ * `alarm` is called for answers that only a person can repair (a refused password, a path that is not there).
  */
 export function createHttpProcessor(settings: {
   url: string;
-  /** `PROCESSOR_ACCOUNT`; undefined: the account is told by the URL's user. */
+  /** `PROCESSOR_ACCOUNT`; undefined: the URL's user names the account. */
   account?: string | undefined;
   timeoutMs: number;
   dedupMs: number;

@@ -5,10 +5,7 @@ import type { PaymentHistory } from '../ports/payment-history.js';
 import type { Processor } from '../ports/processor.js';
 import type { RecoveryEvents } from '../recovery.js';
 
-/**
- * Finishes a payment if its processor tells an outcome of it; sends nothing. An operator's verdict begins with this, because
- * what the processor knows counts more.
- */
+/** Finishes a payment if its processor knows the outcome; sends nothing. An operator's verdict begins with this. */
 export function createFinishByLookUp(collaborators: {
   ledger: Ledger;
   history: PaymentHistory;

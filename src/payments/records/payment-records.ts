@@ -52,12 +52,12 @@ export function createPaymentRecords(collaborators: {
   /** The same where nothing was ever sent: until then recovery sends it (decisions P15). */
   idempotencyTtlMs: number;
   newOwner: () => string;
-  /** Finishes the payment if its processor tells an outcome of it; sends nothing. */
+  /** Finishes the payment if its processor knows the outcome; sends nothing. */
   finishByLookUp: (key: string) => Promise<void>;
 }): PaymentRecords {
   const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, newOwner, finishByLookUp } = collaborators;
 
-  /** The verdict is written: a store that fails now must not be taken for one that changed nothing. */
+  /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
   async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
     return history.find(key).catch((fault: unknown) => {
       throw new StoreUnavailable('unknown', 'the verdict was written and could not be read', fault);
@@ -75,13 +75,13 @@ export function createPaymentRecords(collaborators: {
     },
 
     async list(selection) {
-      // One more than asked for tells whether there is a next page.
+      // One more than asked for shows whether there is a next page.
       const found = await history.newest({ ...selection, limit: selection.limit + 1 });
       const payments = found.slice(0, selection.limit);
       return { payments, next: found.length > payments.length ? payments.at(-1)?.key : undefined };
     },
 
-    /** Picked from the pages: a statement that looks for a rare processor would read a whole day at once. */
+    /** Filters the pages: a statement that looks for a rare processor would read a whole day at once. */
     async *settled(from, to, processor) {
       let after: string | undefined;
       do {
@@ -96,7 +96,7 @@ export function createPaymentRecords(collaborators: {
     },
 
     /**
-     * What the processor knows counts more than what anybody found out: so it is asked first.
+     * The processor is asked first, because what it knows counts more than what a person found out.
      * Dies before `resolve`: nothing happened. Dies after it: the row is final, and the next begin or look finds it there
      * and repairs the key record. Given twice: the second finds the first one's verdict.
      */
@@ -106,7 +106,7 @@ export function createPaymentRecords(collaborators: {
       const resolved = await ledger.resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs });
       switch (resolved.state) {
         case 'resolved':
-          // The commit is known, so the verdict stands, whatever the key store says next.
+          // The commit is known, so the verdict stands, also when the key store fails now.
           await endings.finish(key, owner, resolved.final);
           return { state: 'resolved', payment: await shownAfterwards(key) };
         case 'settled before': {

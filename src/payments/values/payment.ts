@@ -5,7 +5,7 @@ export type Outcome =
   | { readonly state: 'COMPLETED'; readonly transactionId: string }
   | { readonly state: 'DECLINED'; readonly reason: string };
 
-/** An outcome as the stores keep it: with what tells a repeat from another payment, and how long it is repeated. */
+/** An outcome as the stores keep it: with the fingerprint of its payment, and how long it is repeated. */
 export interface FinalOutcome {
   readonly outcome: Outcome;
   readonly fingerprint: string;

@@ -3,7 +3,7 @@ import { StoreUnavailable } from '../../../faults.js';
 import { BoundedQueue, QUEUE_LIMIT_MS } from '../../bounded-queue.js';
 import { StatementRefused } from './postgres.js';
 
-/** Bounds one statement, and so how long anyone waits for it. */
+/** Bounds the duration of one statement. */
 const MAX_BATCH = 500;
 /** Twenty batches: more than a healthy database takes in the time that an entry waits at most. */
 const MAX_WAITING = 10_000;
@@ -16,7 +16,7 @@ interface Waiting<Item, Result> {
 
 /**
  * Gathers what concurrent requests ask for into one statement. While `lanes` batches are under way the next one fills, so
- * batches grow with the load and a lone request waits for nobody. What is not sent within `QUEUE_LIMIT_MS` is refused and
+ * batches grow with the load and a single request does not wait. What is not sent within `QUEUE_LIMIT_MS` is refused and
  * changed nothing; from then on the deadlines of `Postgres` apply.
  */
 export class Batcher<Item, Result> {

@@ -13,8 +13,8 @@ const NOW: Statement = {
 };
 
 /**
- * Translates our monotonic clock into the database's, so that a deadline of ours can be judged by the database itself at
- * the moment it executes a statement, however long we were paused before.
+ * Translates our monotonic clock into the database's, so that the database itself can check a deadline of ours when it
+ * executes a statement, however long we were paused before.
  */
 export class DatabaseClock {
   private offsetMs: number | undefined;
@@ -43,7 +43,7 @@ export class DatabaseClock {
     return monotonicMs + (this.offsetMs ?? 0);
   }
 
-  /** Learns the offset now, because what was refused as too late may only have been judged by an old one. */
+  /** Measures the offset now: a refusal as too late may come from an old one. */
   async synchronize(): Promise<void> {
     const askedAt = this.clock.monotonic();
     const [row] = await this.database.read<{ now: number }>(NOW);

@@ -2,7 +2,7 @@ import { lowestKeyAt } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
 
 /**
- * Left out after a failover, of transaction ids and of list versions: the lost ones were told to clients and must not be
+ * Left out after a failover, of transaction ids and of list versions: clients know the lost ones, which must not be
  * given again (decisions T1). More than a day's creates at 10,000 each second, so it covers a standby that was a day
  * behind and a nightly backup; there is room for 900,000 such gaps.
  */
@@ -21,7 +21,7 @@ const LIVE = `
 const SEEN = '(deployment.system_identifier, deployment.database_oid, deployment.timeline)';
 const FOUND = '(live.system_identifier, live.database_oid, live.timeline)';
 
-/** For statements that must do nothing on a timeline that nobody has written down yet: rows may be lost there. */
+/** For statements that must do nothing on a timeline that is not recorded yet: rows may be lost there. */
 export const ON_KNOWN_TIMELINE = 'idempay.timeline() = (SELECT timeline FROM idempay.deployment)';
 
 /** Which deployment and which server this is, whether it is the one that was last seen, and how far its log is written. */

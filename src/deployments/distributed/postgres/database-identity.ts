@@ -5,7 +5,7 @@ import type { LogPositions } from '../log-positions.js';
 import { ADOPT, IDENTIFY } from './database-identity-statements.js';
 import type { Postgres, Statement } from './postgres.js';
 
-/** A connection pooler may change the server behind an open connection; this long nobody notices. */
+/** A connection pooler may change the server behind an open connection; it is noticed within this time. */
 const WATCH_EVERY_MS = 1_000;
 
 interface DatabaseRow {

@@ -5,14 +5,14 @@ import type { Statement } from './postgres.js';
 import { CURRENT_HOUR } from './retention-time.js';
 
 /**
- * `clock_timestamp()` and not `now()`: a statement that waited must judge by the moment it goes on. The attempts are sorted
- * below the condition (`OFFSET 0` keeps it so), so each is judged just before its own insert, not all before the first. An
- * insert that then waits for another one of its key was judged before that; where the other is rolled back, it comes later
- * than its deadline by as long as a statement may take. It is still the only row of its key.
- * The horizon is that of the statement's snapshot: what makes an old one harmless is told in `payment-horizon-statements.ts`.
+ * `clock_timestamp()` and not `now()`: after a wait the present moment counts. The attempts are sorted below the condition
+ * (`OFFSET 0` keeps it so), so that each is checked just before its own insert, not all before the first. An insert that
+ * then waits for another one of its key was checked before the wait; where the other is rolled back, it comes later than its
+ * deadline, by at most the time-out of a statement. It is still the only row of its key.
+ * The horizon is that of the statement's snapshot: `payment-horizon-statements.ts` says why an old one is harmless.
  *
- * A timeline that nobody has written down yet refuses every claim and takeover. Where the key's row may have been lost, the first claim
- * counts as made when the key was generated: that bounds how long ago the lost one may have charged.
+ * On a timeline that is not recorded yet every claim and takeover is refused. Where the key's row may have been lost, the
+ * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.
  */
 export const CLAIM: Statement = {
   name: 'claim',
@@ -82,8 +82,8 @@ export const RENEW: Statement = {
 };
 
 /**
- * Takes the owner away as well, so that a renewal or a settlement of the same attempt that is still on its way finds nothing,
- * whichever comes first. The lease ends at the epoch and not now: a clock that is set back does not bring it to life.
+ * Removes the owner as well, so that a later renewal or settlement of the same attempt finds nothing. The lease ends at the
+ * epoch and not now: a clock that is set back does not revive it.
  */
 export const ABANDON: Statement = {
   name: 'abandon',
@@ -112,7 +112,7 @@ export const SETTLE: Statement = {
     RETURNING payment.key, payment.owner, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
 };
 
-/** With one epoch more and an owner of its own, so that whoever held the payment before can no longer settle it. */
+/** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
 export const RESOLVE: Statement = {
   name: 'resolve',
   text: `

@@ -120,7 +120,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     return keys.map((key) => byKey.get(key));
   }
 
-  /** A row that is final, or ours, decides an answer: it is told only once it is as durable as what was written. */
+  /** A row that is final, or ours, decides an answer, so it is returned only when it is durable. */
   async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
     const row = await finds.add(key);
     if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmDurable();
@@ -217,7 +217,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       const inserted = await insertOrReadBack(attempt);
       if (!inserted) return explain(attempt);
       const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
-      // Whoever held the lost row may have charged, so the processor is asked before it charges.
+      // The attempt of a lost row may have charged, so the processor is asked first.
       const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
       const money = { amount, currency, fingerprint };
       const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !inserted.mayBeLost, ageMs };

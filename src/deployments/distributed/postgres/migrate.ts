@@ -5,7 +5,7 @@ import { CannotOpen } from '../../deployment.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Any number nobody else uses: the processes that start at once take turns on it. */
+/** Any number that no other program uses: processes that start together take turns by it. */
 const ADVISORY_LOCK = 4_242_017_001;
 
 /** How often a start that waits for its turn asks again. */

@@ -12,7 +12,7 @@ interface Row extends HistoryRow {
 
 const UNITS_PER_MS = 1_000;
 
-/** What counts is told only once it is as durable as what was written; `newest` is a look, and asks for less. */
+/** Rows are returned only when they are durable; `newest` does not wait for that. */
 export function createPostgresPaymentHistory(database: Postgres, confirmDurable: ConfirmDurable): PaymentHistory {
   return {
     async find(key) {

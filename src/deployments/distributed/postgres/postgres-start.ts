@@ -8,7 +8,7 @@ const TRY_AGAIN_MS = 500;
 const STANDBY_PATIENCE_MS = 3_000;
 
 /**
- * Runs `open` until it succeeds. While PostgreSQL is away it is tried again, for as long as it takes, and `onAway` hears of
+ * Runs `open` until it succeeds. While PostgreSQL is away it is tried again, for as long as it takes, and `onAway` is called for
  * it once. Throws CannotOpen, at once, when PostgreSQL is there and `DATABASE_URL` cannot be right.
  */
 export async function untilPostgresIsThere(
@@ -45,7 +45,7 @@ const CLOSED_TABLES: Statement = {
       AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))`,
 };
 
-/** A schema that somebody else migrated may be open to us and its tables closed: every payment would then be refused. */
+/** A schema that another role migrated may be open to us and its tables closed: then every payment would be refused. */
 export async function refuseMissingRights(database: Postgres): Promise<void> {
   const [row] = await database.read<{ names: string }>(CLOSED_TABLES);
   if (!row || row.names === '') return;

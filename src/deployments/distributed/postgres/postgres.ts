@@ -46,7 +46,7 @@ export class Postgres {
   private readonly pool: Pool;
 
   /**
-   * The log hears of each call that failed for want of the server (`onFailed`), and of each that did not (`onServed`).
+   * `onFailed` is called for each call that failed because the server is away, and `onServed` for each other one.
    * `onConnect` is asked about every new connection before it is used; where it throws, the connection is closed.
    */
   constructor(
@@ -74,7 +74,7 @@ export class Postgres {
           );
       },
     });
-    // A connection that is lost while nobody uses it is replaced when it is needed; a server that is away fails calls.
+    // A lost idle connection is replaced when it is needed; calls report a server that is away.
     this.pool.on('error', ignore);
     // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
     // end the process. What was asked of the connection fails by itself.

@@ -6,8 +6,8 @@ import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
 /**
- * The counter row is held until the commit, so whoever gets the next ids commits later. On a timeline that nobody has
- * written down yet nothing is created: ids that were lost with the old one would be given again.
+ * The counter row is held until the commit, so the statement that gets the next ids commits later. On a timeline that is not
+ * recorded yet nothing is created: ids that were lost with the old one would be given again.
  */
 export const CREATE: Statement = {
   name: 'create_transactions',

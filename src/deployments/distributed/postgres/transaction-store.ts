@@ -80,7 +80,7 @@ export function createPostgresTransactionStore(
         if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
         await refuseLate(writeBy);
       }
-      throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
+      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },
 
     async remove(id, onlyFrom, writeBy) {
@@ -93,7 +93,7 @@ export function createPostgresTransactionStore(
         if (!isPermitted(transaction.status, onlyFrom)) return 'precondition failed';
         await refuseLate(writeBy);
       }
-      throw new StoreUnavailable('unchanged', 'the transaction is being changed by others all the time');
+      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },
 
     listVersion: () => versions.add('version'),
@@ -110,8 +110,8 @@ export function createPostgresTransactionStore(
   };
 
   /**
-   * The row would have taken the change, so somebody changed it meanwhile, or the write came too late under its cache mark:
-   * then it must not be tried without the mark. It also comes too late by a clock of ours that is behind the database's.
+   * Refuses a write that came too late under its cache mark, which must not be tried without the mark. Else the row was
+   * changed meanwhile, or our clock was behind the database's, and the write is tried again.
    */
   async function refuseLate(writeBy: number | undefined): Promise<void> {
     await databaseClock.synchronize();

@@ -7,7 +7,7 @@ import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 
 /** Asks for a look instead of a lock. */
-const NOBODY = '';
+const NO_OWNER = '';
 /** Asks for the end of the lock that is found to be announced. */
 const WATCH = 'watch';
 
@@ -25,7 +25,7 @@ export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: 
 
   async function runLook(key: string, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
     const { record, lock } = names.payment(key);
-    return lookedFrom((await begin(client, [record, lock], [NOBODY, 0, '', KEY_GENERATED, ...watch])) as unknown[]);
+    return lookedFrom((await begin(client, [record, lock], [NO_OWNER, 0, '', KEY_GENERATED, ...watch])) as unknown[]);
   }
 
   return {

@@ -4,17 +4,17 @@ import { EndListeners } from '../../end-listeners.js';
 import { listenerBeside, type RedisClient, reconnectDelayMs } from './redis-client.js';
 import { withoutCommand } from './redis-fault.js';
 
-/** A healthy server subscribes us sooner, also over TLS and a long wire; without it whoever waits looks again now and then. */
+/** A healthy server answers a subscription sooner, also over TLS and a long distance. Without one, waiters look again. */
 const SUBSCRIBE_WAIT_MS = 300;
-/** A connection may die without a word: while somebody waits it is asked this often, and given up when it stays silent. */
+/** While there are waiters, the connection is pinged this often, and closed when no reply comes. */
 const PING_INTERVAL_MS = 1_000;
-/** A server that refuses the subscription goes on refusing it until somebody grants the right. */
+/** A server that refuses the subscription refuses it until an operator grants the right. */
 const REFUSED_RETRY_MS = 10_000;
 
 /**
- * The ends of watched locks, as `finish.lua` and `release.lua` of any process announce them: one connection for all who
- * listen, opened for the first of them and kept. What is announced while there is none is lost; so whenever a
- * subscription comes into force, everyone who listens already is told once.
+ * The ends of watched locks, as `finish.lua` and `release.lua` of any process announce them: one connection for all
+ * listeners, opened for the first and kept. What is announced without a subscription is lost; so each new subscription
+ * notifies all listeners once.
  */
 export class LockEnds {
   private readonly listeners = new EndListeners();
@@ -24,14 +24,14 @@ export class LockEnds {
   private attempted: Promise<unknown> | undefined;
   private pingedAt = Number.NEGATIVE_INFINITY;
 
-  /** `onRefused` is told once when the server does not let us subscribe. */
+  /** `onRefused` is called once when the server refuses the subscription. */
   constructor(
     private readonly client: RedisClient,
     private readonly channel: string,
     private readonly onRefused: (error: Error) => void,
   ) {}
 
-  /** Resolves soon, and never rejects. If a subscription can be had, whoever listens from then on misses nothing. */
+  /** Resolves soon, and never rejects. With a subscription, later listeners miss no end. */
   async subscribed(): Promise<void> {
     if (!this.attempted) void this.keepSubscribed();
     this.ping();
@@ -72,7 +72,7 @@ export class LockEnds {
     this.server = server;
     // The client beside it reports what is wrong with the server.
     server.on('error', () => {});
-    server.on('message', (_channel, lock) => this.listeners.tell(lock));
+    server.on('message', (_channel, lock) => this.listeners.notify(lock));
     const ended = new Promise<void>((resolve) => server.once('end', resolve));
     try {
       await server.connect();
@@ -82,7 +82,7 @@ export class LockEnds {
       server.disconnect();
       return refused;
     }
-    this.listeners.tellAll();
+    this.listeners.notifyAll();
     return { ended };
   }
 

@@ -14,7 +14,7 @@ const SILENCE_TIMEOUT_MS = 3_000;
 const DISCONNECT_TIMEOUT_MS = 200;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
-/** How soon a Cluster's new masters are noticed when nobody is told about them. */
+/** How soon a Cluster's new masters are noticed without a redirection. */
 const SLOTS_REFRESH_INTERVAL_MS = 1_000;
 
 export type RedisClient = Redis | Cluster;
@@ -44,7 +44,7 @@ export function connectRedis(
   };
   const client = createClient(location, shared, warn);
   client.on('error', (error: Error) => {
-    // The client would go on with database 0, which is somebody else's.
+    // The client would go on with database 0, which belongs to another program.
     if (/DB index|SELECT is not allowed/.test(error.message)) client.disconnect(true);
     onError(withoutCommand(error));
   });
@@ -62,7 +62,7 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
         new Redis({
           ...alone,
           db: location.database,
-          // Not that of ioredis, which ends for good when it hears of a failover while it asks a Sentinel.
+          // Not that of ioredis, which ends for good when a failover is announced while it asks a Sentinel.
           Connector: sentinelConnector(sentinels, location.tls),
           // A master that was demoted while we stayed connected refuses writes: leave it and ask the Sentinels again.
           reconnectOnError: (error) => error.message.startsWith('READONLY'),

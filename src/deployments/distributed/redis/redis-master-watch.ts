@@ -57,7 +57,7 @@ export function watchMaster(client: Redis, sentinels: Sentinels, warn: (sentence
     listenToAll();
     const isConnected = client.status === 'connect' || client.status === 'ready';
     const master = isConnected && sentinels.masterBehind(client.stream);
-    // An older configuration is that of a Sentinel which has not heard of the failover that we followed.
+    // An older configuration is that of a Sentinel which does not know yet of the failover that we followed.
     const isNewer = master && answers.master && answers.master.epoch >= master.epoch;
     if (isNewer && !answers.isNamed(addressOf(master))) {
       warn(`The Sentinels have replaced the Redis master ${addressOf(master)}, which is left. ${wordsOf(answers)}.`);
@@ -75,7 +75,7 @@ export function watchMaster(client: Redis, sentinels: Sentinels, warn: (sentence
     warn(`No Redis master for ${elapsed(missingSince)} (${client.status}). ${wordsOf(sentinels.latest)}.${tried}`);
   }
 
-  /** A connection to each Sentinel that hears of failovers as they happen; what it misses is found by the next look. */
+  /** A connection to each Sentinel that receives failovers as they happen; the next look finds those that it misses. */
   function listenToAll(): void {
     for (const node of sentinels.nodes) {
       if (listeners.has(addressOf(node))) continue;

@@ -44,7 +44,7 @@ export function wordsOf({ answers }: SentinelAnswers): string {
 
 /**
  * The Sentinels of one master. Each question goes to all of them at once, on new connections, and the newest configuration
- * counts: one that hangs, or that has not heard of a failover yet, can neither delay nor mislead us.
+ * counts: one that hangs, or does not know of a failover yet, can neither delay nor mislead us.
  */
 export class Sentinels {
   /** When they were asked last. */
@@ -173,7 +173,7 @@ function readAnswers(answers: readonly SentinelAnswer[]): SentinelAnswers {
   return { answers, master, isNamed: (address) => votesFor(address) > 0 };
 }
 
-/** From the flat list of names and values in which a Sentinel tells of a server. */
+/** From the flat list of names and values with which a Sentinel describes a server. */
 function fieldIn(fields: readonly unknown[], name: string): string | undefined {
   const at = fields.indexOf(name);
   return at < 0 ? undefined : String(fields[at + 1]);

@@ -9,7 +9,7 @@ import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 
-/** Longer than any keyed read of the store of record; a loader that died delays nobody for longer. */
+/** Longer than any keyed read of the store of record; a loader that died delays readers for no longer. */
 const FILL_TOKEN_TTL_MS = 2_000;
 /**
  * The mark outlives the statement it protects, however late that begins and however long it runs. Only a commit that waits

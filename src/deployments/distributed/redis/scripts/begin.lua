@@ -9,7 +9,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local lock = redis.call('HMGET', KEYS[2], 'owner', 'fingerprint', 'taken_at')
 if lock[1] and lock[1] ~= ARGV[1] then
-  -- A server that has no room for that still tells what it found.
+  -- A server that has no room for that still returns what it found.
   if ARGV[5] then redis.pcall('HSET', KEYS[2], 'watched', 1) end
   return {'locked', lock[2], now - lock[3], redis.call('PTTL', KEYS[2])}
 end

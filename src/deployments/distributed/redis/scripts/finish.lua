@@ -1,6 +1,6 @@
--- Gives the record its final value, whatever the lock says, and deletes the lock if it is the owner's. Whoever watches the
--- lock is told, also when it stays because it is another owner's: the payment is final. The lock goes first: a server that
--- is out of memory refuses the value, but not the end of a lock, and nothing after that is refused inside a script.
+-- Gives the record its final value, and deletes the lock if it is the owner's. Watchers of the lock are notified in any
+-- case, because the payment is final. The lock goes first: a server that is out of memory refuses the value, but not the
+-- end of a lock, and nothing after that is refused inside a script.
 -- KEYS: 1 record, 2 lock
 -- ARGV: 1 owner, 2 value, 3 fingerprint, 4 reason, 5 expires at (ms since the epoch), 6 channel
 -- Returns: 1
