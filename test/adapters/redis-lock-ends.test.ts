@@ -297,7 +297,7 @@ import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.j
 const client = connectRedis(readRedisUrl(process.argv[1]), () => {});
 await connected(client);
 const names = createKeyNames('0123456789abcdef');
-const ends = new LockEnds(client, names.lockEnds, () => {});
+const ends = new LockEnds(client, names.lockEnds, systemClock, () => {});
 const keys = createRedisKeyStore(client, names, ends, systemClock);
 await keys.watch('key', () => {});
 console.log('watching');

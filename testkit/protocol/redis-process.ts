@@ -35,7 +35,7 @@ export async function openRedisProcess(url: string): Promise<RedisProcess> {
   if (!location) throw new Error(`${url} is no Redis URL`);
   const client = connectRedis(location, () => {});
   const refusals: Error[] = [];
-  const ends = new LockEnds(client, NAMES.lockEnds, (error) => refusals.push(error));
+  const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
   await connected(client);
   return {
     keys: createRedisKeyStore(client, NAMES, ends, systemClock),

@@ -80,7 +80,7 @@ export async function openDistributed(options: {
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
   await identity.watch(database, createRedisLogPositions(redis, names));
-  const lockEnds = new LockEnds(redis, names.lockEnds, (error) =>
+  const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
   const watch = watchRedis(redis, {

@@ -38,11 +38,12 @@ export function createEmbeddedKeyStore(
   reader: Reader,
   clock: Clock,
   counters: StoreCounters,
+  rememberedRecords = REMEMBERED_RECORDS,
 ): KeyStore {
   const recordByKey = reader.prepare(FIND_RECORD);
   const locks = new Map<string, Lock>();
   const endings = new EndListeners();
-  const remembered = new LRUCache<string, RememberedRecord>({ max: REMEMBERED_RECORDS });
+  const remembered = new LRUCache<string, RememberedRecord>({ max: rememberedRecords });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
   function lookAs(owner: string | undefined, key: string): LookResult {

@@ -23,9 +23,10 @@ export interface EmbeddedTransactionCache extends TransactionCache {
 export function createEmbeddedTransactionCache(
   transactionCacheTtlMs: number,
   counters: StoreCounters,
+  maxEntries = MAX_ENTRIES,
 ): EmbeddedTransactionCache {
   const entries = new LRUCache<number, Transaction>({
-    max: MAX_ENTRIES,
+    max: maxEntries,
     ttl: transactionCacheTtlMs,
     dispose: (_transaction, _id, reason) => {
       if (reason === 'evict') counters.evictedKeys += 1;

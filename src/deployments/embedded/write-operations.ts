@@ -36,6 +36,10 @@ export function createWriteOperations(
   };
 }
 
+export function readKeyCount(database: Database): { records: number } {
+  return database.prepare('SELECT records FROM key_count').get() as { records: number };
+}
+
 export type WriteOperations = ReturnType<typeof createWriteOperations>;
 export type WriteName = keyof WriteOperations;
 

@@ -1,26 +1,14 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { assertDurable, type Database, faultOf, openForWriting } from './sqlite.js';
-import {
-  CLOSE,
-  createWriteOperations,
-  READY,
-  type WriteBatch,
-  type WriteFault,
-  type WriteName,
-  type WriteResults,
-} from './write-operations.js';
-
-/** Below what the main thread waits for a batch (`HANDED_OVER_LIMIT_MS`). */
-const ONE_BY_ONE_LIMIT_MS = 3_000;
-
-const WRITE_NOTHING: ReadonlySet<WriteName> = new Set(['ping', 'countKeys']);
+import { createBatchCommits } from './batch-commits.js';
+import { assertDurable, openForWriting } from './sqlite.js';
+import { CLOSE, createWriteOperations, READY, readKeyCount, type WriteBatch } from './write-operations.js';
 
 /** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
 function run(path: string): void {
   const database = openForWriting(path);
-  const keyCount = database.prepare('SELECT records FROM key_count').get() as { records: number };
-  const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
+  const keyCount = readKeyCount(database);
   const operations = createWriteOperations(database, keyCount);
+  const commit = createBatchCommits(database, operations, keyCount);
   operations.endAllLeases();
   assertDurable(database);
 
@@ -36,82 +24,9 @@ function run(path: string): void {
       parentPort?.close();
       return;
     }
-    parentPort?.postMessage(JSON.stringify(commitTogether(JSON.parse(message) as WriteBatch)));
+    parentPort?.postMessage(JSON.stringify(commit(JSON.parse(message) as WriteBatch)));
   });
   parentPort?.postMessage(READY);
-
-  /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
-  function commitTogether({ names, inputs }: WriteBatch): WriteResults {
-    const recordsBefore = keyCount.records;
-    try {
-      return {
-        values: inTransaction(() => {
-          const values = names.map((name, index) => execute(name, inputs[index]));
-          if (keyCount.records !== recordsBefore) writeKeyCount.run(keyCount.records);
-          return values;
-        }),
-      };
-    } catch (error) {
-      keyCount.records = recordsBefore;
-      const fault = faultFrom(error);
-      if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, inputs });
-      if (fault.fault === 'broken') return { values: [], faults: names.map(() => fault) };
-      // What writes nothing needs no room and no lock: the health check succeeds on a full disk.
-      const writesNothing = names.map((name) => WRITE_NOTHING.has(name));
-      return {
-        values: names.map((name, index) => (writesNothing[index] ? execute(name) : undefined)),
-        faults: writesNothing.map((without) => (without ? undefined : fault)),
-      };
-    }
-  }
-
-  /**
-   * Ends at the first fault that is not the operation's own (a full disk, a locked file), and after `ONE_BY_ONE_LIMIT_MS`:
-   * each commit waits for the disk, and so do the operations after the batch.
-   */
-  function commitOneByOne({ names, inputs }: WriteBatch): WriteResults {
-    const endsAt = performance.now() + ONE_BY_ONE_LIMIT_MS;
-    let stopped: WriteFault | undefined;
-    const alone = names.map((name, index) => {
-      if (performance.now() >= endsAt) stopped ??= { fault: 'busy', message: 'a refused batch took too long' };
-      if (stopped) return { value: undefined, fault: stopped };
-      const { values, faults } = commitTogether({ names: [name], inputs: [inputs[index]] });
-      const fault = faults?.[0];
-      if (fault && fault.fault !== 'refused') stopped = fault;
-      return { value: values[0], fault };
-    });
-    return { values: alone.map(({ value }) => value), faults: alone.map(({ fault }) => fault) };
-  }
-
-  function inTransaction<T>(work: () => T): T {
-    database.exec('BEGIN IMMEDIATE');
-    try {
-      const result = work();
-      database.exec('COMMIT');
-      return result;
-    } catch (error) {
-      rollBack(database);
-      throw error;
-    }
-  }
-
-  function execute(name: WriteName, input?: unknown): unknown {
-    const operation = operations[name] as (input: unknown) => unknown;
-    return operation(input);
-  }
-}
-
-/** After some errors SQLite has rolled back by itself. One that cannot be rolled back is caught by the next BEGIN. */
-function rollBack(database: Database): void {
-  try {
-    if (database.isTransaction) database.exec('ROLLBACK');
-  } catch {
-    // The error that led here is the one to report.
-  }
-}
-
-function faultFrom(error: unknown): WriteFault {
-  return { fault: faultOf(error), message: error instanceof Error ? error.message : String(error) };
 }
 
 run((workerData as { path: string }).path);

@@ -55,11 +55,12 @@ export class Writer {
   private flushScheduled = false;
   private broken: Error | undefined;
 
-  private constructor(
+  /** On a thread that is ready; a simulation has one of its own. */
+  constructor(
     private readonly worker: Worker,
     private readonly onBroken: (error: Error) => void,
     private readonly clock: Clock,
-    private readonly events: StoreEvents | undefined,
+    private readonly events?: StoreEvents,
   ) {
     this.waiting = new BoundedQueue('the database file', MAX_WAITING, clock);
     worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults));

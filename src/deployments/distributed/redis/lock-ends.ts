@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
+import { type Clock, sleep } from '../../../clock.js';
 import { EndListeners } from '../../end-listeners.js';
 import { listenerBeside, type RedisClient, reconnectDelayMs } from './redis-client.js';
 import { withoutCommand } from './redis-fault.js';
@@ -18,7 +18,7 @@ const REFUSED_RETRY_MS = 10_000;
  */
 export class LockEnds {
   private readonly listeners = new EndListeners();
-  private readonly closing = new AbortController();
+  private closed = false;
   private server: Redis | undefined;
   /** Of the latest attempt to subscribe: resolves when it succeeded, when it failed, and when it takes too long. */
   private attempted: Promise<unknown> | undefined;
@@ -28,6 +28,7 @@ export class LockEnds {
   constructor(
     private readonly client: RedisClient,
     private readonly channel: string,
+    private readonly clock: Clock,
     private readonly onRefused: (error: Error) => void,
   ) {}
 
@@ -44,24 +45,23 @@ export class LockEnds {
   }
 
   close(): void {
-    this.closing.abort();
+    this.closed = true;
     this.server?.disconnect();
   }
 
   private async keepSubscribed(): Promise<void> {
-    const { signal } = this.closing;
     let failures = 0;
     let refusedBefore = false;
-    while (!signal.aborted) {
+    while (!this.closed) {
       const subscribing = this.subscribe();
-      this.attempted = Promise.race([subscribing, delay(SUBSCRIBE_WAIT_MS, undefined, { ref: false })]);
+      this.attempted = Promise.race([subscribing, sleep(this.clock, SUBSCRIBE_WAIT_MS)]);
       const { ended, refused } = await subscribing;
       await ended;
       failures = ended ? 1 : failures + 1;
       if (refused && !refusedBefore) this.onRefused(refused);
       refusedBefore = refused !== undefined;
       const pauseMs = refused ? REFUSED_RETRY_MS : reconnectDelayMs(failures);
-      await delay(pauseMs, undefined, { ref: false, signal }).catch(() => {});
+      await sleep(this.clock, pauseMs);
     }
   }
 
@@ -87,7 +87,7 @@ export class LockEnds {
   }
 
   private ping(): void {
-    const now = performance.now();
+    const now = this.clock.monotonic();
     if (this.server?.status !== 'ready' || now - this.pingedAt < PING_INTERVAL_MS) return;
     this.pingedAt = now;
     // The client gives up a connection that does not answer (`socketTimeout`).

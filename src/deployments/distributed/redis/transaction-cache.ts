@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../../clock.js';
+import { type Clock, sleep } from '../../../clock.js';
 import type { Transaction } from '../../../transactions/transaction.js';
 import type { CacheLookUpResult, TransactionCache } from '../../../transactions/transaction-cache.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '../time-limits.js';
@@ -88,7 +87,7 @@ export function createRedisTransactionCache(
       for (const waitMs of WAITS_MS) {
         const found = await lookUpOnce(id);
         if (found !== 'wait') return found;
-        await delay(waitMs);
+        await sleep(clock, waitMs);
       }
       return { state: 'miss', token: undefined };
     },

@@ -1,0 +1,90 @@
+import { type Database, faultOf } from './sqlite.js';
+import type { WriteBatch, WriteFault, WriteName, WriteOperations, WriteResults } from './write-operations.js';
+
+/** Below what the main thread waits for a batch (`HANDED_OVER_LIMIT_MS`). */
+const ONE_BY_ONE_LIMIT_MS = 3_000;
+
+const WRITE_NOTHING: ReadonlySet<WriteName> = new Set(['ping', 'countKeys']);
+
+/** Group commit, on the only connection that writes: a batch of operations is one commit. */
+export function createBatchCommits(
+  database: Database,
+  operations: WriteOperations,
+  keyCount: { records: number },
+): (batch: WriteBatch) => WriteResults {
+  const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
+  return commitTogether;
+
+  /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
+  function commitTogether({ names, inputs }: WriteBatch): WriteResults {
+    const recordsBefore = keyCount.records;
+    try {
+      return {
+        values: inTransaction(() => {
+          const values = names.map((name, index) => execute(name, inputs[index]));
+          if (keyCount.records !== recordsBefore) writeKeyCount.run(keyCount.records);
+          return values;
+        }),
+      };
+    } catch (error) {
+      keyCount.records = recordsBefore;
+      const fault = faultFrom(error);
+      if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, inputs });
+      if (fault.fault === 'broken') return { values: [], faults: names.map(() => fault) };
+      // What writes nothing needs no room and no lock: the health check succeeds on a full disk.
+      const writesNothing = names.map((name) => WRITE_NOTHING.has(name));
+      return {
+        values: names.map((name, index) => (writesNothing[index] ? execute(name) : undefined)),
+        faults: writesNothing.map((without) => (without ? undefined : fault)),
+      };
+    }
+  }
+
+  /**
+   * Ends at the first fault that is not the operation's own (a full disk, a locked file), and after `ONE_BY_ONE_LIMIT_MS`:
+   * each commit waits for the disk, and so do the operations after the batch.
+   */
+  function commitOneByOne({ names, inputs }: WriteBatch): WriteResults {
+    const endsAt = performance.now() + ONE_BY_ONE_LIMIT_MS;
+    let stopped: WriteFault | undefined;
+    const alone = names.map((name, index) => {
+      if (performance.now() >= endsAt) stopped ??= { fault: 'busy', message: 'a refused batch took too long' };
+      if (stopped) return { value: undefined, fault: stopped };
+      const { values, faults } = commitTogether({ names: [name], inputs: [inputs[index]] });
+      const fault = faults?.[0];
+      if (fault && fault.fault !== 'refused') stopped = fault;
+      return { value: values[0], fault };
+    });
+    return { values: alone.map(({ value }) => value), faults: alone.map(({ fault }) => fault) };
+  }
+
+  function inTransaction<T>(work: () => T): T {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = work();
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      rollBack(database);
+      throw error;
+    }
+  }
+
+  function execute(name: WriteName, input?: unknown): unknown {
+    const operation = operations[name] as (input: unknown) => unknown;
+    return operation(input);
+  }
+}
+
+/** After some errors SQLite has rolled back by itself. One that cannot be rolled back is caught by the next BEGIN. */
+function rollBack(database: Database): void {
+  try {
+    if (database.isTransaction) database.exec('ROLLBACK');
+  } catch {
+    // The error that led here is the one to report.
+  }
+}
+
+function faultFrom(error: unknown): WriteFault {
+  return { fault: faultOf(error), message: error instanceof Error ? error.message : String(error) };
+}
