@@ -1,0 +1,93 @@
+import { type Clock, systemClock } from '#idempay/clock.js';
+import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
+import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
+import { createPostgresLedger } from '#idempay/deployments/distributed/postgres/ledger.js';
+import { createPostgresPaymentHistory } from '#idempay/deployments/distributed/postgres/payment-history.js';
+import { createPostgresTransactionStore } from '#idempay/deployments/distributed/postgres/transaction-store.js';
+import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
+import { createRedisReport } from '#idempay/deployments/distributed/redis/key-value-store-report.js';
+import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
+import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
+import type { OpenPorts, Ports } from '../../../testkit/protocol/ports.js';
+import { directLine, type Line } from './line.js';
+import { connectPostgres } from './postgres-client.js';
+import { PostgresServer } from './postgres-server.js';
+import { connectRedis } from './redis-client.js';
+import { RedisServer } from './redis-server.js';
+
+/** As `DatabaseClock` does it by a timer of its own. */
+const SYNCHRONIZE_EVERY_MS = 30_000;
+const MAX_SNAPSHOTS = 4;
+const LONG_CACHE_TTL_MS = 600_000;
+
+export const NAMES = createKeyNames('0123456789abcdef');
+
+export interface ModelledServers {
+  readonly redis: RedisServer;
+  readonly postgres: PostgresServer;
+}
+
+/** The real adapters of the distributed deployment in one process, over modelled servers: what `openDistributed` opens. */
+export async function openDistributedModel(
+  { redis, postgres }: ModelledServers,
+  lines: { readonly redis: Line; readonly postgres: Line },
+  { clock, cacheTtlMs, roomForFills }: { clock: Clock; cacheTtlMs: number; roomForFills: () => boolean },
+): Promise<Ports> {
+  const database = connectPostgres(postgres, lines.postgres);
+  const client = connectRedis(redis, lines.redis);
+  const databaseClock = new DatabaseClock(database, clock);
+  await databaseClock.synchronize();
+  let cancelSynchronize = () => {};
+  const synchronizeLater = () => {
+    cancelSynchronize = clock.after(SYNCHRONIZE_EVERY_MS, () => {
+      databaseClock.synchronize().catch(() => {});
+      synchronizeLater();
+    });
+  };
+  synchronizeLater();
+  const lockEnds = new LockEnds(client, NAMES.lockEnds, clock, () => {});
+  const confirmDurable = createConfirmDurable(database, clock);
+  const databaseServer = () => 'server';
+  return {
+    keys: createRedisKeyStore(client, NAMES, lockEnds, clock),
+    ledger: createPostgresLedger(database, databaseClock, confirmDurable),
+    paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
+    transactions: createPostgresTransactionStore(database, databaseClock, clock, MAX_SNAPSHOTS),
+    transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, {
+      ttlMs: cacheTtlMs,
+      clock,
+      roomForFills,
+    }),
+    keyValueStore: createRedisReport(client, NAMES, databaseServer),
+    async close() {
+      cancelSynchronize();
+      lockEnds.close();
+    },
+  };
+}
+
+/** All ports over models of Redis and PostgreSQL by the machine's own clock, for the contract suites: nothing is lost or late. */
+export const openModelledPorts: OpenPorts = ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS, clock = systemClock } = {}) =>
+  openDistributedModel(
+    createModelledServers(),
+    { redis: directLine, postgres: directLine },
+    {
+      clock,
+      cacheTtlMs: transactionCacheTtlMs,
+      roomForFills: () => true,
+    },
+  );
+
+export function createModelledServers(now: () => number = preciseNow): ModelledServers {
+  const monotonic = () => performance.now();
+  return {
+    redis: new RedisServer(now),
+    postgres: new PostgresServer({ now, monotonic, after: (ms, callBack) => setTimeout(callBack, ms) }),
+  };
+}
+
+/** With fractions of a millisecond, as both servers have them. */
+function preciseNow(): number {
+  return performance.timeOrigin + performance.now();
+}

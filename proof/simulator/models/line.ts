@@ -1,0 +1,42 @@
+/** What a server does with a request: it replies, at once or later, or refuses. */
+export type Serve<T> = (reply: (result: T) => void, refuse: (fault: unknown) => void) => void;
+
+/** One process's way to one server. */
+export interface Line {
+  /** The name of the process that it belongs to: the subject of what is about no key. */
+  readonly caller: string;
+  /**
+   * Resolves with what was replied. Rejects with what was refused, or with StoreUnavailable: `unchanged` where it surely was
+   * not done, `unknown` where nobody can tell. `subjects`: the keys that it is about.
+   */
+  send<T>(operation: string, subjects: readonly string[], serve: Serve<T>): Promise<T>;
+  /** What the server tells the process unasked. */
+  deliver(subject: string, what: string, hear: () => void): void;
+}
+
+/** Nothing is lost and nothing takes time: for suites that hold a model against its server. */
+export const directLine: Line = {
+  caller: 'a test',
+  send: (_operation, _subjects, serve) => new Promise((resolve, reject) => setImmediate(() => serve(resolve, reject))),
+  deliver: (_subject, _what, hear) => void setImmediate(hear),
+};
+
+/** What a process does for itself, all the time: not worth a line in a trace, and nobody waits for its end. */
+export const ROUTINE: ReadonlySet<string> = new Set([
+  'database_now',
+  'confirm_durable',
+  'count_abandoned',
+  'take_over_abandoned',
+  'takeOverAbandoned',
+  'may_be_lost',
+  'may_be_removed',
+  'note_elapsed',
+  'begin_hour',
+  'retention_time',
+  'old_hour',
+  'forget_hours',
+  'advance_horizon',
+  'remove_settled',
+  'noteElapsed',
+  'removeSettled',
+]);

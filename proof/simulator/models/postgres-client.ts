@@ -1,0 +1,48 @@
+import type { Postgres, Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
+import { StoreUnavailable } from '#idempay/faults.js';
+import type { Line } from './line.js';
+import type { PostgresServer, Tables, Values } from './postgres-server.js';
+
+/** Statements whose first value is no key. */
+const ABOUT_NO_KEY = /^(create_transactions|list_|removals_since|newest_|settled_payments|count_|note_|begin_|old_)/;
+const ABOUT_ALL = /^(take_over_abandoned|forget_hours|advance_horizon|remove_settled)$/;
+
+/** What the adapters use of the pool of connections, over a line to a modelled server. */
+export function connectPostgres(server: PostgresServer, line: Line): Postgres {
+  function subjectsOf({ name }: Statement, [first]: Values): readonly string[] {
+    if (first === undefined || ABOUT_NO_KEY.test(name) || ABOUT_ALL.test(name)) return [line.caller];
+    return Array.isArray(first) ? first.map(String) : [String(first)];
+  }
+
+  /** Where nothing was to be written, a lost reply leaves everything as it was. */
+  function read(statement: Statement, values: Values = [], tables?: () => Tables) {
+    const asked = line.send<readonly object[]>(statement.name, subjectsOf(statement, values), (reply) =>
+      reply(server.read(statement, values, tables?.())),
+    );
+    return asked.catch((fault: Error) => {
+      throw new StoreUnavailable('unchanged', fault.message, fault);
+    });
+  }
+
+  const write = (statement: Statement, values: Values = []) =>
+    line.send(statement.name, subjectsOf(statement, values), (reply: (rows: readonly object[]) => void, refuse) =>
+      server.execute(statement, values, reply, refuse),
+    );
+
+  /** A connection of one's own, which a list is read over: all in the snapshot of its first statement. */
+  async function connect() {
+    let snapshot: Tables | undefined;
+    const inSnapshot = () => {
+      snapshot ??= server.snapshot();
+      return snapshot;
+    };
+    return {
+      query: async (asked: string | (Statement & { readonly values: Values })) => ({
+        rows: typeof asked === 'string' ? [] : await read(asked, asked.values, inSnapshot),
+      }),
+      release() {},
+    };
+  }
+
+  return { read, write, connect } as unknown as Postgres;
+}

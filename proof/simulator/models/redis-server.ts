@@ -1,0 +1,220 @@
+import { createHash } from 'node:crypto';
+import { compileLua, type LuaScript, type LuaValue } from './lua.js';
+
+interface Stored {
+  readonly fields: Map<string, string>;
+  /** Milliseconds since the epoch, by the server's clock. */
+  expiresAt: number | undefined;
+}
+
+/** As ioredis names what a server answers when it refuses a command. */
+class ReplyError extends Error {
+  override readonly name = 'ReplyError';
+}
+
+export interface RedisEvents {
+  /** The life of a key was set; milliseconds from now. */
+  lifeSet?(key: string, ms: number): void;
+  /** A script that was given `owner` first has deleted a hash with another owner. */
+  deletedFor?(key: string, owner: string, holder: string): void;
+}
+
+/**
+ * A Redis server: hashes with a life, the few commands that the adapters use, and their own scripts (`scripts/*.lua`), which it
+ * runs as a server does. What is in it can be lost; `now` is its wall clock, in milliseconds.
+ */
+export class RedisServer {
+  /** Another one whenever it starts, or another server takes its place. */
+  replicationId = idOf(1);
+  private servers = 1;
+  private data = new Map<string, Stored>();
+  private scripts = new Map<string, LuaScript>();
+  private readonly subscribers = new Map<(message: string) => void, { channel: string; ended: () => void }>();
+  private readonly counted = { hits: 0, misses: 0, expired: 0 };
+  /** The clock stands while a script runs. */
+  private frozenAt: number | undefined;
+
+  constructor(
+    private readonly now: () => number,
+    private readonly events: RedisEvents = {},
+  ) {}
+
+  evalsha(digest: string, keys: readonly string[], parameters: readonly string[]): unknown {
+    const script = this.scripts.get(digest);
+    if (!script) throw new ReplyError('NOSCRIPT No matching script. Please use EVAL.');
+    return this.run(script, keys, parameters);
+  }
+
+  eval(text: string, keys: readonly string[], parameters: readonly string[]): unknown {
+    const digest = createHash('sha1').update(text).digest('hex');
+    this.scripts.set(digest, compileLua(text));
+    return this.evalsha(digest, keys, parameters);
+  }
+
+  /** Of a key that has expired there is nothing. */
+  hash(key: string): ReadonlyMap<string, string> | undefined {
+    return this.living(key)?.fields;
+  }
+
+  *keys(): Iterable<string> {
+    for (const key of this.data.keys()) if (this.living(key)) yield key;
+  }
+
+  /** The life that is left in milliseconds; -1: no end, -2: no such key. */
+  pttl(key: string): number {
+    const stored = this.living(key);
+    if (!stored) return -2;
+    return stored.expiresAt === undefined ? -1 : Math.max(0, stored.expiresAt - this.time());
+  }
+
+  info(): string {
+    const { hits, misses, expired } = this.counted;
+    const counts = `keyspace_hits:${hits}\r\nkeyspace_misses:${misses}\r\nexpired_keys:${expired}\r\n`;
+    const other = 'redis_version:7.0.0\r\nused_memory:1000000\r\nconnected_clients:1\r\nuptime_in_seconds:1\r\n';
+    return `${other}role:master\r\nmaster_replid:${this.replicationId}\r\n${counts}`;
+  }
+
+  subscribe(channel: string, deliver: (message: string) => void, ended: () => void): () => void {
+    this.subscribers.set(deliver, { channel, ended });
+    return () => this.subscribers.delete(deliver);
+  }
+
+  /** As FLUSHALL does; of the keys that it is asked for, as an eviction does. */
+  forget(isForgotten: (key: string) => boolean = () => true): void {
+    for (const key of [...this.data.keys()]) if (isForgotten(key)) this.data.delete(key);
+  }
+
+  /** Returns what makes a stale replica its successor: all is as it is now, and nobody is connected. */
+  copy(): () => void {
+    const data = new Map([...this.data].map(([key, stored]) => [key, copyOf(stored)]));
+    return () => {
+      this.data = data;
+      this.scripts = new Map();
+      this.servers += 1;
+      this.replicationId = idOf(this.servers);
+      const ended = [...this.subscribers.values()];
+      this.subscribers.clear();
+      for (const subscriber of ended) subscriber.ended();
+    };
+  }
+
+  private run(script: LuaScript, keys: readonly string[], parameters: readonly string[]): unknown {
+    this.frozenAt = this.now();
+    const call = (command: string, ...values: LuaValue[]) =>
+      this.call(command, values.map(String), parameters[0] ?? '');
+    try {
+      return replyOf(script(keys, parameters, { call, pcall: call, error_reply: (err) => ({ err }) }));
+    } finally {
+      this.frozenAt = undefined;
+    }
+  }
+
+  private call(command: string, [key = '', ...values]: readonly string[], caller: string): LuaValue {
+    const stored = this.living(key);
+    const [first = ''] = values;
+    if (command.startsWith('HG') || command === 'HMGET' || command === 'EXISTS') {
+      this.counted[stored ? 'hits' : 'misses'] += 1;
+    }
+    switch (command) {
+      case 'TIME': {
+        const micros = Math.floor(this.time() * 1000);
+        return [String(Math.floor(micros / 1e6)), String(micros % 1e6)];
+      }
+      case 'INFO':
+        return this.info();
+      case 'PUBLISH':
+        return this.publish(key, first);
+      case 'EXISTS':
+        return stored ? 1 : 0;
+      case 'DEL':
+        return [key, ...values].filter((each) => this.delete(each, caller)).length;
+      case 'PTTL':
+        return Math.floor(this.pttl(key));
+      case 'PEXPIRE':
+        this.events.lifeSet?.(key, Number(first));
+        return this.expireAt(key, this.time() + Number(first));
+      case 'PEXPIREAT':
+        return this.expireAt(key, Number(first));
+      case 'HGET':
+        return stored?.fields.get(first) ?? false;
+      case 'HMGET':
+        return values.map((field) => stored?.fields.get(field) ?? false);
+      case 'HGETALL':
+        return [...(stored?.fields ?? [])].flat();
+      case 'HLEN':
+        return stored?.fields.size ?? 0;
+      case 'HEXISTS':
+        return stored?.fields.has(first) ? 1 : 0;
+      case 'HSET':
+        return this.set(key, values);
+      case 'HDEL': {
+        const deleted = values.filter((field) => stored?.fields.delete(field)).length;
+        if (stored?.fields.size === 0) this.data.delete(key);
+        return deleted;
+      }
+      default:
+        throw new Error(`no such command here: ${command}`);
+    }
+  }
+
+  private set(key: string, values: readonly string[]): number {
+    const stored = this.living(key) ?? { fields: new Map<string, string>(), expiresAt: undefined };
+    const before = stored.fields.size;
+    for (let index = 0; index + 1 < values.length; index += 2) {
+      stored.fields.set(values[index] as string, values[index + 1] as string);
+    }
+    this.data.set(key, stored);
+    return stored.fields.size - before;
+  }
+
+  private delete(key: string, caller: string): boolean {
+    const holder = this.living(key)?.fields.get('owner');
+    if (holder !== undefined && holder !== caller) this.events.deletedFor?.(key, caller, holder);
+    return this.data.delete(key);
+  }
+
+  private expireAt(key: string, ms: number): number {
+    const stored = this.living(key);
+    if (!stored) return 0;
+    stored.expiresAt = ms;
+    if (ms <= this.time()) this.data.delete(key);
+    return 1;
+  }
+
+  private publish(channel: string, message: string): number {
+    const hearing = [...this.subscribers].filter(([, subscriber]) => subscriber.channel === channel);
+    for (const [deliver] of hearing) deliver(message);
+    return hearing.length;
+  }
+
+  private living(key: string): Stored | undefined {
+    const stored = this.data.get(key);
+    if (stored?.expiresAt === undefined || stored.expiresAt > this.time()) return stored;
+    this.data.delete(key);
+    this.counted.expired += 1;
+    return undefined;
+  }
+
+  private time(): number {
+    return this.frozenAt ?? this.now();
+  }
+}
+
+function idOf(server: number): string {
+  return server.toString(16).padStart(40, '0');
+}
+
+function copyOf({ fields, expiresAt }: Stored): Stored {
+  return { fields: new Map(fields), expiresAt };
+}
+
+/** As a server tells what a script returned: a number without its fraction, false as nothing, a list up to its first nil. */
+function replyOf(value: LuaValue): unknown {
+  if (typeof value === 'number') return Math.trunc(value);
+  if (value === undefined || value === false) return null;
+  if (value === true) return 1;
+  if (typeof value === 'string') return value;
+  if (!Array.isArray(value)) throw new ReplyError(value.err);
+  const end = value.indexOf(undefined);
+  return value.slice(0, end < 0 ? value.length : end).map(replyOf);
+}
