@@ -32,7 +32,11 @@ export interface ModelledServers {
 export async function openDistributedModel(
   { redis, postgres }: ModelledServers,
   lines: { readonly redis: Line; readonly postgres: Line },
-  { clock, cacheTtlMs, roomForFills }: { clock: Clock; cacheTtlMs: number; roomForFills: () => boolean },
+  {
+    clock,
+    transactionCacheTtlMs,
+    roomForFills,
+  }: { clock: Clock; transactionCacheTtlMs: number; roomForFills: () => boolean },
 ): Promise<Ports> {
   const database = connectPostgres(postgres, lines.postgres);
   const client = connectRedis(redis, lines.redis);
@@ -55,7 +59,7 @@ export async function openDistributedModel(
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, MAX_SNAPSHOTS),
     transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, {
-      ttlMs: cacheTtlMs,
+      transactionCacheTtlMs,
       clock,
       roomForFills,
     }),
@@ -74,7 +78,7 @@ export const openModelledPorts: OpenPorts = ({ transactionCacheTtlMs = LONG_CACH
     { redis: directLine, postgres: directLine },
     {
       clock,
-      cacheTtlMs: transactionCacheTtlMs,
+      transactionCacheTtlMs,
       roomForFills: () => true,
     },
   );

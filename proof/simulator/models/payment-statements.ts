@@ -135,17 +135,17 @@ export const PAYMENT_STATEMENTS: Readonly<Record<string, ModelledStatement>> = {
   resolve: {
     locks: firstValue,
     run({ payments, retention }, values, [now = 0]) {
-      const [key, owner, state, reason, ttlMs, minAgeMs, unsentMinAgeMs] = values as [
+      const [key, owner, state, reason, dedupMs, idempotencyTtlMs] = values as [
         ...[string, string, StoredPayment['state'], string],
-        ...[number, number, number],
+        ...[number, number],
       ];
       const row = payments.get(key);
-      const youngestMs = row?.unsent_epoch === row?.epoch ? unsentMinAgeMs : minAgeMs;
-      if (row?.state !== 'PROCESSING' || row.lease_until > now || row.claimed_at > now - youngestMs) return [];
+      const minAgeMs = row?.unsent_epoch === row?.epoch ? idempotencyTtlMs : dedupMs;
+      if (row?.state !== 'PROCESSING' || row.lease_until > now || row.claimed_at > now - minAgeMs) return [];
       const resolved = {
         ...{ ...row, state, owner, resolution: reason, epoch: row.epoch + 1 },
         reason: state === 'DECLINED' ? reason : null,
-        ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + ttlMs },
+        ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + idempotencyTtlMs },
       };
       payments.set(key, resolved);
       return [columnsOf(resolved, now)];
