@@ -10,6 +10,7 @@ import { createRedisReport } from '#idempay/deployments/distributed/redis/key-va
 import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
 import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
 import type { OpenPorts, Ports } from '../../../testkit/protocol/ports.js';
+import { untilPast } from '../../../testkit/time/until-past.js';
 import { directLine, type Line } from './line.js';
 import { connectPostgres } from './postgres-client.js';
 import { PostgresServer } from './postgres-server.js';
@@ -20,6 +21,8 @@ import { RedisServer } from './redis-server.js';
 const SYNCHRONIZE_EVERY_MS = 30_000;
 const MAX_SNAPSHOTS = 4;
 const LONG_CACHE_TTL_MS = 600_000;
+/** Longer than a claim can run that missed a raise of the horizon. */
+const CLAIMS_END_MS = 7_001;
 
 export const NAMES = createKeyNames('0123456789abcdef');
 
@@ -71,27 +74,25 @@ export async function openDistributedModel(
   };
 }
 
-/** All ports over models of Redis and PostgreSQL by the machine's own clock, for the contract suites: nothing is lost or late. */
-export const openModelledPorts: OpenPorts = ({ transactionCacheTtlMs = LONG_CACHE_TTL_MS, clock = systemClock } = {}) =>
-  openDistributedModel(
-    createModelledServers(),
-    { redis: directLine, postgres: directLine },
-    {
-      clock,
-      transactionCacheTtlMs,
-      roomForFills: () => true,
-    },
-  );
-
-export function createModelledServers(now: () => number = preciseNow): ModelledServers {
-  const monotonic = () => performance.now();
+/** All ports over modelled servers by the machine's own clock, for the contract suites: nothing is lost or late. */
+export const openModelledPorts: OpenPorts = async ({
+  transactionCacheTtlMs = LONG_CACHE_TTL_MS,
+  clock = systemClock,
+} = {}) => {
+  const servers = createModelledServers(() => performance.timeOrigin + performance.now());
+  const settings = { clock, transactionCacheTtlMs, roomForFills: () => true };
   return {
-    redis: new RedisServer(now),
-    postgres: new PostgresServer({ now, monotonic, after: (ms, callBack) => setTimeout(callBack, ms) }),
+    ...(await openDistributedModel(servers, { redis: directLine, postgres: directLine }, settings)),
+    clock,
+    pass: untilPast,
+    async endClaims() {
+      const { retention } = servers.postgres.tables;
+      retention.seenAt = retention.seenAt && retention.seenAt - CLAIMS_END_MS;
+    },
   };
-}
+};
 
-/** With fractions of a millisecond, as both servers have them. */
-function preciseNow(): number {
-  return performance.timeOrigin + performance.now();
+export function createModelledServers(now: () => number): ModelledServers {
+  const after = (ms: number, callBack: () => void) => setTimeout(callBack, ms);
+  return { redis: new RedisServer(now), postgres: new PostgresServer({ now, monotonic: now, after }) };
 }
