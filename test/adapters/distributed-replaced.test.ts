@@ -57,7 +57,7 @@ describe('a database that was replaced by one without the newest rows', () => {
 
   function useProcessor(used: RecordingProcessor): void {
     processor = used;
-    payments = compose(ports, processor).payments;
+    payments = compose(ports, {}, processor).payments;
   }
 
   async function deployment<T>(column: string): Promise<T> {

@@ -159,10 +159,11 @@ export function describeLedgerRecoveryContract(ports: ContractPorts): void {
       });
 
       test('is taken over after those that became due before it, whichever was given up first', async () => {
-        const longer = await givenBackedOff(2 * SHORT_MS);
-        const shorter = await givenBackedOff(SHORT_MS, longer.processor);
-        await pass(2 * SHORT_MS);
-        await expectTakenOneByOne([shorter, longer], longer.processor);
+        const processor = newProcessorName();
+        const [longer, shorter] = (await given.claims(2, { processor })) as [Claim, Claim];
+        await Promise.all([ledger.abandon(longer, 5 * SHORT_MS), ledger.abandon(shorter, SHORT_MS)]);
+        await pass(5 * SHORT_MS);
+        await expectTakenOneByOne([shorter, longer], processor);
       });
     });
 

@@ -1,81 +1,50 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
+import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
-import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { type Composition, compose } from '../../testkit/protocol/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { AWAY, type Composition, compose, MONEY, OTHER_MONEY } from '../../testkit/protocol/payment-composition.js';
+import { openEmbeddedPorts, sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
 /**
- * Who is told 409, and what `Retry-After` promises (decisions P5, P17).
+ * Which repeats are answered 409, and what `Retry-After` promises (decisions P5, P17).
  *
  * Bug: after a first answer of 200 every repeat got 409 until the lease ended. Cause: the key store lost or refused the end
  * of the lock, and a lock alone decided. Fix: the row is asked before every 409, and the end of the lock is repeated.
  */
 
-const MONEY = { amount: '100.50', currency: 'USD' };
-const OTHER_MONEY = { amount: '9.00', currency: 'EUR' };
 const NO_MONEY = { problem: "Member 'amount' is missing." };
 const DEADLINE_MS = 10_000;
-const PATIENCE_MS = 300;
 const HOUR_MS = 3_600_000;
 /** The lease as a whole number of seconds less a bit, so that a remainder that is rounded up is more than remains. */
 const ODD_LEASE_MS = 1_900;
-
 /** One that ends within a test; the row's is renewed, also on a busy machine. */
 const OUTLIVED_LEASE_MS = 600;
 
-const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+const ports = sharePorts();
 
-let ports: Ports;
-let processor: RecordingProcessor;
-let key: string;
+const patience = (ms = 300) => ({ ms, gone: new AbortController().signal });
 
-beforeAll(async () => {
-  ports = await openEmbeddedPorts();
-});
-afterAll(() => ports.close());
-
-async function given(settings: Parameters<typeof compose>[2] = {}): Promise<Composition> {
-  processor = new RecordingProcessor(newProcessorName());
-  const composition = compose(ports, processor, settings);
-  key = await composition.payments.issueKey();
-  return composition;
+function keepLocks({ keys }: Composition): void {
+  for (const operation of ['finish', 'release'] as const) keys.failAll(operation, AWAY);
 }
 
-/** The outcome was told, and the lock is still there. */
-async function givenLockLeft(settings: Parameters<typeof compose>[2] = {}): Promise<PayAnswer> {
-  const { payments, keys } = await given(settings);
-  for (const operation of ['finish', 'release'] as const) keys.failAll(operation, AWAY);
-  const first = await payments.pay(key, MONEY);
+/** The outcome was answered, and the lock is still there. */
+async function givenLockLeft(settings: Parameters<typeof compose>[1] = {}) {
+  const process = compose(ports, settings);
+  const key = await process.payments.issueKey();
+  keepLocks(process);
+  const first = await process.payments.pay(key, MONEY);
   expect(first).toMatchObject({ state: 'processed' });
   expect(await ports.keys.look(key)).toMatchObject({ state: 'locked' });
-  return first;
-}
-
-/** The first process is at work on the payment until `finish`. */
-async function givenUnderWay(settings: Parameters<typeof compose>[2] = {}) {
-  const composition = await given(settings);
-  let finish = () => {};
-  const after = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  processor.plan({ outcome: 'succeeded', after });
-  const first = composition.payments.pay(key, MONEY);
-  await until('the charge to be sent', DEADLINE_MS, () => processor.charges.length === 1);
-  return { ...composition, first, finish };
-}
-
-function patience() {
-  return { ms: PATIENCE_MS, gone: new AbortController().signal };
+  return { key, first, another: process.another };
 }
 
 describe('a repeat that meets a lock', () => {
-  test('left beside an outcome that was told replays the outcome, in every process', async () => {
-    const first = await givenLockLeft();
-    const { payments } = compose(ports, processor);
+  test('left beside an acknowledged outcome replays the outcome, in every process', async () => {
+    const { key, first, another } = await givenLockLeft();
+    const { payments } = another();
     const replayed = { ...first, state: 'replayed' };
     expect(await payments.pay(key, MONEY)).toEqual(replayed);
     expect(await payments.pay(key, MONEY, patience())).toEqual(replayed);
@@ -84,36 +53,36 @@ describe('a repeat that meets a lock', () => {
   });
 
   test('left beside an outcome is judged by the row where a mismatch is rejected', async () => {
-    await givenLockLeft();
-    const { payments } = compose(ports, processor, { payloadMismatch: 'reject' });
-    expect(await payments.pay(key, OTHER_MONEY)).toEqual({ state: 'mismatch' });
-    expect(await payments.pay(key, NO_MONEY)).toEqual({ state: 'mismatch' });
+    const { key, another } = await givenLockLeft();
+    const { payments } = another({ payloadMismatch: 'reject' });
+    for (const content of [OTHER_MONEY, NO_MONEY])
+      expect(await payments.pay(key, content)).toEqual({ state: 'mismatch' });
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
   });
 
-  test('left beside an outcome that has expired is told that the key is invalid', async () => {
-    await givenLockLeft({ idempotencyTtlMs: SHORT_MS, leaseMs: LONG_MS });
+  test('left beside an outcome that has expired has an invalid key', async () => {
+    const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_MS, leaseMs: LONG_MS });
     await untilPast(SHORT_MS);
-    const { payments } = compose(ports, processor);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
-    expect(await payments.pay(key, NO_MONEY)).toEqual({ state: 'invalid key' });
+    for (const content of [MONEY, NO_MONEY])
+      expect(await another().payments.pay(key, content)).toEqual({ state: 'invalid key' });
   });
 
-  test('is told nothing while the row cannot be asked', async () => {
-    const { first, finish } = await givenUnderWay();
-    const { payments, ledger } = compose(ports, processor);
+  test('is a fault while the row cannot be asked', async () => {
+    const { another, chargingPayment } = compose(ports);
+    const { key, answer, finish } = await chargingPayment();
+    const { payments, ledger } = another();
     ledger.failAll('find', AWAY);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(AWAY);
-    await expect(payments.pay(key, NO_MONEY)).rejects.toBe(AWAY);
+    for (const content of [MONEY, NO_MONEY]) await expect(payments.pay(key, content)).rejects.toBe(AWAY);
     ledger.heal();
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
     finish();
-    expect(await first).toMatchObject({ state: 'processed' });
+    expect(await answer).toMatchObject({ state: 'processed' });
   });
 
-  test('of an attempt that has not claimed yet is told that it is in progress, or of a mismatch', async () => {
-    const { payments, ledger } = await given();
-    const { payments: strict } = compose(ports, processor, { payloadMismatch: 'reject' });
+  test('of an attempt that has not claimed yet is in progress, or a mismatch', async () => {
+    const { payments, ledger, another } = compose(ports);
+    const { payments: strict } = another({ payloadMismatch: 'reject' });
+    const key = await payments.issueKey();
     const repeats: PayAnswer[] = [];
     ledger.interruptNext('claim', async (proceed) => {
       for (const money of [MONEY, OTHER_MONEY]) repeats.push(await strict.pay(key, money));
@@ -124,48 +93,41 @@ describe('a repeat that meets a lock', () => {
   });
 });
 
-test('a repeat whose wait ends is told an outcome that was told meanwhile, although nobody announced it', async () => {
-  const { first, finish, keys } = await givenUnderWay();
-  for (const operation of ['finish', 'release'] as const) keys.failAll(operation, AWAY);
-  const waiting = compose(ports, processor).payments.pay(key, MONEY, patience());
+test('a repeat whose wait ends is answered with the outcome of meanwhile, although nothing announced it', async () => {
+  const process = compose(ports);
+  const { key, answer, finish } = await process.chargingPayment();
+  keepLocks(process);
+  const waiting = process.another().payments.pay(key, MONEY, patience());
   finish();
-  expect(await first).toMatchObject({ state: 'processed' });
+  expect(await answer).toMatchObject({ state: 'processed' });
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
 });
 
 // A lock is not renewed (ADR 16): the row says that the payment is under way, and a repeat's lock is given back.
-describe('a payment that outlives its lock', () => {
-  test('is in progress to every repeat, is charged once, and leaves no lock', async () => {
-    const { first, finish, payments } = await givenUnderWay({ leaseMs: OUTLIVED_LEASE_MS });
-    await until('the lock to end', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
-    for (const money of [MONEY, NO_MONEY])
-      expect(await payments.pay(key, money)).toMatchObject({ state: 'in progress' });
-    expect(await ports.keys.look(key)).toEqual({ state: 'generated' });
-    finish();
-    expect(await first).toMatchObject({ state: 'processed' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
-    expect(processor.charges).toHaveLength(1);
-  });
-
-  test('is waited for all the same, with at most one more try a second', async () => {
-    const { first, finish } = await givenUnderWay({ leaseMs: OUTLIVED_LEASE_MS });
-    const { payments, owners } = compose(ports, processor, { leaseMs: OUTLIVED_LEASE_MS });
-    const waiting = payments.pay(key, MONEY, { ms: DEADLINE_MS, gone: new AbortController().signal });
-    await untilPast(3 * OUTLIVED_LEASE_MS);
-    finish();
-    expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
-    expect(await first).toMatchObject({ state: 'processed' });
-    expect(owners.length).toBeLessThan(12);
-  });
+test('a payment that outlives its lock is in progress, charged once, and waited for with one more try a second', async () => {
+  const { payments, processor, another, chargingPayment } = compose(ports, { leaseMs: OUTLIVED_LEASE_MS });
+  const { key, answer, finish } = await chargingPayment();
+  await until('the lock to end', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
+  for (const content of [MONEY, NO_MONEY])
+    expect(await payments.pay(key, content)).toMatchObject({ state: 'in progress' });
+  expect(await ports.keys.look(key)).toEqual({ state: 'generated' });
+  const other = another({ leaseMs: OUTLIVED_LEASE_MS });
+  const waiting = other.payments.pay(key, MONEY, patience(DEADLINE_MS));
+  await untilPast(2 * OUTLIVED_LEASE_MS);
+  finish();
+  expect(await answer).toMatchObject({ state: 'processed' });
+  expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
+  expect(other.owners.length).toBeLessThan(12);
+  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+  expect(processor.charges).toHaveLength(1);
 });
 
-test('a repeat that comes too late to take an abandoned payment over is told the outcome of whoever did', async () => {
-  const { payments } = await given();
-  processor.plan({ outcome: 'succeeded', answerLost: true });
-  expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+test('a repeat that comes too late to take an abandoned payment over is answered with the outcome of the takeover', async () => {
+  const { payments, processor, unknownPayment } = compose(ports);
+  const key = await unknownPayment('succeeded');
   const forgetful = await openEmbeddedPorts();
   try {
-    const late = compose({ ...ports, keys: forgetful.keys }, processor);
+    const late = compose({ ...ports, keys: forgetful.keys }, {}, processor);
     late.ledger.interruptNext('takeOver', async (proceed) => {
       expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
       return proceed();
@@ -178,43 +140,32 @@ test('a repeat that comes too late to take an abandoned payment over is told the
 });
 
 test('Retry-After is never more than what remains of the lease', async () => {
-  const { first, finish } = await givenUnderWay({ leaseMs: ODD_LEASE_MS });
+  const { processor, chargingPayment } = compose(ports, { leaseMs: ODD_LEASE_MS });
+  const { key, answer, finish } = await chargingPayment();
   // Payments of this processor take an hour, so it is the lease that bounds the answer.
   const slow = Object.assign(new RecordingProcessor(processor.name), { typicalMs: HOUR_MS });
-  const { payments } = compose(ports, slow, { leaseMs: ODD_LEASE_MS });
-  for (let repeat = 0; repeat < 3; repeat += 1) {
-    const answer = await payments.pay(key, MONEY);
-    expect(answer).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
-  }
+  const { payments } = compose(ports, { leaseMs: ODD_LEASE_MS }, slow);
+  for (let repeat = 0; repeat < 3; repeat += 1)
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
   finish();
-  expect(await first).toMatchObject({ state: 'processed' });
+  expect(await answer).toMatchObject({ state: 'processed' });
 });
 
-describe('an attempt that gives up', () => {
-  /** What a repeat would find in the key store at the moment before the row is free. */
-  async function lockBeforeAbandon({ keys, ledger, payments }: Composition, pay: () => Promise<unknown>) {
+// The end of a lock wakes the waiting repeats: they must find the row free, or they would wait again.
+test.each(['its charge is unknown', 'its outcome cannot be written'])(
+  'an attempt that gives up because %s keeps the lock until the row is abandoned',
+  async (reason) => {
+    const { payments, ledger, keys, processor } = compose(ports);
+    const key = await payments.issueKey();
+    if (reason === 'its charge is unknown') processor.plan({ outcome: 'succeeded', answerLost: true });
+    else ledger.failNext('settle', AWAY);
     let looked: unknown;
     ledger.interruptNext('abandon', async (proceed) => {
       looked = await keys.port.look(key);
       return proceed();
     });
-    await pay();
+    await payments.pay(key, MONEY).catch(() => {});
+    expect(looked).toMatchObject({ state: 'locked' });
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    return looked;
-  }
-
-  // Its end wakes whoever waits: they must find the row free, or they would wait again.
-  test('keeps the lock until the row is abandoned, when its charge is unknown', async () => {
-    const composition = await given();
-    processor.plan({ outcome: 'succeeded', answerLost: true });
-    const looked = await lockBeforeAbandon(composition, () => composition.payments.pay(key, MONEY));
-    expect(looked).toMatchObject({ state: 'locked' });
-  });
-
-  test('keeps the lock until the row is abandoned, when its outcome cannot be written', async () => {
-    const composition = await given();
-    composition.ledger.failNext('settle', AWAY);
-    const looked = await lockBeforeAbandon(composition, () => composition.payments.pay(key, MONEY).catch(() => {}));
-    expect(looked).toMatchObject({ state: 'locked' });
-  });
-});
+  },
+);

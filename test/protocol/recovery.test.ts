@@ -1,138 +1,107 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
-import { givenClaim, LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { type Composition, compose } from '../../testkit/protocol/payment-composition.js';
-import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { describe, expect, test } from 'vitest';
+import { gate } from '../../testkit/concurrency.js';
+import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { AWAY, compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
+import { sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
-/** Recovery: what a dead owner left PROCESSING is finished by whoever is alive, once, under the id it had (protocol, step 6). */
+/** Recovery: what a dead owner left PROCESSING is finished by a living process, once, under the id it had (protocol, step 6). */
 
-const MONEY = { amount: '100.50', currency: 'USD' };
-const FULL = new StoreUnavailable('unchanged', 'the disk is full');
 const DEADLINE_MS = 15_000;
 /** More than recovery takes over at a time. */
 const MANY = 150;
 
+const ports = sharePorts();
+const given = paymentSteps(ports);
+
+/** Claims whose owners have died, with nothing charged. */
+async function givenAbandoned({ name }: RecordingProcessor, count: number): Promise<string[]> {
+  const claims = await Promise.all(Array.from({ length: count }, () => given.abandoned({ processor: name })));
+  return claims.map(({ key }) => key).sort();
+}
+
+const references = ({ charges }: RecordingProcessor) => charges.map(({ reference }) => reference).sort();
+const stateOf = async (key = '') => (await ports.ledger.find(key)).state;
+
+async function untilFinal(key: string): Promise<void> {
+  await until('the payment to be finished', DEADLINE_MS, async () => (await stateOf(key)) === 'final');
+}
+
 describe('recovery', () => {
-  let ports: Ports;
-
-  beforeAll(async () => {
-    ports = await openEmbeddedPorts();
-  });
-  afterAll(() => ports.close());
-
-  function given(settings: Parameters<typeof compose>[2] = {}): { processor: RecordingProcessor } & Composition {
-    const processor = new RecordingProcessor(newProcessorName());
-    return { processor, ...compose(ports, processor, settings) };
-  }
-
-  /** A payment whose first attempt ended without knowing the outcome. */
-  async function givenUnknown(
-    { payments, processor }: ReturnType<typeof given>,
-    outcome: 'succeeded' | 'declined' | 'none',
-  ): Promise<string> {
-    const key = await payments.issueKey();
-    processor.plan({ outcome, answerLost: true });
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    return key;
-  }
-
-  /** Claims whose owners have died, with nothing charged. */
-  async function givenAbandoned(processor: string, count: number): Promise<string[]> {
-    const claims = await Promise.all(Array.from({ length: count }, () => givenClaim(ports.ledger, { processor })));
-    await Promise.all(claims.map((claim) => ports.ledger.abandon(claim, 0)));
-    return claims.map(({ key }) => key);
-  }
-
-  test('finishes what the processor already has without charging again, and the payment gives repeats only', async () => {
-    const process = given();
-    const key = await givenUnknown(process, 'succeeded');
-    expect(await process.recovery.runOnce()).toBe(1);
-    const transactionId = process.processor.charges[0]?.transactionId;
-    for (let repeat = 0; repeat < 2; repeat += 1) {
-      expect(await process.payments.pay(key, MONEY)).toMatchObject({
-        state: 'replayed',
-        final: { outcome: { state: 'COMPLETED', transactionId } },
-      });
-    }
-    expect(process.processor.charges).toHaveLength(1);
-  });
-
-  test('finishes what the processor has declined, and the payment gives repeats only', async () => {
-    const process = given();
-    const key = await givenUnknown(process, 'declined');
-    expect(await process.recovery.runOnce()).toBe(1);
-    expect(await process.payments.pay(key, MONEY)).toMatchObject({
-      state: 'replayed',
-      final: { outcome: { state: 'DECLINED' } },
-    });
-    expect(process.processor.charges).toHaveLength(1);
-  });
+  test.each([
+    ['succeeded', 'COMPLETED'],
+    ['declined', 'DECLINED'],
+  ] as const)(
+    'finishes what has %s at the processor without charging again, and repeats replay it',
+    async (at, state) => {
+      const { payments, recovery, processor, unknownPayment } = compose(ports);
+      const key = await unknownPayment(at);
+      expect(await recovery.runOnce()).toBe(1);
+      const { transactionId } = processor.charges[0] ?? {};
+      const outcome = state === 'COMPLETED' ? { state, transactionId } : { state };
+      for (let repeat = 0; repeat < 2; repeat += 1)
+        expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
+      expect(processor.charges).toHaveLength(1);
+    },
+  );
 
   test('sends what never arrived, once, with the transaction id and the money of the row', async () => {
-    const { processor, recovery, payments } = given();
-    const claim = await givenClaim(ports.ledger, { processor: processor.name, amount: '7.00', currency: 'EUR' });
-    await ports.ledger.abandon(claim, 0);
+    const { processor, recovery, payments } = compose(ports);
+    const money = { amount: '7.00', currency: 'EUR' };
+    const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
     expect(await recovery.runOnce()).toBe(1);
-    const { key, transactionId } = claim;
     expect(processor.lookUps).toEqual([key]);
-    expect(processor.charges).toEqual([{ reference: key, transactionId, amount: '7.00', currency: 'EUR' }]);
+    expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome: { transactionId } } });
   });
 
   test('leaves payments under a live lease, final ones and those of another processor alone', async () => {
-    const { processor, recovery, payments } = given();
-    const living = await givenClaim(ports.ledger, { processor: processor.name });
-    const strangers = await givenAbandoned(newProcessorName(), 1);
+    const { processor, recovery, payments } = compose(ports);
+    const living = await given.claim({ processor: processor.name });
+    const foreign = await given.abandoned({ processor: newProcessorName() });
     await payments.pay(await payments.issueKey(), MONEY);
     expect(await recovery.runOnce()).toBe(0);
     expect(processor.lookUps).toEqual([]);
-    expect(await ports.ledger.find(living.key)).toMatchObject({ state: 'under way' });
-    expect(await ports.ledger.find(strangers[0] ?? '')).toMatchObject({ state: 'abandoned' });
+    expect([await stateOf(living.key), await stateOf(foreign.key)]).toEqual(['under way', 'abandoned']);
   });
 
-  test('finishes all of many in one run, each charged once', async () => {
-    const { processor, recovery } = given();
-    const keys = await givenAbandoned(processor.name, MANY);
+  test('finishes all of many in one run, alone or shared by two processes, each charged once', async () => {
+    const { processor, recovery, another } = compose(ports);
+    const keys = await givenAbandoned(processor, MANY);
     expect(await recovery.runOnce()).toBe(MANY);
-    expect(processor.charges.map(({ reference }) => reference).sort()).toEqual(keys.sort());
+    expect(references(processor)).toEqual(keys);
     expect(await recovery.runOnce()).toBe(0);
-  });
-
-  test('of two processes at once each finishes its own part, and nothing is charged twice', async () => {
-    const { processor, recovery } = given();
-    const other = compose(ports, processor);
-    const keys = await givenAbandoned(processor.name, MANY);
-    const finished = await Promise.all([recovery.runOnce(), other.recovery.runOnce()]);
-    expect(finished[0] + finished[1]).toBe(MANY);
-    expect(processor.charges.map(({ reference }) => reference).sort()).toEqual(keys.sort());
+    const more = await givenAbandoned(processor, MANY);
+    const [one, other] = await Promise.all([recovery.runOnce(), another().recovery.runOnce()]);
+    expect(one + other).toBe(MANY);
+    expect(references(processor)).toEqual([...keys, ...more].sort());
   });
 
   test('leaves what is still unclear to the next run, which asks again', async () => {
-    const process = given();
-    const key = await givenUnknown(process, 'succeeded');
-    process.processor.planLookUp(async () => ({ state: 'unknown', cause: 'no answer' }));
-    expect(await process.recovery.runOnce()).toBe(0);
-    expect(await ports.ledger.find(key)).toMatchObject({ state: 'abandoned' });
-    expect(await process.recovery.runOnce()).toBe(1);
-    expect(process.processor.charges).toHaveLength(1);
+    const { recovery, processor, unknownPayment } = compose(ports);
+    const key = await unknownPayment('succeeded');
+    processor.planLookUp(async () => ({ state: 'unknown', cause: 'no answer' }));
+    expect(await recovery.runOnce()).toBe(0);
+    expect(await stateOf(key)).toBe('abandoned');
+    expect(await recovery.runOnce()).toBe(1);
+    expect(processor.charges).toHaveLength(1);
   });
 
-  test('leaves a payment alone for as long as its age says, whoever gave it up', async () => {
-    const processor = new RecordingProcessor(newProcessorName());
+  test('leaves a payment alone for as long as its age says, whichever attempt gave it up', async () => {
     const ages: number[] = [];
     const recoverAfterMs = (ageMs: number) => {
       ages.push(ageMs);
       return ages.length < 3 ? 0 : LONG_MS;
     };
-    const { payments, recovery } = compose(ports, processor, { recoverAfterMs });
-    const key = await payments.issueKey();
-    processor.plan({ outcome: 'none' }, { outcome: 'none' }, { outcome: 'none' });
+    const { payments, recovery, processor, unknownPayment } = compose(ports, { recoverAfterMs });
+    const key = await unknownPayment('none');
+    await untilPast(SHORT_MS);
+    processor.plan({ outcome: 'none' }, { outcome: 'none' });
     expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     await untilPast(SHORT_MS);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(0);
     expect(ages).toHaveLength(3);
     expect(ages).toEqual(ages.toSorted((a, b) => a - b));
@@ -145,68 +114,57 @@ describe('recovery', () => {
 
   // Payments without a record that are too old to be sent again stay unclear until an operator resolves them.
   test('is not kept from the others by payments that stay unclear, however many those are', async () => {
-    const { name } = new RecordingProcessor(newProcessorName());
-    await givenAbandoned(name, MANY);
+    const processor = new RecordingProcessor(newProcessorName(), SHORT_MS);
+    await givenAbandoned(processor, MANY);
     await untilPast(SHORT_MS);
-    const processor = new RecordingProcessor(name, SHORT_MS);
     let patienceMs = LONG_MS;
-    const { recovery, payments } = compose(ports, processor, { recoverAfterMs: () => patienceMs });
+    const { recovery, unknownPayment } = compose(ports, { recoverAfterMs: () => patienceMs }, processor);
     expect(await recovery.runOnce(), 'finished of those that stay unclear').toBe(0);
     patienceMs = 0;
-
-    const key = await payments.issueKey();
-    processor.plan({ outcome: 'succeeded', answerLost: true });
-    await payments.pay(key, MONEY);
+    const key = await unknownPayment('succeeded');
     for (let run = 0; run < 5; run += 1) await recovery.runOnce();
-    expect(await ports.ledger.find(key)).toMatchObject({ state: 'final' });
+    expect(await stateOf(key)).toBe('final');
   });
 
-  test('a payment whose settle fails is reported, and does not keep the others from being finished', async () => {
-    const { processor, recovery, ledger, faults } = given();
-    const keys = await givenAbandoned(processor.name, 3);
-    ledger.failNext('settle', FULL);
+  test('reports a payment whose settle fails, and finishes the others all the same', async () => {
+    const { processor, recovery, ledger, faults } = compose(ports);
+    const keys = await givenAbandoned(processor, 3);
+    ledger.failNext('settle', AWAY);
     expect(await recovery.runOnce()).toBe(2);
-    expect(faults).toMatchObject([{ effect: 'unknown', cause: FULL }]);
+    expect(faults).toMatchObject([{ effect: 'unknown', cause: AWAY }]);
     expect(await recovery.runOnce()).toBe(1);
-    expect(processor.charges.map(({ reference }) => reference).sort()).toEqual(keys.sort());
+    expect(references(processor)).toEqual(keys);
   });
 
-  test('start finishes what is there before it resolves, and stop begins nothing more', async () => {
-    const { processor, recovery } = given();
-    const [key = ''] = await givenAbandoned(processor.name, 1);
+  test('finishes what is there before start resolves, and begins nothing more after stop', async () => {
+    const { processor, recovery } = compose(ports);
+    const [key] = await givenAbandoned(processor, 1);
     await recovery.start(LONG_MS);
-    expect(await ports.ledger.find(key)).toMatchObject({ state: 'final' });
+    expect(await stateOf(key)).toBe('final');
     await recovery.stop();
-    await givenAbandoned(processor.name, 1);
+    await givenAbandoned(processor, 1);
     expect(await recovery.runOnce()).toBe(0);
   });
 
-  test('start waits for a slow processor no longer than it is told, and the round goes on behind it', async () => {
-    const { processor, recovery } = given();
-    const [key = ''] = await givenAbandoned(processor.name, 1);
-    let answer = () => {};
-    const after = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-    processor.plan({ outcome: 'succeeded', after });
+  test('waits at its start for a slow processor no longer than it is told, and the round goes on behind it', async () => {
+    const { processor, recovery } = compose(ports);
+    const [key = ''] = await givenAbandoned(processor, 1);
+    const answer = gate();
+    processor.plan({ outcome: 'succeeded', after: answer.opened });
     await recovery.start(SHORT_MS);
-    expect(await ports.ledger.find(key)).toMatchObject({ state: 'under way' });
-    answer();
-    await until('the payment to be finished', DEADLINE_MS, async () => {
-      return (await ports.ledger.find(key)).state === 'final';
-    });
+    expect(await stateOf(key)).toBe('under way');
+    answer.open();
+    await untilFinal(key);
     await recovery.stop();
   });
 
-  test('a round that fails is reported, and the next one comes by itself', async () => {
-    const { processor, recovery, ledger, faults } = given();
-    const [key = ''] = await givenAbandoned(processor.name, 1);
-    ledger.failNext('takeOverAbandoned', FULL);
+  test('reports a round that fails, and begins the next one by itself', async () => {
+    const { processor, recovery, ledger, faults } = compose(ports);
+    const [key = ''] = await givenAbandoned(processor, 1);
+    ledger.failNext('takeOverAbandoned', AWAY);
     await recovery.start(LONG_MS);
-    expect(faults).toEqual([FULL]);
-    await until('the next round to finish the payment', DEADLINE_MS, async () => {
-      return (await ports.ledger.find(key)).state === 'final';
-    });
+    expect(faults).toEqual([AWAY]);
+    await untilFinal(key);
     await recovery.stop();
     expect(processor.charges).toHaveLength(1);
   });

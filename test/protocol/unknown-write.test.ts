@@ -1,24 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
+import { describe, expect, test } from 'vitest';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import { failingPort } from '../../testkit/protocol/failing-ports.js';
-import { openDistributedPorts, openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { LOST } from '../../testkit/protocol/payment-composition.js';
+import { openDistributedPorts, openEmbeddedPorts, sharePorts } from '../../testkit/protocol/ports.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
-const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 
-/** The client of such a write is told to ask again. What it reads then must not be hidden by what others read before. */
+/** The client of such a write must ask again. What it reads then must not be hidden by what others read before. */
 describe.each([
   ['embedded', openEmbeddedPorts],
   ['distributed', openDistributedPorts],
-] as const)('a write that commits after its answer was given up (%s)', (_name, open) => {
-  let ports: Ports;
-
-  beforeAll(async () => {
-    ports = await open();
-  });
-  afterAll(() => ports.close());
+])('a write that commits after its answer was given up (%s)', (_name, open) => {
+  const ports = sharePorts(open);
 
   test.each([
     ['a status change', 'changeStatus', 'FLAGGED'],
@@ -32,7 +26,6 @@ describe.each([
       commit = proceed;
       throw LOST;
     });
-
     const asked = operation === 'remove' ? transactions.remove(id) : transactions.changeStatus(id, 'FLAGGED');
     await expect(asked).rejects.toBe(LOST);
     expect((await transactions.get(id)).transaction?.status).toBe('PENDING');

@@ -1,56 +1,56 @@
 import { type Clock, systemClock } from '#idempay/clock.js';
-import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
-import type { KeyStore } from '#idempay/payments/ports/key-store.js';
-import type { Ledger } from '#idempay/payments/ports/ledger.js';
-import type { PaymentHistory } from '#idempay/payments/ports/payment-history.js';
-import type { Processor } from '#idempay/payments/ports/processor.js';
-import { type FailingPort, failingPort } from './failing-ports.js';
-import { LONG_MS, newKey, newOwner, newTransactionId } from './payment-attempts.js';
+import { StoreUnavailable } from '#idempay/faults.js';
+import { createPaymentArea } from '#idempay/payments/payment-area.js';
+import { gate } from '../concurrency.js';
+import { until } from '../time/until.js';
+import { failingPort } from './failing-ports.js';
+import { inState, LONG_MS, newKey, newOwner, newProcessorName, newTransactionId } from './payment-attempts.js';
+import type { Ports } from './ports.js';
+import { type NextCharge, RecordingProcessor } from './recording-processor.js';
 
-/** The payments of one process, as the composition root builds them, over ports that fail when asked to. */
-export interface Composition extends PaymentArea {
-  readonly keys: FailingPort<KeyStore>;
-  readonly ledger: FailingPort<Ledger>;
-  /** The owners of its attempts so far, oldest first. */
-  readonly owners: readonly string[];
-  /** What failed behind the requests. */
-  readonly faults: readonly unknown[];
-  /** The keys of payments whose outcome stayed unknown, with the cause, oldest first. */
-  readonly unknown: readonly { readonly key: string; readonly cause: string }[];
-  /** Payments whose processor told another outcome than their rows keep. */
-  readonly contradictions: readonly { readonly transactionId: string; readonly told: string; readonly kept: string }[];
-  /** How many payments waited for an operator, each time they were counted. */
-  readonly overdue: readonly number[];
-  /** The milliseconds that retention did not count, each time they became more. */
-  readonly unseen: readonly number[];
+export const MONEY = { amount: '100.50', currency: 'USD' };
+export const OTHER_MONEY = { amount: '9.00', currency: 'EUR' };
+export const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
+const CHARGED_DEADLINE_MS = 10_000;
+
+interface Settings {
+  readonly leaseMs?: number;
+  readonly idempotencyTtlMs?: number;
+  readonly payloadMismatch?: 'replay' | 'reject';
+  readonly dedupMs?: number;
+  readonly maxInFlight?: number;
+  readonly retentionMs?: number;
+  readonly recoverAfterMs?: (ageMs: number) => number;
+  readonly clock?: Clock;
 }
 
-/** Two compositions over the same ports are two processes of one deployment. */
+export type Composition = ReturnType<typeof compose>;
+
+/**
+ * The payments of one process, as the composition root builds them, over ports that fail when asked to. Two compositions over
+ * the same ports are two processes of one deployment.
+ */
 export function compose(
-  ports: { readonly keys: KeyStore; readonly ledger: Ledger; readonly paymentHistory: PaymentHistory },
-  processor: Processor,
-  settings: {
-    readonly leaseMs?: number;
-    readonly idempotencyTtlMs?: number;
-    readonly payloadMismatch?: 'replay' | 'reject';
-    readonly dedupMs?: number;
-    readonly maxInFlight?: number;
-    readonly retentionMs?: number;
-    readonly recoverAfterMs?: (ageMs: number) => number;
-    readonly clock?: Clock;
-  } = {},
-): Composition {
+  ports: Pick<Ports, 'keys' | 'ledger' | 'paymentHistory'>,
+  settings: Settings = {},
+  processor: RecordingProcessor = new RecordingProcessor(newProcessorName()),
+) {
   const { leaseMs = LONG_MS, idempotencyTtlMs = LONG_MS, payloadMismatch = 'replay', clock = systemClock } = settings;
   const { dedupMs = LONG_MS, maxInFlight = 10_000, retentionMs, recoverAfterMs = () => 0 } = settings;
   const keys = failingPort(ports.keys);
   const ledger = failingPort(ports.ledger);
 
-  const owners: string[] = [];
-  const faults: unknown[] = [];
-  const unknown: { key: string; cause: string }[] = [];
-  const contradictions: { transactionId: string; told: string; kept: string }[] = [];
-  const overdue: number[] = [];
-  const unseen: number[] = [];
+  const seen = {
+    /** The owners of its attempts so far, oldest first. */
+    owners: [] as string[],
+    /** What failed behind the requests. */
+    faults: [] as unknown[],
+    /** The keys of payments whose outcome stayed unknown, with the cause, oldest first. */
+    unknown: [] as { key: string; cause: string }[],
+    /** Payments whose processor told another outcome than their rows keep. */
+    contradictions: [] as { transactionId: string; told: string; kept: string }[],
+  };
   const area = createPaymentArea({
     keys: keys.port,
     ledger: ledger.port,
@@ -63,16 +63,45 @@ export function compose(
     newTransactionId,
     newOwner() {
       const owner = newOwner();
-      owners.push(owner);
+      seen.owners.push(owner);
       return owner;
     },
     events: {
-      fault: (fault) => faults.push(fault),
-      unknown: ({ key }, cause) => unknown.push({ key, cause }),
-      unseen: (ms) => unseen.push(ms),
-      contradiction: ({ transactionId }, told, kept) => contradictions.push({ transactionId, told, kept }),
-      overdue: (count) => overdue.push(count),
+      fault: (fault) => seen.faults.push(fault),
+      unknown: ({ key }, cause) => seen.unknown.push({ key, cause }),
+      unseen() {},
+      contradiction: ({ transactionId }, told, kept) => seen.contradictions.push({ transactionId, told, kept }),
+      overdue() {},
     },
   });
-  return { ...area, keys, ledger, owners, faults, unknown, contradictions, overdue, unseen };
+  const { payments } = area;
+
+  return {
+    ...area,
+    ...seen,
+    keys,
+    ledger,
+    processor,
+
+    /** Another process with the same processor. */
+    another: (others: Settings = {}) => compose(ports, others, processor),
+
+    /** A payment whose first attempt ended without knowing what the processor did; `key`: a new one unless given. */
+    async unknownPayment(outcome: 'succeeded' | 'declined' | 'none', key?: string): Promise<string> {
+      const paid = key ?? (await payments.issueKey());
+      processor.plan({ outcome, answerLost: true });
+      inState(await payments.pay(paid, MONEY), 'unknown');
+      return paid;
+    },
+
+    /** A payment whose charge is with the processor, which answers it after `finish`. */
+    async chargingPayment(outcome: NextCharge['outcome'] = 'succeeded') {
+      const key = await payments.issueKey();
+      const { opened, open } = gate();
+      processor.plan({ outcome, after: opened });
+      const answer = payments.pay(key, MONEY);
+      await until('the charge to be sent', CHARGED_DEADLINE_MS, () => processor.chargesOf(key).length === 1);
+      return { key, answer, finish: open };
+    },
+  };
 }
