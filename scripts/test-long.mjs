@@ -3,12 +3,22 @@
 //   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run faults`)
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
+//   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const VITEST = 'node_modules/vitest/vitest.mjs';
 const NODE_24 = ['--yes', '--package=node@24.21.0', '--', 'node'];
+/** One for each kind of promise; each is noticed within seconds. */
+const MUTANTS = [
+  'answer before commit',
+  'takeover without look-up',
+  'settle without epoch, in PostgreSQL',
+  'unlock without token, in Redis',
+  'no write mark, in memory',
+  'fill without token, in Redis',
+];
 /** The commands of each part. */
 const PARTS = {
   files: (names) => [[process.execPath, VITEST, 'run', '--project', 'long', ...names]],
@@ -27,6 +37,16 @@ const PARTS = {
     ]),
   topologies: (names) => [[process.execPath, 'scripts/test-topologies.mjs', ...names]],
   node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
+  mutants: (names) => [
+    [
+      'npm',
+      'run',
+      '--silent',
+      'mutants',
+      '--',
+      ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name]),
+    ],
+  ],
 };
 
 const [asked, ...names] = process.argv.slice(2);

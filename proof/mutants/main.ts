@@ -1,136 +1,118 @@
-import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { CONTROL, type Found, hunt } from './hunts.js';
-import { type Hunt, MUTANTS, type Mutant } from './mutants.js';
-import { Interrupted, stopAll } from './run.js';
+import { CHECKS, type Check, type Effort, type Finding } from './checks.js';
+import type { Mutant } from './mutant.js';
+import { MUTANTS } from './mutants.js';
+import { Results, whyNotApplicable } from './results.js';
 import { Workspace } from './workspace.js';
 
 const USAGE = `npm run mutants -- [options]
-  --only TEXT   those whose name has this text (all)
-  --by TEXT     those that it must notice: simulator, fault suite, contract suite (all)
-  --at-once N   how many are looked for at a time (one for each processor)`;
+  --only TEXT     mutants whose name has this text; may be repeated (all)
+  --checks LIST   checks whose name begins with one of these, by comma (all but the faults):
+                  ${CHECKS.map(({ name }) => name).join(', ')}
+  --seeds N       seeds of each simulation (500)
+  --sessions N    sessions of each fault suite, a minute each (3)
+  --resume        leaves out what earlier runs in this folder have tried
+  --write         writes the results of all runs in this folder into docs/mutants.md`;
 
-interface Caught extends Found {
-  readonly mutant: Mutant;
-  readonly seconds: number;
+const INTERRUPTED = 130;
+
+interface Options extends Effort {
+  readonly mutants: readonly Mutant[];
+  readonly checks: readonly Check[];
+  readonly resume: boolean;
+  readonly write: boolean;
 }
 
-/** Plants each mistake in a copy of the repository and sees who notices. Exit code 1: one was overlooked. */
-async function main(): Promise<void> {
-  const { only, by, atOnce } = readOptions(process.argv.slice(2));
-  const mutants = MUTANTS.filter((mutant) => mutant.name.includes(only) && nameOf(mutant.hunt).includes(by));
-  if (mutants.length === 0) throw new Error('there is no such mutant');
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stopAll);
-
-  const hunts = [...new Map(mutants.map(({ hunt }) => [nameOf(hunt), hunt])).values()];
-  const silent = await inWorkspaces(hunts, atOnce, async (workspace, how) => {
-    const { what } = await workspace.with([], () => hunt(workspace.folder, how, CONTROL));
-    console.log(`without a mutant, ${nameOf(how)}: ${what ?? 'silent, as it must be'}`);
-    return what === undefined;
-  });
-  if (silent.includes(false)) throw new Error('whoever cries without a mutant proves nothing');
-
-  const results = await inWorkspaces(mutants, atOnce, async (workspace, mutant): Promise<Caught> => {
-    let huntedFrom = performance.now();
-    const found = await workspace
-      .with(mutant.edits, () => {
-        huntedFrom = performance.now();
-        return hunt(workspace.folder, mutant.hunt);
-      })
-      .catch((error: Error): Found => {
-        if (error instanceof Interrupted) throw error;
-        return { what: undefined, effort: error.message };
+/** Gives each mutant to each check. Exit code 1: no check of this run or an earlier one noticed one of them. */
+async function main({ mutants, checks, resume, write, ...effort }: Options, stop: AbortSignal): Promise<void> {
+  const results = new Results();
+  const workspace = new Workspace(stop);
+  try {
+    await workspace.with([], async () => {
+      for (const check of checks) {
+        const { noticed } = await check.run(workspace, { seeds: Math.min(effort.seeds, 100), sessions: 1 });
+        if (noticed !== undefined)
+          throw new Error(`${check.name} fails without a mutant and proves nothing: ${noticed}`);
+        console.log(`without a mutant, ${check.name}: silent, as it must be`);
+      }
+    });
+    for (const mutant of mutants) {
+      const open = checks.filter((check) => isOpen(mutant, check) && !(resume && results.of(mutant, check)));
+      if (open.length === 0) continue;
+      console.log(mutant.name);
+      const tried = workspace.with(mutant.edits, async () => {
+        for (const check of open) {
+          const from = performance.now();
+          const finding = await check.run(workspace, effort);
+          results.add(mutant, check, finding, (performance.now() - from) / 1_000);
+          console.log(`  ${check.name}: ${sentence(finding)}`);
+        }
       });
-    const caught = { ...found, mutant, seconds: (performance.now() - huntedFrom) / 1_000 };
-    console.log(lineOf(caught));
-    return caught;
-  });
-  console.log(`\n${tableOf(results)}`);
-  const overlooked = results.filter(({ what }) => what === undefined);
-  console.log(`\n${results.length - overlooked.length} of ${results.length} mutants caught`);
-  if (overlooked.length > 0) process.exitCode = 1;
+      // The others are worth trying.
+      await tried.catch((error) => {
+        stop.throwIfAborted();
+        console.log(`  ${error.message}`);
+      });
+    }
+  } finally {
+    workspace.remove();
+  }
+  if (write) results.write(MUTANTS);
+  const unnoticed = mutants.filter(
+    (mutant) => checks.some((check) => isOpen(mutant, check)) && !results.isNoticed(mutant),
+  );
+  console.log(`${mutants.length - unnoticed.length} of ${mutants.length} mutants noticed`);
+  for (const { name } of unnoticed) console.log(`  not noticed: ${name}`);
+  if (unnoticed.length > 0) process.exitCode = 1;
 }
 
-function readOptions(args: string[]): { only: string; by: string; atOnce: number } {
+function isOpen(mutant: Mutant, check: Check): boolean {
+  return whyNotApplicable(mutant, check) === undefined;
+}
+
+function sentence({ noticed, effort }: Finding): string {
+  return noticed === undefined ? `NOT NOTICED (${effort})` : `noticed (${effort}): ${noticed}`;
+}
+
+/** Throws with a sentence for the user. */
+function readOptions(args: string[]): Options {
   const { values } = parseArgs({
     args,
     options: {
-      only: { type: 'string', default: '' },
-      by: { type: 'string', default: '' },
-      'at-once': { type: 'string', default: `${availableParallelism()}` },
+      only: { type: 'string', multiple: true, default: [''] },
+      checks: { type: 'string' },
+      seeds: { type: 'string', default: '500' },
+      sessions: { type: 'string', default: '3' },
+      resume: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
     },
   });
-  const atOnce = Number(values['at-once']);
-  if (!Number.isSafeInteger(atOnce) || atOnce < 1) throw new Error('--at-once must be a whole number from 1');
-  return { only: values.only, by: values.by, atOnce };
-}
-
-/**
- * Each item in one of so many workspaces; results in the order of the items. When one fails the others are stopped, and no
- * workspace is removed before what runs in it has ended: a fault suite has servers, and a disk, to take away.
- */
-async function inWorkspaces<Item, Result>(
-  items: readonly Item[],
-  workspaces: number,
-  work: (workspace: Workspace, item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = [];
-  let next = 0;
-  const workers = Array.from({ length: Math.min(workspaces, items.length) }, async () => {
-    let workspace: Workspace | undefined;
-    try {
-      workspace = new Workspace();
-      while (next < items.length) {
-        const index = next;
-        next += 1;
-        results[index] = await work(workspace, items[index] as Item);
-      }
-    } catch (error) {
-      stopAll();
-      throw error;
-    } finally {
-      workspace?.remove();
-    }
-  });
-  const ended = await Promise.allSettled(workers);
-  const failed = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
-  // The first reason is why; the others were interrupted because of it.
-  if (failed.length > 0) throw failed.find((reason) => !(reason instanceof Interrupted)) ?? failed[0];
-  return results;
-}
-
-function nameOf(how: Hunt): string {
-  switch (how.by) {
-    case 'simulator':
-      return `simulator, ${how.world}`;
-    case 'faults':
-      return `fault suite, ${how.deployment}`;
-    case 'contracts':
-      return how.file.replace(/.*\/(.*)\.test\.ts/, 'contract suite, $1');
+  const {
+    resume,
+    write,
+    checks: asked = CHECKS.filter((check) => !check.isExpensive)
+      .map(({ name }) => name)
+      .join(),
+  } = values;
+  const mutants = MUTANTS.filter(({ name }) => values.only.some((text) => name.includes(text)));
+  if (mutants.length === 0) throw new Error(`no mutant has "${values.only.join('" or "')}" in its name`);
+  const names = asked.split(',').filter((name) => name !== '');
+  const unknown = names.find((name) => !CHECKS.some((check) => check.name.startsWith(name)));
+  if (unknown !== undefined) throw new Error(`no check's name begins with "${unknown}"`);
+  const checks = CHECKS.filter((check) => names.some((name) => check.name.startsWith(name)));
+  const [seeds, sessions] = [Number(values.seeds), Number(values.sessions)];
+  if (![seeds, sessions].every((number) => Number.isSafeInteger(number) && number > 0)) {
+    throw new Error('--seeds and --sessions are whole numbers from 1');
   }
+  return { mutants, checks, seeds, sessions, resume, write };
 }
 
-function lineOf({ mutant, what, effort, seconds }: Caught): string {
-  const result = what === undefined ? `OVERLOOKED by ${nameOf(mutant.hunt)}` : `caught by ${nameOf(mutant.hunt)}`;
-  return `${mutant.name}: ${result} (${effort}, ${Math.round(seconds)} s)${what === undefined ? '' : `: ${what}`}`;
-}
-
-/** For `docs/reliability.md`. */
-function tableOf(results: readonly Caught[]): string {
-  const rows = results.map(({ mutant, what, effort, seconds }) => [
-    mutant.name,
-    nameOf(mutant.hunt),
-    `${effort}, ${Math.round(seconds)} s`,
-    what ?? 'OVERLOOKED',
-  ]);
-  const lines = [['mutant', 'caught by', 'after', 'what was seen'], ['---', '---', '---', '---'], ...rows];
-  return lines.map((cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`).join('\n');
-}
-
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
 try {
-  await main();
+  await main(readOptions(process.argv.slice(2)), stop.signal);
 } catch (error) {
-  const isInterrupted = error instanceof Interrupted;
-  console.error(isInterrupted ? error.message : `${error instanceof Error ? error.message : error}\n\n${USAGE}`);
-  process.exitCode = isInterrupted ? 130 : 2;
+  const told = error instanceof Error ? error.message : error;
+  console.error(stop.signal.aborted ? 'interrupted' : `${told}\n\n${USAGE}`);
+  process.exitCode = stop.signal.aborted ? INTERRUPTED : 2;
 }

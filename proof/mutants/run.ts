@@ -1,10 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 
-/** The fault suite heals its servers and takes its disks away first: half a minute, on a busy machine more. */
-const LONGEST_GOODBYE_MS = 120_000;
+/** The fault suite heals its servers and unmounts its disks before it ends: half a minute, on a busy machine more. */
+const END_DEADLINE_MS = 120_000;
 
-/** In the folder of a run: where whatever it starts keeps its files. */
+/** In the folder of a run: where all that it starts keeps its files. */
 export const TEMPORARY = 'tmp';
 
 export interface Ended {
@@ -13,28 +13,11 @@ export interface Ended {
   readonly output: string;
 }
 
-/** What was under way, or was to begin, when everything was stopped: it says nothing about a mutant. */
-export class Interrupted extends Error {
-  override readonly name = 'Interrupted';
-}
-
-const running = new Set<ChildProcess>();
-let isStopped = false;
-
-/** Asks all that runs to end by itself, and starts nothing any more: each `run` rejects, once nothing of it is left. */
-export function stopAll(): void {
-  isStopped = true;
-  for (const child of running) end(child);
-}
-
-/** Node with these arguments, in a group of its own, which is ended when it takes longer than `limitMs`. */
-export function run(folder: string, args: readonly string[], limitMs: number): Promise<Ended> {
+/** Runs Node in a process group of its own, which is ended after `limitMs`, or when `stop` aborts: then this rejects. */
+export function run(folder: string, args: readonly string[], limitMs: number, stop: AbortSignal): Promise<Ended> {
   return new Promise((resolve, reject) => {
-    if (isStopped) {
-      reject(new Interrupted('interrupted'));
-      return;
-    }
-    // The servers of an interrupted contract suite leave their folders behind: these go with the folder of all.
+    stop.throwIfAborted();
+    // Servers of an interrupted suite leave their folders behind: these are removed with the workspace.
     const env = { ...process.env, TMPDIR: join(folder, TEMPORARY) };
     const child = spawn(process.execPath, args, {
       cwd: folder,
@@ -43,37 +26,26 @@ export function run(folder: string, args: readonly string[], limitMs: number): P
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
-    const listen = (chunk: Buffer) => {
-      output += chunk.toString();
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (chunk: Buffer) => {
+        output += chunk;
+      });
+    }
+    const timers: NodeJS.Timeout[] = [];
+    const end = () => {
+      endGroup(child.pid, 'SIGTERM');
+      timers.push(setTimeout(() => endGroup(child.pid, 'SIGKILL'), END_DEADLINE_MS));
     };
-    child.stdout.on('data', listen);
-    child.stderr.on('data', listen);
-    running.add(child);
-    const limit = setTimeout(() => end(child), limitMs);
-    const abandon = () => endGroup(child.pid, 'SIGTERM');
-    process.once('exit', abandon);
-    const over = () => {
-      clearTimeout(limit);
-      process.off('exit', abandon);
-      running.delete(child);
-    };
-    child.once('error', (error) => {
-      over();
-      reject(error);
-    });
+    timers.push(setTimeout(end, limitMs));
+    stop.addEventListener('abort', end, { once: true });
+    child.once('error', reject);
     child.once('close', (code) => {
-      over();
-      if (isStopped) reject(new Interrupted('interrupted'));
+      for (const timer of timers) clearTimeout(timer);
+      stop.removeEventListener('abort', end);
+      if (stop.aborted) reject(stop.reason);
       else resolve({ code, output });
     });
   });
-}
-
-/** By itself if it can; whoever does not listen is ended all the same. */
-function end(child: ChildProcess): void {
-  endGroup(child.pid, 'SIGTERM');
-  const patience = setTimeout(() => endGroup(child.pid, 'SIGKILL'), LONGEST_GOODBYE_MS);
-  child.once('close', () => clearTimeout(patience));
 }
 
 function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
