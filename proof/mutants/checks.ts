@@ -6,7 +6,7 @@ import type { Workspace } from './workspace.js';
 
 const RUN_LIMIT_MS = 600_000;
 const SESSION_MINUTES = 0.6;
-const MOST_TRIES = 3;
+const MOST_TRIES = 2;
 
 /** What a check may spend on one mutant. A mistake that needs more counts as not noticed. */
 export interface Effort {

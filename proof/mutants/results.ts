@@ -48,8 +48,11 @@ export class Results {
     const commits = [...new Set(cells.flatMap((result) => result?.commit ?? []))];
     const page = [
       '# Mutants',
-      `Deliberate mistakes, planted one at a time, and which check notices them. Written by \`npm run mutants -- --write\` (at ${commits.join(', ')});`,
-      'not to be edited. A cell says what it took; **no**: not noticed; empty: that check cannot notice it, because it does not run the changed code; ?: not run.',
+      [
+        `Deliberate mistakes, planted one at a time, and the checks that notice them. \`npm run mutants -- --write\` wrote this page, at ${commits.join(', ')}.`,
+        'A cell says what it took: seeds or sessions, or *yes* for a test suite. **no**: not noticed. Empty: the check does not run the',
+        'changed code. ?: not tried.',
+      ].join('\n'),
       table(
         ['mutant', ...CHECKS.map(({ name }) => name)],
         mutants.map((mutant) => this.#row(mutant)),
