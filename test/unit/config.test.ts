@@ -16,6 +16,10 @@ const TEN_YEARS_SECONDS = 315_360_000;
 const LONGEST_TIMER_MS = 2_147_483_647;
 const DAY_MS = 86_400_000;
 const PROCESSOR = 'https://processor.example/v1';
+const LONGEST_LEASE = { PROCESSOR_URL: PROCESSOR, LOCK_TTL_SECONDS: '86400' };
+
+const timeoutMsOf = ({ processor }: Config) => ('timeoutMs' in processor ? processor.timeoutMs : -1);
+const delayMsOf = ({ processor }: Config) => ('delayMs' in processor ? processor.delayMs : -1);
 
 /** Each numeric setting with its bounds, where its value is found, in its unit there, and what it needs beside it. */
 const NUMBERS: readonly [
@@ -31,24 +35,10 @@ const NUMBERS: readonly [
   ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.leaseMs, 1000],
   ['PAYMENT_RETENTION_DAYS', 1, 3650, (config) => config.payments.retentionMs, DAY_MS],
   ['TRANSACTION_CACHE_TTL_SECONDS', 1, 2_147_483, (config) => config.transactionCacheTtlMs, 1000],
-  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, ({ processor }) => ('delayMs' in processor ? processor.delayMs : -1), 1],
+  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, delayMsOf, 1],
   ['PROCESSOR_DEDUP_SECONDS', 0, TEN_YEARS_SECONDS, (config) => config.processor.dedupMs, 1000],
-  [
-    'PROCESSOR_DEDUP_SECONDS',
-    0,
-    TEN_YEARS_SECONDS,
-    (config) => config.processor.dedupMs,
-    1000,
-    { PROCESSOR_URL: PROCESSOR },
-  ],
-  [
-    'PROCESSOR_TIMEOUT_MS',
-    1,
-    86_399_900,
-    ({ processor }) => ('timeoutMs' in processor ? processor.timeoutMs : -1),
-    1,
-    { PROCESSOR_URL: PROCESSOR, LOCK_TTL_SECONDS: '86400' },
-  ],
+  ['PROCESSOR_DEDUP_SECONDS', 0, TEN_YEARS_SECONDS, (config) => config.processor.dedupMs, 1000, LONGEST_LEASE],
+  ['PROCESSOR_TIMEOUT_MS', 1, 86_399_900, timeoutMsOf, 1, LONGEST_LEASE],
 ];
 
 describe('the settings', () => {
@@ -73,28 +63,24 @@ describe('the settings', () => {
   });
 
   test('are read, with white space around them taken away', () => {
-    const config = readConfig({
-      HOST: ' 0.0.0.0 ',
-      DATA_DIR: '/var/lib/idempay',
-      PAYLOAD_MISMATCH: 'reject',
-      PORT: ' 1 ',
-    });
-    expect(config).toMatchObject({ host: '0.0.0.0', port: 1, deployment: { dataDir: '/var/lib/idempay' } });
-    expect(config.payments.payloadMismatch).toBe('reject');
+    const config = readConfig({ HOST: ' 0.0.0.0 ', DATA_DIR: '/data', PAYLOAD_MISMATCH: 'reject', PORT: ' 1 ' });
+    const expected = {
+      host: '0.0.0.0',
+      port: 1,
+      deployment: { dataDir: '/data' },
+      payments: { payloadMismatch: 'reject' },
+    };
+    expect(config).toMatchObject(expected);
   });
 
-  test('that nobody knows are ignored', () => {
+  test('with unknown names are ignored', () => {
     expect(readConfig({ PATH: '/bin', PORTS: 'x', port: 'x' })).toEqual(readConfig({}));
   });
 
   test('cannot be changed once they were read', () => {
-    const config = readConfig({}) as { port: number; payments: { leaseMs: number } };
-    expect(() => {
-      config.port = 1;
-    }).toThrow(TypeError);
-    expect(() => {
-      config.payments.leaseMs = 1;
-    }).toThrow(TypeError);
+    const config = readConfig({});
+    expect(() => Object.assign(config, { port: 1 })).toThrow(TypeError);
+    expect(() => Object.assign(config.payments, { leaseMs: 1 })).toThrow(TypeError);
   });
 
   test.each(NUMBERS)('%s is taken from %i to %i', (name, least, most, read, factor, beside) => {
@@ -105,7 +91,7 @@ describe('the settings', () => {
 
   test.each([
     ...NUMBERS.filter(([, , , , , beside]) => !beside).map(([name, least, most]) => [name, least, most] as const),
-    // Judged although nothing uses it without PROCESSOR_URL.
+    // Checked although nothing uses it without PROCESSOR_URL.
     ['PROCESSOR_TIMEOUT_MS', 1, LONGEST_TIMER_MS] as const,
   ])('%s is refused below %i and above %i, and when it is no whole number', (name, least, most) => {
     const sentence = `${name} must be a whole number from ${least} to ${most}`;
@@ -150,28 +136,18 @@ describe('the settings', () => {
       PROCESSOR_URL: 'ftp://example.com',
     };
     const problems = problemsOf(wrong);
-    for (const name of Object.keys(wrong)) {
-      expect(
-        problems.filter((problem) => problem.startsWith(`${name} `)),
-        name,
-      ).toHaveLength(1);
-    }
-    expect(problems).toHaveLength(Object.keys(wrong).length);
+    expect(problems.map((problem) => problem.split(' ')[0]).sort()).toEqual(Object.keys(wrong).sort());
   });
 
-  test('that are wrong are all in the message for the person who started the service', () => {
-    const error = new ConfigError(['PORT is wrong', 'HOST is wrong']);
-    expect(error.message).toContain('PORT is wrong');
-    expect(error.message).toContain('HOST is wrong');
+  test('that are wrong are all in the message of the start', () => {
+    expect(new ConfigError(['PORT is wrong', 'HOST is wrong']).message).toMatch(/PORT is wrong\s.*HOST is wrong/);
   });
 
   test.each([
     ['REDIS_URL', 'redis://localhost:6379', 'DATABASE_URL'],
     ['DATABASE_URL', 'postgres://localhost/idempay', 'REDIS_URL'],
   ])('%s alone is refused with a sentence that names the other one', (name, url, missing) => {
-    const problems = problemsOf({ [name]: url });
-    expect(problems).toHaveLength(1);
-    expect(problems[0]).toMatch(`${name} is set but ${missing} is not`);
+    expect(problemsOf({ [name]: url })).toEqual([expect.stringContaining(`${name} is set but ${missing} is not`)]);
   });
 
   test('never show a password in a problem, whatever is wrong with the URL', () => {
@@ -200,21 +176,12 @@ describe('the settings of a processor over HTTP', () => {
     },
   );
 
-  test.each([
-    'ftp://h',
-    'processor.example',
-    'http://',
-    'http://h?tenant=1',
-    'http://h?',
-    'http://h/v1#a',
-    'http://user:100%@h',
-    'http://us%3Aer:secret@h',
-  ])('cannot have the URL %s', (url) => {
-    const problems = problemsOf({ PROCESSOR_URL: url });
-    expect(problems).toEqual([expect.stringMatching('^PROCESSOR_URL must have the form http://host/path')]);
+  test('cannot have a URL that processor-url.test.ts refuses', () => {
+    const sentence = expect.stringMatching('^PROCESSOR_URL must have the form http://host/path');
+    expect(problemsOf({ PROCESSOR_URL: 'ftp://h' })).toEqual([sentence]);
   });
 
-  test('may name the account, which is judged', () => {
+  test('may name the account, which is checked', () => {
     const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_ACCOUNT: ' shop-7 ' });
     expect(processor).toMatchObject({ account: 'shop-7' });
     expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_ACCOUNT: 'shop 7' })).toEqual([
@@ -222,7 +189,7 @@ describe('the settings of a processor over HTTP', () => {
     ]);
   });
 
-  test('leave the simulated delay valid, unused, and judged', () => {
+  test('leave the simulated delay valid, unused, and checked', () => {
     const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: '50' });
     expect(processor).not.toHaveProperty('delayMs');
     expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: 'x' })).toHaveLength(1);

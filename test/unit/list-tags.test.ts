@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { ListTags } from '#idempay/transactions/list-tags.js';
 import type { TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionSnapshot } from '#idempay/transactions/transaction-store.js';
@@ -12,6 +12,7 @@ const FIRST_ID = 100_000_000_000_001;
 const ID_PAGE = 3;
 /** As the service reads ids. */
 const LARGE_PAGE = 2_000;
+const POLLERS = 45;
 
 /** Spec 4.3 list rule 2. */
 function tagOf(ids: readonly number[]): string {
@@ -102,6 +103,18 @@ class ChangingList {
     };
   }
 
+  /** Holds back the opening of snapshots until the returned function is called. */
+  hold(): () => void {
+    let release = () => {};
+    this.held = new Promise((resolve) => {
+      release = resolve;
+    });
+    return () => {
+      this.held = undefined;
+      release();
+    };
+  }
+
   /** The tag that a reader of the list is given, whose snapshot is closed again. */
   async tag(tags: ListTags, filter = ALL): Promise<string> {
     const { tag, snapshot } = await tags.open(filter, this);
@@ -109,12 +122,24 @@ class ChangingList {
     return tag;
   }
 
-  /** What one costs who asks whether it has the newest tag. */
+  /** How many ids are read meanwhile. */
   async idsReadBy(work: () => Promise<unknown>): Promise<number> {
     const before = this.idsRead;
     await work();
     return this.idsRead - before;
   }
+}
+
+/** A list of `count` transactions, and tags that know it. */
+async function known(
+  count: number,
+  idPage?: number,
+): Promise<{ readonly tags: ListTags; readonly list: ChangingList }> {
+  const tags = new ListTags(idPage);
+  const list = new ChangingList();
+  list.create('A', count);
+  await list.tag(tags);
+  return { tags, list };
 }
 
 function isListed({ from }: Row, filter: TransactionFilter): boolean {
@@ -126,7 +151,7 @@ describe('list tags', () => {
     expect(await new ChangingList().tag(new ListTags())).toBe(tagOf([]));
   });
 
-  test('whatever is created and removed, the tag is that of a list made anew', async () => {
+  test('after any creates and removals, the tag is that of a list made anew', async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.constantFrom('create A', 'create B') },
       { weight: 2, arbitrary: fc.nat(60) },
@@ -153,51 +178,38 @@ describe('list tags', () => {
   });
 
   test('a list of several pages has the tag of the whole', async () => {
-    const list = new ChangingList();
-    list.create('A', 4_500);
-    expect(await list.idsReadBy(async () => expect(await list.tag(new ListTags())).toBe(tagOf(list.ids(ALL))))).toBe(
-      4_500,
-    );
+    const { tags, list } = await known(4_500);
+    expect(list.idsRead).toBe(4_500);
+    expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
   });
 
   test('a list that only grew costs its new ids alone, and one that did not change costs none', async () => {
-    const tags = new ListTags();
-    const list = new ChangingList();
-    list.create('A', 100);
-    await list.tag(tags);
+    const { tags, list } = await known(100);
     list.create('A');
     expect(await list.idsReadBy(() => list.tag(tags))).toBe(1);
     expect(await list.idsReadBy(() => list.tag(tags))).toBe(0);
   });
 
-  test('who asks only whether the tag is still the same opens no snapshot when it is known', async () => {
-    const tags = new ListTags();
-    const list = new ChangingList();
-    list.create('A');
-    const tag = await list.tag(tags);
-    const opened = list.opened;
+  test('a question whether the tag is still the same opens no snapshot when it is known', async () => {
+    const { tags, list } = await known(1);
+    const tag = tagOf(list.ids(ALL));
+    const { opened } = list;
     expect(await tags.open(ALL, list, (other) => other === tag)).toEqual({ tag });
     expect(list.opened).toBe(opened);
   });
 
   /**
    * Bug: after one removal each of many pollers read the whole list again, at the same time. Cause: a removal made the
-   * digest worthless, and nobody waited for the tag that another request was making already. Fix: checkpoints of the digest, and
-   * one making for each filter and version.
+   * digest worthless, and no request waited for the tag that another one was making already. Fix: checkpoints of the digest,
+   * and one making for each filter and version.
    */
   describe('after a removal', () => {
-    const LENGTH = 50_000;
-    const POLLERS = 45;
-
     test('45 that ask at once whether their tag is the newest share one reading of the ids behind the removed one', async () => {
-      const tags = new ListTags();
-      const list = new ChangingList();
-      list.create('A', LENGTH);
-      expect(await list.idsReadBy(() => list.tag(tags))).toBe(LENGTH);
-      list.remove(LENGTH - 10_000);
+      const { tags, list } = await known(50_000);
+      expect(list.idsRead).toBe(50_000);
+      list.remove(40_000);
       const newest = tagOf(list.ids(ALL));
-      const opened = list.opened;
-
+      const { opened } = list;
       const read = await list.idsReadBy(async () => {
         const polls = Array.from({ length: POLLERS }, () => tags.open(ALL, list, (tag) => tag === newest));
         for (const poll of await Promise.all(polls)) expect(poll).toEqual({ tag: newest });
@@ -207,40 +219,29 @@ describe('list tags', () => {
       expect(list.closed).toBe(list.opened);
     });
 
-    test('those who want the list have a snapshot each, and share the reading of the ids', async () => {
-      const tags = new ListTags(ID_PAGE);
-      const list = new ChangingList();
-      list.create('A', 100);
-      await list.tag(tags);
+    test('requests for the list have a snapshot each, and share the reading of the ids', async () => {
+      const { tags, list } = await known(100, ID_PAGE);
       list.remove(0);
-      const read = await list.idsReadBy(() =>
-        Promise.all(
-          Array.from({ length: POLLERS }, async () => {
-            const { snapshot, tag } = await tags.open(ALL, list, () => false);
-            expect(tag).toBe(tagOf(list.ids(ALL)));
-            snapshot?.close();
-          }),
-        ),
-      );
-      expect(read).toBe(99);
+      const reading = async () => {
+        const { snapshot, tag } = await tags.open(ALL, list, () => false);
+        expect(tag).toBe(tagOf(list.ids(ALL)));
+        snapshot?.close();
+      };
+      expect(await list.idsReadBy(() => Promise.all(Array.from({ length: POLLERS }, reading)))).toBe(99);
       expect(list.closed).toBe(list.opened);
     });
 
     test.each([0, 50, 500, 998])(
-      'of place %i of a thousand, the ids behind it are read, and at most a page before it',
+      'of place %i of a thousand, the ids behind it are read, and at most two pages before it',
       async (place) => {
-        const tags = new ListTags(ID_PAGE);
-        const list = new ChangingList();
-        list.create('A', 1_000);
-        await list.tag(tags);
+        const { tags, list } = await known(1_000, ID_PAGE);
         list.remove(place);
-        const distance = 2 * ID_PAGE;
-        expect(await list.idsReadBy(() => list.tag(tags))).toBeLessThanOrEqual(999 - place + distance);
+        expect(await list.idsReadBy(() => list.tag(tags))).toBeLessThanOrEqual(999 - place + 2 * ID_PAGE);
       },
     );
 
     test('from another filtered list, the list costs nothing but a look for new ids', async () => {
-      const tags = new ListTags(ID_PAGE);
+      const tags = new ListTags();
       const list = new ChangingList();
       list.create('B');
       list.create('A', 100);
@@ -250,8 +251,7 @@ describe('list tags', () => {
     });
 
     test('the end of a list that is polled after every create does not fill the memory with checkpoints', async () => {
-      const tags = new ListTags(100);
-      const list = new ChangingList();
+      const { tags, list } = await known(0, 100);
       for (let created = 0; created < 1_000; created += 1) {
         list.create('A');
         await list.tag(tags);
@@ -262,22 +262,17 @@ describe('list tags', () => {
   });
 
   describe('while another request makes the tag', () => {
-    function hold(list: ChangingList): () => void {
-      let release = () => {};
-      list.held = new Promise((resolve) => {
-        release = resolve;
-      });
-      return () => {
-        list.held = undefined;
-        release();
-      };
-    }
+    let tags: ListTags;
+    let list: ChangingList;
+
+    beforeEach(() => {
+      tags = new ListTags();
+      list = new ChangingList();
+      list.create('A');
+    });
 
     test('a reader that knows of a newer version does not take the older tag', async () => {
-      const tags = new ListTags();
-      const list = new ChangingList();
-      list.create('A');
-      const release = hold(list);
+      const release = list.hold();
       const first = tags.open(ALL, list, () => true);
       await Promise.resolve();
       release();
@@ -287,10 +282,7 @@ describe('list tags', () => {
       expect(await second).toEqual({ tag: tagOf(list.ids(ALL)) });
     });
 
-    test('its failure is the failure of all who wait, and the next one tries again', async () => {
-      const tags = new ListTags();
-      const list = new ChangingList();
-      list.create('A');
+    test('its failure is the failure of all that wait, and the next one tries again', async () => {
       list.held = Promise.reject(new Error('no snapshot'));
       const waiting = Array.from({ length: 5 }, () => tags.open(ALL, list, () => true));
       for (const outcome of await Promise.allSettled(waiting)) expect(outcome.status).toBe('rejected');
@@ -299,23 +291,16 @@ describe('list tags', () => {
     });
 
     test('of a newer snapshot, an older one is opened again', async () => {
-      const tags = new ListTags();
-      const list = new ChangingList();
-      list.create('A');
       let opened = 0;
-      const store = {
-        listVersion: () => list.listVersion(),
-        async openSnapshot(filter: TransactionFilter) {
-          opened += 1;
-          const snapshot = await list.openSnapshot(filter);
-          if (opened === 1) {
-            list.create('A');
-            await list.tag(tags);
-          }
-          return snapshot;
-        },
+      const openSnapshot = async (filter: TransactionFilter) => {
+        opened += 1;
+        const snapshot = await list.openSnapshot(filter);
+        if (opened > 1) return snapshot;
+        list.create('A');
+        await list.tag(tags);
+        return snapshot;
       };
-      const { tag, snapshot } = await tags.open(ALL, store);
+      const { tag, snapshot } = await tags.open(ALL, { listVersion: () => list.listVersion(), openSnapshot });
       expect(tag).toBe(tagOf(list.ids(ALL)));
       snapshot?.close();
       expect(opened).toBe(2);
@@ -324,19 +309,14 @@ describe('list tags', () => {
   });
 
   test('a store that has gone back is believed, and its tag made from nothing', async () => {
-    const tags = new ListTags();
-    const list = new ChangingList();
-    list.create('A', 10);
-    await list.tag(tags);
+    const { tags, list } = await known(10);
     list.goBackTo(4);
     expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
     expect(list.ids(ALL)).toHaveLength(4);
   });
 
-  test('filters that look alike when they are joined are told apart', async () => {
-    const tags = new ListTags();
-    const list = new ChangingList();
-    list.create('A');
+  test('filters that look alike when they are joined have tags of their own', async () => {
+    const { tags, list } = await known(1);
     await list.tag(tags, { from: 'A","', to: '' });
     expect(await list.tag(tags, { from: 'A', to: '","' })).toBe(tagOf(list.ids(FROM_A)));
   });

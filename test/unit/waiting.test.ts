@@ -6,10 +6,10 @@ import { WatchedLocks } from '../../testkit/protocol/watched-locks.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 import { pause } from '../../testkit/time/until.js';
 
-/** How many may wait in one process, and how often a lock is looked at that tells nothing. */
+/** How many may wait in one process, and how often a lock is looked at without an announcement. */
 const PLACES = 2_000;
 const LOOK_AGAIN_MS = 1_000;
-/** Between the tries of one waiter, however often the attempt it waits for turns out not to have ended. */
+/** Between the tries of one waiter while the attempt that it waits for goes on. */
 const PAUSES_MS = [0, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000];
 const PATIENCE_MS = 30_000;
 const AWAY = new StoreUnavailable('unchanged', 'the store is away');
@@ -28,19 +28,34 @@ describe('waiting for the end of an attempt', () => {
     locks.lock(key);
   });
 
+  const enterNow = () => waiting.enter(key, { ms: PATIENCE_MS, gone: new AbortController().signal });
+
   function enter({ of = key, ms = PATIENCE_MS, gone = new AbortController().signal } = {}): WaitingPlace {
     const place = waiting.enter(of, { ms, gone });
     if (!place) throw new Error('there was no place to wait');
     return place;
   }
 
-  test('is over when the lock ends', async () => {
-    const next = waitFor(enter());
+  /** A wait that has begun: its lock is watched. */
+  async function begin(...members: Parameters<typeof enter>) {
+    const next = nextOf(enter(...members));
     await settle();
-    expect(next.told).toBeUndefined();
-    locks.unlock(key);
+    return next;
+  }
+
+  async function unlock(of = key): Promise<void> {
+    locks.unlock(of);
     await settle();
-    expect(next.told).toBe(true);
+  }
+
+  test('is over when its lock ends, and not with another lock', async () => {
+    const other = newKey();
+    locks.lock(other);
+    const [next, otherNext] = [await begin(), await begin({ of: other })];
+    await unlock(other);
+    expect([next.ended, otherNext.ended]).toEqual([undefined, true]);
+    await unlock();
+    expect(next.ended).toBe(true);
   });
 
   test('is over at once when there is no lock any more', async () => {
@@ -49,214 +64,175 @@ describe('waiting for the end of an attempt', () => {
   });
 
   test('is over when the patience is, and no sooner', async () => {
-    const next = waitFor(enter({ ms: 5_000 }));
+    const next = await begin({ ms: 5_000 });
     await advance(4_999);
-    expect(next.told).toBeUndefined();
+    expect(next.ended).toBeUndefined();
     await advance(1);
-    expect(next.told).toBe(false);
+    expect(next.ended).toBe(false);
     expect(locks.standing(key)).toBe(0);
-  });
-
-  test('is not disturbed by the end of another lock', async () => {
-    const other = newKey();
-    locks.lock(other);
-    const next = waitFor(enter());
-    const otherNext = waitFor(enter({ of: other }));
-    await settle();
-    locks.unlock(other);
-    await settle();
-    expect(otherNext.told).toBe(true);
-    expect(next.told).toBeUndefined();
-  });
-
-  test('is over when whoever waits has gone', async () => {
-    const gone = new AbortController();
-    const next = waitFor(enter({ gone: gone.signal }));
-    const other = waitFor(enter());
-    await settle();
-    gone.abort();
-    await settle();
-    expect(next.told).toBe(false);
-    expect(other.told, 'another waiter of the same key').toBeUndefined();
   });
 
   /**
    * Bug: a client that left while its request was tried for the first time kept its place for the whole wait. Cause: an
-   * abort signal tells nobody who listens only afterwards. Fix: it is asked as well.
+   * abort signal does not fire for a listener that is added after the abort. Fix: it is asked as well.
    */
-  test('is over at once for whoever had gone before', async () => {
-    const next = waitFor(enter({ gone: AbortSignal.abort() }));
-    await settle();
-    expect(next.told).toBe(false);
+  test('is over at once for a client that had gone before', async () => {
+    expect((await begin({ gone: AbortSignal.abort() })).ended).toBe(false);
     expect(locks.asked).toBe(0);
   });
 
-  test('shares one watch and one look a second among all who wait for a key', async () => {
-    const nexts = Array.from({ length: 100 }, () => waitFor(enter()));
-    await settle();
+  test('shares one watch and one look a second among all that wait for a key', async () => {
+    const nexts = await Promise.all(Array.from({ length: 100 }, () => begin()));
     expect(locks.asked).toBe(1);
     await advance(LOOK_AGAIN_MS);
     await advance(LOOK_AGAIN_MS);
     expect(locks.asked).toBe(3);
     expect(locks.standing(key)).toBe(1);
-    locks.unlock(key);
-    await settle();
-    expect(nexts.map(({ told }) => told)).toEqual(nexts.map(() => true));
+    await unlock();
+    expect(nexts.map(({ ended }) => ended)).toEqual(nexts.map(() => true));
     expect(locks.standing(key)).toBe(0);
   });
 
-  test('ends the watch when the last one leaves, and not before', async () => {
-    const gone = [new AbortController(), new AbortController()] as const;
-    for (const { signal } of gone) waitFor(enter({ gone: signal }));
+  test('is over when its client has gone, and the watch ends with the last of the key', async () => {
+    const clients = [new AbortController(), new AbortController()] as const;
+    const [first, second] = [await begin({ gone: clients[0].signal }), await begin({ gone: clients[1].signal })];
+    clients[0].abort();
     await settle();
-    gone[0].abort();
+    expect([first.ended, second.ended, locks.standing(key)]).toEqual([false, undefined, 1]);
+    clients[1].abort();
     await settle();
-    expect(locks.standing(key)).toBe(1);
-    gone[1].abort();
-    await settle();
-    expect(locks.standing(key)).toBe(0);
+    expect([second.ended, locks.standing(key)]).toEqual([false, 0]);
     await advance(3 * LOOK_AGAIN_MS);
-    expect(locks.asked, 'nobody looks for nobody').toBe(1);
+    expect(locks.asked, 'without a waiter the lock is not looked at').toBe(1);
   });
 
   test('ends a watch that came only after the last one had left', async () => {
     const gone = new AbortController();
-    waitFor(enter({ gone: gone.signal }));
+    nextOf(enter({ gone: gone.signal }));
     gone.abort();
     await settle();
     expect(locks.asked).toBe(1);
     expect(locks.standing(key)).toBe(0);
   });
 
-  test('finds within a second an end that nobody told', async () => {
-    const next = waitFor(enter());
-    await settle();
+  test('finds within a second an end that was not announced', async () => {
+    const next = await begin();
     locks.unlockSilently(key);
     await advance(LOOK_AGAIN_MS - 1);
-    expect(next.told).toBeUndefined();
+    expect(next.ended).toBeUndefined();
     await advance(1);
-    expect(next.told).toBe(true);
+    expect(next.ended).toBe(true);
   });
 
   test('goes on through a store that is away', async () => {
     locks.failAll(AWAY);
-    const next = waitFor(enter());
+    const next = await begin();
     await advance(LOOK_AGAIN_MS);
     await advance(LOOK_AGAIN_MS);
-    expect(next.told).toBeUndefined();
     expect(locks.asked).toBe(3);
     locks.heal();
     await advance(LOOK_AGAIN_MS);
-    expect(next.told).toBeUndefined();
-    locks.unlock(key);
-    await settle();
-    expect(next.told).toBe(true);
+    expect(next.ended).toBeUndefined();
+    await unlock();
+    expect(next.ended).toBe(true);
   });
 
   test('goes on when the store goes away meanwhile', async () => {
-    const next = waitFor(enter());
-    await settle();
+    const next = await begin();
     locks.failAll(AWAY);
     await advance(LOOK_AGAIN_MS);
     locks.unlockSilently(key);
     locks.heal();
     await advance(LOOK_AGAIN_MS);
-    expect(next.told).toBe(true);
+    expect(next.ended).toBe(true);
     expect(locks.standing(key)).toBe(0);
   });
 
   test('pauses longer each time that the attempt had not ended, up to a second', async () => {
-    locks.unlock(key);
+    await unlock();
     const place = enter();
     for (const pauseMs of PAUSES_MS) {
-      const next = waitFor(place);
+      const next = nextOf(place);
       await settle();
       if (pauseMs > 0) {
         await advance(pauseMs - 1);
-        expect(next.told, `before ${pauseMs} ms`).toBeUndefined();
+        expect(next.ended, `before ${pauseMs} ms`).toBeUndefined();
         await advance(1);
       }
-      expect(next.told, `after ${pauseMs} ms`).toBe(true);
+      expect(next.ended, `after ${pauseMs} ms`).toBe(true);
     }
     expect(locks.standing(key)).toBe(0);
   });
 
   test('counts the time of a try into the pause', async () => {
-    locks.unlock(key);
+    await unlock();
     const place = enter();
     await place.next();
     await advance(40);
-    const next = waitFor(place);
+    const next = nextOf(place);
     await advance(9);
-    expect(next.told).toBeUndefined();
+    expect(next.ended).toBeUndefined();
     await advance(1);
-    expect(next.told).toBe(true);
+    expect(next.ended).toBe(true);
   });
 
   test('does not pause longer than the patience', async () => {
-    locks.unlock(key);
+    await unlock();
     const place = enter({ ms: 20 });
     await place.next();
-    const next = waitFor(place);
+    const next = nextOf(place);
     await advance(20);
-    expect(next.told).toBe(false);
+    expect(next.ended).toBe(false);
   });
 
   test('watches anew for a later attempt on the same key', async () => {
     const place = enter();
-    const first = waitFor(place);
+    const first = nextOf(place);
     await settle();
-    locks.unlock(key);
-    await settle();
-    expect(first.told).toBe(true);
+    await unlock();
+    expect(first.ended).toBe(true);
     locks.lock(key);
-    const second = waitFor(place);
+    const second = nextOf(place);
     await advance(PATIENCE_MS / 2);
-    expect(second.told).toBeUndefined();
-    locks.unlock(key);
-    await settle();
-    expect(second.told).toBe(true);
+    expect(second.ended).toBeUndefined();
+    await unlock();
+    expect(second.ended).toBe(true);
   });
 
   test('has a place for 2,000 at a time, and again for each that left', async () => {
     const places = Array.from({ length: PLACES }, () => enter({ of: newKey() }));
-    expect(waiting.enter(key, { ms: PATIENCE_MS, gone: new AbortController().signal })).toBeUndefined();
+    expect(enterNow()).toBeUndefined();
     places[0]?.leave();
     const place = enter();
-    expect(waiting.enter(key, { ms: PATIENCE_MS, gone: new AbortController().signal })).toBeUndefined();
-    place.leave();
-    for (const each of places) each.leave();
+    expect(enterNow()).toBeUndefined();
+    for (const each of [place, ...places]) each.leave();
     enter().leave();
-    expect(clock.pending, 'a limit of nobody').toBe(0);
-  });
-
-  test('keeps nothing of whoever has left', async () => {
-    const gone = new AbortController();
-    const place = enter({ gone: gone.signal });
-    const next = waitFor(place);
-    await settle();
-    locks.unlock(key);
-    await settle();
-    place.leave();
-    gone.abort();
-    expect(next.told).toBe(true);
-    expect(locks.standing(key)).toBe(0);
     expect(clock.pending).toBe(0);
   });
 
-  test('ends for all at once, also for those in a pause, and begins for nobody any more', async () => {
-    const watching = [waitFor(enter()), waitFor(enter())];
-    const free = newKey();
-    const pausing = enter({ of: free });
+  test('keeps nothing of a waiter that has left', async () => {
+    const gone = new AbortController();
+    const place = enter({ gone: gone.signal });
+    const next = nextOf(place);
+    await settle();
+    await unlock();
+    place.leave();
+    gone.abort();
+    expect([next.ended, locks.standing(key), clock.pending]).toEqual([true, 0, 0]);
+  });
+
+  test('ends for all at once, also for those in a pause, and begins for none any more', async () => {
+    const watching = [await begin(), await begin()];
+    const pausing = enter({ of: newKey() });
     await pausing.next();
-    const paused = waitFor(pausing);
+    const paused = nextOf(pausing);
     await settle();
     waiting.end();
     await settle();
-    expect([...watching, paused].map(({ told }) => told)).toEqual([false, false, false]);
+    expect([...watching, paused].map(({ ended }) => ended)).toEqual([false, false, false]);
     expect(locks.standing(key)).toBe(0);
-    expect(waiting.enter(key, { ms: PATIENCE_MS, gone: new AbortController().signal })).toBeUndefined();
-    expect(await pausing.next(), 'who was just trying').toBe(false);
+    expect(enterNow()).toBeUndefined();
+    expect(await pausing.next(), 'during a try').toBe(false);
   });
 
   async function advance(ms: number): Promise<void> {
@@ -266,11 +242,11 @@ describe('waiting for the end of an attempt', () => {
   }
 });
 
-/** What a place was told, undefined for as long as it waits. */
-function waitFor(place: WaitingPlace): { readonly told: boolean | undefined } {
-  const next: { told: boolean | undefined } = { told: undefined };
-  place.next().then((told) => {
-    next.told = told;
+/** What `next` of a place resolved to, undefined while it waits. */
+function nextOf(place: WaitingPlace): { readonly ended: boolean | undefined } {
+  const next: { ended: boolean | undefined } = { ended: undefined };
+  place.next().then((ended) => {
+    next.ended = ended;
   });
   return next;
 }
