@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
-import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { expectReplay, untilPaid } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { paymentText, sendAndVanish } from '../../testkit/client/raw-http.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
@@ -76,8 +76,7 @@ describeDeployments('a drain', (deployment) => {
       await service.stop(SHORT_DRAIN_MS);
 
       const next = await stores.serve({ PROCESSOR_URL: processor.url });
-      // Recovery may work on it already, and so may the processor.
-      await until('the payment to be finished', DEADLINE_MS, async () => (await pay(next.url, key)).status === 200);
+      await untilPaid(next.url, key);
       expect(await processor.chargesOf(key)).toHaveLength(1);
     } finally {
       await stores.close();

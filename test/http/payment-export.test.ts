@@ -2,12 +2,18 @@ import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { ask, generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
-import { expectFirst } from '../../testkit/client/payment-answers.js';
-import { exportDay, exportLines, type ShownPayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, givenPaid, untilPaid } from '../../testkit/client/payment-answers.js';
+import {
+  expectHeadAsGet,
+  exportDay,
+  exportLines,
+  type ShownPayment,
+  shownPaymentOf,
+} from '../../testkit/client/payment-records.js';
 import { requestText } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
-import { type Deployment, describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import type { Service } from '../../testkit/processes/service.js';
@@ -23,24 +29,36 @@ const STORED = 20_000;
 const STORED_DAY = '2020-02-29';
 /** Time enough for a service that does not wait for its readers to read all of it. */
 const READ_AHEAD_MS = 500;
+const READERS = 20;
+/** All exports held in memory would be more than twice as much. */
+const READERS_KIB = 75 * 1024;
 const EMPTY_DAYS = ['1970-01-01', '2020-02-28', '2020-03-01', '9999-12-31'];
+
+const BAD_DAYS: readonly [what: string, query: string][] = [
+  ['missing', ''],
+  ['empty', '?day='],
+  ['a word', '?day=today'],
+  ['a moment', '?day=2026-11-20T00:00:00Z'],
+  ['a month', '?day=2026-11'],
+  ['on no calendar', '?day=2026-02-30'],
+  ['in no leap year', '?day=2027-02-29'],
+  ['in no month', '?day=2026-13-01'],
+  ['followed by something', '?day=2026-11-20%20'],
+  ['without hyphens', '?day=20261120'],
+];
 
 describeDeployments('GET /api/payments/export', (deployment) => {
   describe('of payments that are made', () => {
     const shared = shareService(deployment);
 
-    it(`tells all of ${MANY} payments of a day, each once, in the order of settling`, async () => {
+    it(`has all of ${MANY} payments of a day, each once, in the order of settling`, async () => {
       const began = new Date();
       const unpaid = await generateKey(shared.url);
-      const ids = await inParallel(MANY, WIDTH, async () => {
-        const key = await generateKey(shared.url);
-        return [key, expectFirst(await pay(shared.url, key))] as const;
-      });
+      const made = await inParallel(MANY, WIDTH, () => givenPaid(shared.url));
       const exported = await exportSince(shared.url, began);
 
-      expect(exported.map(({ idempotencyKey, transactionId }) => [idempotencyKey, transactionId]).sort()).toEqual(
-        [...ids].sort(),
-      );
+      const ids = exported.map(({ idempotencyKey, transactionId }) => `${idempotencyKey} ${transactionId}`);
+      expect(ids.sort()).toEqual(made.map(({ key, transactionId }) => `${key} ${transactionId}`).sort());
       const settled = exported.map(({ settledAt }) => settledAt as string);
       expect(settled).toEqual([...settled].sort());
       expect(keysOf(exported)).not.toContain(unpaid);
@@ -58,58 +76,28 @@ describeDeployments('GET /api/payments/export', (deployment) => {
         expectFirst(await pay(shared.url, key));
         await untilPast(1);
       }
-      const exported = keysOf(await exportSince(shared.url, began));
-      expect(exported.filter((key) => order.includes(key))).toEqual(order);
+      expect(keysOf(await exportSince(shared.url, began)).filter((key) => order.includes(key))).toEqual(order);
     });
 
-    it.each(EMPTY_DAYS)('is empty where nothing was settled: %s', async (day) => {
-      const answer = await ask(`${shared.url}/api/payments/export?day=${day}`);
-      expect(answer.text).toBe('');
-      expect(await exportDay(shared.url, day)).toEqual([]);
+    it('is empty where nothing was settled', async () => {
+      for (const day of EMPTY_DAYS) expect(await exportDay(shared.url, day)).toEqual([]);
     });
 
     it('answers HEAD as GET, without the body', async () => {
-      const url = `${shared.url}/api/payments/export?day=${today()}`;
-      const { headers } = await ask(url);
-      const head = await ask(url, { method: 'HEAD' });
-      expect(head.status).toBe(200);
-      expect(head.text).toBe('');
-      for (const name of ['content-type', 'content-disposition', 'cache-control', 'content-length']) {
-        expect(head.headers[name], name).toBe(headers[name]);
-      }
+      const headers = ['content-type', 'content-disposition', 'cache-control'];
+      await expectHeadAsGet(`${shared.url}/api/payments/export?day=${today()}`, headers);
       expect((await ask(`${shared.url}/api/payments/export`, { method: 'HEAD' })).status).toBe(400);
     });
 
-    it('refuses a parameter that it does not know, and names it and those that it does', async () => {
-      const answer = await ask(`${shared.url}/api/payments/export?day=${EMPTY_DAYS[0]}&procesor=simulated`);
-      expectError(answer, 400, "'procesor' is no query parameter of this path. Use day, processor.");
-    });
-
-    it('does not look at Prefer', async () => {
-      const url = `${shared.url}/api/payments/export?day=${EMPTY_DAYS[0]}`;
-      const answer = await ask(url, { headers: { Prefer: 'wait=10' } });
-      expect(answer.status).toBe(200);
-      expect(answer.headers).not.toHaveProperty('preference-applied');
-    });
-
-    it.each([
-      ['missing', ''],
-      ['empty', '?day='],
-      ['no day', '?day=today'],
-      ['a moment', '?day=2026-11-20T00:00:00Z'],
-      ['a month', '?day=2026-11'],
-      ['on no calendar', '?day=2026-02-30'],
-      ['in no leap year', '?day=2027-02-29'],
-      ['in no month', '?day=2026-13-01'],
-      ['followed by something', '?day=2026-11-20%20'],
-      ['without hyphens', '?day=20261120'],
-    ])('refuses a day that is %s', async (_what, query) => {
+    it.each(BAD_DAYS)('refuses a day that is %s', async (_what, query) => {
       expectError(await ask(`${shared.url}/api/payments/export${query}`), 400, /^'day' must /);
     });
 
-    it('refuses a day that is given twice', async () => {
-      const answer = await ask(`${shared.url}/api/payments/export?day=2026-11-20&day=2026-11-20`);
-      expectError(answer, 400, /'day' .*single text/);
+    it('refuses a day that is given twice, and a parameter that it does not know', async () => {
+      const refusal = (query: string) => ask(`${shared.url}/api/payments/export?day=2026-11-20&${query}`);
+      expectError(await refusal('day=2026-11-20'), 400, /'day' .*single text/);
+      const message = "'procesor' is no query parameter of this path. Use day, processor.";
+      expectError(await refusal('procesor=simulated'), 400, message);
     });
   });
 
@@ -131,34 +119,40 @@ describeDeployments('GET /api/payments/export', (deployment) => {
       ]);
 
       await processor.behave({ refuseWith: null });
-      expect(transactionIdOf(await pay(url, unclear))).toBeDefined();
+      await untilPaid(url, unclear);
       expect(keysOf(await exportSince(url, began))).toEqual([paid, declined, unclear]);
     });
 
     it('has those of one processor, by the name that a payment shows', async () => {
       const { url } = shared();
-      const key = await generateKey(url);
-      expectFirst(await pay(url, key));
-      const { processor: name } = await shownPaymentOf(url, key);
+      const { key } = await givenPaid(url);
+      const name = (await shownPaymentOf(url, key)).processor as string;
       const of = (processor: string) => exportLines(url, today(), `&processor=${encodeURIComponent(processor)}`);
       const all = await exportLines(url, today());
       expect(all.length).toBeGreaterThan(0);
-      expect(await of(name as string)).toEqual(all);
-      expect(await of('')).toEqual(all);
-      for (const other of ['simulated', `${name}x`, (name as string).toUpperCase(), '%'])
-        expect(await of(other)).toEqual([]);
+      for (const same of [name, '']) expect(await of(same)).toEqual(all);
+      for (const other of ['simulated', `${name}x`, name.toUpperCase(), '%']) expect(await of(other)).toEqual([]);
     });
   });
 
   describe(`of ${STORED} payments of one day`, () => {
-    const shared = shareStoredPayments(deployment);
+    let stores: Stores;
+    let service: Service;
+    beforeAll(async () => {
+      stores = await deployment.open();
+      await (await stores.serve()).stop();
+      await changeStored(stores, settledPayments(STORED, Date.parse(`${STORED_DAY}T00:00:00Z`)));
+      // A process, whose memory is looked at.
+      service = await stores.start();
+    });
+    afterAll(() => stores?.close());
 
     it('is complete and in the order of settling, and so are two at once', async () => {
       const [one, other] = await Promise.all([
-        exportLines(shared.url, STORED_DAY),
-        exportLines(shared.url, STORED_DAY, '&processor=simulated'),
+        exportLines(service.url, STORED_DAY),
+        exportLines(service.url, STORED_DAY, '&processor=simulated'),
       ]);
-      expect(await exportLines(shared.url, STORED_DAY, '&processor=another')).toEqual([]);
+      expect(await exportLines(service.url, STORED_DAY, '&processor=another')).toEqual([]);
       const positions = one.map((line) => {
         const { settledAt, idempotencyKey } = JSON.parse(line) as ShownPayment;
         return `${settledAt} ${idempotencyKey}`;
@@ -176,59 +170,33 @@ describeDeployments('GET /api/payments/export', (deployment) => {
      */
     it('does not keep a payment waiting for its end', async () => {
       let ended = false;
-      const exported = ask(`${shared.url}/api/payments/export?day=${STORED_DAY}`).finally(() => {
+      const exported = ask(`${service.url}/api/payments/export?day=${STORED_DAY}`).finally(() => {
         ended = true;
       });
-      expectFirst(await pay(shared.url, await generateKey(shared.url)));
+      await givenPaid(service.url);
       expect(ended, 'the export has ended before the payment').toBe(false);
       expect((await exported).status).toBe(200);
     });
 
     it('costs little for clients that do not read it, and nothing after they have gone', async () => {
-      await exportLines(shared.url, STORED_DAY);
-      const beforeKiB = await residentKiB(shared.service);
-      const clients = await Promise.all(Array.from({ length: 40 }, () => beginExport(shared.service)));
+      await exportLines(service.url, STORED_DAY);
+      const beforeKiB = await residentKiB(service);
+      const clients = await Promise.all(Array.from({ length: READERS }, () => beginExport(service.port)));
       await pause(READ_AHEAD_MS);
-      const grownKiB = (await residentKiB(shared.service)) - beforeKiB;
-      // 40 exports held in memory would be more than twice as much.
-      expect(grownKiB, 'KiB for 40 clients').toBeLessThan(150 * 1024);
+      expect((await residentKiB(service)) - beforeKiB, `KiB for ${READERS} clients`).toBeLessThan(READERS_KIB);
       for (const client of clients) client.destroy();
 
-      expect(await exportLines(shared.url, STORED_DAY)).toHaveLength(STORED);
-      const key = await generateKey(shared.url);
-      expectFirst(await pay(shared.url, key));
-      expect(shared.service.logs.filter(({ level }) => level >= 50)).toEqual([]);
+      expect(await exportLines(service.url, STORED_DAY)).toHaveLength(STORED);
+      await givenPaid(service.url);
+      expect(service.logs.filter(({ level }) => level >= 50)).toEqual([]);
     });
   });
 });
 
-/** A service whose store was given payments of one day before it started. */
-function shareStoredPayments(deployment: Deployment): { readonly url: string; readonly service: Service } {
-  let stores: Stores | undefined;
-  let service: Service | undefined;
-  beforeAll(async () => {
-    stores = await deployment.open();
-    await (await stores.start()).stop();
-    await changeStored(stores, settledPayments(STORED, Date.parse(`${STORED_DAY}T00:00:00Z`)));
-    service = await stores.start();
-  });
-  afterAll(() => stores?.close());
-  return {
-    get service() {
-      if (!service) throw new Error('the service is not started yet');
-      return service;
-    },
-    get url() {
-      return this.service.url;
-    },
-  };
-}
-
 /** Everything that was settled since a moment: a test may run through midnight. */
 async function exportSince(url: string, began: Date): Promise<ShownPayment[]> {
-  const days = new Set([began.toISOString().slice(0, 10), today()]);
   const exported: ShownPayment[] = [];
-  for (const day of days) exported.push(...(await exportDay(url, day)));
+  for (const day of new Set([began.toISOString().slice(0, 10), today()])) exported.push(...(await exportDay(url, day)));
   return exported.filter(({ settledAt }) => (settledAt as string) >= began.toISOString());
 }
 
@@ -241,7 +209,7 @@ function keysOf(payments: readonly ShownPayment[]): string[] {
 }
 
 /** Asks for the stored day, takes the beginning of the answer, and reads no further. */
-function beginExport({ port }: Service): Promise<Socket> {
+function beginExport(port: number): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', reject);

@@ -1,31 +1,40 @@
 import { describe, expect, it } from 'vitest';
+import { expectNotModified, MATCHING_FORMS, OTHER_FORMS, tagOf } from '../../testkit/client/entity-tags.js';
 import { expectError } from '../../testkit/client/error-body.js';
-import { ask, generateKey, pay, paymentStatus, transactionIdOf } from '../../testkit/client/http-client.js';
+import { generateKey, pay, paymentStatus, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import {
   beginPayment,
-  expectCompleted,
   expectFirst,
   expectReplay,
-  INVALID_KEY,
-  keyRecord,
+  givenPaid,
   NO_PAYMENT,
   UNKNOWN_KEY,
+  untilPaid,
 } from '../../testkit/client/payment-answers.js';
-import { readPayment, resolvePayment, shownIn, shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { expectHeadAsGet, readPayment, shownIn, shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
 
-const EXPIRY_DEADLINE_MS = 10_000;
 const CLAIM_DEADLINE_MS = 5_000;
-/** A recovery round and its pauses. */
-const SETTLED_DEADLINE_MS = 15_000;
+
+const NOT_FOUND: readonly [what: string, key: string][] = [
+  ['was never generated', UNKNOWN_KEY],
+  ['is no key', 'abc'],
+  ['is too long', `${UNKNOWN_KEY}0`],
+  ['has no hyphens', UNKNOWN_KEY.replaceAll('-', '')],
+  ['is far too long', 'x'.repeat(8_000)],
+  ['is white space', '%20%20'],
+  ['is not printable', '%00%01'],
+  ['is not ASCII', 'caf%C3%A9'],
+  ['would be SQL', '%27%20OR%201=1'],
+];
 
 describeDeployments('GET /api/payments/{key}', (deployment) => {
   const shared = shareService(deployment);
 
-  it('shows a key that was issued as PENDING, in exactly this text', async () => {
+  it('shows a key that was issued as PENDING, in exactly this text, also after its payment was refused', async () => {
     const before = Date.now();
     const key = await generateKey(shared.url);
     const answer = await readPayment(shared.url, key);
@@ -37,12 +46,13 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     );
     expect(Date.parse(createdAt)).toBeGreaterThanOrEqual(before);
     expect(Date.parse(createdAt)).toBeLessThanOrEqual(Date.now());
+    expectError(await pay(shared.url, key, { amount: '-1', currency: 'USD' }), 400, /amount/);
+    expect((await readPayment(shared.url, key)).text).toBe(answer.text);
   });
 
-  it('shows a payment as COMPLETED, in exactly this text', async () => {
+  it('shows a payment as COMPLETED, in exactly this text, also after repeats and in each form of its key', async () => {
     const before = Date.now();
-    const key = await generateKey(shared.url);
-    const transactionId = expectFirst(await pay(shared.url, key, { amount: 7.5, currency: 'eur' }));
+    const { key, transactionId } = await givenPaid(shared.url, { amount: 7.5, currency: 'eur' });
     const answer = await readPayment(shared.url, key);
     const { createdAt, claimedAt, settledAt } = shownIn(answer);
     expect(answer.text).toBe(
@@ -52,6 +62,11 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     );
     expect(Date.parse(createdAt)).toBeGreaterThanOrEqual(before);
     expect(Date.parse(settledAt as string)).toBeLessThanOrEqual(Date.now());
+    expectReplay(await pay(shared.url, key), transactionId);
+    expectReplay(await pay(shared.url, key, { amount: '7', currency: 'USD' }), transactionId);
+    for (const form of [key, key.toUpperCase(), `%22${key}%22`, `%20${key}%20`]) {
+      expect((await readPayment(shared.url, form)).text).toBe(answer.text);
+    }
   });
 
   it.each([
@@ -60,115 +75,103 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     ['5', 'USD', '5.00'],
     ['1234567890123.45', 'USD', '1234567890123.45'],
   ])('shows %s %s as exactly %s', async (amount, currency, shown) => {
-    const key = await generateKey(shared.url);
-    expectFirst(await pay(shared.url, key, { amount, currency }));
+    const { key } = await givenPaid(shared.url, { amount, currency });
     expect(await shownPaymentOf(shared.url, key)).toMatchObject({ amount: shown, currency });
   });
 
-  it('shows the same after repeats, by this payload or another', async () => {
-    const key = await generateKey(shared.url);
-    const transactionId = expectFirst(await pay(shared.url, key));
-    const before = (await readPayment(shared.url, key)).text;
-    expectReplay(await pay(shared.url, key), transactionId);
-    expectReplay(await pay(shared.url, key, { amount: '7', currency: 'EUR' }), transactionId);
-    expect((await readPayment(shared.url, key)).text).toBe(before);
-  });
-
-  it('still shows a key as PENDING whose payment was refused', async () => {
-    const key = await generateKey(shared.url);
-    expectError(await pay(shared.url, key, { amount: '-1', currency: 'USD' }), 400, /amount/);
-    expect(await shownPaymentOf(shared.url, key)).toMatchObject({ state: 'PENDING', idempotencyKey: key });
-  });
-
-  it('finds the key in capitals and in quotes, and shows it as it was given out', async () => {
-    const key = await generateKey(shared.url);
-    expectFirst(await pay(shared.url, key));
-    for (const form of [key.toUpperCase(), `%22${key}%22`, `%20${key}%20`]) {
-      expect(await shownPaymentOf(shared.url, form)).toMatchObject({ state: 'COMPLETED', idempotencyKey: key });
-    }
-  });
-
-  it.each([
-    ['was never generated', UNKNOWN_KEY],
-    ['is none', 'abc'],
-    ['is too long', `${UNKNOWN_KEY}0`],
-    ['has no hyphens', UNKNOWN_KEY.replaceAll('-', '')],
-    ['is far too long', 'x'.repeat(8_000)],
-    ['is white space', '%20%20'],
-    ['is not printable', '%00%01'],
-    ['is no ASCII', 'caf%C3%A9'],
-    ['would be SQL', '%27%20OR%201=1'],
-  ])('answers 404 for a key that %s', async (_what, key) => {
+  it.each(NOT_FOUND)('answers 404 for a key that %s', async (_what, key) => {
     expectError(await readPayment(shared.url, key), 404, NO_PAYMENT);
     const head = await readPayment(shared.url, key, { method: 'HEAD' });
-    expect(head.status).toBe(404);
-    expect(head.text).toBe('');
-  });
-
-  it('answers 400 for a key that is badly percent-encoded', async () => {
-    expectError(await readPayment(shared.url, '%zz'), 400);
+    expect([head.status, head.text]).toEqual([404, '']);
   });
 
   it('answers HEAD as GET, without the body', async () => {
-    const key = await generateKey(shared.url);
-    expectFirst(await pay(shared.url, key));
-    const { headers, text } = await readPayment(shared.url, key);
-    const head = await readPayment(shared.url, key, { method: 'HEAD' });
-    expect(head.status).toBe(200);
-    expect(head.text).toBe('');
-    for (const name of ['content-type', 'cache-control', 'etag', 'content-length']) {
-      expect(head.headers[name], name).toBe(headers[name]);
-    }
-    expect(head.headers['content-length']).toBe(`${text.length}`);
-  });
-
-  it('does not look at Prefer', async () => {
-    const key = await generateKey(shared.url);
-    const answer = await readPayment(shared.url, key, { headers: { Prefer: 'wait=10' } });
-    expect(shownIn(answer).state).toBe('PENDING');
-    expect(answer.headers).not.toHaveProperty('preference-applied');
-  });
-
-  it.each([
-    ['/api/payments', 'GET, HEAD', ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']],
-    ['/api/payments/export', 'GET, HEAD', ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']],
-    [`/api/payments/${UNKNOWN_KEY}`, 'GET, HEAD', ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']],
-    [`/api/payments/${UNKNOWN_KEY}/resolution`, 'POST', ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']],
-  ])('answers 405 on %s to a method other than %s', async (path, allow, methods) => {
-    for (const method of methods) {
-      const answer = await ask(`${shared.url}${path}`, { method });
-      expect(answer.headers.allow).toBe(allow);
-      if (method === 'HEAD') expect(answer.status).toBe(405);
-      else expectError(answer, 405);
-    }
-  });
-
-  it.each([
-    '/api/payments/',
-    `/api/payments/${UNKNOWN_KEY}/`,
-    `/api/payments/${UNKNOWN_KEY}/resolutions`,
-    `/api/payments/${UNKNOWN_KEY}/resolution/1`,
-    '/api/Payments',
-  ])('answers 404 on %s', async (path) => {
-    expectError(await ask(`${shared.url}${path}`), 404);
+    const { key } = await givenPaid(shared.url);
+    await expectHeadAsGet(`${shared.url}/api/payments/${key}`, ['content-type', 'cache-control', 'etag']);
   });
 
   it('shows the same after a restart', async () => {
     const stores = await deployment.open();
     try {
-      const first = await stores.start();
-      const [paid, unpaid] = [await generateKey(first.url), await generateKey(first.url)];
-      expectFirst(await pay(first.url, paid));
-      const before = await Promise.all([paid, unpaid].map((key) => readPayment(first.url, key)));
+      const first = await stores.serve();
+      const { key: paid } = await givenPaid(first.url);
+      const keys = [paid, await generateKey(first.url)];
+      const shown = async (url: string) => {
+        const answers = await Promise.all(keys.map((key) => readPayment(url, key)));
+        return answers.map(({ text, headers }) => [text, headers.etag]);
+      };
+      const before = await shown(first.url);
       await first.stop();
-
-      const second = await stores.start();
-      const after = await Promise.all([paid, unpaid].map((key) => readPayment(second.url, key)));
-      expect(after.map(({ text }) => text)).toEqual(before.map(({ text }) => text));
-      expect(after.map(({ headers }) => headers.etag)).toEqual(before.map(({ headers }) => headers.etag));
+      expect(await shown((await stores.serve()).url)).toEqual(before);
     } finally {
       await stores.close();
     }
+  });
+
+  describe('with an entity tag', () => {
+    const given = async () => {
+      const { key } = await givenPaid(shared.url);
+      const answer = await readPayment(shared.url, key);
+      return { key, tag: tagOf(answer), text: answer.text };
+    };
+    const read = (key: string, headers: Record<string, string | string[]>, method = 'GET') =>
+      readPayment(shared.url, key, { headers, method });
+
+    it.each(MATCHING_FORMS)('gives 304 when If-None-Match names it by %s', async (_name, make) => {
+      const { key, tag } = await given();
+      for (const method of ['GET', 'HEAD']) {
+        expectNotModified(await read(key, { 'If-None-Match': make(tag) }, method), tag);
+      }
+    });
+
+    it.each(OTHER_FORMS)('gives the payment when If-None-Match has %s', async (_name, make) => {
+      const { key, tag, text } = await given();
+      const answer = await read(key, { 'If-None-Match': make(tag) });
+      shownIn(answer);
+      expect(answer.text).toBe(text);
+      expect(tagOf(answer)).toBe(tag);
+    });
+
+    it('gives 304 for a key that has not paid, and the payment once it has', async () => {
+      const key = await generateKey(shared.url);
+      const tag = tagOf(await readPayment(shared.url, key));
+      expectNotModified(await read(key, { 'If-None-Match': `"${tag}"` }), tag);
+      expectFirst(await pay(shared.url, key));
+      const answer = await read(key, { 'If-None-Match': `"${tag}"` });
+      expect(shownIn(answer).state).toBe('COMPLETED');
+      expect(tagOf(answer)).not.toBe(tag);
+    });
+
+    it('gives the payment whose tag is asked for, not another one, and 404 for an unknown key', async () => {
+      const [one, other] = [await given(), await given()];
+      expect((await read(other.key, { 'If-None-Match': `"${one.tag}"` })).status).toBe(200);
+      for (const form of ['*', '"0123456789abcdef0123456789abcdef"']) {
+        expectError(await read(UNKNOWN_KEY, { 'If-None-Match': form }), 404, NO_PAYMENT);
+      }
+    });
+
+    it('gives the payment when If-Match names it, else 412', async () => {
+      const { key, tag, text } = await given();
+      expect((await read(key, { 'If-Match': `"${tag}"` })).text).toBe(text);
+      expectError(await read(key, { 'If-Match': `W/"${tag}"` }), 412);
+      expectError(await read(UNKNOWN_KEY, { 'If-Match': '"x"' }), 404, NO_PAYMENT);
+    });
+
+    it('judges a condition before a resolution, and an unknown key is still 404', async () => {
+      const { key, tag } = await given();
+      const resolution = { outcome: 'completed', reason: 'seen' };
+      const resolve = (of: string, headers: Record<string, string>) =>
+        sendJson(`${shared.url}/api/payments/${of}/resolution`, 'POST', resolution, headers);
+      expectError(await resolve(key, { 'If-Match': '"x"' }), 412);
+      expectError(await resolve(key, { 'If-None-Match': '*' }), 412);
+      // The condition holds: then it is refused for what it asks.
+      expectError(await resolve(key, { 'If-Match': `"${tag}"` }), 409);
+      for (const unpaid of [UNKNOWN_KEY, await generateKey(shared.url)]) {
+        expectError(await resolve(unpaid, { 'If-Match': '"x"' }), 404, NO_PAYMENT);
+      }
+      const answer = await sendJson(`${shared.url}/api/payments/${key}/resolution?outcome=completed`, 'POST', {});
+      expectError(answer, 400, "'outcome' is no query parameter of this path. Send it without parameters.");
+    });
   });
 
   describe('of a payment under way', () => {
@@ -184,7 +187,6 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
       });
       const shown = shownIn(processing);
       expect(shown).toMatchObject({ state: 'PROCESSING', amount: '9.90', currency: 'USD', attempts: 1 });
-      expectError(await paymentStatus(slow.url, key), 404, NO_PAYMENT);
 
       const transactionId = expectFirst(await finished);
       const completed = await readPayment(slow.url, key);
@@ -197,10 +199,10 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
   });
 
   describe('with a processor over the network', () => {
-    const shared = shareProcessedService(deployment);
+    const processed = shareProcessedService(deployment);
 
     it('shows a decline with its reason, which is final', async () => {
-      const { url, processor } = shared();
+      const { url, processor } = processed();
       await processor.behave({ declineRate: 1 });
       const key = await generateKey(url);
       expectError(await pay(url, key), 402, 'Payment declined: insufficient funds');
@@ -214,7 +216,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     });
 
     it('counts the attempts of a payment that was taken over, and keeps its id and the time of its claim', async () => {
-      const { url, processor } = shared();
+      const { url, processor } = processed();
       await processor.behave({ refuseWith: 503 });
       const key = await generateKey(url);
       expectError(await pay(url, key), 504);
@@ -223,46 +225,12 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
       expect(unclear.state).toBe('PROCESSING');
       await processor.behave({ refuseWith: null });
 
-      const done = await until('the payment is done', SETTLED_DEADLINE_MS, async () => {
-        const answer = await pay(url, key);
-        return answer.status === 200 && answer;
-      });
+      const done = await untilPaid(url, key);
       const { settledAt, attempts, ...rest } = await shownPaymentOf(url, key);
       expect({ ...rest, settledAt: null, attempts: unclear.attempts }).toEqual({ ...unclear, state: 'COMPLETED' });
       expect(transactionIdOf(done)).toBe(rest.transactionId);
       expect(attempts).toBeGreaterThan(unclear.attempts);
       expect(await processor.chargesOf(key)).toHaveLength(1);
-    });
-  });
-
-  describe('with keys that live for a second', () => {
-    const brief = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '1' });
-
-    const expired = (key: string) =>
-      until('the key is gone', EXPIRY_DEADLINE_MS, async () => (await keyRecord(brief.url, key)).status === 404);
-
-    it('finds nothing for a key that expired unpaid', async () => {
-      const key = await generateKey(brief.url);
-      expect((await shownPaymentOf(brief.url, key)).state).toBe('PENDING');
-      await expired(key);
-      expectError(await readPayment(brief.url, key), 404, NO_PAYMENT);
-      expectError(await resolvePayment(brief.url, key), 404, NO_PAYMENT);
-    });
-
-    it('still shows a payment whose key has expired, though the key is refused and payment-status finds nothing', async () => {
-      const key = await generateKey(brief.url);
-      const transactionId = expectFirst(await pay(brief.url, key));
-      const before = (await readPayment(brief.url, key)).text;
-      const status = await paymentStatus(brief.url, key);
-      if (status.status === 200) expectCompleted(status, transactionId);
-      await expired(key);
-      await until('the row has expired', EXPIRY_DEADLINE_MS, async () => {
-        return (await paymentStatus(brief.url, key)).status === 404;
-      });
-
-      expectError(await paymentStatus(brief.url, key), 404, NO_PAYMENT);
-      expectError(await pay(brief.url, key), 400, INVALID_KEY);
-      expect((await readPayment(brief.url, key)).text).toBe(before);
     });
   });
 });

@@ -5,10 +5,10 @@ import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/clie
 import {
   beginPayment,
   expectCompleted,
-  expectFirst,
   expectInProgress,
   expectKeyValue,
   expectReplay,
+  givenPaid,
   KEY_GENERATED,
   NO_PAYMENT,
   UNKNOWN_KEY,
@@ -29,8 +29,8 @@ import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;
-/** From this age on a payment may be resolved; long enough to be told before that it is too early. */
-const DEDUP_SECONDS = 4;
+/** From this age on a payment may be resolved; long enough to see before that it is too early. */
+const DEDUP_SECONDS = 2;
 const RESOLVABLE_DEADLINE_MS = 15_000;
 /** As many as the tests take, all made at the beginning so that they come of age together. */
 const UNCLEAR_PAYMENTS = 8;
@@ -39,28 +39,20 @@ const TOO_EARLY = /^The service may still find out .* Retry-After/;
 const COMPLETED = { outcome: 'completed', reason: 'on the statement of 2026-11-19' };
 const DECLINED = { outcome: 'declined', reason: 'not on the statement of 2026-11-19' };
 
-/** A body that can be read, the member that its refusal names, and what is wrong with it. */
-const BAD_VERDICTS: readonly (readonly [what: string, names: RegExp, body: unknown])[] = [
-  ['no object', /JSON object/, '[]'],
-  ['null', /JSON object/, 'null'],
-  ['a text', /JSON object/, '"completed"'],
-  ['no member', /^'outcome' /, '{}'],
-  ['no outcome', /^'outcome' /, { reason: 'seen' }],
-  ['an outcome that is null', /^'outcome' /, { outcome: null, reason: 'seen' }],
-  ['an outcome that is a boolean', /^'outcome' /, { outcome: true, reason: 'seen' }],
-  ['an outcome that is a list', /^'outcome' /, { outcome: ['completed'], reason: 'seen' }],
-  ['another outcome', /^'outcome' /, { outcome: 'failed', reason: 'seen' }],
-  ['an outcome that is no end', /^'outcome' /, { outcome: 'PROCESSING', reason: 'seen' }],
-  ['an outcome with white space', /^'outcome' /, { outcome: ' completed', reason: 'seen' }],
-  ['no reason', /^'reason' /, { outcome: 'completed' }],
-  ['a reason that is a number', /^'reason' /, { outcome: 'completed', reason: 1 }],
-  ['an empty reason', /^'reason' /, { outcome: 'completed', reason: '' }],
-  ['a blank reason', /^'reason' /, { outcome: 'completed', reason: ' \t\r\n ' }],
-  ['a reason of 501 characters', /^'reason' /, { outcome: 'completed', reason: 'x'.repeat(501) }],
-  ['a reason of two lines', /^'reason' /, { outcome: 'completed', reason: 'one\ntwo' }],
-  ['a reason with NUL', /^'reason' /, { outcome: 'completed', reason: 'one\u0000two' }],
-  ['half a character', /^'reason' /, '{"outcome":"completed","reason":"one \\ud83d"}'],
-  ['a member twice', /'outcome'/, '{"outcome":"completed","outcome":"completed","reason":"seen"}'],
+/** Bodies that can be read and name no resolution, by the member that the refusal names. */
+const BAD_RESOLUTIONS: readonly (readonly [names: RegExp, what: string, body: unknown])[] = [
+  [/JSON object/, 'a list', '[]'],
+  [/JSON object/, 'null', 'null'],
+  [/JSON object/, 'a text', '"completed"'],
+  [/'outcome'/, 'outcome twice', '{"outcome":"completed","outcome":"completed","reason":"seen"}'],
+  [/^'outcome' /, 'no member', '{}'],
+  ...[undefined, null, true, ['completed'], 'failed', 'PROCESSING', ' completed'].map(
+    (outcome) => [/^'outcome' /, `the outcome ${JSON.stringify(outcome)}`, { outcome, reason: 'seen' }] as const,
+  ),
+  ...[undefined, 1, '', ' \t\r\n ', 'one\ntwo', 'one\u0000two', 'x'.repeat(501)].map(
+    (reason) => [/^'reason' /, `the reason ${JSON.stringify(reason)}`, { outcome: 'completed', reason }] as const,
+  ),
+  [/^'reason' /, 'half a character', '{"outcome":"completed","reason":"one \\ud83d"}'],
 ];
 
 describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
@@ -71,7 +63,7 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
     beforeAll(async () => {
       key = await generateKey(shared.url);
       const { finished } = await beginPayment(shared.url, key);
-      // Its service is killed before it ends.
+      // Its service ends before it does.
       finished.catch(() => {});
     });
 
@@ -84,24 +76,18 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       expect(await shownPaymentOf(shared.url, key)).toMatchObject({ state: 'PROCESSING', resolution: null });
     });
 
-    it.each(UNREADABLE_BODIES)('is refused with $status for $label', async ({ status, body, headers }) => {
+    it.each(UNREADABLE_BODIES)('is refused with $status for $label, whatever the key', async (unreadable) => {
+      const { status, body, headers } = unreadable;
       for (const of of [key, UNKNOWN_KEY, 'abc']) {
         expectError(await resolvePayment(shared.url, of, body, headers), status);
       }
     });
 
-    it.each(BAD_VERDICTS)('is refused with 400 for %s', async (_what, names, body) => {
-      for (const of of [key, UNKNOWN_KEY, 'abc']) {
-        expectError(await resolvePayment(shared.url, of, body), 400, names);
-      }
+    it.each(BAD_RESOLUTIONS)('is refused with 400, whatever the key, and names %s: %s', async (names, _what, body) => {
+      for (const of of [key, UNKNOWN_KEY, 'abc']) expectError(await resolvePayment(shared.url, of, body), 400, names);
     });
 
-    it.each([
-      ['was never generated', UNKNOWN_KEY],
-      ['is none', 'abc'],
-      ['is white space', '%20'],
-      ['is far too long', 'x'.repeat(8_000)],
-    ])('is refused with 404 for a key that %s', async (_what, unknown) => {
+    it.each([UNKNOWN_KEY, 'abc', '%20', 'x'.repeat(8_000)])('is refused with 404 for the key %s', async (unknown) => {
       expectError(await resolvePayment(shared.url, unknown), 404, NO_PAYMENT);
     });
 
@@ -119,12 +105,12 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       {},
       { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' },
     );
-    const unclear: string[] = [];
+    let unclear: string[];
 
     beforeAll(async () => {
       const { url, processor } = shared();
       await processor.behave({ refuseWith: 503 });
-      for (let count = 0; count < UNCLEAR_PAYMENTS; count += 1) unclear.push(await givenUnclear(url));
+      unclear = await Promise.all(Array.from({ length: UNCLEAR_PAYMENTS }, () => givenUnclear(url)));
     });
 
     function takeUnclear(): string {
@@ -133,27 +119,25 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       return key;
     }
 
-    /** The first answer that is not that it is too early, nor that recovery is looking at this very moment. */
-    function resolveWhenOfAge(key: string, verdict: unknown): Promise<Answer> {
+    /** The first answer that is neither that it is too early, nor that recovery looks at this very moment. */
+    function resolveWhenOfAge(key: string, resolution: unknown): Promise<Answer> {
       return until('the payment may be resolved', RESOLVABLE_DEADLINE_MS, async () => {
-        const answer = await resolvePayment(shared().url, key, verdict);
-        if (answer.status !== 409 || answer.headers['retry-after'] === undefined) return answer;
-        return false;
+        const answer = await resolvePayment(shared().url, key, resolution);
+        return (answer.status !== 409 || answer.headers['retry-after'] === undefined) && answer;
       });
     }
 
     it('is refused with 409 while the service may still find out, and says for how long', async () => {
       const { url } = shared();
       const key = await givenUnclear(url);
-      const answer = await until('it is told that it is too early', RESOLVABLE_DEADLINE_MS, async () => {
-        const told = await resolvePayment(url, key, DECLINED);
-        expect(told.status, told.text).toBe(409);
-        return TOO_EARLY.test(told.json<{ message: string }>().message) && told;
+      const answer = await until('the refusal that it is too early', RESOLVABLE_DEADLINE_MS, async () => {
+        const refusal = await resolvePayment(url, key, DECLINED);
+        expect(refusal.status, refusal.text).toBe(409);
+        return TOO_EARLY.test(refusal.json<{ message: string }>().message) && refusal;
       });
       expectError(answer, 409, TOO_EARLY);
-      const retryAfter = Number(answer.headers['retry-after']);
-      expect(retryAfter).toBeGreaterThanOrEqual(1);
-      expect(retryAfter).toBeLessThanOrEqual(DEDUP_SECONDS);
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThanOrEqual(1);
+      expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(DEDUP_SECONDS);
       expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'PROCESSING', resolution: null });
     });
 
@@ -168,20 +152,20 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
         state: 'COMPLETED',
         resolution: COMPLETED.reason,
       });
-      expect(Date.parse(settledAt as string)).toBeGreaterThanOrEqual(
-        Date.parse(rest.claimedAt as string) + DEDUP_SECONDS * 1_000,
-      );
+      const ofAgeAt = Date.parse(rest.claimedAt as string) + DEDUP_SECONDS * 1_000;
+      expect(Date.parse(settledAt as string)).toBeGreaterThanOrEqual(ofAgeAt);
       const shown = await readPayment(url, key);
       expect(shown.text).toBe(resolved.text);
       expect(tagOf(shown)).toBe(tagOf(resolved));
 
-      expectReplay(await pay(url, key), rest.transactionId as string);
-      expectCompleted(await paymentStatus(url, key), rest.transactionId as string);
-      await expectKeyValue(url, key, rest.transactionId as string);
+      const transactionId = rest.transactionId as string;
+      expectReplay(await pay(url, key), transactionId);
+      expectCompleted(await paymentStatus(url, key), transactionId);
+      await expectKeyValue(url, key, transactionId);
       expect(await processor.chargesOf(key), 'the service charges nothing for it').toEqual([]);
     });
 
-    it('declines the payment: the payer reads the reason, on each repeat', async () => {
+    it('declines the payment: each repeat gets the reason', async () => {
       const { url } = shared();
       const key = takeUnclear();
       const payment = shownIn(await resolveWhenOfAge(key, DECLINED));
@@ -195,7 +179,7 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       await expectKeyValue(url, key, 'DECLINED');
     });
 
-    it('answers the same verdict the same, however it is written, and refuses any other', async () => {
+    it('answers the same resolution the same, however it is written, and refuses any other', async () => {
       const { url } = shared();
       const key = takeUnclear();
       const { text } = await resolveWhenOfAge(key, COMPLETED);
@@ -212,25 +196,24 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       expect((await readPayment(url, key)).text).toBe(text);
     });
 
-    it('takes one of several verdicts that are given at once', async () => {
+    it('takes one of several resolutions that arrive at once', async () => {
       const { url } = shared();
       const [probe, key] = [takeUnclear(), takeUnclear()];
-      // When this one is of age, so is the other, which was made before it.
-      await resolveWhenOfAge(probe, DECLINED);
-      const verdicts = Array.from({ length: 12 }, (_, index) => ({
+      const sent = Array.from({ length: 12 }, (_, index) => ({
         outcome: index % 2 === 0 ? 'completed' : 'declined',
-        reason: `verdict ${index}`,
+        reason: `resolution ${index}`,
       }));
-      const { resolution, state } = await until('one is taken', RESOLVABLE_DEADLINE_MS, async () => {
-        const answers = await Promise.all(verdicts.map((verdict) => resolvePayment(url, key, verdict)));
-        const taken = answers.flatMap((answer, index) => (answer.status === 200 ? [{ answer, index }] : []));
-        for (const answer of answers) if (answer.status !== 200) expectError(answer, 409);
-        expect(taken.length).toBeLessThanOrEqual(1);
-        const [winner] = taken;
-        return winner && { ...shownIn(winner.answer), index: winner.index };
+      // When this one is of age, the other is soon.
+      await resolveWhenOfAge(probe, DECLINED);
+      const taken = await until('one is taken', RESOLVABLE_DEADLINE_MS, async () => {
+        const answers = await Promise.all(sent.map((resolution) => resolvePayment(url, key, resolution)));
+        const [first, ...others] = answers.filter(({ status }) => status === 200);
+        expect(others).toEqual([]);
+        for (const answer of answers) if (answer !== first) expectError(answer, 409);
+        return first;
       });
-      const winner = verdicts.find(({ reason }) => reason === resolution);
-      expect(state).toBe(winner?.outcome.toUpperCase());
+      const { resolution, state } = shownIn(taken);
+      expect(state).toBe(sent.find(({ reason }) => reason === resolution)?.outcome.toUpperCase());
       expect(await shownPaymentOf(url, key)).toMatchObject({ state, resolution });
     });
 
@@ -246,13 +229,15 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
     it('takes the payment off the list of those that are PROCESSING, and into the export of its day', async () => {
       const { url } = shared();
       const key = takeUnclear();
-      const listed = async () => (await listPayments(url, '?state=PROCESSING&limit=500')).payments;
-      expect((await listed()).map(({ idempotencyKey }) => idempotencyKey)).toContain(key);
+      const listed = async () =>
+        (await listPayments(url, '?state=PROCESSING&limit=500')).payments.map(({ idempotencyKey }) => idempotencyKey);
+      expect(await listed()).toContain(key);
       const payment = shownIn(await resolveWhenOfAge(key, COMPLETED));
-      expect((await listed()).map(({ idempotencyKey }) => idempotencyKey)).not.toContain(key);
+      expect(await listed()).not.toContain(key);
       expect(await exportDay(url, (payment.settledAt as string).slice(0, 10))).toContainEqual(payment);
     });
 
+    /** The last two: from here on the processor answers. */
     it('is final also when the processor comes back', async () => {
       const { url, processor } = shared();
       const key = takeUnclear();
@@ -263,22 +248,17 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       expect(await processor.chargesOf(key)).toEqual([]);
     });
 
-    /** Last, for from here on the processor answers. */
     it('is refused with 409 for a payment that the processor settled', async () => {
       const { url, processor } = shared();
       await processor.behave({ refuseWith: null });
-      const completed = await generateKey(url);
-      const transactionId = expectFirst(await pay(url, completed));
+      const { key: completed, transactionId } = await givenPaid(url);
       await processor.behave({ declineRate: 1 });
       const declined = await generateKey(url);
       expectError(await pay(url, declined), 402);
-      for (const [key, state] of [
-        [completed, 'COMPLETED'],
-        [declined, 'DECLINED'],
-      ] as const) {
+      for (const [key, state] of [[completed, 'COMPLETED'] as const, [declined, 'DECLINED'] as const]) {
         const { text } = await readPayment(url, key);
-        for (const verdict of [COMPLETED, DECLINED, { ...DECLINED, reason: 'insufficient funds' }]) {
-          const answer = await resolvePayment(url, key, verdict);
+        for (const resolution of [COMPLETED, DECLINED, { ...DECLINED, reason: 'insufficient funds' }]) {
+          const answer = await resolvePayment(url, key, resolution);
           expectError(answer, 409, `The payment is ${state}, which is final: it cannot be resolved.`);
         }
         expect((await readPayment(url, key)).text).toBe(text);

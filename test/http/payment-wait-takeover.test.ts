@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { generateKey, transactionIdOf } from '../../testkit/client/http-client.js';
+import { type Answer, generateKey, transactionIdOf } from '../../testkit/client/http-client.js';
 import { beginPayment, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { AT_ONCE_MS, expectWaited, LONG_WAIT, payPreferring, timed } from '../../testkit/client/preferring.js';
@@ -8,74 +8,73 @@ import { DEPLOYMENTS, describeDeployments } from '../../testkit/deployments/depl
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { type Behaviour, lookUpCharge } from '../../testkit/processes/reference-processor.js';
-import type { Service } from '../../testkit/processes/service.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Longer than any test, so that only a test that ends its service sees the end. */
 const ENDLESS_MS = 600_000;
 const REACHED_DEADLINE_MS = 10_000;
+const LEASE = { LOCK_TTL_SECONDS: '3' };
 
-describeDeployments('a request that waits', (deployment) => {
-  describe('for an attempt that ends without an outcome', () => {
-    const shared = shareProcessedService(deployment, {}, { PROCESSOR_TIMEOUT_MS: '1500', LOCK_TTL_SECONDS: '4' });
+async function expectCompletedAs(url: string, key: string, answer: Answer): Promise<number> {
+  const { state, transactionId, attempts } = await shownPaymentOf(url, key);
+  expect({ state, transactionId }).toEqual({ state: 'COMPLETED', transactionId: transactionIdOf(answer) });
+  return attempts;
+}
 
-    /** A payment whose charge the processor treats so, a duplicate that waits for it, and all later charges as usual. */
-    async function givenWaiting(behaviour: Partial<Behaviour>) {
-      const { url, processor } = shared();
-      const key = await generateKey(url);
-      await processor.behave(behaviour);
-      const { finished } = await beginPayment(url, key);
-      const duplicate = timed(payPreferring(url, key, LONG_WAIT));
-      // A charge keeps the behaviour that it found.
-      await until('the charge has reached the processor', REACHED_DEADLINE_MS, async () => {
-        return (await lookUpCharge(processor.url, key)).status !== 404;
-      });
-      await processor.behave({ latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
-      expectError(await finished, 504);
-      return { key, ...(await duplicate) };
-    }
+describeDeployments('a request that waits for an attempt that ends without an outcome', (deployment) => {
+  const shared = shareProcessedService(deployment, {}, { PROCESSOR_TIMEOUT_MS: '1500', LOCK_TTL_SECONDS: '4' });
 
-    it('begins an attempt of its own, which finds the charge whose reply was lost', async () => {
-      const { key, answer } = await givenWaiting({ replyLatencyMs: 1_000, lostReplyRate: 1 });
-      expect(answer.status, answer.text).toBe(200);
-      expectWaited(answer, LONG_WAIT);
-      const { url, processor } = shared();
-      const payment = await shownPaymentOf(url, key);
-      expect(payment).toMatchObject({ state: 'COMPLETED', transactionId: transactionIdOf(answer) });
-      expect(payment.attempts).toBeGreaterThanOrEqual(2);
-      expect(await processor.chargesOf(key)).toHaveLength(1);
+  /** A payment whose charge the processor treats so, a duplicate that waits for it, and all later charges as usual. */
+  async function givenWaiting(behaviour: Partial<Behaviour>) {
+    const { url, processor } = shared();
+    const key = await generateKey(url);
+    await processor.behave(behaviour);
+    const { finished } = await beginPayment(url, key);
+    const duplicate = timed(payPreferring(url, key, LONG_WAIT));
+    // A charge keeps the behaviour that it found.
+    await until('the charge has reached the processor', REACHED_DEADLINE_MS, async () => {
+      return (await lookUpCharge(processor.url, key)).status !== 404;
     });
+    await processor.behave({ latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
+    expectError(await finished, 504);
+    return { url, processor, key, ...(await duplicate) };
+  }
 
-    it('tells that its own attempt did not find out either, and a later one does', async () => {
-      const { key, answer, tookMs } = await givenWaiting({ latencyMs: 4_000 });
-      expectError(answer, 504);
-      expectWaited(answer, LONG_WAIT);
-      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+  it('begins an attempt of its own, which finds the charge whose reply was lost', async () => {
+    const { url, processor, key, answer } = await givenWaiting({ replyLatencyMs: 1_000, lostReplyRate: 1 });
+    expect(answer.status, answer.text).toBe(200);
+    expectWaited(answer, LONG_WAIT);
+    expect(await expectCompletedAs(url, key, answer)).toBeGreaterThanOrEqual(2);
+    expect(await processor.chargesOf(key)).toHaveLength(1);
+  });
 
-      const { url, processor } = shared();
-      const done = await until('the payment is done', REACHED_DEADLINE_MS, async () => {
-        const repeat = await payPreferring(url, key, 'wait=1');
-        return repeat.status === 200 && repeat;
-      });
-      expect(await shownPaymentOf(url, key)).toMatchObject({ transactionId: transactionIdOf(done) });
-      expect(await processor.chargesOf(key)).toHaveLength(1);
+  it('is answered that its own attempt did not find out either, and a later one does', async () => {
+    const { url, processor, key, answer, tookMs } = await givenWaiting({ latencyMs: 4_000 });
+    expectError(answer, 504);
+    expectWaited(answer, LONG_WAIT);
+    expect(tookMs).toBeLessThan(AT_ONCE_MS);
+    const done = await until('the payment is done', REACHED_DEADLINE_MS, async () => {
+      const repeat = await payPreferring(url, key, 'wait=1');
+      return repeat.status === 200 && repeat;
     });
+    await expectCompletedAs(url, key, done);
+    expect(await processor.chargesOf(key)).toHaveLength(1);
   });
 });
 
-for (const deployment of DEPLOYMENTS.filter(({ name }) => name !== 'embedded')) {
-  describe(`a request that waits at another process (${deployment.name})`, () => {
-    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000', LOCK_TTL_SECONDS: '3' });
-    let other: Service;
+describe.each(DEPLOYMENTS.filter(({ name }) => name !== 'embedded'))(
+  'a request that waits elsewhere ($name)',
+  (deployment) => {
+    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000', ...LEASE });
+    let url: string;
     beforeAll(async () => {
-      other = await shared.stores.start({ PROCESSOR_DELAY_MS: '200', LOCK_TTL_SECONDS: '3' });
+      ({ url } = await shared.stores.serve({ PROCESSOR_DELAY_MS: '200', ...LEASE }));
     });
-    afterAll(() => other?.stop());
 
-    it('is told the result', async () => {
+    it('gets the result of another process', async () => {
       const key = await generateKey(shared.url);
       const { finished } = await beginPayment(shared.url, key);
-      const waited = await Promise.all([1, 2, 3].map(() => payPreferring(other.url, key, LONG_WAIT)));
+      const waited = await Promise.all([1, 2, 3].map(() => payPreferring(url, key, LONG_WAIT)));
       const transactionId = expectFirst(await finished);
       for (const answer of waited) {
         expectReplay(answer, transactionId);
@@ -85,19 +84,16 @@ for (const deployment of DEPLOYMENTS.filter(({ name }) => name !== 'embedded')) 
 
     it('finishes the payment of a process that was killed', async () => {
       const key = await generateKey(shared.url);
-      const killed = await shared.stores.start({ PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, LOCK_TTL_SECONDS: '3' });
+      const killed = await shared.stores.start({ PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, ...LEASE });
       const { finished } = await beginPayment(killed.url, key);
       finished.catch(() => {});
-      const waiting = payPreferring(other.url, key, LONG_WAIT);
+      const waiting = payPreferring(url, key, LONG_WAIT);
       await killed.kill();
       const { answer, tookMs } = await timed(waiting);
       expect(answer.status, answer.text).toBe(200);
       expectWaited(answer, LONG_WAIT);
       expect(tookMs).toBeLessThan(3_000 + AT_ONCE_MS);
-      expect(await shownPaymentOf(other.url, key)).toMatchObject({
-        state: 'COMPLETED',
-        transactionId: transactionIdOf(answer),
-      });
+      await expectCompletedAs(url, key, answer);
     });
-  });
-}
+  },
+);

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { until } from '../time/until.js';
 import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, generateKey, pay, paymentStatus, transactionIdOf } from './http-client.js';
 
@@ -13,6 +14,7 @@ export const KEY_GENERATED = 'KEY GENERATED';
 export const UNKNOWN_KEY = '3f0c9f0e-5b7a-4c1d-9e2f-8a6b4c2d1e0f';
 /** The setting's default (decision G3). */
 const LOCK_TTL_SECONDS = 30;
+const DONE_DEADLINE_MS = 30_000;
 
 const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: TXN\d+"$/;
 const REPEAT_TEXT = /^"Transaction ID: TXN\d+"$/;
@@ -38,6 +40,25 @@ export function expectInProgress(answer: Answer, atMostSeconds = LOCK_TTL_SECOND
   expect(answer.headers).not.toHaveProperty('idempotent-replayed');
   expect(answer.headers['retry-after']).toMatch(/^[1-9]\d*$/);
   expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(atMostSeconds);
+}
+
+/** Repeats a payment that is under way until it is done. Every answer before must be the 409. Returns the replay's id. */
+export async function repeatUntilDone(url: string, key: string, atMostSeconds?: number): Promise<string> {
+  const replay = await until('the payment is done', DONE_DEADLINE_MS, async () => {
+    const answer = await pay(url, key);
+    if (answer.status === 200) return answer;
+    expectInProgress(answer, atMostSeconds);
+    return undefined;
+  });
+  return expectReplay(replay);
+}
+
+/** Repeats a payment until it is paid: other attempts, such as those of recovery, may be at work on it before. */
+export function untilPaid(url: string, key: string): Promise<Answer> {
+  return until('the payment is done', DONE_DEADLINE_MS, async () => {
+    const answer = await pay(url, key);
+    return answer.status === 200 && answer;
+  });
 }
 
 /** The answer of payment-status for a completed payment. Returns its transaction id. */

@@ -17,19 +17,9 @@ export interface ShownPayment {
   readonly settledAt: string | null;
 }
 
-const MEMBERS: readonly (keyof ShownPayment)[] = [
-  'idempotencyKey',
-  'state',
-  'amount',
-  'currency',
-  'transactionId',
-  'processor',
-  'attempts',
-  'reason',
-  'resolution',
-  'createdAt',
-  'claimedAt',
-  'settledAt',
+const MEMBERS: readonly string[] = [
+  ...['idempotencyKey', 'state', 'amount', 'currency', 'transactionId', 'processor', 'attempts', 'reason'],
+  ...['resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
@@ -70,6 +60,14 @@ export function shownPayment(text: string): ShownPayment {
   expect(settledAt !== null, 'settledAt').toBe(payment.state === 'COMPLETED' || payment.state === 'DECLINED');
   expect(payment.reason !== null, 'reason').toBe(payment.state === 'DECLINED');
   return payment;
+}
+
+/** HEAD has the status, these headers and the length of GET, and no body. */
+export async function expectHeadAsGet(url: string, headers: readonly string[]): Promise<void> {
+  const get = await ask(url);
+  const head = await ask(url, { method: 'HEAD' });
+  expect([head.status, head.text]).toEqual([get.status, '']);
+  for (const name of [...headers, 'content-length']) expect(head.headers[name], name).toBe(get.headers[name]);
 }
 
 export interface PaymentPage {

@@ -38,6 +38,12 @@ export async function changeStored({ environment }: Stores, change: StoredChange
   }
 }
 
+/** As if every claim that could have missed the last move of the horizon had ended by now. */
+export const HORIZON_SEEN_BY_ALL: StoredChange = {
+  embedded: '',
+  distributed: "UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '1 minute'",
+};
+
 /** Moves all the times of these payments and the ends of their keys' lives into the past; not the keys, which tell theirs. */
 export function aged(keys: readonly string[], byMs: number): StoredChange {
   const list = keys.map((key) => `'${key}'`).join(', ');
