@@ -3,7 +3,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 /** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
   'test/faults/broken-disk.test.ts',
-  'test/faults/distributed-away-load.test.ts',
+  'test/faults/distributed-under-way.test.ts',
   'test/faults/distributed-failover.test.ts',
   'test/faults/distributed-locked-table.test.ts',
   'test/faults/distributed-migrations.test.ts',
@@ -14,7 +14,6 @@ const LONG_TESTS = [
   'test/faults/embedded-exclusive.test.ts',
   'test/faults/embedded-locked-file.test.ts',
   'test/faults/full-disk.test.ts',
-  'test/faults/kill-rounds.test.ts',
   'test/faults/processor-fencing.test.ts',
   'test/faults/processor-kills.test.ts',
   'test/faults/processor-operator.test.ts',

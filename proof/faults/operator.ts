@@ -1,13 +1,14 @@
-import type { KeptPayment, KeyHistory } from '../../testkit/checkers/payment-evidence.js';
-import type { ClientLog } from '../../testkit/history/client-log.js';
+import type { PaymentClients } from '../../testkit/client/payment-clients.js';
+import { type History, PROMISED_ANSWERS, type Reply } from '../../testkit/history/history.js';
+import type { KeyHistory } from '../../testkit/history/payments.js';
 import { lookUpCharge, type ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Random } from '../../testkit/random.js';
 import { pause } from '../../testkit/time/until.js';
-import { LEASE_MS } from './scene.js';
+import { LEASE_MS } from './environment.js';
 
 /**
- * By then nothing of a payment's charge is on its way any more: it was sent within a lease, and no wire or process is held
- * up for longer than the rest.
+ * By then nothing of a payment's charge is on its way any more: it was sent within a lease, and no connection or process is
+ * held up for longer than the rest.
  */
 export const OPERATOR_AFTER_MS = LEASE_MS + 8_000;
 const WIDTH = 4;
@@ -15,8 +16,8 @@ const LOOK_EVERY_MS = 100;
 const REASON = 'insufficient funds';
 
 /**
- * Whoever resolves what a processor that does not deduplicate leaves unknown for ever: it asks the processor itself, and where
- * that has no record, after long enough, the payment is declined.
+ * Resolves what a processor that does not deduplicate leaves unknown for ever: asks the processor itself, and where that has
+ * no record, after long enough, declines the payment.
  */
 export class Operator {
   /** Keys that were declined, or may have been. */
@@ -25,9 +26,9 @@ export class Operator {
   readonly #notBefore = new Map<string, number>();
 
   constructor(
-    private readonly log: ClientLog,
+    private readonly history: History,
     private readonly processor: ReferenceProcessor,
-    private readonly openKeys: () => readonly KeyHistory[],
+    private readonly payments: PaymentClients,
     private readonly random: Random,
   ) {}
 
@@ -38,7 +39,7 @@ export class Operator {
   async #work(stop: AbortSignal): Promise<void> {
     while (!stop.aborted) {
       const now = performance.now();
-      const due = this.openKeys().filter(({ key, issuedAt }) => {
+      const due = this.payments.openKeys.filter(({ key, issuedAt }) => {
         return now >= (this.#notBefore.get(key) ?? issuedAt + OPERATOR_AFTER_MS);
       });
       if (due.length === 0) await pause(LOOK_EVERY_MS);
@@ -48,10 +49,9 @@ export class Operator {
 
   async #lookAt({ key }: KeyHistory): Promise<void> {
     this.#notBefore.set(key, performance.now() + LEASE_MS);
-    const path = `/api/payments/${key}`;
-    const { answer } = await this.log.send(this.log.choose(this.random.fraction()), { method: 'GET', path });
-    if (answer.status !== 200) return;
-    const { state, claimedAt } = JSON.parse(answer.text) as KeptPayment & { readonly claimedAt: string | null };
+    const { status, text } = await this.#send(`/api/payments/${key}`);
+    if (status !== 200) return;
+    const { state, claimedAt } = JSON.parse(text) as { state: string; claimedAt: string | null };
     if (state !== 'PROCESSING' || claimedAt === null) return;
     const ageMs = Date.now() - Date.parse(claimedAt);
     if (ageMs < OPERATOR_AFTER_MS) {
@@ -65,14 +65,15 @@ export class Operator {
 
   async #decline(key: string): Promise<void> {
     this.verdicts.add(key);
-    const { answer } = await this.log.send(this.log.choose(this.random.fraction()), {
-      method: 'POST',
-      path: `/api/payments/${key}/resolution`,
-      body: JSON.stringify({ outcome: 'declined', reason: REASON }),
-    });
-    // 409: somebody is at work on it, or it is final meanwhile.
-    if ([0, 200, 409, 503].includes(answer.status)) return;
-    const what = `the verdict was answered ${answer.status} ${answer.text}`;
-    this.log.violated('every answer is one that was promised', key, what);
+    const body = JSON.stringify({ outcome: 'declined', reason: REASON });
+    const { status, text } = await this.#send(`/api/payments/${key}/resolution`, body);
+    // 409: an attempt is under way, or it is final meanwhile.
+    if ([0, 200, 409, 503].includes(status)) return;
+    this.history.violated(PROMISED_ANSWERS, key, `the verdict was answered ${status} ${text}`);
+  }
+
+  #send(path: string, body?: string): Promise<Reply> {
+    const request = body === undefined ? {} : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body };
+    return this.history.send(this.history.choose(this.random.fraction()), path, request);
   }
 }

@@ -2,17 +2,17 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import { Wire } from '../../testkit/proxy/wire.js';
 import { type PostgresServer, startPostgres } from '../../testkit/servers/postgres.js';
+import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const DATABASE = 'idempay';
 const GONE_DEADLINE_MS = 20_000;
 
-/** A PostgreSQL server that waits for its disk as in production, behind a wire. */
+/** A PostgreSQL server that waits for its disk as in production, behind a proxy. */
 export class PostgresUnderFault {
   private constructor(
-    readonly wire: Wire,
+    readonly proxy: TcpProxy,
     private readonly server: PostgresServer,
     private readonly dataFolder: string,
   ) {}
@@ -24,28 +24,22 @@ export class PostgresUnderFault {
     await client.connect();
     const { rows } = await client.query<{ data_directory: string }>('SHOW data_directory');
     await client.end();
-    return new PostgresUnderFault(await Wire.to(server.port), server, rows[0]?.data_directory as string);
+    return new PostgresUnderFault(await startTcpProxy(server.port), server, rows[0]?.data_directory as string);
   }
 
   get url(): string {
-    return this.server.url(DATABASE).replace(/:\d+\//, `:${this.wire.port}/`);
+    return this.proxy.through(this.server.url(DATABASE));
   }
 
-  /** SIGINT: open transactions are rolled back, then a clean end and a clean start. */
-  async restartFast(): Promise<void> {
-    await this.#end('SIGINT');
-    await this.server.start();
-  }
-
-  /** SIGQUIT: no clean-up; the start recovers from the log. */
-  async restartImmediately(): Promise<void> {
-    await this.#end('SIGQUIT');
-    await this.server.start();
-  }
-
-  /** SIGKILL of the postmaster; its children notice, and the start recovers from the log. */
-  async killAndRestart(): Promise<void> {
-    await this.#end('SIGKILL');
+  /**
+   * SIGINT rolls open transactions back and ends cleanly; SIGQUIT and SIGKILL do not, and the start recovers from the log.
+   * Resolves when it serves again.
+   */
+  async restart(name: 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
+    const all = [await this.#postmaster(), ...(await this.#children())];
+    signal(all[0] as number, name);
+    // A start before no process of it is left would be refused.
+    await until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => !all.some(isRunning));
     await this.server.start();
   }
 
@@ -66,15 +60,8 @@ export class PostgresUnderFault {
   }
 
   async close(): Promise<void> {
-    await this.wire.close();
+    await this.proxy.close();
     await this.server.close();
-  }
-
-  /** Resolves when no process of it is left: a start before that would be refused. */
-  async #end(name: NodeJS.Signals): Promise<void> {
-    const all = [await this.#postmaster(), ...(await this.#children())];
-    signal(all[0] as number, name);
-    await until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => !all.some(isRunning));
   }
 
   async #postmaster(): Promise<number> {

@@ -1,4 +1,4 @@
-import { blowsOn, sigkillsOf, type Tally } from './tally.js';
+import { faultsOf, sigkillsOf, type Tally } from './tally.js';
 
 const LINE_EVERY_MS = 10_000;
 
@@ -14,8 +14,7 @@ export class Progress {
     this.#startedAt = performance.now() - elapsedMs;
   }
 
-  /** `requests` and `keys`: of the session under way. */
-  show(tally: Tally, requests: number, keys: number): void {
+  show(tally: Tally): void {
     const now = performance.now();
     const { isTTY } = process.stdout;
     if (!isTTY && now - this.#lastAt < LINE_EVERY_MS) return;
@@ -23,8 +22,8 @@ export class Progress {
     const elapsedMs = now - this.#startedAt;
     const line =
       `${minutes(elapsedMs)} gone, ${minutes(Math.max(0, this.totalMs - elapsedMs))} left · ` +
-      `${tally.requests + requests} requests · ${tally.keys + keys} keys · ${sigkillsOf(tally)} kills · ` +
-      `${blowsOn(tally, 'redis')} Redis faults · ${blowsOn(tally, 'postgres')} PostgreSQL faults · ${tally.violations} violations`;
+      `${tally.sessions} sessions · ${faultsOf(tally)} faults · ${sigkillsOf(tally)} kills · ` +
+      `${faultsOf(tally, 'redis')} of Redis · ${faultsOf(tally, 'postgres')} of PostgreSQL · ${tally.violations} violations`;
     process.stdout.write(isTTY ? `\r\x1b[K${line}` : `${line}\n`);
   }
 

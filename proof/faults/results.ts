@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Violation } from '../../testkit/checkers/payment-evidence.js';
+import type { Violation } from '../../testkit/history/history.js';
 import type { DeploymentName } from './run.js';
 import type { Tally } from './tally.js';
 
@@ -41,7 +41,7 @@ export function appendResult(record: RunRecord, complete: boolean): string {
   return RESULTS;
 }
 
-/** Each violation with its whole journal. */
+/** Each violation with its whole history. */
 export function writeViolations({ deployment, seed }: RunRecord, violations: readonly Violation[]): string {
   mkdirSync(FOLDER, { recursive: true });
   const file = join(FOLDER, `violations-${deployment}-${seed}-${Date.now()}.ndjson`);

@@ -1,23 +1,25 @@
-import type { Violation } from '../../testkit/checkers/payment-evidence.js';
-import type { ClientLog } from '../../testkit/history/client-log.js';
+import type { Clients } from '../../testkit/client/load.js';
+import { History, type Violation } from '../../testkit/history/history.js';
 import { seededRandom } from '../../testkit/random.js';
-import { openDistributedScene } from './distributed-scene.js';
-import { openEmbeddedScene } from './embedded-scene.js';
-import type { Scene, SceneEvents, SceneOptions } from './scene.js';
+import { openDistributed } from './distributed-environment.js';
+import { openEmbedded } from './embedded-environment.js';
+import { type Environment, type EnvironmentOptions, type Fault, Opened } from './environment.js';
 import { runSession } from './session.js';
 import { emptyTally, type Tally } from './tally.js';
-import { Traps } from './traps.js';
+import { TriggeredFaults } from './triggered-faults.js';
 
-export const DEPLOYMENTS = ['embedded', 'distributed'] as const;
-export type DeploymentName = (typeof DEPLOYMENTS)[number];
+const OPEN = { embedded: openEmbedded, distributed: openDistributed } as const;
+export type DeploymentName = keyof typeof OPEN;
+export const DEPLOYMENTS = Object.keys(OPEN) as DeploymentName[];
 
-/** Of one session, opening, healing and judging it included; with fresh stores, so that nothing grows with the run. */
+/** Of one session, opening, healing and checking it included; with fresh stores, so that nothing grows with the run. */
 const LONGEST_SESSION_MS = 100_000;
-/** What opening, healing and judging take of a session. */
+/** What opening, healing and checking take of a session. */
 const AROUND_MS = { embedded: 6_000, distributed: 12_000 } as const;
 /** What the last payments of an operator take. */
 const OPERATOR_MS = 10_000;
-const SHORTEST_BLOWS_MS = 8_000;
+const SHORTEST_FAULTS_MS = 8_000;
+const CLIENTS: Clients = { payments: 30, transactions: 10 };
 
 export interface RunOptions {
   readonly deployment: DeploymentName;
@@ -26,54 +28,58 @@ export interface RunOptions {
   readonly stop: AbortSignal;
   /** Ends the run before its time, asked before each fault. */
   readonly isEnough?: (tally: Tally) => boolean;
+  /** Which faults are chosen from. */
+  readonly only?: (fault: Pick<Fault, 'name' | 'hits'>) => boolean;
+  readonly clients?: Clients;
   /** Of an interrupted run that is gone on with. */
   readonly tally?: Tally;
-  /** Now and then, with what the session under way has so far. */
-  readonly onProgress?: (tally: Tally, log: ClientLog) => void;
-  /** After each session. */
-  readonly onSession?: (tally: Tally, violations: readonly Violation[]) => void;
+  readonly onProgress?: () => void;
+  readonly onSession?: () => void;
 }
 
-/** Sessions one after the other until the time is over, somebody stops the run, or a promise was broken. */
+/** Sessions one after the other until the time is over, the run is stopped, or a promise was broken. */
 export async function runFaults(options: RunOptions): Promise<{ tally: Tally; violations: readonly Violation[] }> {
-  const { deployment, totalMs, seed, stop, isEnough = () => false } = options;
-  const tally = options.tally ?? emptyTally();
-  const traps = new Traps();
+  const { deployment, totalMs, seed, stop, isEnough = () => false, only = () => true, clients = CLIENTS } = options;
+  const { tally = emptyTally(), onProgress = () => {}, onSession } = options;
+  const triggered = new TriggeredFaults(tally.crashPoints);
+  const isOver = () => stop.aborted || isEnough(tally);
   let violations: readonly Violation[] = [];
   do {
     // Each session has its own stream, so that a run that is gone on with makes the choices it would have made.
     const random = seededRandom(seed + tally.sessions);
-    const ordinal = tally.sessions;
     // Every processor twice in a row, on either disk; which comes first, the seed says.
-    const deduplicates = (seed + Math.floor(ordinal / 2)) % 2 === 0;
+    const deduplicates = (seed + Math.floor(tally.sessions / 2)) % 2 === 0;
+    const onSmallDisk = tally.sessions % 2 === 0 && only({ name: 'the disk full', hits: 'disk' });
+    const history = new History();
     const aroundMs = AROUND_MS[deployment] + (deduplicates ? 0 : OPERATOR_MS);
     const leftMs = Math.min(totalMs - tally.elapsedMs, LONGEST_SESSION_MS);
-    ({ violations } = await runSession({
-      open: (events) => openScene(deployment, traps, events, { deduplicates, onSmallDisk: ordinal % 2 === 0 }),
+    const onKilled: EnvironmentOptions['onKilled'] = (what, crashPoint) => {
+      tally.sigkills[what] += 1;
+      if (crashPoint) tally.crashPoints[crashPoint] = (tally.crashPoints[crashPoint] ?? 0) + 1;
+    };
+    violations = await runSession({
+      history,
+      open: (onOwnEnd) =>
+        openEnvironment(deployment, { deduplicates, onSmallDisk, history, triggered, onKilled, onOwnEnd }),
       random,
-      blowsMs: Math.max(leftMs - aroundMs, SHORTEST_BLOWS_MS),
-      isOver: () => stop.aborted || isEnough(tally),
+      faultsMs: Math.max(leftMs - aroundMs, SHORTEST_FAULTS_MS),
+      isOver,
+      only,
+      clients,
       tally,
-      onProgress: (log) => options.onProgress?.(tally, log),
-    }));
-    options.onSession?.(tally, violations);
-  } while (
-    violations.length === 0 &&
-    !stop.aborted &&
-    !isEnough(tally) &&
-    totalMs - tally.elapsedMs > SHORTEST_BLOWS_MS
-  );
+      onProgress,
+    });
+    onSession?.();
+  } while (violations.length === 0 && !isOver() && totalMs - tally.elapsedMs > SHORTEST_FAULTS_MS);
   return { tally, violations };
 }
 
-/** On the embedded deployment every other session is on a disk that can be full, the others on the machine's own. */
-function openScene(
-  deployment: DeploymentName,
-  traps: Traps,
-  events: SceneEvents,
-  options: SceneOptions & { readonly onSmallDisk: boolean },
-): Promise<Scene> {
-  return deployment === 'embedded'
-    ? openEmbeddedScene(traps, events, options)
-    : openDistributedScene(traps, events, options);
+async function openEnvironment(deployment: DeploymentName, options: EnvironmentOptions): Promise<Environment> {
+  const opened = new Opened();
+  try {
+    return await OPEN[deployment](opened, options);
+  } catch (fault) {
+    await opened.close();
+    throw fault;
+  }
 }

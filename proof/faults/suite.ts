@@ -1,14 +1,13 @@
-import type { Violation } from '../../testkit/checkers/payment-evidence.js';
+import type { Violation } from '../../testkit/history/history.js';
 import { type Options, readOptions, USAGE } from './options.js';
 import { Progress } from './progress.js';
 import { appendResult, type RunRecord, readState, removeState, saveState, writeViolations } from './results.js';
 import { runFaults } from './run.js';
-import { tableOf } from './table.js';
-import { emptyTally } from './tally.js';
+import { emptyTally, tableOf } from './tally.js';
 
 /** Violations of one failure are many and alike: the first few tell which. */
 const SHOWN_VIOLATIONS = 10;
-const LONGEST_JOURNAL = 4_000;
+const LONGEST_HISTORY = 4_000;
 
 /** The fault suite. Exit code 1 when a promise was broken, 2 when it could not be run. */
 const options = optionsOrUsage();
@@ -50,7 +49,7 @@ async function run(options: Options): Promise<number> {
     seed,
     stop: stop.signal,
     tally,
-    onProgress: (sofar, log) => progress.show(sofar, log.requests, log.keys.length),
+    onProgress: () => progress.show(tally),
     onSession: () => saveState(record),
   });
   progress.end();
@@ -79,9 +78,9 @@ function recordOf({ deployment, totalMs, seed, resume }: Options): RunRecord {
 }
 
 function show(record: RunRecord, violations: readonly Violation[]): void {
-  for (const { rule, subject, what, journal } of violations.slice(0, SHOWN_VIOLATIONS)) {
+  for (const { rule, subject, what, history } of violations.slice(0, SHOWN_VIOLATIONS)) {
     console.log(`\nVIOLATED: ${rule}\n  ${subject}: ${what}`);
-    for (const entry of journal) console.log(`  ${JSON.stringify(entry).slice(0, LONGEST_JOURNAL)}`);
+    for (const entry of history) console.log(`  ${JSON.stringify(entry).slice(0, LONGEST_HISTORY)}`);
   }
-  console.log(`\n${violations.length} violations, with their journals in ${writeViolations(record, violations)}`);
+  console.log(`\n${violations.length} violations, with their histories in ${writeViolations(record, violations)}`);
 }

@@ -4,20 +4,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { verifyJournal } from '../../testkit/checkers/verify-journal.js';
+import { expectPromisesKept } from '../../testkit/checkers/expect-no-violations.js';
 import { expectError } from '../../testkit/client/error-body.js';
-import { type Answer, ask, pay, paymentStatus } from '../../testkit/client/http-client.js';
-import { LoadClients, PAYMENT } from '../../testkit/client/load-clients.js';
-import { beginPayment, expectCompleted, expectReplay } from '../../testkit/client/payment-answers.js';
-import { idsOf, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
-import { LoadJournal } from '../../testkit/history/load-journal.js';
+import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { Load } from '../../testkit/client/load.js';
+import { expectCompleted, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import {
+  givenTransaction,
+  idsOf,
+  listTransactions,
+  readTransaction,
+  type Transaction,
+} from '../../testkit/client/transactions.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { History, type Target } from '../../testkit/history/history.js';
+import type { KeyHistory } from '../../testkit/history/payments.js';
 import { type Exit, runToExit, type Service, startService } from '../../testkit/processes/service.js';
 import { corruptDatabase, emptyLog } from '../../testkit/protocol/corrupt-database.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { until } from '../../testkit/time/until.js';
 
 const run = promisify(execFile);
-const CLIENTS = 8;
+const CLIENTS = { payments: 6, transactions: 2 };
+const LEASE_MS = 30_000;
 /** A limit that every write to a file of the store exceeds: the smallest is a frame of the log, a page and its header. */
 const FILE_SIZE_LIMIT_BYTES = 4096;
 const WAITING_PAYMENTS = 8;
@@ -28,13 +37,11 @@ const TEST_TIMEOUT_MS = 60_000;
 
 let folder: string;
 let service: Service;
-let journal: LoadJournal;
 let random: Random;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'idempay-broken-'));
   service = await startService({ DATA_DIR: folder });
-  journal = new LoadJournal();
   random = seededRandom(seedFrom('DISK_SEED'));
 });
 afterEach(async () => {
@@ -43,38 +50,54 @@ afterEach(async () => {
 });
 
 describe('the embedded service when writing to its disk fails', () => {
+  let history: History;
+  let load: Load;
+  const target: Target = {
+    name: 'service',
+    get url() {
+      return service.url;
+    },
+  };
+
+  beforeEach(() => {
+    history = new History([target]);
+    load = new Load(history, random.fork());
+  });
+  afterEach(() => history.close());
+
+  const untilPaid = () => until('there are payments', DEADLINE_MS, () => load.payments.finished.length > 300);
+
+  /** Until the process that fails has ended, and another one serves. */
+  async function throughFailure(fail: () => Promise<void>): Promise<void> {
+    const ends = ['disk', 'service'].map((of) => history.disturbances.begin(of));
+    await failWrites();
+    await fail();
+    expect(await exitOf(service)).toEqual({ code: 1, signal: null });
+    service = await startService({ DATA_DIR: folder });
+    for (const end of ends) end();
+  }
+
   it(
     'answers what waits with 503 and ends with 1, and a new start has everything that was acknowledged',
     async () => {
-      await loadUntil(() => journal.payments.finished().length > 300);
+      await load.during(CLIENTS, untilPaid);
       await service.stop();
       service = await startService({ DATA_DIR: folder, PROCESSOR_DELAY_MS });
-      const { url } = service;
-      const underWay = await Promise.all(
-        journal.payments
-          .unused()
-          .slice(0, WAITING_PAYMENTS)
-          .map(async (entry) => {
-            const { finished } = await beginPayment(url, entry.key, PAYMENT);
-            return { entry, finished };
-          }),
-      );
-      expect(underWay.length).toBe(WAITING_PAYMENTS);
-
-      await failWrites();
-      journal.mayBeUnavailable = true;
-      // The first write that fails; the payments wait for their processor and will fail to settle.
-      expectError(await ask(`${url}/api/server-generated/generate-key`), 503);
-      const answers = await Promise.all(
-        underWay.map(({ entry, finished }) => journal.payments.attempt(entry, () => finished)),
-      );
-      for (const answer of answers) expectError(answer, 503);
-      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
-      journal.mayBeUnavailable = false;
-
-      service = await startService({ DATA_DIR: folder });
-      await verifyJournal(service.url, { journal, random, sample: Number.POSITIVE_INFINITY });
-      journal.expectNoViolations();
+      const underWay = await inParallel(WAITING_PAYMENTS, WAITING_PAYMENTS, async () => {
+        const key = (await load.payments.issue()) as KeyHistory;
+        const both = [1, 2].map(() => load.payments.pay(key, target));
+        expect((await Promise.race(both)).status, 'of the second at once').toBe(409);
+        return { both };
+      });
+      await throughFailure(async () => {
+        // The first write that fails; the payments wait for their processor and will fail to settle.
+        expectError(await ask(`${service.url}/api/server-generated/generate-key`), 503);
+        for (const { both } of underWay) {
+          const statuses = (await Promise.all(both)).map(({ status }) => status);
+          expect(statuses.sort()).toEqual([409, 503]);
+        }
+      });
+      await expectPromisesKept(load, { charges: undefined, leaseMs: LEASE_MS });
     },
     TEST_TIMEOUT_MS,
   );
@@ -82,19 +105,11 @@ describe('the embedded service when writing to its disk fails', () => {
   it(
     'loses nothing acknowledged when it happens under load',
     async () => {
-      const stop = new AbortController();
-      const load = new LoadClients(CLIENTS, journal, random.fork()).run(service.url, stop.signal);
-      await until('there are payments', DEADLINE_MS, () => journal.payments.finished().length > 300);
-      journal.mayBeUnavailable = true;
-      await failWrites();
-      expect(await exitOf(service)).toEqual({ code: 1, signal: null });
-      stop.abort();
-      await load;
-      journal.mayBeUnavailable = false;
-
-      service = await startService({ DATA_DIR: folder });
-      await verifyJournal(service.url, { journal, random, sample: Number.POSITIVE_INFINITY });
-      journal.expectNoViolations();
+      await load.during(CLIENTS, async () => {
+        await untilPaid();
+        await throughFailure(async () => {});
+      });
+      await expectPromisesKept(load, { charges: undefined, leaseMs: LEASE_MS });
     },
     TEST_TIMEOUT_MS,
   );
@@ -108,12 +123,25 @@ describe('the embedded service when writing to its disk fails', () => {
 describe('the embedded service when its database file is corrupt', () => {
   /** The first page holds the schema; what was read from it once may be kept in memory, so both cases differ. */
   const FIRST_PAGE_OF_DATA = 2;
+  /** Many pages of each kind. */
+  const PAYMENTS = 1_000;
+  const TRANSACTIONS = 500;
+  const WIDTH = 16;
+
+  let payments: { readonly key: string; readonly id: string }[];
+  let transactions: Transaction[];
 
   beforeEach(async () => {
-    await loadUntil(() => journal.payments.finished().length > 1000 && journal.transactions.live().length > 500);
+    const { url } = service;
+    payments = await inParallel(PAYMENTS, WIDTH, async () => {
+      const key = await generateKey(url);
+      return { key, id: expectFirst(await pay(url, key)) };
+    });
+    await inParallel(TRANSACTIONS, WIDTH, () => givenTransaction(url));
+    transactions = (await listTransactions(url)).json<Transaction[]>();
+    expect(transactions.length).toBe(TRANSACTIONS);
     expect(await service.stop()).toEqual({ code: 0, signal: null });
     emptyLog(database());
-    journal.expectNoViolations();
   });
 
   const database = () => join(folder, 'idempay.sqlite');
@@ -129,7 +157,6 @@ describe('the embedded service when its database file is corrupt', () => {
       expect(await corrupt(firstPage)).toBeGreaterThan(50);
       await useUntilItEnds();
       expect(await exitOf(service)).toEqual({ code: 1, signal: null });
-      journal.expectNoViolations();
     },
     TEST_TIMEOUT_MS,
   );
@@ -162,7 +189,6 @@ describe('the embedded service when its database file is corrupt', () => {
       if (refusal !== undefined) return expect(refusal).toContain('{"code":1,"signal":null}');
       await useUntilItEnds();
       expect(await exitOf(service)).toEqual({ code: 1, signal: null });
-      journal.expectNoViolations();
     },
     TEST_TIMEOUT_MS,
   );
@@ -209,8 +235,6 @@ describe('the embedded service when its database file is corrupt', () => {
   }
 
   function asksOf(url: string) {
-    const payments = journal.payments.finished();
-    const transactions = journal.transactions.live().map(({ seen }) => seen);
     const ids = transactions.map(({ transactionId }) => transactionId);
     return {
       status: () => {
@@ -219,7 +243,7 @@ describe('the embedded service when its database file is corrupt', () => {
       },
       repeat: () => {
         const { key, id } = random.pick(payments);
-        return { answer: pay(url, key, PAYMENT), expectRight: (answer: Answer) => void expectReplay(answer, id) };
+        return { answer: pay(url, key), expectRight: (answer: Answer) => void expectReplay(answer, id) };
       },
       read: () => {
         const seen = random.pick(transactions);
@@ -238,14 +262,6 @@ describe('the embedded service when its database file is corrupt', () => {
   }
   type Asks = ReturnType<typeof asksOf>;
 });
-
-async function loadUntil(enough: () => boolean): Promise<void> {
-  const stop = new AbortController();
-  const load = new LoadClients(CLIENTS, journal, random.fork()).run(service.url, stop.signal);
-  await until('there is enough to lose', DEADLINE_MS, enough);
-  stop.abort();
-  await load;
-}
 
 /** The exit of a process that ends by itself; throws when it does not. */
 async function exitOf(ending: Service): Promise<Exit> {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
-import { judgeCharges } from '../../testkit/checkers/charges.js';
+import { expectChargedOnce } from '../../testkit/checkers/charges.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import {
   expectFirst,
@@ -76,7 +76,7 @@ describe('a process at work on a payment (distributed)', () => {
     expectFirst(await payer.pay(stopped.url, await payer.newKey(stopped.url)));
   }
 
-  const check = () => judgeCharges({ processor, payments: payer.payments, url: other.url });
+  const check = () => expectChargedOnce({ processor, payer, url: other.url, leaseMs: LEASE_MS });
 
   /** The process waits for the reply to this step, and is stopped; the reply is there when it goes on. */
   async function stopAt(step: 'lock' | 'claim', key: string) {

@@ -18,6 +18,8 @@ export interface Ask {
   /** A string is sent as UTF-8; a buffer byte by byte. */
   body?: string | Buffer;
   agent?: Agent;
+  /** Ends the request; then the promise rejects. */
+  signal?: AbortSignal;
 }
 
 /** Sooner than any server closes an idle connection: a request sent while it does is answered with a reset. */
@@ -30,7 +32,12 @@ export function ask(url: string, options: Ask = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const outgoing = nodeRequest(
       url,
-      { method: options.method ?? 'GET', headers: options.headers ?? {}, agent: options.agent ?? sharedAgent },
+      {
+        ...options,
+        method: options.method ?? 'GET',
+        headers: options.headers ?? {},
+        agent: options.agent ?? sharedAgent,
+      },
       (incoming) => {
         const chunks: Buffer[] = [];
         incoming.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -1,22 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
+import type { Status } from '../history/transactions.js';
 import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, sendJson } from './http-client.js';
 
-export const STATUSES = [
-  'PENDING',
-  'PROCESSING',
-  'ON_HOLD',
-  'FLAGGED',
-  'BLOCKED',
-  'COMPLETED',
-  'FAILED',
-  'CANCELLED',
-] as const;
-export type Status = (typeof STATUSES)[number];
-
-/** The statuses that nothing leaves (decision T4). */
-export const FINAL_STATUSES: readonly Status[] = ['FAILED', 'CANCELLED'];
-export const MOVABLE_STATUSES = STATUSES.filter((status) => !FINAL_STATUSES.includes(status));
+export { listTag } from '../checkers/lists.js';
+export { FINAL_STATUSES, MOVABLE_STATUSES, STATUSES, type Status } from '../history/transactions.js';
 
 export interface Transaction {
   transactionId: number;
@@ -100,11 +88,6 @@ export function expectUnknownTransaction(answer: Answer, id: Id): void {
 
 export function idsOf(list: Answer): number[] {
   return list.json<Transaction[]>().map((transaction) => transaction.transactionId);
-}
-
-/** The list tag of spec 4.3 rule 2: the ids in list order, then their count. Unquoted. */
-export function listTag(ids: readonly number[]): string {
-  return md5(`${ids.join('')}${ids.length}`);
 }
 
 /** The per-transaction tag of spec 4.3, unquoted. `String` of an amount with 15 digits is its shortest plain decimal. */

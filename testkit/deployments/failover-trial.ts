@@ -1,28 +1,25 @@
 import { expect } from 'vitest';
-import { type Answer, ask, pay } from '../client/http-client.js';
-import { readInto } from '../client/load-clients.js';
-import { PaymentLoad } from '../client/payment-load.js';
-import { changeStatus, MOVABLE_STATUSES, postTransaction } from '../client/transactions.js';
-import { alongside } from '../concurrency.js';
-import { LoadJournal } from '../history/load-journal.js';
-import type { TransactionEntry } from '../history/transaction-journal.js';
+import { expectPromisesKept } from '../checkers/expect-no-violations.js';
+import { Load } from '../client/load.js';
+import { History, type Target } from '../history/history.js';
+import { outcomeOf } from '../history/payments.js';
+import { DONE } from '../history/transactions.js';
 import { type Service, startService } from '../processes/service.js';
-import { type Random, seededRandom, seedFrom } from '../random.js';
+import { seededRandom, seedFrom } from '../random.js';
 import { createSharedDatabase } from '../servers/shared-database.js';
 import { pause, until } from '../time/until.js';
 
 const LOCK_TTL_SECONDS = 2;
+const LEASE_MS = LOCK_TTL_SECONDS * 1_000;
 /** Payments take a while, so that each failover finds some between their lock and their settlement. */
 const PROCESSOR_DELAY_MS = 20;
-const CLIENTS = 16;
-const DUPLICATES = 2;
-const WRITERS = 4;
+const CLIENTS = { payments: 16, transactions: 4 };
 /** Of so many keys some surely lie on each master. */
 const SERIES = 30;
 const BACK_DEADLINE_MS = 60_000;
 const UNDISTURBED_MS = 1_500;
 /** A lock's lease, one recovery round (3 s), and the time of a machine that has other work. */
-const FINISH_LIMIT_MS = (LOCK_TTL_SECONDS + 3) * 1_000 + 5_000;
+const FINISH_LIMIT_MS = LEASE_MS + 3_000 + 5_000;
 
 export interface FailoverTrial {
   /**
@@ -35,64 +32,54 @@ export interface FailoverTrial {
 
 /** Two processes on one Redis and one database, to be put through failovers. */
 export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
-  const random = seededRandom(seedFrom('FAILOVER_SEED'));
   const database = await createSharedDatabase();
   const environment = {
     REDIS_URL: redisUrl,
     DATABASE_URL: database.url,
-    LOCK_TTL_SECONDS: String(LOCK_TTL_SECONDS),
-    PROCESSOR_DELAY_MS: String(PROCESSOR_DELAY_MS),
+    LOCK_TTL_SECONDS: `${LOCK_TTL_SECONDS}`,
+    PROCESSOR_DELAY_MS: `${PROCESSOR_DELAY_MS}`,
   };
   const services = await Promise.all([startService(environment), startService(environment)]);
-  const urls = services.map(({ url }) => url);
+  const targets = services.map(({ url }, index) => ({ name: `service ${index + 1}`, url }));
+  const history = new History(targets);
+  const load = new Load(history, seededRandom(seedFrom('FAILOVER_SEED')));
 
   return {
     async round(name, fail, heal = () => {}) {
-      const load = new PaymentLoad(urls, random.fork(), [400]);
-      const journal = new LoadJournal();
-      journal.mayBeUnavailable = true;
-      const stop = new AbortController();
-      const paying = load.run(CLIENTS, DUPLICATES, stop.signal);
-      let awayMs = 0;
-      const writers = Array.from({ length: WRITERS }, (_, index) => new Writer(urls, index, journal, random.fork()));
-      try {
-        await alongside(
-          WRITERS,
-          (loop) => (writers[loop] as Writer).step(),
+      const [keysBefore, changesBefore] = [history.keys.length, acknowledgedChanges(history)];
+      const awayMs = await load.during(CLIENTS, async () => {
+        await pause(UNDISTURBED_MS);
+        return history.disturbances.during(
+          'redis',
           async () => {
-            await pause(UNDISTURBED_MS);
-            awayMs = await timeAway(services, fail).catch((error: Error) => {
+            const tookMs = await timeAway(load, targets, fail).catch((error: Error) => {
               const held = services.map((service) => [service.url, ...masterLines(service)].join('\n  '));
               throw new Error([error.message, ...held].join('\n'));
             });
             heal();
             await pause(UNDISTURBED_MS);
+            return tookMs;
           },
+          'everything',
         );
-      } finally {
-        stop.abort();
-        await paying;
-      }
+      });
       const finishing = performance.now();
-      await load.finish();
-      const finishMs = performance.now() - finishing;
+      const evidence = { charges: undefined, leaseMs: LEASE_MS, stuckAfterMs: FINISH_LIMIT_MS };
+      await expectPromisesKept(load, evidence, name);
 
-      load.expectOneIdPerKey();
-      await load.expectRepeated();
-      journal.expectNoViolations(name);
-      expect(finishMs, 'a lock or a payment under way was stuck for longer than a lease and a recovery').toBeLessThan(
-        FINISH_LIMIT_MS,
-      );
-      const changes = writers.reduce((sum, { acknowledged }) => sum + acknowledged, 0);
+      const keys = history.keys.slice(keysBefore);
+      const paid = keys.filter((key) => outcomeOf(key) !== undefined).length;
+      const changes = acknowledgedChanges(history) - changesBefore;
       console.log(
         `${name}: first payments at both processes again after ${Math.round(awayMs)} ms; ` +
-          `${load.keys.length} keys, ${load.paid().length} paid once, ${load.keys.length - load.paid().length} lost unused; ` +
-          `the last outcome ${Math.round(finishMs)} ms after the load; ${changes} acknowledged changes, no stale read`,
+          `${keys.length} keys, ${paid} paid once, ${keys.length - paid} lost unused; ` +
+          `the last requests took ${Math.round(performance.now() - finishing)} ms; ${changes} acknowledged changes, no stale read`,
       );
-      expect(load.paid().length).toBeGreaterThan(CLIENTS);
-      expect(changes).toBeGreaterThan(WRITERS);
+      expect(paid).toBeGreaterThan(CLIENTS.payments);
+      expect(changes).toBeGreaterThan(CLIENTS.transactions);
     },
     async close() {
+      history.close();
       await Promise.all(services.map((service) => service.kill()));
       await database.drop();
     },
@@ -109,7 +96,11 @@ export function masterLines({ logs }: Pick<Service, 'logs'>): string[] {
 }
 
 /** Until the first of a series of first payments, at both processes, of which none is refused any more. */
-async function timeAway(services: readonly Service[], fail: () => Promise<void>): Promise<number> {
+async function timeAway({ payments }: Load, targets: readonly Target[], fail: () => Promise<void>): Promise<number> {
+  const payFirst = async (to: Target) => {
+    const key = await payments.issue(undefined, to);
+    return key !== undefined && (await payments.pay(key, to)).status === 200;
+  };
   const failedAt = performance.now();
   await fail();
   let refused = false;
@@ -117,7 +108,7 @@ async function timeAway(services: readonly Service[], fail: () => Promise<void>)
   let served = 0;
   await until('a series of first payments', BACK_DEADLINE_MS, async () => {
     const askedAt = performance.now();
-    const paid = await Promise.all(services.map(({ url }) => payFirst(url)));
+    const paid = await Promise.all(targets.map(payFirst));
     if (paid.every(Boolean)) {
       if (served === 0) since = askedAt;
       served += 1;
@@ -131,44 +122,7 @@ async function timeAway(services: readonly Service[], fail: () => Promise<void>)
   return refused ? since - failedAt : 0;
 }
 
-async function payFirst(url: string): Promise<boolean> {
-  const key = await ask(`${url}/api/server-generated/generate-key`);
-  if (key.status !== 200) return false;
-  return (await pay(url, key.json<string>())).status === 200;
-}
-
-/** Changes a transaction's status at one process and reads it at the other at once: it must be the new one. */
-class Writer {
-  acknowledged = 0;
-  private entry: TransactionEntry | undefined;
-
-  constructor(
-    private readonly urls: readonly string[],
-    private readonly index: number,
-    private readonly journal: LoadJournal,
-    private readonly random: Random,
-  ) {}
-
-  async step(): Promise<void> {
-    const { transactions } = this.journal;
-    if (!this.entry) {
-      const draft = transactions.draft(this.index + 1);
-      const { fromAccount, toAccount, amount } = draft;
-      this.entry = transactions.created(draft, await postTransaction(this.here, { fromAccount, toAccount, amount }));
-      return;
-    }
-    const entry = this.entry;
-    const status = this.random.pick(MOVABLE_STATUSES.filter((each) => each !== entry.seen.status));
-    const url = this.random.pick(this.urls);
-    const answer: Answer = await transactions.change(entry, status, () =>
-      changeStatus(url, entry.seen.transactionId, status),
-    );
-    if (answer.status === 200) this.acknowledged += 1;
-    // Twice, so that what the first read put into the cache is read too.
-    for (const other of [...this.urls.filter((each) => each !== url), url]) await readInto(this.journal, other, entry);
-  }
-
-  private get here(): string {
-    return this.urls[this.index % this.urls.length] as string;
-  }
+function acknowledgedChanges({ transactions }: History): number {
+  const changes = transactions.flatMap(({ accesses }) => accesses.filter(({ input }) => input.what === 'change'));
+  return changes.filter(({ completed }) => completed?.output === DONE).length;
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
-import { judgeCharges } from '../checkers/charges.js';
+import { expectChargedOnce } from '../checkers/charges.js';
 import { expectError } from '../client/error-body.js';
 import type { Answer } from '../client/http-client.js';
 import { expectFirst, expectReplay } from '../client/payment-answers.js';
@@ -144,7 +144,7 @@ function set<S extends Running, P extends ProcessorInProcess & { resume?(): void
     },
     async check(unresolved = []) {
       const url = running.find(({ ended }) => !ended)?.service.url ?? '';
-      await judgeCharges({ processor, payments: payer.payments, url, unresolved });
+      await expectChargedOnce({ processor, payer, url, leaseMs: LEASE_MS, unresolved });
     },
   };
 }

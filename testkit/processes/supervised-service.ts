@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { HttpPool } from '../client/http-pool.js';
+import type { Disturbances } from '../history/disturbances.js';
 import { SERVICE } from '../programs.js';
 import { pause, until } from '../time/until.js';
 import { portOutOfTheWay } from './reference-processor.js';
@@ -13,18 +13,23 @@ const UP_DEADLINE_MS = 60_000;
 const POLL_MS = 15;
 const MOST_OUTPUT = 4_000;
 
-export interface ServiceEvents {
+export interface SupervisedOptions {
+  readonly name: string;
+  readonly environment: Readonly<Record<string, string>>;
+  /** A command that becomes the program named after it: the process id stays the service's. */
+  readonly launcher?: readonly string[];
+  /** The file that node runs; without it the service as it is shipped. */
+  readonly program?: string;
+  /** What is done to it is noted here, under its name. */
+  readonly disturbances: Disturbances;
   /** It was killed: by us, or by itself at this crash point. */
-  killed(crashPoint: string | undefined): void;
+  readonly onKilled?: (crashPoint: string | undefined) => void;
   /** It ended although nobody had anything to do with it. */
-  failed(sentence: string): void;
+  readonly onOwnEnd?: (sentence: string) => void;
 }
 
-/** One service process at an address that stays the same; started again whenever it ends. */
+/** One process at an address that stays the same; started again whenever it ends. */
 export class SupervisedService {
-  readonly pool: HttpPool;
-  /** Moves whenever it ends, is paused or goes on: a request during which it did not move met one process, awake. */
-  disturbed = 0;
   /** Where the process that runs will end itself: `point:nth`. */
   crashAt: string | undefined;
   #child: ChildProcess | undefined;
@@ -32,26 +37,28 @@ export class SupervisedService {
   #stopped = false;
   #next: { downMs: number; crashAt?: string | undefined } = { downMs: 0 };
   #supervising: Promise<void> = Promise.resolve();
+  #endDisturbance: () => void;
 
   private constructor(
-    readonly name: string,
+    private readonly options: SupervisedOptions,
     readonly port: number,
-    private readonly environment: Readonly<Record<string, string>>,
-    private readonly launcher: readonly string[],
-    private readonly events: ServiceEvents,
   ) {
-    this.pool = new HttpPool(port);
+    this.#endDisturbance = options.disturbances.begin(options.name);
   }
 
-  static async create(
-    name: string,
-    environment: Readonly<Record<string, string>>,
-    launcher: readonly string[],
-    events: ServiceEvents,
-  ): Promise<SupervisedService> {
-    const service = new SupervisedService(name, await portOutOfTheWay(), environment, launcher, events);
+  /** Resolves before it serves. */
+  static async create(options: SupervisedOptions): Promise<SupervisedService> {
+    const service = new SupervisedService(options, await portOutOfTheWay());
     service.#supervising = service.#supervise();
     return service;
+  }
+
+  get name(): string {
+    return this.options.name;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
   }
 
   /** Resolves when it serves, however often it has to be started until then. */
@@ -59,15 +66,15 @@ export class SupervisedService {
     await until(`${this.name} to be up`, UP_DEADLINE_MS, () => this.#isUp);
   }
 
-  /** SIGKILL; nothing of the process runs any more when this resolves. Started again after `downMs`, with that trap. */
-  async kill(downMs: number, crashAt?: string): Promise<void> {
+  /** SIGKILL; nothing of the process runs any more when this resolves. Started again after `downMs`, to crash there. */
+  async kill(downMs = 0, crashAt?: string): Promise<void> {
     this.#next = { downMs, crashAt };
     const child = this.#child;
     if (!child) return;
     const ended = once(child, 'close');
     this.#child = undefined;
-    this.#isUp = false;
-    this.events.killed(undefined);
+    this.#isDown();
+    this.options.onKilled?.(undefined);
     child.kill('SIGKILL');
     await ended;
   }
@@ -75,16 +82,15 @@ export class SupervisedService {
   /** SIGSTOP: it takes connections, as the kernel does that, and answers nothing. */
   async pause(ms: number): Promise<void> {
     const paused = this.#child;
-    this.disturbed += 1;
-    paused?.kill('SIGSTOP');
-    await pause(ms);
-    this.disturbed += 1;
-    paused?.kill('SIGCONT');
+    await this.options.disturbances.during(this.name, async () => {
+      paused?.kill('SIGSTOP');
+      await pause(ms);
+      paused?.kill('SIGCONT');
+    });
   }
 
   async close(): Promise<void> {
     this.#stopped = true;
-    this.pool.close();
     const child = this.#child;
     this.#child = undefined;
     child?.kill('SIGKILL');
@@ -102,9 +108,10 @@ export class SupervisedService {
 
   /** From its start to its end. */
   async #run(crashAt: string | undefined): Promise<void> {
-    const [command = process.execPath, ...args] = [...this.launcher, process.execPath, SERVICE];
+    const { environment, launcher = [], program = SERVICE, onKilled, onOwnEnd } = this.options;
+    const [command = process.execPath, ...args] = [...launcher, process.execPath, program];
     const child = spawn(command, args, {
-      env: { PATH: process.env.PATH, ...this.environment, PORT: `${this.port}`, CRASH_AT: crashAt },
+      env: { PATH: process.env.PATH, HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, CRASH_AT: crashAt },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     const ended = once(child, 'close');
@@ -116,18 +123,24 @@ export class SupervisedService {
     this.crashAt = crashAt;
 
     while (this.#child === child && !hasEnded(child) && !this.#isUp) {
-      if (await answers(this.port)) this.#isUp = this.#child === child && !hasEnded(child);
-      else await pause(POLL_MS);
+      if ((await answers(this.port)) && this.#child === child && !hasEnded(child)) {
+        this.#isUp = true;
+        this.#endDisturbance();
+      } else await pause(POLL_MS);
     }
     const wasUp = this.#isUp;
     await ended;
-    this.disturbed += 1;
-    this.#isUp = false;
     this.crashAt = undefined;
     if (this.#child !== child) return;
     this.#child = undefined;
-    if (crashAt && child.signalCode === 'SIGKILL') this.events.killed(crashAt.split(':')[0]);
-    else if (wasUp) this.events.failed(`${this.name} ended by itself: ${child.exitCode ?? child.signalCode} ${output}`);
+    this.#isDown();
+    if (crashAt && child.signalCode === 'SIGKILL') onKilled?.(crashAt.split(':')[0]);
+    else if (wasUp) onOwnEnd?.(`${this.name} ended by itself: ${child.exitCode ?? child.signalCode} ${output}`);
+  }
+
+  #isDown(): void {
+    if (this.#isUp) this.#endDisturbance = this.options.disturbances.begin(this.name);
+    this.#isUp = false;
   }
 }
 

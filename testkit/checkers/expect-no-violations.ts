@@ -1,0 +1,18 @@
+import { expect } from 'vitest';
+import { keptPayments } from '../client/kept-payments.js';
+import type { Load } from '../client/load.js';
+import type { Target, Violation } from '../history/history.js';
+import { checkHistory, type Evidence } from './check-history.js';
+
+/** One failure can break hundreds of promises: the first few of them tell which. */
+export function expectNoViolations(violations: readonly Violation[], when = 'at the end'): void {
+  expect(violations.slice(0, 5), `${violations.length} violations ${when}, the first of them`).toEqual([]);
+}
+
+/** With nothing in the way any more: the load's last requests, and every promise of everything that it was answered. */
+export async function expectPromisesKept(load: Load, evidence: Omit<Evidence, 'kept'>, when?: string): Promise<void> {
+  const { history } = load;
+  await load.finish();
+  const kept = await keptPayments(history, history.targets[0] as Target);
+  expectNoViolations(checkHistory(history, { ...evidence, kept }), when);
+}

@@ -1,0 +1,60 @@
+import { type Disturbance, wasDisturbed } from '../history/disturbances.js';
+import { PROMISED_ANSWERS, type Refusal, type Violation } from '../history/history.js';
+import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
+
+/** After what was taken away is back, until every process is connected to it again. */
+const RECONNECTED_MS = 3_000;
+/** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
+const NOTICED_MS = 2_000;
+
+/** What an answer needs besides its own process; the first line that fits. Reads by id and lists do without Redis. */
+const NEEDS: readonly (readonly [request: RegExp, needs: readonly string[]])[] = [
+  [/^POST \/api\/payment$/, ['redis', 'postgres', 'disk', 'processor']],
+  [/^(GET|POST) \/api\/transactions/, ['postgres', 'disk']],
+  [/^GET \/api\/server-generated/, ['redis', 'disk']],
+  [/./, ['redis', 'postgres', 'disk']],
+];
+
+export interface RefusalEvidence {
+  readonly refusals: readonly Refusal[];
+  readonly keys: readonly KeyHistory[];
+  readonly disturbances: readonly Disturbance[];
+  /** From so many payments on, one process turns first payments away (decisions P16). */
+  readonly maxInFlight?: number;
+}
+
+/** Every 503 and every connection that was refused or cut has its reason: this process, or what this request needs of others. */
+export function checkRefusals(evidence: RefusalEvidence): Violation[] {
+  return evidence.refusals
+    .filter((refusal) => !(refusal.status === 503 ? hasReason(refusal, evidence) : wasItsProcess(refusal, evidence)))
+    .map((refusal) => ({
+      rule: PROMISED_ANSWERS,
+      subject: refusal.key ?? refusal.what,
+      what: `${refusal.status || refusal.failure} at ${refusal.to}, and nothing that it needs was disturbed`,
+      history: [refusal],
+    }));
+}
+
+function wasItsProcess({ to, sentAt, endedAt }: Refusal, { disturbances }: RefusalEvidence): boolean {
+  return wasDisturbed(disturbances, [to], sentAt, endedAt + NOTICED_MS);
+}
+
+function hasReason(refusal: Refusal, evidence: RefusalEvidence): boolean {
+  const { what, to, key, text, sentAt, endedAt } = refusal;
+  const needs = NEEDS.find(([request]) => request.test(what))?.[1] ?? [];
+  // A payment that was not sent when the processor was away stays so until somebody reaches it.
+  const history = text.includes(CLAIMED_TEXT) && evidence.keys.find((each) => each.key === key);
+  const since = history ? history.issuedAt : sentAt;
+  return (
+    wasDisturbed(evidence.disturbances, [to, ...needs], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
+    (what === 'POST /api/payment' && isFull(refusal, evidence))
+  );
+}
+
+function isFull({ to, sentAt, endedAt }: Refusal, { keys, maxInFlight }: RefusalEvidence): boolean {
+  if (maxInFlight === undefined) return false;
+  const inFlight = keys
+    .flatMap(({ exchanges }) => exchanges)
+    .filter((each) => each.what === 'pay' && each.to === to && each.sentAt <= endedAt && each.endedAt >= sentAt);
+  return inFlight.length > maxInFlight;
+}

@@ -1,0 +1,34 @@
+import type { KeptPayment } from '../checkers/payments.js';
+import { type History, LAST_PATIENCE_MS, type Reply, type Target } from '../history/history.js';
+
+const PAGE = 500;
+const LINK = /^<([^>]+)>; rel="next"$/;
+const DAY_MS = 86_400_000;
+
+/** Every payment that this process shows, through all pages of the list. Keys that nobody paid with are not among them. */
+export async function keptPayments(history: History, to: Target): Promise<KeptPayment[]> {
+  const found: KeptPayment[] = [];
+  let path: string | undefined = `/api/payments?limit=${PAGE}`;
+  while (path !== undefined) {
+    const reply = await read(history, to, path);
+    found.push(...(JSON.parse(reply.text) as KeptPayment[]));
+    path = LINK.exec((reply.headers.link as string | undefined) ?? '')?.[1];
+  }
+  return found;
+}
+
+/** Every payment that was settled since then, as the exports of the days show it; `sinceMs` is of the epoch. */
+export async function exportedPayments(history: History, to: Target, sinceMs: number): Promise<KeptPayment[]> {
+  const found: KeptPayment[] = [];
+  for (let day = sinceMs - (sinceMs % DAY_MS); day <= Date.now(); day += DAY_MS) {
+    const { text } = await read(history, to, `/api/payments/export?day=${new Date(day).toISOString().slice(0, 10)}`);
+    found.push(...text.split('\n').flatMap((line) => (line === '' ? [] : (JSON.parse(line) as KeptPayment))));
+  }
+  return found;
+}
+
+async function read(history: History, to: Target, path: string): Promise<Reply> {
+  const reply = await history.send(to, path, {}, 2 * LAST_PATIENCE_MS);
+  if (reply.status !== 200) throw new Error(`${path} answered ${reply.status} ${reply.failure} ${reply.text}`);
+  return reply;
+}

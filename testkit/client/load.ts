@@ -1,0 +1,50 @@
+import type { History } from '../history/history.js';
+import type { Random } from '../random.js';
+import { PaymentClients } from './payment-clients.js';
+import { TransactionClients } from './transaction-clients.js';
+
+/** Several leases, back-offs and rounds of recovery on a busy machine: what has no outcome then is stuck. */
+const FINISH_DEADLINE_MS = 60_000;
+/** Outcomes that each process is asked for once more at the end; all are held against the charges. */
+const REPEATED = 1_000;
+
+export interface Clients {
+  readonly payments: number;
+  readonly transactions: number;
+}
+
+/** Clients of both kinds, and all that they have to ask at the end. */
+export class Load {
+  readonly payments: PaymentClients;
+  readonly transactions: TransactionClients;
+
+  constructor(
+    readonly history: History,
+    random: Random,
+  ) {
+    this.payments = new PaymentClients(history, random.fork());
+    this.transactions = new TransactionClients(history, random.fork());
+  }
+
+  /** For as long as the work goes on; resolves when every request is answered. */
+  async during<T>(clients: Clients, work: () => Promise<T>): Promise<T> {
+    const stop = new AbortController();
+    const running = Promise.all([
+      this.payments.run(clients.payments, stop.signal),
+      this.transactions.run(clients.transactions, stop.signal),
+    ]);
+    try {
+      return await work();
+    } finally {
+      stop.abort();
+      await running;
+    }
+  }
+
+  /** With nothing in the way any more: every payment gets its outcome, and everything is read and repeated once more. */
+  async finish(): Promise<void> {
+    await this.payments.finish(FINISH_DEADLINE_MS);
+    await this.transactions.readAll();
+    await this.payments.repeat(REPEATED);
+  }
+}

@@ -1,0 +1,39 @@
+/** What Redis may have lost: everything, or only what was written meanwhile. */
+export type Forgets = 'everything' | 'the latest';
+
+/** Something was killed, stopped, cut or filled up, from when to when. */
+export interface Disturbance {
+  /** The name of a service process, or `redis`, `postgres`, `processor`, `disk`. */
+  readonly of: string;
+  readonly from: number;
+  to: number;
+  readonly forgets?: Forgets | undefined;
+}
+
+/** When what was in the way of whom: the reason for every refusal is looked up here. */
+export class Disturbances {
+  readonly all: Disturbance[] = [];
+
+  /** It lasts until the function that is returned is called. */
+  begin(of: string, forgets?: Forgets): () => void {
+    const disturbance: Disturbance = { of, from: performance.now(), to: Number.POSITIVE_INFINITY, forgets };
+    this.all.push(disturbance);
+    return () => {
+      disturbance.to = performance.now();
+    };
+  }
+
+  async during<T>(of: string, work: () => Promise<T> | T, forgets?: Forgets): Promise<T> {
+    const end = this.begin(of, forgets);
+    try {
+      return await work();
+    } finally {
+      end();
+    }
+  }
+}
+
+/** Whether one of these was disturbed between the two moments. */
+export function wasDisturbed(all: readonly Disturbance[], of: readonly string[], from: number, to: number): boolean {
+  return all.some((each) => of.includes(each.of) && each.from <= to && each.to >= from);
+}

@@ -1,0 +1,127 @@
+import { Agent } from 'node:http';
+import { type Answer, type Ask, ask } from '../client/http-client.js';
+import { Disturbances } from './disturbances.js';
+import type { KeyHistory } from './payments.js';
+import type { ListHistory, SharedListHistory, TransactionHistory } from './transactions.js';
+
+/** A client that waits longer goes away; a later answer reaches nobody. */
+const PATIENCE_MS = 2_000;
+/** After healing it is asked whether everything is there, not how fast a busy machine is. */
+export const LAST_PATIENCE_MS = 15_000;
+/** After a failure at a process most clients go to the others for so long. */
+const AVOIDED_MS = 250;
+const IDLE_CONNECTION_MS = 1_000;
+export const KEY_HEADER = 'Idempotency-Key';
+
+/** A process that clients send to. */
+export interface Target {
+  readonly name: string;
+  /** Read for each request: the process may come back at another address. */
+  readonly url: string;
+}
+
+/** `refused`, `cut`: the connection; `late`: the client did not wait any longer. */
+export type Failure = 'refused' | 'cut' | 'late';
+
+/** An answer, or with `status` 0 the reason why none came, and from when to when. All times are of `performance.now()`. */
+export interface Reply extends Pick<Answer, 'status' | 'headers' | 'text'> {
+  readonly failure?: Failure;
+  readonly sentAt: number;
+  readonly endedAt: number;
+}
+
+/** A 503, or a connection that was refused or cut: it needs a reason outside. */
+export interface Refusal extends Pick<Reply, 'status' | 'failure' | 'text' | 'sentAt' | 'endedAt'> {
+  readonly what: string;
+  /** The name of the process. */
+  readonly to: string;
+  /** The idempotency key that it was about. */
+  readonly key: string | undefined;
+}
+
+/** A broken promise. */
+export interface Violation {
+  readonly rule: string;
+  /** The key, the id or the list it is about. */
+  readonly subject: string;
+  readonly what: string;
+  /** All that is known of the subject. */
+  readonly history: readonly unknown[];
+}
+
+export const PROMISED_ANSWERS = 'every answer is one that was promised';
+/** Of a run and its machine, and no promise of the service. */
+export const BACK_AFTER_HEALING = 'everything is back after healing';
+
+/** Everything that the clients sent and were answered, and everything that was done to the system: kept outside of it. */
+export class History {
+  readonly keys: KeyHistory[] = [];
+  readonly transactions: TransactionHistory[] = [];
+  readonly lists: ListHistory[] = [];
+  readonly sharedLists: SharedListHistory[] = [];
+  readonly refusals: Refusal[] = [];
+  readonly disturbances = new Disturbances();
+  /** Answers that break a promise by themselves, whatever else was answered. */
+  readonly violations: Violation[] = [];
+  readonly answers = new Map<number, number>();
+  requests = 0;
+  reads = 0;
+  writes = 0;
+  notModified = 0;
+  cacheHits = 0;
+  /** When the last request was sent that was answered with a new payment. */
+  lastPaymentSentAt = Number.NEGATIVE_INFINITY;
+  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_CONNECTION_MS });
+  readonly #avoidedUntil = new Map<Target, number>();
+
+  constructor(public targets: readonly Target[] = []) {}
+
+  /** Whether a process is left that has not just failed a client. */
+  isAnyoneUp(): boolean {
+    return this.#healthy().length > 0;
+  }
+
+  /** Any process, but rather not one that has just failed a client. */
+  choose(fraction: number): Target {
+    const healthy = this.#healthy();
+    const among = healthy.length > 0 ? healthy : this.targets;
+    return among[Math.floor(fraction * among.length)] as Target;
+  }
+
+  /** Sends once. Resolves in any case, after about `patienceMs` at the latest. */
+  async send(to: Target, path: string, request: Ask = {}, patienceMs = PATIENCE_MS): Promise<Reply> {
+    const sentAt = performance.now();
+    const signal = AbortSignal.timeout(patienceMs);
+    const answer = await ask(`${to.url}${path}`, { agent: this.#agent, ...request, signal }).catch(withoutAnswer);
+    const reply: Reply = { ...answer, sentAt, endedAt: performance.now() };
+    this.requests += 1;
+    this.answers.set(reply.status, (this.answers.get(reply.status) ?? 0) + 1);
+    if (reply.status === 0) this.#avoidedUntil.set(to, reply.endedAt + AVOIDED_MS);
+    if (reply.status === 503 || reply.failure === 'cut' || reply.failure === 'refused') {
+      const { status, failure, text, endedAt } = reply;
+      const what = `${request.method ?? 'GET'} ${path}`;
+      const key = request.headers?.[KEY_HEADER] as string | undefined;
+      this.refusals.push({ what, to: to.name, key, status, ...(failure && { failure }), text, sentAt, endedAt });
+    }
+    return reply;
+  }
+
+  violated(rule: string, subject: string, what: string, history: readonly unknown[] = []): void {
+    this.violations.push({ rule, subject, what, history });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #healthy(): Target[] {
+    const now = performance.now();
+    return this.targets.filter((target) => (this.#avoidedUntil.get(target) ?? 0) < now);
+  }
+}
+
+function withoutAnswer(error: NodeJS.ErrnoException): Omit<Reply, 'sentAt' | 'endedAt'> {
+  const isLate = error.name === 'AbortError' || error.name === 'TimeoutError';
+  const failure = isLate ? 'late' : error.code === 'ECONNREFUSED' ? 'refused' : 'cut';
+  return { status: 0, headers: {}, text: '', failure };
+}

@@ -1,0 +1,84 @@
+import type { Failure, Reply } from './history.js';
+
+/** What stands for a decline where a transaction id stands for a completed payment. */
+export const DECLINED = 'declined';
+
+/** One request for a key and what came back. */
+export interface Exchange {
+  readonly what: 'pay' | 'status';
+  /** The name of the process. */
+  readonly to: string;
+  readonly sentAt: number;
+  /** When the answer came, or when it was known that none will. */
+  endedAt: number;
+  /** 0: no answer. */
+  status: number;
+  failure?: Failure;
+  /** A transaction id, or DECLINED. */
+  outcome?: string;
+  /** Answered as new, not as a repeat. */
+  isFirst?: true;
+  /** Answered that nothing was charged yet and that it will be (decisions P15): the payment has its row. */
+  isClaimed?: true;
+  /** Of an answer that is none of those which were promised. */
+  text?: string;
+}
+
+/** What the clients know of one key, in the order of sending. */
+export interface KeyHistory {
+  readonly key: string;
+  /** What its first request is to pay. */
+  readonly amount: string;
+  readonly currency: string;
+  /** When it was asked for, and when it came. */
+  readonly issuedAt: number;
+  readonly receivedAt: number;
+  readonly exchanges: Exchange[];
+  /** How long after everything was healed its outcome, or that there will be none, was known; undefined: never. */
+  finishedAfterMs?: number;
+}
+
+const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: (TXN\d+)"$/;
+const REPEAT_TEXT = /^"Transaction ID: (TXN\d+)"$/;
+const DECLINED_TEXT = '"message":"Payment declined: insufficient funds"';
+/** Answered where the charge surely was not sent (decisions P15). */
+export const CLAIMED_TEXT = 'The payment is under way and will be charged';
+/** Refusals by their status, and what each says. */
+const REFUSALS: Readonly<Record<number, string>> = {
+  400: '"message":"Invalid or missing Idempotency-Key."',
+  404: '"message":"No payment found for this Idempotency-Key."',
+  409: '"message":"Payment is already being processed."',
+  503: '"status":503',
+  504: '"message":"The outcome of the payment is not known yet',
+};
+
+/** A request that is being sent; its answer goes into `answered`. */
+export function begun(key: KeyHistory, what: Exchange['what'], to: string): Exchange {
+  const exchange = { what, to, sentAt: performance.now(), endedAt: Number.POSITIVE_INFINITY, status: 0 };
+  key.exchanges.push(exchange);
+  return exchange;
+}
+
+/** Reads the answer of the service. */
+export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exchange {
+  const { status, headers, text, failure, endedAt } = reply;
+  Object.assign(exchange, { status, endedAt, ...(failure && { failure }) });
+  const isFirst = exchange.what === 'pay' && headers['idempotent-replayed'] !== 'true';
+  if (status === 200) {
+    const [, id] = (isFirst ? FIRST_TEXT : REPEAT_TEXT).exec(text) ?? [];
+    if (id === undefined) exchange.text = text;
+    else exchange.outcome = id;
+  } else if (status === 402) {
+    if (text.includes(DECLINED_TEXT)) exchange.outcome = DECLINED;
+    else exchange.text = text;
+  } else if (status !== 0 && !text.includes(REFUSALS[status] ?? '\0')) {
+    exchange.text = text;
+  }
+  if (isFirst && (status === 200 || status === 402)) exchange.isFirst = true;
+  if (text.includes(CLAIMED_TEXT)) exchange.isClaimed = true;
+  return exchange;
+}
+
+export function outcomeOf({ exchanges }: KeyHistory): string | undefined {
+  return exchanges.find(({ outcome }) => outcome !== undefined)?.outcome;
+}

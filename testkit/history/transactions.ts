@@ -1,0 +1,72 @@
+import type { Operation } from '../checkers/linearizability.js';
+
+export const STATUSES = [
+  'PENDING',
+  'PROCESSING',
+  'ON_HOLD',
+  'FLAGGED',
+  'BLOCKED',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+] as const;
+export type Status = (typeof STATUSES)[number];
+
+/** The statuses that nothing leaves (decisions T4). */
+export const FINAL_STATUSES: readonly Status[] = ['FAILED', 'CANCELLED'];
+export const MOVABLE_STATUSES = STATUSES.filter((status) => !FINAL_STATUSES.includes(status));
+
+/** What one request asked of one transaction. */
+export type Input =
+  | { readonly what: 'read' }
+  /** `onlyFrom`: only where it has this status, by an `If-Match` with the tag of that. */
+  | { readonly what: 'change'; readonly status: string; readonly onlyFrom?: string | undefined }
+  | { readonly what: 'delete' };
+
+/**
+ * What it was answered: of a read the status that was shown (by a 304 too: the one whose tag it confirmed), or that there
+ * is no such transaction; of a write that it was done, that there is none, that its status is final, or another one than the
+ * write was only for.
+ */
+export type Output = string;
+export const GONE = 'gone';
+export const DONE = 'done';
+export const FINAL = 'final';
+export const NOT_AS_EXPECTED = 'not as expected';
+
+export type Access = Operation<Input, Output>;
+
+/** Every access to one transaction from its creation on. */
+export interface TransactionHistory {
+  readonly id: number;
+  /** As it was created. */
+  readonly status: string;
+  readonly accesses: Access[];
+}
+
+/** A create or delete that moved the list to these ids, or a read of it, answered with its tag. */
+export type ListInput = { readonly movedTo: string } | 'read';
+export type ListAccess = Operation<ListInput, string> & { readonly status?: number };
+
+/** The list of one account, whose creates and deletes all come from one client, one after the other. */
+export interface ListHistory {
+  readonly account: string;
+  readonly accesses: ListAccess[];
+}
+
+/** When something was asked for and answered. */
+export interface Span {
+  readonly sentAt: number;
+  /** Undefined: nobody knows whether and when it happened. */
+  readonly endedAt: number | undefined;
+}
+
+/** One account's list, to which all clients add and from which they delete at the same time, through every process. */
+export interface SharedListHistory {
+  readonly account: string;
+  /** Those that were acknowledged, by their ids. */
+  readonly creates: Map<number, Span>;
+  readonly deletes: Map<number, Span>;
+  /** What each read showed; a 304: the ids under the tag that it confirmed. */
+  readonly reads: { readonly sentAt: number; readonly endedAt: number; readonly ids: readonly number[] }[];
+}
