@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
@@ -46,6 +46,7 @@ describe('an ending that failed', () => {
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
   });
+  afterEach(() => endings.stop());
 
   async function settled(ofKey = key): Promise<FinalOutcome> {
     return givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey }));
@@ -73,6 +74,11 @@ describe('an ending that failed', () => {
     await untilTried(3);
     expect(await state()).toBe('final');
     expect(clock.pending).toBe(0);
+
+    keys.failAll('finish', AWAY);
+    await endings.finish(key, owner, await settled(newKey()));
+    clock.advance(FIRST_PAUSE_MS);
+    await untilTried(5);
   });
 
   test('gives a lock back once the store is back, and never the lock of another owner', async () => {
@@ -125,7 +131,6 @@ describe('an ending that failed', () => {
 
     keys.failAll('finish', AWAY);
     await endings.finish(key, owner, await settled(newKey()));
-    await endings.stop();
     expect(clock.pending).toBe(0);
   });
 });
