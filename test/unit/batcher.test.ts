@@ -89,35 +89,26 @@ describe('a batcher', () => {
     expect(await endings([1, 2, 3, 4].map((item) => batcher.add(item)))).toEqual([-1, -2, 'unchanged', -4]);
   });
 
-  test('stops running a refused batch one by one at the first fault that is not the fault of one item', async () => {
+  test.each([
+    { when: 'at the first fault that is not the fault of one item', refused: 2, eachTakesMs: 0 },
+    { when: 'when that takes too long', refused: 0, eachTakesMs: QUEUE_LIMIT_MS },
+  ])('stops running a refused batch one by one $when', async ({ refused, eachTakesMs }) => {
+    const clock = new HandClock();
     const asked: (readonly number[])[] = [];
     const run = async (items: readonly number[]) => {
       asked.push(items);
       if (items.length > 1) throw refusal('23505');
-      if (items[0] === 2) throw refusal('57014');
+      if (items[0] === refused) throw refusal('57014');
+      clock.advance(eachTakesMs);
       return items.map((item) => -item);
     };
-    const batcher = new Batcher(run, new HandClock(), LANES);
+    const batcher = new Batcher(run, clock, LANES);
     expect(await endings([1, 2, 3, 4].map((item) => batcher.add(item)))).toEqual([
       -1,
       'unchanged',
       'unchanged',
       'unchanged',
     ]);
-    expect(asked).toEqual([[1, 2, 3, 4], [1], [2]]);
-  });
-
-  test('stops running a refused batch one by one when that takes too long', async () => {
-    const clock = new HandClock();
-    const asked: (readonly number[])[] = [];
-    const run = async (items: readonly number[]) => {
-      asked.push(items);
-      if (items.length > 1) throw refusal('23505');
-      clock.advance(QUEUE_LIMIT_MS);
-      return items.map((item) => -item);
-    };
-    const batcher = new Batcher(run, clock, LANES);
-    expect(await endings([1, 2, 3].map((item) => batcher.add(item)))).toEqual([-1, 'unchanged', 'unchanged']);
-    expect(asked).toEqual([[1, 2, 3], [1]]);
+    expect(asked).toEqual([[1, 2, 3, 4], [1], ...(refused === 2 ? [[2]] : [])]);
   });
 });

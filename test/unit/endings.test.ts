@@ -33,15 +33,11 @@ describe('an ending that failed', () => {
     clock = new HandClock();
     keys = failingPort(ports.keys);
     tries = 0;
-    const counted = {
-      ...keys.port,
-      finish: (...call: Parameters<Ports['keys']['finish']>) => {
-        tries += 1;
-        return keys.port.finish(...call);
-      },
-      release: (...call: Parameters<Ports['keys']['release']>) => keys.port.release(...call),
+    const finish: Ports['keys']['finish'] = (...call) => {
+      tries += 1;
+      return keys.port.finish(...call);
     };
-    endings = createEndings(counted, clock);
+    endings = createEndings({ ...keys.port, finish, release: (...call) => keys.port.release(...call) }, clock);
     [key, owner] = [newKey(), newOwner()];
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });

@@ -7,7 +7,7 @@ const MEBIBYTE = 1024 * 1024;
 /** As a connection has it that the client does not read from. */
 const NOTHING_TAKEN = 0;
 
-/** So many chunks, each read at once, from a snapshot that others may want. */
+/** So many chunks, each read at once, from a snapshot that a request may wait for. */
 class ChunksInMemory implements Chunks {
   read = 0;
   open = true;
@@ -33,9 +33,9 @@ class ChunksInMemory implements Chunks {
 }
 
 /**
- * Bug: a few clients that stopped reading denied lists to everybody, and kept the write-ahead log from being tidied up. Cause:
+ * Bug: a few clients that stopped reading denied lists to all others, and kept the write-ahead log from being checkpointed. Cause:
  * a snapshot was held for as long as its client took to read. Fix: a few megabytes are read ahead, and a client that holds a
- * snapshot and stalls is cut off, the sooner when others wait.
+ * snapshot and stalls is cut off, sooner when a request waits.
  */
 describe('a body that is read ahead of its client', () => {
   let allBytes: ReadAheadBytes;
@@ -55,6 +55,12 @@ describe('a body that is read ahead of its client', () => {
     const stream = streamReadAhead(Buffer.alloc(CHUNK_BYTES, 'x'), chunks, allBytes);
     streams.push(stream);
     return stream;
+  }
+
+  /** A body of so many chunks. */
+  function opened(count: number) {
+    const chunks = new ChunksInMemory(count);
+    return { chunks, stream: open(chunks) };
   }
 
   /** A client that begins to read, takes so much, and no more. */
@@ -78,8 +84,7 @@ describe('a body that is read ahead of its client', () => {
   const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
   test('of three megabytes holds no snapshot while the client takes nothing', async () => {
-    const chunks = new ChunksInMemory(48);
-    const stream = open(chunks);
+    const { chunks, stream } = opened(48);
     await take(stream, NOTHING_TAKEN);
     expect(chunks).toMatchObject({ open: false, read: 48 });
     await pass(20_000);
@@ -95,8 +100,7 @@ describe('a body that is read ahead of its client', () => {
   });
 
   test('is read ahead up to four megabytes, and on when the client takes some of it', async () => {
-    const chunks = new ChunksInMemory(1_000);
-    const stream = open(chunks);
+    const { chunks, stream } = opened(1_000);
     await take(stream, NOTHING_TAKEN);
     const readAhead = chunks.read;
     expect(readAhead * CHUNK_BYTES).toBeGreaterThan(3.5 * MEBIBYTE);
@@ -107,21 +111,22 @@ describe('a body that is read ahead of its client', () => {
   });
 
   test('of all clients together is read ahead up to a bound, and then chunk by chunk', async () => {
-    const opened = Array.from({ length: 10 }, () => new ChunksInMemory(60));
-    for (const chunks of opened) await take(open(chunks), NOTHING_TAKEN);
-    const read = opened.reduce((sum, chunks) => sum + chunks.read, 0);
+    let read = 0;
+    for (const { chunks, stream } of Array.from({ length: 10 }, () => opened(60))) {
+      await take(stream, NOTHING_TAKEN);
+      read += chunks.read;
+    }
     expect(read * CHUNK_BYTES).toBeLessThan(9 * MEBIBYTE);
     for (const stream of streams) stream.destroy();
     await pass(0);
     expect(allBytes.isFull()).toBe(false);
-    const next = new ChunksInMemory(60);
-    await take(open(next), NOTHING_TAKEN);
-    expect(next.open).toBe(false);
+    const { chunks, stream } = opened(60);
+    await take(stream, NOTHING_TAKEN);
+    expect(chunks.open).toBe(false);
   });
 
-  test('is cut off within two seconds of a stall when others wait for its snapshot', async () => {
-    const chunks = new ChunksInMemory(1_000);
-    const stream = open(chunks);
+  test('is cut off within two seconds of a stall when a request waits for its snapshot', async () => {
+    const { chunks, stream } = opened(1_000);
     await take(stream, 6 * MEBIBYTE);
     chunks.wanted = true;
     await pass(1_250);
@@ -131,9 +136,8 @@ describe('a body that is read ahead of its client', () => {
     expect(chunks.open).toBe(false);
   });
 
-  test('is cut off when others wait and the client takes a chunk now and then', async () => {
-    const chunks = new ChunksInMemory(1_000);
-    const stream = open(chunks);
+  test('is cut off when a request waits and the client takes a chunk now and then', async () => {
+    const { chunks, stream } = opened(1_000);
     chunks.wanted = true;
     for (let time = 0; time < 100 && !stream.destroyed; time += 1) {
       await take(stream, 1);
@@ -143,9 +147,8 @@ describe('a body that is read ahead of its client', () => {
     expect(chunks.open).toBe(false);
   });
 
-  test('is not cut off when others wait and the client keeps reading', async () => {
-    const chunks = new ChunksInMemory(1_000);
-    const stream = open(chunks);
+  test('is not cut off when a request waits and the client keeps reading', async () => {
+    const { chunks, stream } = opened(1_000);
     chunks.wanted = true;
     for (let second = 0; second < 30; second += 1) {
       await take(stream, MEBIBYTE / 2);
@@ -154,9 +157,8 @@ describe('a body that is read ahead of its client', () => {
     expect(stream.destroyed).toBe(false);
   });
 
-  test('keeps its snapshot for ten seconds of a stall when nobody waits', async () => {
-    const chunks = new ChunksInMemory(1_000);
-    const stream = open(chunks);
+  test('keeps its snapshot for ten seconds of a stall when no request waits', async () => {
+    const { stream } = opened(1_000);
     await take(stream, MEBIBYTE);
     await pass(9_500);
     expect(stream.destroyed).toBe(false);
@@ -164,7 +166,7 @@ describe('a body that is read ahead of its client', () => {
     expect(stream.destroyed).toBe(true);
   });
 
-  test('does not blame the client for a store that is slow', async () => {
+  test('is not cut off because the store is slow', async () => {
     const chunks = new ChunksInMemory(1_000);
     let answer: (value: Awaited<ReturnType<ChunksInMemory['next']>>) => void = () => {};
     chunks.next = () =>
@@ -183,8 +185,7 @@ describe('a body that is read ahead of its client', () => {
   });
 
   test('gives its memory back when the client takes nothing of it for half a minute', async () => {
-    const chunks = new ChunksInMemory(48);
-    const stream = open(chunks);
+    const { stream } = opened(48);
     await take(stream, NOTHING_TAKEN);
     await pass(31_000);
     expect(stream.destroyed).toBe(true);
