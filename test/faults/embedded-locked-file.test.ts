@@ -1,19 +1,18 @@
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
-import { expectCompleted, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { expectCompleted, expectFirst, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   givenTransaction,
   readTransaction,
   type Transaction,
 } from '../../testkit/client/transactions.js';
-import { DEPLOYMENTS, type Stores } from '../../testkit/deployments/deployments.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-import type { Service } from '../../testkit/processes/service.js';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { openProcessedService, type ProcessedService } from '../../testkit/deployments/processed-service.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const WAVES = 8;
@@ -31,27 +30,23 @@ const SLOW_COMMIT_MS = 12_000;
 const COUNT_PROBE = 2_000_000;
 const SLOW_COMMIT_LIMIT_MS = 60_000;
 
-let stores: Stores;
-let processor: ReferenceProcessor;
-let service: Service;
+let opened: ProcessedService;
+let url: string;
 let agent: Agent;
 
 beforeEach(async () => {
-  const embedded = DEPLOYMENTS[0];
-  if (!embedded) throw new Error('there is no embedded deployment');
   agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-  [stores, processor] = await Promise.all([embedded.open(), startReferenceProcessor()]);
-  service = await stores.start({ PROCESSOR_URL: processor.url, LOCK_TTL_SECONDS: '20' });
+  opened = await openProcessedService(embedded, {}, { LOCK_TTL_SECONDS: '20' });
+  url = opened.url;
 });
 afterEach(async () => {
   agent.destroy();
-  await stores?.close();
-  await processor?.close();
+  await opened?.close();
 });
 
 /** The file, past the service. */
 function openFile(): InstanceType<typeof DatabaseSync> {
-  return new DatabaseSync(join(stores.environment.DATA_DIR as string, 'idempay.sqlite'), { timeout: 5_000 });
+  return new DatabaseSync(join(opened.stores.environment.DATA_DIR as string, 'idempay.sqlite'), { timeout: 5_000 });
 }
 
 async function timed<T>(asked: Promise<T>): Promise<{ answer: T; tookMs: number }> {
@@ -59,19 +54,19 @@ async function timed<T>(asked: Promise<T>): Promise<{ answer: T; tookMs: number 
   return { answer: await asked, tookMs: performance.now() - askedAt };
 }
 
-const payOnce = (key: string) => timed(pay(service.url, key, undefined, { agent }));
+const payOnce = (key: string) => timed(pay(url, key, undefined, { agent }));
 
 /** Repeats until there is an outcome. */
 function untilPaid(key: string): Promise<Answer> {
   return until(`an outcome of ${key}`, BACK_LIMIT_MS, async () => {
-    const answer = await pay(service.url, key);
+    const answer = await pay(url, key);
     if (answer.status !== 200) expect([409, 503, 504]).toContain(answer.status);
-    return answer.status === 200 ? answer : undefined;
+    return answer.status === 200 && answer;
   });
 }
 
 async function expectChargedOnceEach(keys: readonly string[]): Promise<void> {
-  expect((await processor.charges()).map(({ reference }) => reference).toSorted()).toEqual(keys.toSorted());
+  expect((await opened.processor.charges()).map(({ reference }) => reference).toSorted()).toEqual(keys.toSorted());
 }
 
 /**
@@ -80,9 +75,8 @@ async function expectChargedOnceEach(keys: readonly string[]): Promise<void> {
  * Fix: a queue with a length and a deadline, and 503 for what was surely not written.
  */
 test('a database file that another program locks costs each write a bounded time and a 503, and nothing else', async () => {
-  const paid = await generateKey(service.url);
-  const id = expectFirst(await pay(service.url, paid));
-  const keys = await Promise.all(Array.from({ length: WAVES * REQUESTS_PER_WAVE }, () => generateKey(service.url)));
+  const { key: paid, transactionId } = await givenPaid(url);
+  const keys = await Promise.all(Array.from({ length: WAVES * REQUESTS_PER_WAVE }, () => generateKey(url)));
   const file = openFile();
   file.exec('BEGIN IMMEDIATE');
   const unlockAt = performance.now() + LOCKED_MS;
@@ -91,8 +85,8 @@ test('a database file that another program locks costs each write a bounded time
     asked.push(...keys.slice(wave * REQUESTS_PER_WAVE, (wave + 1) * REQUESTS_PER_WAVE).map(payOnce));
     await pause(WAVE_PAUSE_MS);
     // Repeats need no write.
-    expectReplay(await pay(service.url, paid), id);
-    expectCompleted(await paymentStatus(service.url, paid), id);
+    expectReplay(await pay(url, paid), transactionId);
+    expectCompleted(await paymentStatus(url, paid), transactionId);
   }
   const whileLocked = await Promise.all(asked);
   await pause(unlockAt - performance.now());
@@ -103,86 +97,80 @@ test('a database file that another program locks costs each write a bounded time
     expectError(answer, 503);
     expect(tookMs).toBeLessThan(WRITE_LIMIT_MS);
   }
-  console.log(`refused within ${Math.round(Math.max(...whileLocked.map(({ tookMs }) => tookMs)))} ms`);
   for (const key of keys) expectFirst(await untilPaid(key));
   await expectChargedOnceEach([paid, ...keys]);
 }, 120_000);
 
-function countTo(count: number): string {
-  return `SELECT count(*) FROM
-    (WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT ${count}) SELECT n FROM counted)`;
-}
+describe('what the disk takes too late', { timeout: 120_000 }, () => {
+  function countTo(count: number): string {
+    const counted = `SELECT 1 UNION ALL SELECT n + 1 FROM counted LIMIT ${count}`;
+    return `SELECT count(*) FROM (WITH RECURSIVE counted (n) AS (${counted}) SELECT n FROM counted)`;
+  }
 
-/** What matches `event` is committed, but it first takes about `SLOW_COMMIT_MS` of the writer thread's time. */
-function slowDown(event: string): void {
-  const file = openFile();
-  const begunAt = performance.now();
-  file.prepare(countTo(COUNT_PROBE)).get();
-  const count = Math.round((COUNT_PROBE * SLOW_COMMIT_MS) / (performance.now() - begunAt));
-  file.exec(`CREATE TRIGGER slow AFTER ${event} BEGIN ${countTo(count)}; END`);
-  file.close();
-}
+  /** What matches `event` is committed, but it first takes about `SLOW_COMMIT_MS` of the writer thread's time. */
+  function slowDown(event: string): void {
+    const file = openFile();
+    const begunAt = performance.now();
+    file.prepare(countTo(COUNT_PROBE)).get();
+    const count = Math.round((COUNT_PROBE * SLOW_COMMIT_MS) / (performance.now() - begunAt));
+    file.exec(`CREATE TRIGGER slow AFTER ${event} BEGIN ${countTo(count)}; END`);
+    file.close();
+  }
 
-/** Waits for the writer thread, and makes commits quick again. */
-async function speedUp(): Promise<void> {
-  await until('the slow commit to end', SLOW_COMMIT_LIMIT_MS, async () => {
-    return (await ask(`${service.url}/api/server-generated/generate-key`)).status === 200;
+  /** Waits for the writer thread, and makes commits quick again. */
+  async function speedUp(): Promise<void> {
+    await until('the slow commit to end', SLOW_COMMIT_LIMIT_MS, async () => {
+      return (await ask(`${url}/api/server-generated/generate-key`)).status === 200;
+    });
+    const file = openFile();
+    file.exec('DROP TRIGGER slow');
+    file.close();
+  }
+
+  test('is unknown if it is a claim, then given up, and the next repeat charges once', async () => {
+    const [key, other] = [await generateKey(url), await generateKey(url)];
+    slowDown('INSERT ON payments');
+    const claiming = payOnce(key);
+    await pause(WAVE_PAUSE_MS);
+    const queued = await payOnce(other);
+    expectError(queued.answer, 503, /changed nothing/);
+    expect(queued.tookMs).toBeLessThan(WRITE_LIMIT_MS);
+    const { answer, tookMs } = await claiming;
+    expectError(answer, 503, /outcome is not known/);
+    expect(tookMs).toBeLessThan(WRITE_LIMIT_MS);
+    await speedUp();
+    // Sooner than the lease of the late claim would have ended.
+    expect((await timed(untilPaid(key))).tookMs).toBeLessThan(WRITE_LIMIT_MS);
+    expectFirst(await untilPaid(other));
+    await expectChargedOnceEach([key, other]);
   });
-  const file = openFile();
-  file.exec('DROP TRIGGER slow');
-  file.close();
-}
 
-test('a claim that the disk takes too late is told as unknown, then given up, and the next repeat charges once', async () => {
-  const key = await generateKey(service.url);
-  const other = await generateKey(service.url);
-  slowDown('INSERT ON payments');
-  const claiming = payOnce(key);
-  await pause(WAVE_PAUSE_MS);
-  const queued = await payOnce(other);
-  expectError(queued.answer, 503, /changed nothing/);
-  expect(queued.tookMs).toBeLessThan(WRITE_LIMIT_MS);
-  const { answer, tookMs } = await claiming;
-  expectError(answer, 503, /outcome is not known/);
-  expect(tookMs).toBeLessThan(WRITE_LIMIT_MS);
-  await speedUp();
-  const askedAt = performance.now();
-  await untilPaid(key);
-  // Sooner than the lease of the late claim would have ended.
-  expect(performance.now() - askedAt).toBeLessThan(WRITE_LIMIT_MS);
-  expectFirst(await untilPaid(other));
-  await expectChargedOnceEach([key, other]);
-}, 120_000);
-
-test('a settlement that the disk takes too late is told as unknown, and repeats get its outcome', async () => {
-  const key = await generateKey(service.url);
-  slowDown('UPDATE OF state ON payments');
-  const { answer, tookMs } = await payOnce(key);
-  expectError(answer, 503, /outcome is not known/);
-  expect(tookMs).toBeLessThan(SETTLE_LIMIT_MS);
-  await speedUp();
-  expectReplay(await untilPaid(key));
-  await expectChargedOnceEach([key]);
-}, 120_000);
-
-test('a status change that the disk takes too late is never followed by the old status', async () => {
-  const { transactionId } = await givenTransaction(service.url);
-  await readTransaction(service.url, transactionId);
-  slowDown('UPDATE ON transactions');
-  expectError((await timed(changeStatus(service.url, transactionId, 'FLAGGED'))).answer, 503);
-  const statuses: string[] = [];
-  let committed = false;
-  await until('the new status', SLOW_COMMIT_LIMIT_MS, async () => {
-    const read = await readTransaction(service.url, transactionId);
-    statuses.push(read.json<Transaction>().status);
-    committed = statuses.at(-1) === 'FLAGGED';
-    return committed;
+  test('is unknown if it is a settlement, and repeats get its outcome', async () => {
+    const key = await generateKey(url);
+    slowDown('UPDATE OF state ON payments');
+    const { answer, tookMs } = await payOnce(key);
+    expectError(answer, 503, /outcome is not known/);
+    expect(tookMs).toBeLessThan(SETTLE_LIMIT_MS);
+    await speedUp();
+    expectReplay(await untilPaid(key));
+    await expectChargedOnceEach([key]);
   });
-  await speedUp();
-  // Its mark is lifted once the write has ended: the entry is filled again, and hit.
-  await until('a hit', BACK_LIMIT_MS, async () => {
-    const read = await readTransaction(service.url, transactionId);
-    expect(read.json<Transaction>().status).toBe('FLAGGED');
-    return String(read.headers['cache-status']).includes('hit');
+
+  test('is never followed by the old status if it is a status change', async () => {
+    const { transactionId } = await givenTransaction(url);
+    const read = () => readTransaction(url, transactionId);
+    await read();
+    slowDown('UPDATE ON transactions');
+    expectError(await changeStatus(url, transactionId, 'FLAGGED'), 503);
+    await until('the new status', SLOW_COMMIT_LIMIT_MS, async () => {
+      return (await read()).json<Transaction>().status === 'FLAGGED';
+    });
+    await speedUp();
+    // Its mark is lifted once the write has ended: the entry is filled again, and hit.
+    await until('a hit', BACK_LIMIT_MS, async () => {
+      const answer = await read();
+      expect(answer.json<Transaction>().status).toBe('FLAGGED');
+      return String(answer.headers['cache-status']).includes('hit');
+    });
   });
-}, 120_000);
+});
