@@ -1,74 +1,53 @@
-import type { Payment, Scene } from './payers.js';
-import { PATIENCE_MS } from './scenario.js';
+import type { OutageAnswers } from './check-trial.js';
+import { type Payment, SCENARIOS, type Scenario } from './payers.js';
+import { PATIENCE_MS } from './scenarios.js';
 import type { Trial } from './trial.js';
-import type { Answers } from './verdict.js';
 
-const SCENES: readonly Scene[] = ['duplicates', 'crash', 'lost reply', 'Redis away', 'FLUSHALL', 'other body'];
+type Column = readonly [title: string, cell: (trial: Trial) => string];
 
-/** Three tables in Markdown: who charges twice, who is left without an outcome, and what a Redis that is away costs. */
+const TRIAL: readonly Column[] = [
+  ['server', ({ peer }) => peer.name],
+  ['processor deduplicates', ({ deduplicates }) => (deduplicates ? 'yes' : 'no')],
+];
+
+/** Three tables in Markdown: who charges twice, who leaves payments without an outcome, and what an outage of Redis costs. */
 export function report(trials: readonly Trial[]): string {
   return [
-    'Keys that were charged more than once, by what they went through:',
-    table(
-      ['server', 'processor deduplicates', 'payments', ...SCENES, 'success without a charge', 'two results for a key'],
-      trials.map((trial) => [
-        ...beginning(trial),
-        `${trial.payments}`,
-        ...SCENES.map((scene) => (isSkipped(trial, scene) ? '-' : bold(trial.chargedTwice.get(scene) ?? 0))),
-        bold(trial.paidWithoutCharge),
-        bold(trial.twoReceipts),
-      ]),
-    ),
-    `Payments without an outcome, repeated for ${PATIENCE_MS / 1_000} s after everything was well again (of them charged):`,
-    table(
-      [
-        'server',
-        'processor deduplicates',
-        'stuck in 409',
-        'same failure for ever',
-        'record lives for',
-        'left to an operator',
-        'slowest outcome after a crash',
-        'told to take another key',
-        'other body, same key',
-      ],
-      trials.map((trial) => [
-        ...beginning(trial),
-        withCharged(trial, trial.stuck),
-        withCharged(trial, trial.failedForEver),
-        remainingLife(trial),
-        withCharged(trial, trial.forOperator, String),
-        `${(trial.slowestOutcomeMs / 1_000).toFixed(1)} s`,
-        bold(trial.refused),
-        trial.otherBody,
-      ]),
-    ),
+    'Keys that were charged more than once, by scenario:',
+    table(trials, [
+      ...TRIAL,
+      ['payments', ({ payments }) => `${payments}`],
+      ...SCENARIOS.map((scenario): Column => [scenario, (trial) => chargedTwice(trial, scenario)]),
+      ['success without a charge', ({ paidWithoutCharge }) => bold(paidWithoutCharge)],
+      ['two results for a key', ({ twoReceipts }) => bold(twoReceipts)],
+    ]),
+    `Payments without an outcome, repeated for ${PATIENCE_MS / 1_000} s after everything was up again (of them charged):`,
+    table(trials, [
+      ...TRIAL,
+      ['stuck in 409', (trial) => withCharged(trial, trial.stuck)],
+      ['same failure for ever', (trial) => withCharged(trial, trial.failedForEver)],
+      ['record lives for', remainingLife],
+      ['left to an operator', (trial) => withCharged(trial, trial.forOperator, String)],
+      ['slowest outcome after a crash', ({ slowestOutcomeMs }) => `${(slowestOutcomeMs / 1_000).toFixed(1)} s`],
+      ['refused: take another key', ({ refused }) => bold(refused)],
+      ['other body, same key', ({ otherBody }) => otherBody],
+    ]),
     'Requests that were sent while Redis was away:',
     table(
+      trials.filter(({ killed }) => killed),
       [
-        'server',
-        'processor deduplicates',
-        'killed: longest answer',
-        'hangs',
-        'answers',
-        'stopped: longest answer',
-        'hangs',
-        'answers',
-        'processes that ended by themselves',
+        ...TRIAL,
+        ...outage('killed', ({ killed }) => killed),
+        ...outage('stopped', ({ stopped }) => stopped),
+        ['processes that ended by themselves', ({ ownEnds }) => bold(ownEnds.length)],
       ],
-      trials
-        .filter(({ killed }) => killed)
-        .map((trial) => [...beginning(trial), ...answers(trial.killed), ...answers(trial.stopped), bold(trial.deaths)]),
     ),
   ].join('\n\n');
 }
 
-function beginning({ peer, deduplicates }: Trial): [string, string] {
-  return [peer.name, deduplicates ? 'yes' : 'no'];
-}
-
-function isSkipped({ peer }: Trial, scene: Scene): boolean {
-  return (scene === 'Redis away' || scene === 'FLUSHALL') && !peer.stores.includes('redis');
+function chargedTwice(trial: Trial, scenario: Scenario): string {
+  const isSkipped = (scenario === 'Redis away' || scenario === 'FLUSHALL') && !trial.peer.stores.includes('redis');
+  return isSkipped ? '-' : bold(trial.chargedTwice.get(scenario) ?? 0);
 }
 
 function withCharged(trial: Trial, payments: readonly Payment[], show: (count: number) => string = bold): string {
@@ -81,18 +60,28 @@ function remainingLife({ stuck, failedForEver, lockSeconds }: Trial): string {
   return `${(lockSeconds / 3_600).toFixed(1)} h more`;
 }
 
-function answers(told: Answers | undefined): string[] {
-  if (!told) return ['-', '-', '-'];
-  const longest = told.hangs > 0 ? 'none' : `${(told.longestMs / 1_000).toFixed(2)} s`;
-  return [longest, bold(told.hangs), told.statuses];
+function outage(name: string, answersOf: (trial: Trial) => OutageAnswers | undefined): Column[] {
+  const cell = (show: (answers: OutageAnswers) => string) => (trial: Trial) => {
+    const answers = answersOf(trial);
+    return answers ? show(answers) : '-';
+  };
+  return [
+    [
+      `${name}: longest answer`,
+      cell(({ hangs, longestMs }) => (hangs > 0 ? 'none' : `${(longestMs / 1_000).toFixed(2)} s`)),
+    ],
+    ['hangs', cell(({ hangs }) => bold(hangs))],
+    ['answers', cell(({ statuses }) => statuses)],
+  ];
 }
 
-/** Zero is what all hope for. */
+/** Zero is the good result. */
 function bold(count: number): string {
   return count === 0 ? '0' : `**${count}**`;
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+function table(trials: readonly Trial[], columns: readonly Column[]): string {
+  const rows = trials.map((trial) => columns.map(([, cell]) => cell(trial)));
+  const lines = [columns.map(([title]) => title), columns.map(() => '---'), ...rows];
+  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

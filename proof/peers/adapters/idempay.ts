@@ -3,17 +3,14 @@ import { pause } from '../../../testkit/time/until.js';
 import type { Peer } from '../peer.js';
 
 const common = {
-  entry: new URL('../../../../dist/main.js', import.meta.url),
+  program: new URL('../../../../dist/main.js', import.meta.url),
   path: '/api/payment',
   newKey: generateKey,
   receiptOf: transactionIdOf,
   isForOperator,
 } satisfies Partial<Peer>;
 
-/**
- * Resolves it, as an operator would: that is refused for as long as the service may find out by itself, and for a moment
- * while it looks the payment up.
- */
+/** Resolves it, as an operator would. That is refused while the service may find out by itself, or looks the payment up. */
 async function isForOperator(url: string, key: string): Promise<boolean> {
   for (let attempt = 0; attempt < 5; attempt += 1) {
     const resolution = { outcome: 'declined', reason: 'not on the statement' };

@@ -23,7 +23,3 @@ export async function charge(key, { amount, currency }) {
     return { status: 504, body: { error: 'the processor did not answer' } };
   }
 }
-
-export function announce(port) {
-  console.log(JSON.stringify({ msg: 'listening', port }));
-}

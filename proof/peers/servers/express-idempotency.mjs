@@ -5,7 +5,7 @@ import { createClient } from '@redis/client';
 import express from 'express';
 import { getSharedIdempotencyService, idempotency } from 'express-idempotency';
 import redisAdapter from 'express-idempotency-redis-adapter';
-import { announce, charge } from './charge.mjs';
+import { charge } from './charge.mjs';
 
 const { HOST, PORT, REDIS_URL } = process.env;
 
@@ -24,4 +24,4 @@ app.post('/payments', async (request, response) => {
   if (status !== 200) await service.reportError(request);
   response.status(status).send(body);
 });
-app.listen(PORT, HOST, () => announce(PORT));
+app.listen(PORT, HOST);

@@ -4,7 +4,7 @@ import 'reflect-metadata';
 import { Body, Controller, Headers, HttpCode, HttpException, Module, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Idempotent, NodeIdempotencyModule } from '@node-idempotency/nestjs';
-import { announce, charge } from './charge.mjs';
+import { charge } from './charge.mjs';
 
 const { HOST, PORT, REDIS_URL } = process.env;
 
@@ -30,4 +30,3 @@ Module({
 
 const app = await NestFactory.create(AppModule, { logger: false });
 await app.listen(PORT, HOST);
-announce(PORT);

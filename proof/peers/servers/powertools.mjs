@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { IdempotencyConfig, makeIdempotent } from '@aws-lambda-powertools/idempotency';
 import { CachePersistenceLayer } from '@aws-lambda-powertools/idempotency/cache';
 import { createClient } from 'redis-client-6';
-import { announce, charge } from './charge.mjs';
+import { charge } from './charge.mjs';
 
 const { HOST, PORT, REDIS_URL } = process.env;
 
@@ -58,4 +58,4 @@ createServer(async (request, response) => {
   const context = { getRemainingTimeInMillis: () => Math.max(0, endsAt - Date.now()) };
   const { status, body } = await handler(event, context).catch(answerTo);
   response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
-}).listen(PORT, HOST, () => announce(PORT));
+}).listen(PORT, HOST);
