@@ -17,7 +17,7 @@ const LONGEST_CALM_MS = 700;
 /** One in so many rounds has two faults at once. */
 const TWO_AT_ONCE = 5;
 /** After a fault a client must be able to pay within so long, on a busy machine too. */
-const BACK_DEADLINE_MS = 30_000;
+const BACK_DEADLINE_MS = 120_000;
 /** What a busy machine adds to a lease and a recovery period, with one call to the processor that takes its time. */
 const STUCK_SLACK_MS = 20_000;
 const HEALED = { latencyMs: 0, replyLatencyMs: 0, declineRate: 0, failRate: 0, lostReplyRate: 0 };

@@ -16,7 +16,6 @@ import {
   openDistributedStores,
   openWires,
 } from '../../testkit/deployments/distributed-stores.js';
-import type { Service } from '../../testkit/processes/service.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Twice the pool, so that requests also wait for a connection. */
@@ -28,12 +27,12 @@ const BACK_DEADLINE_MS = 20_000;
 describe.each(['to client', 'to server'] as const)('PostgreSQL that says nothing (%s)', (direction) => {
   let stores: DistributedStores;
   let wires: Awaited<ReturnType<typeof openWires>>;
-  let service: Service;
+  let url: string;
 
   beforeAll(async () => {
     stores = await openDistributedStores();
     wires = await openWires(stores);
-    service = await stores.start({ ...wires.environment, LOCK_TTL_SECONDS: '2' });
+    ({ url } = await stores.serve({ ...wires.environment, LOCK_TTL_SECONDS: '2' }));
   });
   afterAll(async () => {
     await stores?.close();
@@ -41,7 +40,6 @@ describe.each(['to client', 'to server'] as const)('PostgreSQL that says nothing
   });
 
   it('delays nobody who does not need it, hangs nobody who does, and leaves one payment per key', async () => {
-    const { url } = service;
     const paid = await generateKey(url);
     const id = expectFirst(await pay(url, paid));
     const { transactionId: cached } = await givenTransaction(url);
@@ -78,8 +76,8 @@ describe.each(['to client', 'to server'] as const)('PostgreSQL that says nothing
       "SELECT key, transaction_id FROM idempay.payments WHERE state = 'COMPLETED' AND key = ANY ($1)",
       [keys],
     );
-    const told = Object.fromEntries(keys.map((key, index) => [key, ids[index]]));
-    expect(Object.fromEntries(rows.map((row) => [row.key, row.transaction_id]))).toEqual(told);
+    const answered = Object.fromEntries(keys.map((key, index) => [key, ids[index]]));
+    expect(Object.fromEntries(rows.map((row) => [row.key, row.transaction_id]))).toEqual(answered);
     expect(new Set(ids).size).toBe(PAYMENTS);
 
     const [row] = await stores.sql<{ status: string }>('SELECT status FROM idempay.transactions WHERE id = $1', [

@@ -18,6 +18,7 @@ import {
   openWires,
 } from '../../testkit/deployments/distributed-stores.js';
 import type { Service } from '../../testkit/processes/service.js';
+import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
@@ -28,14 +29,14 @@ describe('a cache entry older than an acknowledged write', () => {
   let stores: DistributedStores;
   let wires: Awaited<ReturnType<typeof openWires>>;
   /** `writer` reaches both servers through the wires, `reader` directly. */
-  let writer: Service;
-  let reader: Service;
+  let writer: Pick<ServiceInProcess, 'url'>;
+  let reader: ServiceInProcess;
   let names: KeyNames;
 
   beforeEach(async () => {
     stores = await openDistributedStores(APPEND_ONLY);
     wires = await openWires(stores);
-    [writer, reader] = await Promise.all([stores.start(wires.environment), stores.start()]);
+    [writer, reader] = [await stores.serve(wires.environment), await stores.serve()];
     names = await stores.keyNames();
     // Redis knows the scripts from here on: each step is one command and one reply.
     const { transactionId: id } = await givenTransaction(writer.url);
@@ -46,6 +47,13 @@ describe('a cache entry older than an acknowledged write', () => {
     await stores.close();
     await wires.close();
   });
+
+  /** One that can be stopped. */
+  async function startWriter(): Promise<Service> {
+    const process = await stores.start(wires.environment);
+    writer = process;
+    return process;
+  }
 
   const entryOf = (id: number) => names.cached(id).entry;
   const marksOf = (id: number) => names.cached(id).marks;
@@ -173,28 +181,30 @@ describe('a cache entry older than an acknowledged write', () => {
 
   it('is not left by a process that was stopped between mark and commit for longer than the mark lives', async () => {
     const id = await cachedTransaction();
+    const stopped = await startWriter();
     const mark = wires.redis.hold(marksOf(id), 'reply');
     const changing = changeStatus(writer.url, id, 'FLAGGED');
     await mark.reached;
-    writer.signal('SIGSTOP');
+    stopped.signal('SIGSTOP');
     mark.release();
     await expectFilledAfterMark(id);
-    writer.signal('SIGCONT');
+    stopped.signal('SIGCONT');
     await expectAgreement(id, (await changing).status);
   }, 60_000);
 
   it('is not left by a process that was stopped between commit and acknowledgement for longer', async () => {
     const id = await cachedTransaction();
+    const stopped = await startWriter();
     const change = wires.postgres.hold(executionOf('change_status'), 'reply');
     const changing = changeStatus(writer.url, id, 'FLAGGED');
     await change.reached;
-    writer.signal('SIGSTOP');
+    stopped.signal('SIGSTOP');
     change.release();
     expect((await read(reader.url, id)).status).toBe('FLAGGED');
     expect((await changeStatus(reader.url, id, 'ON_HOLD')).status).toBe(200);
     await until('the mark to be over', DEADLINE_MS, async () => (await stores.redis.client.exists(marksOf(id))) === 0);
     await read(reader.url, id);
-    writer.signal('SIGCONT');
+    stopped.signal('SIGCONT');
     await changing;
     for (const { url } of [reader, writer, reader]) expect((await read(url, id)).status).toBe('ON_HOLD');
   }, 60_000);
