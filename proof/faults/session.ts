@@ -2,6 +2,7 @@ import { checkHistory } from '../../testkit/checkers/check-history.js';
 import type { KeptPayment } from '../../testkit/checkers/payments.js';
 import { exportedPayments, keptPayments } from '../../testkit/client/kept-payments.js';
 import { type Clients, Load } from '../../testkit/client/load.js';
+import { PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import type { History, Violation } from '../../testkit/history/history.js';
 import type { Random } from '../../testkit/random.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -62,6 +63,7 @@ export async function runSession(options: SessionOptions): Promise<readonly Viol
     history.targets = services;
     const load = new Load(history, random);
     const operator = new Operator(history, processor, load.payments, random.fork());
+    const healReplies = history.disturbances.begin(PROCESSOR_REPLIES);
     const retired = new AbortController();
     const operation = deduplicates ? undefined : attempt('the operator', () => operator.run(retired.signal));
     const progress = setInterval(options.onProgress, 500);
@@ -72,6 +74,7 @@ export async function runSession(options: SessionOptions): Promise<readonly Viol
     );
     clearInterval(progress);
     await attempt('the processor', () => processor.behave(HEALED));
+    healReplies();
     await attempt('the healing', () => environment.heal());
     await attempt('the last requests', () => load.finish());
     retired.abort();

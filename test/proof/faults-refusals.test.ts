@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { checkRefusals, type RefusalEvidence } from '../../testkit/checkers/refusals.js';
+import { PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import type { Refusal } from '../../testkit/history/history.js';
 import { CLAIMED_TEXT, type Exchange } from '../../testkit/history/payments.js';
 
@@ -28,6 +29,7 @@ describe('the checker of refusals', () => {
     ['a status change without Redis', refusal(CHANGE), during('redis')],
     ['a list without PostgreSQL', refusal(LIST), during('postgres')],
     ['a write on a full disk', refusal('POST /api/transactions'), during('disk')],
+    ['a request that took longer than a deadline of its process', refusal(LIST, { endedAt: 11_000 }), []],
     ['a connection that was cut by a kill', cut, during('service 1')],
     ['a connection that was cut by an end that was noticed later', cut, during('service 1', 10_500, 11_000)],
     ['a connection that was refused while its process was down', { ...cut, failure: 'refused' }, during('service 1')],
@@ -47,6 +49,7 @@ describe('the checker of refusals', () => {
       during('postgres'),
     ],
     ['a status change without the processor, which it does not need', refusal(CHANGE), during('processor')],
+    ['a payment beside a processor that only fails some replies', refusal(PAY), during(PROCESSOR_REPLIES)],
     ['a connection that a living process cut', cut, during('redis')],
     ['a connection that was cut long after the kill', cut, during('service 1', 1_000, 9_000)],
   ])('rejects %s', (_what, one, disturbances) => {
@@ -65,6 +68,7 @@ describe('the checker of refusals', () => {
     const away = during('processor', 2_000, 3_000);
     expect(isExcused(notSent, away, { keys: [key(1_000)] })).toBe(true);
     expect(isExcused(notSent, away, { keys: [key(9_000)] })).toBe(false);
+    expect(isExcused(notSent, during(PROCESSOR_REPLIES), { keys: [key(1_000)] })).toBe(true);
     expect(isExcused(refusal(PAY), away, { keys: [key(1_000)] })).toBe(false);
   });
 

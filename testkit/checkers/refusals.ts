@@ -1,4 +1,4 @@
-import { type Disturbance, wasDisturbed } from '../history/disturbances.js';
+import { type Disturbance, PROCESSOR_REPLIES, wasDisturbed } from '../history/disturbances.js';
 import { PROMISED_ANSWERS, type Refusal, type Violation } from '../history/history.js';
 import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
 
@@ -6,6 +6,9 @@ import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
 const RECONNECTED_MS = 3_000;
 /** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
 const NOTICED_MS = 2_000;
+
+/** A request that took so long may have missed a deadline of its process: the machine was too slow for it. */
+const DEADLINE_MS = 1_000;
 
 /** What an answer needs besides its own process; the first line that fits. Reads by id and lists do without Redis. */
 const NEEDS: readonly (readonly [request: RegExp, needs: readonly string[]])[] = [
@@ -42,11 +45,12 @@ function wasItsProcess({ to, sentAt, endedAt }: Refusal, { disturbances }: Refus
 function hasReason(refusal: Refusal, evidence: RefusalEvidence): boolean {
   const { what, to, key, text, sentAt, endedAt } = refusal;
   const needs = NEEDS.find(([request]) => request.test(what))?.[1] ?? [];
-  // A payment that was not sent when the processor was away stays so until somebody reaches it.
+  // A payment that was not sent when the processor was away, or failed a look-up, stays so until somebody reaches it.
   const history = text.includes(CLAIMED_TEXT) && evidence.keys.find((each) => each.key === key);
-  const since = history ? history.issuedAt : sentAt;
+  const [since, of] = history ? [history.issuedAt, [...needs, PROCESSOR_REPLIES]] : [sentAt, needs];
   return (
-    wasDisturbed(evidence.disturbances, [to, ...needs], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
+    endedAt - sentAt >= DEADLINE_MS ||
+    wasDisturbed(evidence.disturbances, [to, ...of], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
     (what === 'POST /api/payment' && isFull(refusal, evidence))
   );
 }
