@@ -1,29 +1,24 @@
-import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { executionOf } from '../../testkit/deployments/distributed-stores.js';
-import { type OpenStores, openStores } from '../../testkit/deployments/topologies/open-stores.js';
-import { completed, givenClaim, givenSettled, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
-import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { DECLINED, givenClaim, givenSettled, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 
 const PAYMENTS = 10;
+const CONFIRMATION = executionOf('confirm_durable');
 const MOMENT = Date.UTC(2020, 0);
 
-let stores: OpenStores;
+let stores: Awaited<ReturnType<typeof openSqlStores>>;
 let wire: TcpProxy;
 let ports: Ports;
-let client: pg.Client;
 
 beforeEach(async () => {
-  stores = await openStores();
+  stores = await openSqlStores();
   wire = await startTcpProxy(Number(new URL(stores.databaseUrl).port));
   ports = await openDistributedPortsOn({ ...stores, databaseUrl: wire.through(stores.databaseUrl) });
-  client = new pg.Client({ connectionString: stores.databaseUrl });
-  await client.connect();
 });
 afterEach(async () => {
-  await client.end();
   await ports.close();
   await wire.close();
   await stores.close();
@@ -47,31 +42,23 @@ async function exported(limit: number): Promise<string[]> {
 }
 
 /** PostgreSQL counts microseconds: what looks like one time to us has an order there. */
-describe('an export from PostgreSQL', () => {
-  test.each([1, 3, PAYMENTS])('is the whole in pages of %s, of payments settled in one microsecond', async (limit) => {
-    const claims = await givenSettledMany();
-    await client.query("UPDATE idempay.payments SET settled_at = to_timestamp($1) + interval '7 microseconds'", [
-      MOMENT / 1000,
-    ]);
-    expect(await exported(limit)).toEqual(claims.map(({ key }) => key));
-  });
-
-  test.each([1, 3, PAYMENTS])('is the whole in pages of %s, of payments settled in one millisecond', async (limit) => {
-    const claims = await givenSettledMany();
-    // The later the key the earlier the settlement, so that neither the key nor the millisecond gives the order.
-    for (const [index, { key }] of claims.entries()) {
-      await client.query(
-        "UPDATE idempay.payments SET settled_at = to_timestamp($1) + $2 * interval '1 microsecond' WHERE key = $3",
-        [MOMENT / 1000, 999 - index, key],
-      );
-    }
-    expect(await exported(limit)).toEqual(claims.map(({ key }) => key).reverse());
-  });
+test('an export from PostgreSQL is the whole in pages of any size, of payments settled in one microsecond or millisecond', async () => {
+  const keys = (await givenSettledMany()).map(({ key }) => key);
+  const settleAt = (microseconds: string) =>
+    stores.client.query(
+      `UPDATE idempay.payments SET settled_at = to_timestamp($1) + ${microseconds} * interval '1 microsecond'`,
+      [MOMENT / 1000],
+    );
+  await settleAt('7');
+  for (const limit of [1, 3, PAYMENTS]) expect(await exported(limit)).toEqual(keys);
+  // The later the key the earlier the settlement, so that neither the key nor the millisecond gives the order.
+  await settleAt('(SELECT 999 - count(*) FROM idempay.payments AS other WHERE other.key < payments.key)');
+  for (const limit of [1, 3, PAYMENTS]) expect(await exported(limit)).toEqual(keys.toReversed());
 });
 
-/** What is told of a final payment must survive a failover as what was written does (`distributed-standby-wait.test.ts`). */
+/** What is answered of a final payment must survive a failover as what was written does (`distributed-standby-wait.test.ts`). */
 describe('what is read of payments in PostgreSQL', () => {
-  const confirmations = () => wire.count(executionOf('confirm_durable'));
+  const confirmations = () => wire.count(CONFIRMATION);
 
   test('is confirmed when it is final, and not when it may still change or is only looked at', async () => {
     const { ledger, paymentHistory } = ports;
@@ -94,12 +81,10 @@ describe('what is read of payments in PostgreSQL', () => {
 });
 
 describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
-  const verdict = {
-    state: 'DECLINED',
-    reason: 'never arrived',
-    dedupMs: 0,
-    idempotencyTtlMs: LONG_MS,
-  } as const;
+  const resolve = (key: string) => {
+    const limits = { dedupMs: 0, idempotencyTtlMs: LONG_MS };
+    return ports.ledger.resolve({ key, owner: newOwner(), ...DECLINED, ...limits });
+  };
 
   async function givenAbandoned(): Promise<Claim> {
     const claim = await givenClaim(ports.ledger);
@@ -110,20 +95,19 @@ describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
   test('is read back, confirmed, and answered as resolved', async () => {
     const { key } = await givenAbandoned();
     const lost = wire.loseReply(executionOf('resolve'));
-    const confirmed = wire.count(executionOf('confirm_durable'));
-    const resolved = await ports.ledger.resolve({ ...verdict, key, owner: newOwner() });
+    const confirmed = wire.count(CONFIRMATION);
+    const resolved = await resolve(key);
     await lost;
-    expect(resolved).toMatchObject({ state: 'resolved', final: { outcome: { reason: 'never arrived' } } });
+    expect(resolved).toMatchObject({ state: 'resolved', final: { outcome: { reason: DECLINED.reason } } });
     expect(confirmed()).toBe(1);
   });
 
   test('is not taken for ours when another one had settled it before', async () => {
     const { key, processor } = await givenAbandoned();
     const claim = await ports.ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS });
-    if (!claim) throw new Error('what was given up could not be taken over');
-    await givenSettled(ports.ledger, claim, { outcome: completed(claim) });
+    await givenSettled(ports.ledger, claim as Claim);
     const lost = wire.loseReply(executionOf('resolve'));
-    const resolved = await ports.ledger.resolve({ ...verdict, key, owner: newOwner() });
+    const resolved = await resolve(key);
     await lost;
     expect(resolved).toEqual({ state: 'settled before' });
   });
@@ -131,12 +115,12 @@ describe('a resolution whose reply is lost on its way from PostgreSQL', () => {
   test('is unknown when the row cannot be read back, and given again it finds the first one', async () => {
     const { key } = await givenAbandoned();
     const lost = wire.loseReply(executionOf('resolve')).then(() => wire.cutOff());
-    await expect(ports.ledger.resolve({ ...verdict, key, owner: newOwner() })).rejects.toMatchObject({
+    await expect(resolve(key)).rejects.toMatchObject({
       effect: 'unknown',
     });
     await lost;
     wire.heal();
-    expect(await ports.ledger.resolve({ ...verdict, key, owner: newOwner() })).toEqual({ state: 'settled before' });
-    expect(await ports.paymentHistory.find(key)).toMatchObject({ resolution: 'never arrived' });
+    expect(await resolve(key)).toEqual({ state: 'settled before' });
+    expect(await ports.paymentHistory.find(key)).toMatchObject({ resolution: DECLINED.reason });
   });
 });

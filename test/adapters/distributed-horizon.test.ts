@@ -1,10 +1,7 @@
-import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { type OpenStores, openStores } from '../../testkit/deployments/topologies/open-stores.js';
 import { claimAttempt, givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
@@ -17,20 +14,18 @@ const RETENTION_HOURS = 24 + 2;
  * every such claim has ended (`payment-horizon-statements.ts`). Time passes here by what the row says of it.
  */
 describe('the horizon in PostgreSQL', () => {
-  let stores: OpenStores;
+  let stores: Awaited<ReturnType<typeof openSqlStores>>;
   let ports: Ports;
-  let ledger: Ledger;
-  let client: pg.Client;
+  let ledger: Ports['ledger'];
+  let sql: typeof stores.client.query;
 
   beforeEach(async () => {
-    stores = await openStores();
+    stores = await openSqlStores();
+    sql = stores.client.query.bind(stores.client);
     ports = await openDistributedPortsOn(stores);
     ledger = ports.ledger;
-    client = new pg.Client({ connectionString: stores.databaseUrl });
-    await client.connect();
   });
   afterEach(async () => {
-    await client.end();
     await ports.close();
     await stores.close();
   });
@@ -47,14 +42,14 @@ describe('the horizon in PostgreSQL', () => {
   }
 
   async function horizon() {
-    const { rows } = await client.query<{ keys_before: string; removable_before: string; seen: boolean }>(
+    const { rows } = await sql<{ keys_before: string; removable_before: string; seen: boolean }>(
       'SELECT keys_before, removable_before, seen_at IS NOT NULL AS seen FROM idempay.payment_horizon',
     );
     return rows[0];
   }
 
   async function claimsHaveEnded(): Promise<void> {
-    await client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
+    await sql("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
   }
 
   test('is raised for claims, then seen, and only then, when they have ended, used for removal', async () => {
@@ -84,7 +79,7 @@ describe('the horizon in PostgreSQL', () => {
     expect(await horizon()).toEqual({ ...raised, seen: true });
 
     await claimsHaveEnded();
-    await client.query('UPDATE idempay.retention_hours SET lowest_key_ms = 1');
+    await sql('UPDATE idempay.retention_hours SET lowest_key_ms = 1');
     await remove();
     expect(await horizon()).toEqual({
       keys_before: raised?.keys_before,
@@ -105,21 +100,18 @@ describe('the horizon in PostgreSQL', () => {
   test('leaves a payment whose hour nobody noted until it has been seen for as long', async () => {
     const claim = await givenRemovable();
     // As a process of the version before settles one.
-    await client.query('UPDATE idempay.payments SET settled_hour = NULL WHERE key = $1', [claim.key]);
-    const isThere = async () => (await ports.paymentHistory.find(claim.key)) !== undefined;
-    const removeInTime = async () => {
+    await sql('UPDATE idempay.payments SET settled_hour = NULL WHERE key = $1', [claim.key]);
+    for (const [hours, isThere] of [
+      [0, true],
+      [RETENTION_HOURS - 3, true],
+      [3, false],
+    ] as const) {
+      await passHours(ledger, hours);
       for (let round = 0; round < 3; round += 1) {
         await remove();
         await claimsHaveEnded();
       }
-    };
-    await removeInTime();
-    expect(await isThere()).toBe(true);
-    await passHours(ledger, RETENTION_HOURS - 3);
-    await removeInTime();
-    expect(await isThere()).toBe(true);
-    await passHours(ledger, 3);
-    await removeInTime();
-    expect(await isThere()).toBe(false);
+      expect((await ports.paymentHistory.find(claim.key)) !== undefined, `after ${hours} hours more`).toBe(isThere);
+    }
   });
 });

@@ -1,16 +1,11 @@
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import {
   accountParameters,
   LIST_IDS,
   LIST_ROWS,
 } from '#idempay/deployments/distributed/postgres/transaction-statements.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
-import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
-import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
+import { openSqlTables } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
@@ -30,8 +25,8 @@ const IN_ORDER_OR_FEW = [
 
 /**
  * A million transactions. Half of them are from `big`, most of those to `shop`. What `early` sent is all among the first
- * thousand, and so is what `big` sent to `friend`; a third was sent to `popular`, by others than `big`: a plan that walks all rows in the order of their ids, because the planner
- * takes an account for evenly spread, reads half a million to find none.
+ * thousand, and so is what `big` sent to `friend`; a third was sent to `popular`, by others than `big`. A plan that walks all
+ * rows in the order of their ids, because it takes an account for evenly spread, reads half a million to find none.
  */
 const ROWS = 1_000_000;
 const FILL = `
@@ -53,30 +48,14 @@ const PLACES = [0, 100_000_000_000_700, 100_000_000_500_000, 100_000_000_999_900
  * that no index is ordered by. Fix: it orders by the table's column.
  */
 describe('a page of a million transactions in PostgreSQL', () => {
-  let client: pg.Client;
-  let remove: () => Promise<void>;
+  let stores: Awaited<ReturnType<typeof openSqlTables>>;
 
   beforeAll(async () => {
-    const { redisUrl, databaseUrl, close } = await openStores();
-    const redis = readRedisUrl(redisUrl);
-    if (!redis) throw new Error('the Redis of the test has no URL of ours');
-    const rest = {
-      databasePoolSize: 2,
-      transactionCacheTtlMs: LONG_MS,
-      clock: systemClock,
-      notices: { warn: () => {} },
-    };
-    await (await openDistributed({ redis, databaseUrl, ...rest })).close();
-    client = new pg.Client({ connectionString: databaseUrl });
-    await client.connect();
-    remove = async () => {
-      await client.end();
-      await close();
-    };
-    await client.query(FILL);
-    await client.query('VACUUM ANALYZE idempay.transactions');
+    stores = await openSqlTables();
+    await stores.client.query(FILL);
+    await stores.client.query('VACUUM ANALYZE idempay.transactions');
   }, FILL_TIMEOUT_MS);
-  afterAll(() => remove?.());
+  afterAll(() => stores?.close());
 
   const LISTS: [ListSelection, string[], string][] = [
     ['all', [], 'transactions_pkey'],
@@ -100,7 +79,7 @@ describe('a page of a million transactions in PostgreSQL', () => {
         for (const after of PLACES) {
           const [from = '', to = ''] = selection === 'to' ? ['', ...accounts] : accounts;
           const values = [after, PAGE, ...accountParameters({ from, to })];
-          const { nodes, indexes, blocks } = await planOf(client, statement, mode, values, { executed: true });
+          const { nodes, indexes, blocks } = await planOf(stores.client, statement, mode, values, { executed: true });
           expect(IN_ORDER_OR_FEW).toContain(nodes.join(', '));
           expect(indexes).toEqual([index]);
           expect(blocks).toBeLessThanOrEqual(BLOCKS_OF_A_PAGE);

@@ -1,17 +1,13 @@
-import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
-import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
 import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
 import { createPostgresLedger } from '#idempay/deployments/distributed/postgres/ledger.js';
 import { COUNT_ABANDONED, TAKE_OVER_ABANDONED } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/payment-horizon-statements.js';
-import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
+import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
-import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
 import {
   givenClaim,
   givenSettled,
@@ -19,33 +15,21 @@ import {
   newOwner,
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
+import { openSqlTables } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const ROWS = 20_000;
 const PAGE = 500;
+const BELOW_ALL = '00000000-0000-0000-0000-000000000000';
 /** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
 const UNTIL_THE_PLAN_IS_KEPT = 10;
 
-let databaseUrl: string;
-let client: pg.Client;
-let remove: () => Promise<void>;
+let stores: Awaited<ReturnType<typeof openSqlTables>>;
 
-/** A database with the schema as the service makes it. */
-beforeEach(async () => {
-  const stores = await openStores();
-  databaseUrl = stores.databaseUrl;
-  const redis = readRedisUrl(stores.redisUrl);
-  if (!redis) throw new Error('the Redis of the test has no URL of ours');
-  const rest = { databasePoolSize: 2, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices: { warn: () => {} } };
-  await (await openDistributed({ redis, databaseUrl, ...rest })).close();
-  client = new pg.Client({ connectionString: databaseUrl });
-  await client.connect();
-  remove = async () => {
-    await client.end();
-    await stores.close();
-  };
+beforeAll(async () => {
+  stores = await openSqlTables();
 });
-afterEach(() => remove());
+afterAll(() => stores.close());
 
 /** Payments as they are after long service: a few under way, some declined, each key and time after the one before. */
 describe('what is read and removed of payments in PostgreSQL', () => {
@@ -53,12 +37,9 @@ describe('what is read and removed of payments in PostgreSQL', () => {
   const MIDDLE_MS = FIRST_MS + (ROWS / 2) * 1_000;
   const MIDDLE_US = MIDDLE_MS * 1_000;
   const END_MS = FIRST_MS + ROWS * 1_000;
-  const BELOW_ALL = '00000000-0000-0000-0000-000000000000';
   const ABOVE_ALL = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-  const MODES = ['force_custom_plan', 'force_generic_plan'];
-  const REMOVAL_INDEXES = ['payments_pkey', 'payments_settled', 'retention_hours_pkey'];
-
-  beforeEach(async () => {
+  beforeAll(async () => {
+    const { client } = stores;
     await client.query(
       `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
          lease_until, recover_at, claimed_at, settled_at, expires_at, reason)
@@ -75,18 +56,27 @@ describe('what is read and removed of payments in PostgreSQL', () => {
     await client.query('UPDATE idempay.payment_horizon SET keys_before = $1, removable_before = $1', [ABOVE_ALL]);
   });
 
+  /** Whatever the parameters, and for those that are given. */
+  async function plansOf(statement: Statement, values: (string | number)[]) {
+    const modes = ['force_custom_plan', 'force_generic_plan'];
+    const plans = [];
+    for (const mode of modes) plans.push(await planOf(stores.client, statement, mode, values));
+    return plans;
+  }
+
+  const FROM_FIRST = [BELOW_ALL, ABOVE_ALL, PAGE];
+  const LATER = [BELOW_ALL, lowestKeyAt(MIDDLE_MS), PAGE];
+  const BETWEEN = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS), PAGE];
+  const SETTLED_FIRST = [FIRST_MS * 1_000, BELOW_ALL, FIRST_MS, END_MS, PAGE];
+  const SETTLED_LATER = [MIDDLE_US, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
   test.each([
-    ['any state', NEWEST.any, 'payments_pkey'],
-    ['COMPLETED', NEWEST.COMPLETED, 'payments_pkey'],
-    ['DECLINED', NEWEST.DECLINED, 'payments_declined'],
-  ])('the newest of %s come from one index as it is, first and later pages', async (_state, statement, index) => {
-    for (const mode of MODES) {
-      for (const [from, below] of [
-        [BELOW_ALL, ABOVE_ALL],
-        [BELOW_ALL, lowestKeyAt(MIDDLE_MS)],
-        [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS)],
-      ] as const) {
-        const { nodes, indexes } = await planOf(client, statement, mode, [from, below, PAGE]);
+    ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
+    ['the newest COMPLETED', NEWEST.COMPLETED, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
+    ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN], 'payments_declined'],
+    ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
+  ])('%s: first and later pages come from one index as it is', async (_what, statement, pages, index) => {
+    for (const values of pages) {
+      for (const { nodes, indexes } of await plansOf(statement, values)) {
         expect(nodes).toEqual(['Limit', 'Index Scan']);
         expect(indexes).toEqual([index]);
       }
@@ -94,39 +84,21 @@ describe('what is read and removed of payments in PostgreSQL', () => {
   });
 
   test('the newest under way are sorted from the index of what is under way', async () => {
-    for (const mode of MODES) {
-      const { nodes, indexes, tables } = await planOf(client, NEWEST.PROCESSING, mode, [BELOW_ALL, ABOVE_ALL, PAGE]);
+    for (const { nodes, indexes, tables } of await plansOf(NEWEST.PROCESSING, FROM_FIRST)) {
       expect(nodes).toContain('Sort');
       expect(tables).toEqual([]);
       expect(indexes).toEqual(['payments_under_way']);
     }
   });
 
-  test('what was settled comes from its index as it is, first and later pages', async () => {
-    for (const mode of MODES) {
-      for (const [position, key] of [
-        [FIRST_MS * 1_000, BELOW_ALL],
-        [MIDDLE_US, lowestKeyAt(MIDDLE_MS)],
-      ] as const) {
-        const { nodes, indexes } = await planOf(client, SETTLED, mode, [position, key, FIRST_MS, END_MS, PAGE]);
-        expect(nodes).toEqual(['Limit', 'Index Scan']);
-        expect(indexes).toEqual(['payments_settled']);
-      }
-    }
-  });
-
+  const DUE = ['owner', 1, 'test', 'former', 64];
+  const REMOVAL = ['payments_pkey', 'payments_settled', 'retention_hours_pkey'];
   test.each([
     ['counting abandoned payments', COUNT_ABANDONED, [0, 1], ['payments_under_way']],
-    [
-      'taking over what is due',
-      TAKE_OVER_ABANDONED,
-      ['owner', 1, 'test', 'former', 64],
-      ['payments_pkey', 'payments_under_way'],
-    ],
-    ['removing old payments', REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE], REMOVAL_INDEXES],
+    ['taking over what is due', TAKE_OVER_ABANDONED, DUE, ['payments_pkey', 'payments_under_way']],
+    ['removing old payments', REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE], REMOVAL],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
-    for (const mode of MODES) {
-      const { nodes, indexes, tables } = await planOf(client, statement, mode, values);
+    for (const { nodes, indexes, tables } of await plansOf(statement, values)) {
       expect(nodes).not.toContain('Sort');
       expect(tables).not.toContain('payments');
       expect([...new Set(indexes)].sort()).toEqual(expected);
@@ -144,6 +116,9 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
   const LIMIT = 64;
 
   test('keeps its limit with a plan from when the table had one row', async () => {
+    const { client, databaseUrl } = stores;
+    await client.query('TRUNCATE idempay.payments');
+    await client.query('UPDATE idempay.payment_horizon SET keys_before = $1, removable_before = $1', [BELOW_ALL]);
     // One connection, so that it is the one that keeps the plan.
     const database = new Postgres(databaseUrl, 1, () => {});
     const clock = new DatabaseClock(database, systemClock);

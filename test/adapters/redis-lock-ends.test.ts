@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
@@ -33,17 +33,20 @@ describe('the ends of locks in Redis', () => {
   let one: RedisProcess;
   let other: RedisProcess;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     redis = await startRedis();
-    proxy = await startTcpProxy(redis.port);
+  });
+  beforeEach(async () => {
     processes = [];
+    proxy = await startTcpProxy(redis.port);
     [one, other] = await Promise.all([openProcess(), openProcess()]);
   });
   afterEach(async () => {
     for (const process of processes) process.close();
     await proxy.close();
-    await redis.close();
+    await until('no process to listen', DEADLINE_MS, async () => (await listeners()) === 0);
   });
+  afterAll(() => redis.close());
 
   async function openProcess(url = redis.url): Promise<RedisProcess> {
     const process = await openRedisProcess(url);
@@ -53,7 +56,17 @@ describe('the ends of locks in Redis', () => {
 
   /** A user who may do what is said besides what every deployment needs. */
   async function urlOfUser(...rights: string[]): Promise<string> {
-    await redis.client.call('ACL', 'SETUSER', 'limited', 'on', '>secret', 'resetchannels', ...RIGHTS, ...rights);
+    await redis.client.call(
+      'ACL',
+      'SETUSER',
+      'limited',
+      'reset',
+      'on',
+      '>secret',
+      'resetchannels',
+      ...RIGHTS,
+      ...rights,
+    );
     return redis.url.replace('://', '://limited:secret@');
   }
 
@@ -64,6 +77,13 @@ describe('the ends of locks in Redis', () => {
   async function listeners(): Promise<number> {
     const list = String(await redis.client.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
     return list.split('\n').filter((line) => line.includes('idempay-listener')).length;
+  }
+
+  /** Of a watch that begins now, whatever was lost before. */
+  async function expectLaterEndIsTold(process: RedisProcess): Promise<void> {
+    const later = await watching(process);
+    await other.keys.release(later.key, later.owner);
+    await untilTold(later);
   }
 
   test('are told in another process, by finish and by release', async () => {
@@ -128,9 +148,7 @@ describe('the ends of locks in Redis', () => {
     expect(await listeners()).toBe(1);
     expect(watches.map(({ told }) => told())).toEqual([1, 1]);
 
-    const later = await watching(one);
-    await other.keys.release(later.key, later.owner);
-    await untilTold(later);
+    await expectLaterEndIsTold(one);
     for (const { key, owner } of watches) await other.keys.release(key, owner);
     await until('both to be told again', DEADLINE_MS, () => watches.every(({ told }) => told() === 2));
   });
@@ -140,10 +158,8 @@ describe('the ends of locks in Redis', () => {
     await redis.kill();
     await redis.start();
     await untilTold(watch);
-    await until('the other process to be connected', DEADLINE_MS, () => watching(one).then(Boolean, () => false));
-    const later = await watching(one);
-    await other.keys.release(later.key, later.owner);
-    await untilTold(later);
+    await untilDone('the other process to be connected', () => watching(one));
+    await expectLaterEndIsTold(one);
   });
 
   test('are looked for by hand as long as the subscription is on its way, and told as soon as it is in force', async () => {
@@ -165,9 +181,7 @@ describe('the ends of locks in Redis', () => {
       await far.keys.watch(watch.key, () => {}).catch(() => {});
       return watch.told() > 0;
     });
-    const later = await watching(far);
-    await other.keys.release(later.key, later.owner);
-    await untilTold(later);
+    await expectLaterEndIsTold(far);
   });
 
   test('cannot be heard by a user without the channel: everything else works, and that is reported once', async () => {
@@ -197,38 +211,25 @@ describe('the ends of locks in Redis', () => {
     const locked = await givenLockedKey(other);
     await redis.client.config('SET', 'maxmemory', '1');
     expect((await watching(one, locked)).looked).toMatchObject({ state: 'locked', fingerprint: '100.50 USD' });
+    await redis.client.config('SET', 'maxmemory', '0');
   });
 
   test('are not believed from garbage on the channel', async () => {
     const watch = await watching(one);
-    const garbage = [
-      '',
-      '{}',
-      watch.key,
-      'idempay:{',
-      '\0\r\n$-1\r\n',
-      'x'.repeat(1_000_000),
-      'constructor',
-      '__proto__',
-    ];
-    for (const each of garbage) await redis.client.publish(NAMES.lockEnds, each);
-    await redis.client.publish(NAMES.lockEnds, Buffer.from([0xff, 0xfe, 0x00, 0xc3]));
+    const text = ['', '{}', watch.key, 'idempay:{', '\0\r\n$-1\r\n', 'x'.repeat(1_000_000), 'constructor', '__proto__'];
+    for (const each of [...text, Buffer.from([0xff, 0xfe, 0x00, 0xc3])])
+      await redis.client.publish(NAMES.lockEnds, each);
     await redis.client.publish('lock-ends', NAMES.payment(watch.key).lock);
-    const later = await watching(one);
-    await other.keys.release(later.key, later.owner);
-    await untilTold(later);
+    await expectLaterEndIsTold(one);
     expect(watch.told()).toBe(0);
     expect(await listeners()).toBe(1);
   });
 
-  test.each([
-    ['first', false],
-    ['later', true],
-  ])(
+  test.each(['first', 'later'])(
     'are not watched by a server that hangs: the %s watch fails within its deadline and is forgotten',
-    async (_, subscribed) => {
+    async (which) => {
       const locked = await givenLockedKey(other);
-      if (subscribed) await watching(one, locked);
+      if (which === 'later') await watching(one, locked);
       redis.signal('SIGSTOP');
       const askedAt = performance.now();
       let told = 0;
@@ -239,15 +240,8 @@ describe('the ends of locks in Redis', () => {
       expect(performance.now() - askedAt).toBeLessThan(WATCH_DEADLINE_MS);
       redis.signal('SIGCONT');
 
-      const again = await until('the server to answer', DEADLINE_MS, () =>
-        watching(one, locked).catch(() => undefined),
-      );
-      await until('the lock to be released', DEADLINE_MS, () =>
-        other.keys.release(locked.key, locked.owner).then(
-          () => true,
-          () => false,
-        ),
-      );
+      const again = await untilDone('the server to answer', () => watching(one, locked));
+      await untilDone('the lock to be released', () => other.keys.release(locked.key, locked.owner).then(() => true));
       await untilTold(again);
       expect(told).toBe(0);
     },
@@ -256,10 +250,12 @@ describe('the ends of locks in Redis', () => {
   test('are not watched by a server that is gone: a watch fails at once', async () => {
     const watch = await watching(one);
     await redis.kill();
-    await expect(one.keys.watch(watch.key, () => {})).rejects.toMatchObject({ name: 'StoreUnavailable' });
-    const askedAt = performance.now();
-    await expect(one.keys.watch(watch.key, () => {})).rejects.toMatchObject({ name: 'StoreUnavailable' });
-    expect(performance.now() - askedAt).toBeLessThan(WATCH_DEADLINE_MS);
+    for (let time = 0; time < 2; time += 1) {
+      const askedAt = performance.now();
+      await expect(one.keys.watch(watch.key, () => {})).rejects.toMatchObject({ name: 'StoreUnavailable' });
+      expect(performance.now() - askedAt).toBeLessThan(WATCH_DEADLINE_MS);
+    }
+    await redis.start();
   });
 
   test('keep no process alive: closing ends the connection too', async () => {
@@ -281,9 +277,14 @@ describe('the ends of locks in Redis', () => {
       child.child.stdin?.end('close\n');
     });
     expect((await child).stdout).toBe('watching\nclosed\n');
+    if (state === 'gone') await redis.start();
     redis.signal('SIGCONT');
   });
 });
+
+function untilDone<T>(what: string, work: () => Promise<T>): Promise<T> {
+  return until<T>(what, DEADLINE_MS, () => work().catch(() => undefined));
+}
 
 /** Watches, and closes when it is told to; then nothing must be left that keeps it from ending. */
 const SCRIPT = `

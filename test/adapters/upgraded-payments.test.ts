@@ -2,12 +2,10 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { type OpenStores, openStores } from '../../testkit/deployments/topologies/open-stores.js';
 import {
   claimAttempt,
   completed,
@@ -16,7 +14,7 @@ import {
   newOwner,
   SHORT_MS,
 } from '../../testkit/protocol/payment-attempts.js';
-import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
 /** The schema before back-off, resolution and history came. */
@@ -25,41 +23,37 @@ const MIGRATIONS = { embedded: 'embedded/migrations', distributed: 'distributed/
 const PROCESSOR = 'of-old';
 const HOUR_MS = 3_600_000;
 
-interface OldRow {
-  readonly key: string;
-  readonly transactionId: string;
-  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
-  readonly epoch: number;
-  readonly leaseUntil: number;
-  readonly claimedAt: number;
-  readonly settledAt: number | null;
-  readonly expiresAt: number | null;
-  readonly reason: string | null;
-}
+/** The columns of the old schema that differ between rows, in their order; times in milliseconds since the epoch. */
+type OldRow = Record<'key' | 'transaction_id' | 'state', string> &
+  Record<'epoch' | 'lease_until' | 'claimed_at', number> &
+  Record<'settled_at' | 'expires_at', number | null> & { reason: string | null };
+
+const COLUMNS = `key, transaction_id, state, epoch, lease_until, claimed_at, settled_at, expires_at, reason,
+  amount, currency, fingerprint, processor, owner`;
+const SAME = `'7.00', 'EUR', '7.00 EUR', '${PROCESSOR}', 'owner'`;
 
 let number = 0;
 
 function oldRow(members: Partial<OldRow>): OldRow {
   const now = Date.now();
   number += 1;
-  const underWay = { state: 'PROCESSING', settledAt: null, expiresAt: null, reason: null } as const;
-  const times = { leaseUntil: now - HOUR_MS, claimedAt: now - 2 * HOUR_MS };
-  return { key: newKey(), transactionId: `TXN${number}`, epoch: 3, ...underWay, ...times, ...members };
-}
-
-function finalRow(state: OldRow['state'], expiresInMs: number): OldRow {
-  const reason = state === 'DECLINED' ? 'no funds' : null;
-  return oldRow({ state, reason, settledAt: Date.now() - HOUR_MS, expiresAt: Date.now() + expiresInMs });
+  return {
+    ...{ key: newKey(), transaction_id: `TXN${number}`, state: 'PROCESSING', epoch: 3 },
+    ...{ lease_until: now - HOUR_MS, claimed_at: now - 2 * HOUR_MS, settled_at: null, expires_at: null, reason: null },
+    ...members,
+  };
 }
 
 /** A row in every state. */
 function oldRows() {
+  const now = Date.now();
+  const settled = { settled_at: now - HOUR_MS, expires_at: now + HOUR_MS };
   return {
     dead: oldRow({}),
-    alive: oldRow({ leaseUntil: Date.now() + LONG_MS, epoch: 1 }),
-    completed: finalRow('COMPLETED', HOUR_MS),
-    declined: finalRow('DECLINED', HOUR_MS),
-    expired: finalRow('COMPLETED', -HOUR_MS / 2),
+    alive: oldRow({ lease_until: now + LONG_MS, epoch: 1 }),
+    completed: oldRow({ state: 'COMPLETED', ...settled }),
+    declined: oldRow({ state: 'DECLINED', ...settled, reason: 'no funds' }),
+    expired: oldRow({ state: 'COMPLETED', ...settled, expires_at: now - HOUR_MS / 2 }),
   };
 }
 
@@ -71,13 +65,18 @@ function takeOverAbandoned({ ledger }: Pick<Ports, 'ledger'>): Promise<readonly 
   return ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor: PROCESSOR, limit: 10 });
 }
 
+function valuesOf(row: OldRow) {
+  const { key, transaction_id, state, epoch, lease_until, claimed_at, settled_at, expires_at, reason } = row;
+  return [key, transaction_id, state, epoch, lease_until, claimed_at, settled_at, expires_at, reason];
+}
+
 const keysOf = (payments: readonly { readonly key: string }[]) => payments.map(({ key }) => key);
 
 /** What has an end keeps it, and what is under way goes on. */
 async function expectEveryPaymentKept(ports: Ports, rows: ReturnType<typeof oldRows>, due: OldRow[]): Promise<void> {
   const { ledger, paymentHistory } = ports;
   const { completed: paid, declined, expired, dead } = rows;
-  expect(await ledger.find(paid.key)).toMatchObject({ final: { outcome: { transactionId: paid.transactionId } } });
+  expect(await ledger.find(paid.key)).toMatchObject({ final: { outcome: { transactionId: paid.transaction_id } } });
   expect(await ledger.find(declined.key)).toMatchObject({ final: { outcome: { reason: 'no funds' } } });
   expect(await ledger.claim(claimAttempt({ key: expired.key }))).toEqual({ state: 'expired' });
   expect(await ledger.countAbandoned(HOUR_MS, HOUR_MS)).toBe(due.length);
@@ -95,7 +94,7 @@ async function expectEveryPaymentKept(ports: Ports, rows: ReturnType<typeof oldR
   const taken = await takeOverAbandoned(ports);
   expect(keysOf(taken).sort()).toEqual(keysOf(due).sort());
   const claim = taken.find(({ key }) => key === dead.key) as Claim;
-  expect(claim).toMatchObject({ epoch: 4, transactionId: dead.transactionId, amount: '7.00', currency: 'EUR' });
+  expect(claim).toMatchObject({ epoch: 4, transactionId: dead.transaction_id, amount: '7.00', currency: 'EUR' });
   expect(await ledger.settle(claim, completed(claim), LONG_MS)).toMatchObject({ state: 'settled' });
 }
 
@@ -111,15 +110,8 @@ describe('payments of the version before (embedded)', () => {
     const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
     for (const name of OLD_MIGRATIONS) database.exec(await migration('embedded', name));
     database.exec(`PRAGMA user_version = ${OLD_MIGRATIONS.length}`);
-    const insert = database.prepare(
-      `INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until,
-         expires_at, reason, claimed_at, settled_at)
-       VALUES (?, ?, '7.00', 'EUR', '7.00 EUR', ?, ?, ?, 'owner', ?, ?, ?, ?, ?)`,
-    );
-    for (const row of rows) {
-      const { key, transactionId, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt } = row;
-      insert.run(key, transactionId, PROCESSOR, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt);
-    }
+    const insert = database.prepare(`INSERT INTO payments (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ${SAME})`);
+    for (const row of rows) insert.run(...valuesOf(row));
     database.close();
   }
 
@@ -133,39 +125,29 @@ describe('payments of the version before (embedded)', () => {
 });
 
 describe('payments of the version before (distributed)', () => {
-  let stores: OpenStores;
-  let client: pg.Client;
+  let stores: Awaited<ReturnType<typeof openSqlStores>>;
   let ports: Ports | undefined;
 
   beforeEach(async () => {
-    stores = await openStores();
-    client = new pg.Client({ connectionString: stores.databaseUrl });
-    await client.connect();
-    await client.query('CREATE SCHEMA idempay');
-    await client.query(
-      'CREATE TABLE idempay.migrations (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
-    );
+    stores = await openSqlStores();
+    await stores.client.query(`
+      CREATE SCHEMA idempay;
+      CREATE TABLE idempay.migrations (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`);
     for (const name of OLD_MIGRATIONS) {
-      await client.query(await migration('distributed', name));
-      await client.query('INSERT INTO idempay.migrations (name) VALUES ($1)', [name]);
+      await stores.client.query(await migration('distributed', name));
+      await stores.client.query('INSERT INTO idempay.migrations (name) VALUES ($1)', [name]);
     }
   });
   afterEach(async () => {
-    await client.end();
     await ports?.close();
     await stores.close();
   });
 
   /** As the version before writes it: without the columns that it does not know. */
   async function insertOld(row: OldRow): Promise<void> {
-    const { key, transactionId, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt } = row;
-    await client.query(
-      `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
-         lease_until, expires_at, reason, claimed_at, settled_at)
-       VALUES ($1, $2, 7.00, 'EUR', '7.00 EUR', $3, $4, $5, 'owner', to_timestamp($6::float8 / 1000),
-         to_timestamp($7::float8 / 1000), $8, to_timestamp($9::float8 / 1000), to_timestamp($10::float8 / 1000))`,
-      [key, transactionId, PROCESSOR, state, epoch, leaseUntil, expiresAt, reason, claimedAt, settledAt],
-    );
+    const times = [5, 6, 7, 8].map((n) => `to_timestamp($${n}::float8 / 1000)`).join(', ');
+    const values = `$1, $2, $3, $4, ${times}, $9, ${SAME}`;
+    await stores.client.query(`INSERT INTO idempay.payments (${COLUMNS}) VALUES (${values})`, valuesOf(row));
   }
 
   test('are kept, and what was abandoned is due at once', async () => {
@@ -178,13 +160,13 @@ describe('payments of the version before (distributed)', () => {
 
   test('of a process that still runs beside the new one: its claims are recovered, and settled by it', async () => {
     ports = await openDistributedPortsOn(stores);
-    const dying = oldRow({ leaseUntil: Date.now() + SHORT_MS });
-    const alive = oldRow({ leaseUntil: Date.now() + LONG_MS });
+    const dying = oldRow({ lease_until: Date.now() + SHORT_MS });
+    const alive = oldRow({ lease_until: Date.now() + LONG_MS });
     for (const row of [dying, alive]) await insertOld(row);
     await untilPast(SHORT_MS);
     expect(keysOf(await takeOverAbandoned(ports))).toEqual([dying.key]);
 
-    await client.query(
+    await stores.client.query(
       `UPDATE idempay.payments SET state = 'COMPLETED', settled_at = now(), expires_at = now() + interval '1 hour'
        WHERE key = $1`,
       [alive.key],

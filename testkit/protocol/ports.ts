@@ -54,22 +54,42 @@ export const openEmbeddedPorts: OpenPorts = async ({
 };
 
 export const openDistributedPorts: OpenPorts = async (settings) => {
-  const stores = await openStores();
+  const stores = await openSqlStores();
   const ports = await openDistributedPortsOn(stores, settings);
-  const client = new pg.Client({ connectionString: stores.databaseUrl });
-  await client.connect();
   return {
     ...ports,
     ...REAL_TIME,
     async endClaims() {
-      await client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
+      await stores.client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
     },
     async close() {
-      await Promise.all([ports.close(), client.end()]);
+      await ports.close();
       await stores.close();
     },
   };
 };
+
+/** Stores with a connection to the database that looks past the ports. */
+export async function openSqlStores(): Promise<OpenStores & { readonly client: pg.Client }> {
+  const stores = await openStores();
+  const client = new pg.Client({ connectionString: stores.databaseUrl });
+  await client.connect();
+  return {
+    ...stores,
+    client,
+    async close() {
+      await client.end();
+      await stores.close();
+    },
+  };
+}
+
+/** The same with the tables that the service makes. */
+export async function openSqlTables(): ReturnType<typeof openSqlStores> {
+  const stores = await openSqlStores();
+  await (await openDistributedPortsOn(stores)).close();
+  return stores;
+}
 
 /** The adapters of one process; any number may share the stores, which `close` leaves there. */
 export async function openDistributedPortsOn(

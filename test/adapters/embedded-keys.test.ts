@@ -1,0 +1,138 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
+import type { Deployment } from '#idempay/deployments/deployment.js';
+import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import {
+  claimAttempt,
+  givenClaim,
+  givenSettled,
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+} from '../../testkit/protocol/payment-attempts.js';
+import { until } from '../../testkit/time/until.js';
+import { untilPast } from '../../testkit/time/until-past.js';
+
+/** Ten full sweeps: at one a second they would take twice the deadline. */
+const EXPIRED = 10_000;
+/** More than one sweep looks at. */
+const LIVING = 6_000;
+const SWEPT_DEADLINE_MS = 5_000;
+/** Long enough that a busy machine begins before it is over. */
+const KEY_LIFE_MS = 1_000;
+
+let dataDir: string;
+let deployment: Deployment;
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'idempay-keys-'));
+  await start();
+});
+afterEach(async () => {
+  await deployment.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+async function start(): Promise<void> {
+  deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
+}
+
+/** Past the deployment, as after a crash at this moment. */
+function inFile<T>(look: (database: InstanceType<typeof DatabaseSync>) => T): T {
+  const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
+  try {
+    return look(database);
+  } finally {
+    database.close();
+  }
+}
+
+async function issueMany(count: number, ttlMs: number): Promise<void> {
+  await Promise.all(Array.from({ length: count }, () => deployment.keys.issue(newKey(), ttlMs)));
+}
+
+const totalKeys = async () => (await deployment.keyValueStore.statistics()).totalKeys;
+
+describe('the number of key records', () => {
+  test('is kept in every commit, so that a crash at any moment leaves it right', async () => {
+    const { keys, ledger } = deployment;
+    const expectStored = (count: number) => {
+      const sql = 'SELECT (SELECT records FROM key_count) AS kept, (SELECT count(*) FROM idempotency_keys) AS counted';
+      expect(inFile((database) => database.prepare(sql).get())).toEqual({ kept: count, counted: count });
+    };
+    const twice = newKey();
+    await Promise.all([issueMany(200, LONG_MS), keys.issue(twice, LONG_MS), keys.issue(twice, LONG_MS)]);
+    expectStored(201);
+    // A payment whose key record is gone brings it back with its outcome.
+    await givenSettled(ledger, await givenClaim(ledger));
+    expectStored(202);
+    await issueMany(30, 1);
+    await until('the expired ones to be swept', SWEPT_DEADLINE_MS, async () => (await totalKeys()) === 202);
+    expectStored(202);
+  });
+
+  /** Bug: a start read the whole table of key records to count them, seconds for each ten million. */
+  test('is read by a start, which does not count them', async () => {
+    await issueMany(1, LONG_MS);
+    await deployment.close();
+    inFile((database) => database.exec('UPDATE key_count SET records = 1000'));
+    await start();
+    expect(await totalKeys()).toBe(1_000);
+    await issueMany(1, LONG_MS);
+    expect(await totalKeys()).toBe(1_001);
+  });
+});
+
+describe('the sweep of expired keys', () => {
+  /**
+   * Bug: expired keys were removed at a thousand a second at most once a single living key was older than they. Cause: the
+   * sweep went on at once only after a full batch, and the living key at its head kept every batch from being full. Fix: it
+   * goes on at once while more than half of a batch is removed.
+   */
+  test('goes on at once behind an older key that lives, and leaves that', async () => {
+    const { keys, keyValueStore } = deployment;
+    const living = newKey();
+    await keys.issue(living, LONG_MS);
+    await issueMany(EXPIRED, 1);
+    const statistics = await until('the expired keys to be gone', SWEPT_DEADLINE_MS, async () => {
+      const now = await keyValueStore.statistics();
+      // The two are counted one after the other: the last sweep may be in the first and not yet in the second.
+      return now.totalKeys === 1 && now.expiredKeys >= EXPIRED && now;
+    });
+    expect(statistics.expiredKeys).toBe(EXPIRED);
+    expect(await keyValueStore.value(living)).toMatchObject({ value: 'KEY GENERATED' });
+    expect(await keys.look(living)).toEqual({ state: 'generated' });
+  });
+
+  /**
+   * Bug: after IDEMPOTENCY_TTL_SECONDS was lowered nothing was removed until the longer lives were over. Cause: only the oldest
+   * records were looked at. Fix: each sweep looks at the ones behind those of the sweep before.
+   */
+  test('finds expired keys behind any number that live long', async () => {
+    await issueMany(LIVING, LONG_MS);
+    await issueMany(500, 1);
+    await until('the expired keys to be gone', SWEPT_DEADLINE_MS, async () => (await totalKeys()) === LIVING);
+  });
+});
+
+/**
+ * Bug: a key that expired between begin and claim was paid. Cause: the claim's deadline was the end of the lease alone,
+ * although this deployment, unlike Redis, does not lengthen the record (decision P9). Fix: whichever ends first.
+ */
+test('a claim with a key that ends before the lease is refused once the key has expired, and leaves no row', async () => {
+  const { keys, ledger } = deployment;
+  const [key, owner] = [newKey(), newOwner()];
+  await keys.issue(key, KEY_LIFE_MS);
+  const issuedAt = performance.now();
+  const begun = await keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '1.00 USD' });
+  const { claimBy } = inState(begun, 'taken');
+  expect(claimBy).toBeLessThanOrEqual(issuedAt + KEY_LIFE_MS);
+  await untilPast(KEY_LIFE_MS);
+  expect(await ledger.claim(claimAttempt({ key, owner, claimBy }))).toEqual({ state: 'too late' });
+  expect(await ledger.find(key)).toEqual({ state: 'absent' });
+});
