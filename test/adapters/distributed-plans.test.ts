@@ -116,9 +116,7 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
   const LIMIT = 64;
 
   test('keeps its limit with a plan from when the table had one row', async () => {
-    const { client, databaseUrl } = stores;
-    await client.query('TRUNCATE idempay.payments');
-    await client.query('UPDATE idempay.payment_horizon SET keys_before = $1, removable_before = $1', [BELOW_ALL]);
+    const { client, databaseUrl, close } = await openSqlTables();
     // One connection, so that it is the one that keeps the plan.
     const database = new Postgres(databaseUrl, 1, () => {});
     const clock = new DatabaseClock(database, systemClock);
@@ -143,6 +141,7 @@ describe('taking over what was abandoned, in PostgreSQL', () => {
     } finally {
       clock.stop();
       await database.close();
+      await close();
     }
   });
 });
