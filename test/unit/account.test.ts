@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { accountProblem } from '#idempay/transactions/account.js';
+import { accountProblem, canBeAccount } from '#idempay/transactions/account.js';
 
 describe('an account reference', () => {
   test.each([
@@ -12,6 +12,7 @@ describe('an account reference', () => {
     ['a line separator, which is no control character', '\u2028'],
   ])('%s is one', (_what, account) => {
     expect(accountProblem('fromAccount', account)).toBeUndefined();
+    expect(canBeAccount(account)).toBe(true);
   });
 
   test.each([
@@ -20,6 +21,7 @@ describe('an account reference', () => {
     ['65 code points of two code units each', '\u{1f4b3}'.repeat(65)],
   ])('%s has the wrong length', (_what, account) => {
     expect(accountProblem('toAccount', account)).toBe("'toAccount' must have 1 to 64 characters.");
+    expect(canBeAccount(account)).toBe(false);
   });
 
   test.each([

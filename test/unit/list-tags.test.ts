@@ -290,6 +290,16 @@ describe('list tags', () => {
       expect((await tags.open(ALL, list, () => true)).tag).toBe(tagOf(list.ids(ALL)));
     });
 
+    test('that fails while it reads ids closes its snapshot', async () => {
+      const fault = new Error('no ids');
+      const openSnapshot = async (filter: TransactionFilter) => {
+        return { ...(await list.openSnapshot(filter)), ids: () => Promise.reject(fault) };
+      };
+      const failing = { listVersion: () => list.listVersion(), openSnapshot };
+      await expect(tags.open(ALL, failing)).rejects.toBe(fault);
+      expect([list.opened, list.closed]).toEqual([1, 1]);
+    });
+
     test('of a newer snapshot, an older one is opened again', async () => {
       let opened = 0;
       const openSnapshot = async (filter: TransactionFilter) => {
