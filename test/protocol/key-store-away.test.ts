@@ -82,8 +82,14 @@ describe('a request that waits for another attempt', () => {
     const owner = compose(ports);
     const { key, answer, finish } = await owner.chargingPayment();
     const waiter = owner.another();
+    let hasMet = false;
+    waiter.ledger.interruptNext('find', (proceed) =>
+      proceed().finally(() => {
+        hasMet = true;
+      }),
+    );
     const waited: Promise<PayAnswer> = waiter.payments.pay(key, MONEY, patience(ms));
-    await until('the wait to begin', DEADLINE_MS, () => waiter.owners.length === 1);
+    await until('the wait to begin', DEADLINE_MS, () => hasMet);
     return { owner, waiter, waited, answer, finish, key };
   }
 
@@ -97,6 +103,7 @@ describe('a request that waits for another attempt', () => {
   test('waits through a fault of the store, and reports one that lasts', async () => {
     const through = await givenWaiter();
     through.waiter.keys.failNext('begin', AWAY);
+    through.waiter.ledger.failNext('find', AWAY);
     through.finish();
     expect(await through.waited).toMatchObject({ state: 'replayed', waited: true });
 
