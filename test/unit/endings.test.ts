@@ -90,6 +90,11 @@ describe('an ending that failed', () => {
     await endings.finish(key, owner, await settled());
     expect(await state()).toBe('final');
     expect(clock.pending).toBe(0);
+
+    await endings.stop();
+    keys.failAll('finish', AWAY);
+    await endings.finish(key, owner, await settled(newKey()));
+    expect(clock.pending).toBe(0);
   });
 
   test('is tried ever more seldom, and given up after ten minutes', async () => {
