@@ -1,3 +1,4 @@
+import { type EnvironmentName, environmentOf, environmentOfSeed } from './environments.js';
 import { runPlan, runSeed } from './one-seed.js';
 import { type Options, readOptions, USAGE } from './options.js';
 import { Report } from './report.js';
@@ -5,7 +6,6 @@ import { shrink } from './shrink.js';
 import { kindOf } from './violation-kinds.js';
 import type { Failure } from './worker.js';
 import { runInWorkers } from './workers.js';
-import { type WorldName, worldOf, worldOfSeed } from './worlds.js';
 
 /** Longer than a shortest plan usually takes; an endless search helps nobody. */
 const SHRINK_LIMIT_MS = 60_000;
@@ -61,25 +61,25 @@ async function runAll(options: Options): Promise<Ended> {
 }
 
 /** One seed after another, with everything that happens. */
-async function tell({ from, seeds, world: only }: Options): Promise<Ended> {
+async function tell({ from, seeds, environment: only }: Options): Promise<Ended> {
   const failures: Failure[] = [];
   for (let seed = from; seed < from + seeds; seed += 1) {
-    const name: WorldName = only ?? worldOfSeed(seed);
-    const world = worldOf(name);
-    const { trace } = await runPlan(world, world.plan(seed), { trace: true });
-    const { violations, steps } = await runSeed(world, seed);
+    const name: EnvironmentName = only ?? environmentOfSeed(seed);
+    const environment = environmentOf(name);
+    const { trace } = await runPlan(environment, environment.plan(seed), { trace: true });
+    const { violations, steps } = await runSeed(environment, seed);
     console.log([`seed ${seed} (${name})`, ...trace, `${steps} steps, ${violations.length} violations`].join('\n'));
-    if (violations.length > 0) failures.push({ world: name, seed, violations });
+    if (violations.length > 0) failures.push({ environment: name, seed, violations });
   }
   return { failures, isInterrupted: false };
 }
 
 async function explain(failure: Failure): Promise<void> {
-  const world = worldOf(failure.world);
-  console.log(`\nseed ${failure.seed} (${failure.world}) breaks its promises:`);
+  const environment = environmentOf(failure.environment);
+  console.log(`\nseed ${failure.seed} (${failure.environment}) breaks its promises:`);
   for (const violation of failure.violations) console.log(`  ${violation}`);
-  const shortest = await shrink(world, world.plan(failure.seed), SHRINK_LIMIT_MS);
-  const { trace, violations } = await runPlan(world, shortest, { trace: true });
+  const shortest = await shrink(environment, environment.plan(failure.seed), SHRINK_LIMIT_MS);
+  const { trace, violations } = await runPlan(environment, shortest, { trace: true });
   console.log(`the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`);
   for (const line of trace) console.log(line);
   for (const violation of violations) console.log(`  ${violation}`);
@@ -91,12 +91,12 @@ function isAboutMoreThanFaults({ violations }: Failure): boolean {
   return violations.some((violation) => kindOf(violation) !== 'fault');
 }
 
-function lineOf({ seed, world }: Failure, violation: string): string {
-  return `seed ${seed} (${world}): ${violation}`;
+function lineOf({ seed, environment }: Failure, violation: string): string {
+  return `seed ${seed} (${environment}): ${violation}`;
 }
 
-function replayOf({ seed, world }: Failure): string {
-  return `npm run simulate -- --seeds 1 --from ${seed} --world ${world} --trace`;
+function replayOf({ seed, environment }: Failure): string {
+  return `npm run simulate -- --seeds 1 --from ${seed} --environment ${environment} --trace`;
 }
 
 try {

@@ -1,114 +1,114 @@
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../testkit/random.js';
-import type { Ambushes } from './ambushes.js';
-import { type Actor, hashOf, type Simulation } from './simulation.js';
+import { type Line, ROUTINE, type Serve } from './models/line.js';
+import { nameOf } from './payments/keys.js';
+import { hashOf, type Process, type Simulation } from './simulation.js';
+import type { TriggeredFaults } from './triggered-faults.js';
 
-/** What the way between an instance and a server is like at the moment. Chances from 0 to 1. */
-export interface Weather {
+/** What the network between a process and a server does at the moment. Chances from 0 to 1. */
+export interface NetworkConditions {
   /** The request never arrives. */
   readonly lostRequest: number;
-  /** It is done, and nobody is told. */
+  /** It is done, and the reply is lost. */
   readonly lostReply: number;
   /** It is done twice: the second time later, as when a proxy or a driver sends it again. */
   readonly repeated: number;
-  /** It takes so long that whoever asked has given up. */
+  /** It takes so long that its caller has given up. */
   readonly slow: number;
-  /** The server is away: nothing arrives, and the caller is told so at once or at its deadline. */
+  /** The server is away: nothing arrives, and the caller learns of it at once or at its deadline. */
   readonly down: boolean;
-  /** The server refuses to do it, and says so: a full disk. */
+  /** The server refuses it: a full disk. */
   readonly full: boolean;
 }
 
-export const FINE: Weather = { lostRequest: 0, lostReply: 0, repeated: 0, slow: 0, down: false, full: false };
+export const GOOD: NetworkConditions = { lostRequest: 0, lostReply: 0, repeated: 0, slow: 0, down: false, full: false };
+
+export function badConditions(random: Random, mayRepeat: boolean): NetworkConditions {
+  const some = () => random.pick([0, 0.1, 0.5]);
+  return {
+    ...{ lostRequest: some(), lostReply: some(), repeated: mayRepeat ? some() : 0 },
+    ...{ slow: random.pick([0, 0.2]), down: random.below(4) === 0, full: false },
+  };
+}
 
 const USUAL_MS = 8;
 const SLOW_MS = 12_000;
 const REPEATED_WITHIN_MS = 3_000;
+/** What a server tells unasked may be lost, also where nothing is wrong. */
+const LOST_NOTICES = 0.2;
+const NOTICED_WITHIN_MS = 20;
 
 export interface ServerSettings {
   readonly name: string;
   /** Callers give up after this; what is still on its way then may be done all the same. */
   readonly deadlineMs: number;
-  /** Whether doing an operation twice is something that its callers must live with. */
-  readonly mayRepeat?: boolean;
-  /** Of a store in the caller's own process: what it has not done yet it never does when the process ends. */
+  /** Of a store in the caller's own process: what it has not done when the process ends it never does. */
   readonly diesWithCaller?: boolean;
 }
 
-/** The name of an operation that nobody asked for: it is not worth a line, and nobody waits for the end of such. */
-export const ROUTINE = '';
-
-/** What a server does with a request: it replies, at once or later, or refuses. */
-export type Serve<T> = (reply: (result: T) => void, refuse: (fault: Error) => void) => void;
-
-/** One server, and the ways to it. Each operation is one atomic step of it, at a moment that the seed decides. */
-export class Server {
-  /** Of the ways from each instance: one may be cut off from what the others reach. */
-  private readonly weathers = new Map<number, Weather>();
-  private readonly names = new Map<string, number>();
+/** One server, and the network to it. Each operation is one step of it, at a moment that the seed decides. */
+export class Link {
+  /** Of the way from each process: one may be cut off from what the others reach. */
+  private readonly conditions = new Map<number, NetworkConditions>();
 
   constructor(
     private readonly simulation: Simulation,
-    private readonly ambushes: Ambushes,
+    private readonly triggered: TriggeredFaults,
     private readonly settings: ServerSettings,
   ) {}
 
-  weatherFor(instance: number): Weather {
-    return this.weathers.get(instance) ?? FINE;
-  }
-
-  /** Of one instance's way, or of all: 'fine' again only where it is still as it was. */
-  setWeather(instances: Iterable<number>, weather: Weather): { clear(): void } {
-    const chosen = [...instances];
-    for (const instance of chosen) this.weathers.set(instance, weather);
+  /** For some processes; `end` restores only those for which nothing else was set since. */
+  setConditions(processes: readonly number[], conditions: NetworkConditions): { end(): void } {
+    for (const index of processes) this.conditions.set(index, conditions);
     return {
-      clear: () => {
-        for (const instance of chosen) if (this.weathers.get(instance) === weather) this.weathers.delete(instance);
+      end: () => {
+        for (const index of processes) if (this.conditions.get(index) === conditions) this.conditions.delete(index);
       },
     };
   }
 
-  clearWeather(): void {
-    this.weathers.clear();
+  restore(): void {
+    this.conditions.clear();
   }
 
-  /** Every subject has its own luck, so that a history without one payment is the same history for the others. */
-  luckOf(subject: string): Random {
-    let name = this.names.get(subject);
-    if (name === undefined) {
-      name = hashOf(`${this.settings.name}: ${subject}`);
-      this.names.set(subject, name);
-    }
-    return this.simulation.luck(name);
+  /** Every subject has random choices of its own, so that a history without one payment is the same for the others. */
+  rngOf(subject: string): Random {
+    return this.simulation.rng(hashOf(`${this.settings.name}: ${subject}`));
   }
 
-  ask<T>(caller: Actor, operation: string, subject: string, execute: () => T): Promise<T> {
-    return this.send(caller, operation, subject, (reply) => reply(execute()));
+  lineOf(caller: Process): Line {
+    const { simulation } = this;
+    return {
+      caller: caller.name,
+      send: (operation, subjects, serve) => this.send(caller, operation, subjects.map(nameOf), serve),
+      deliver: (subject, what, hear) => {
+        const random = this.rngOf(nameOf(subject));
+        const lost = Math.max(LOST_NOTICES, this.conditionsFor(caller).lostReply);
+        if (!caller.alive || random.fraction() < lost) return;
+        const label = simulation.tracing ? `${caller.name} ${what} ${nameOf(subject)}` : '';
+        simulation.after(1 + random.fraction() * NOTICED_WITHIN_MS, caller, hear, label);
+      },
+    };
   }
 
-  /** Where nothing was to be written, a lost reply leaves everything as it was. */
-  read<T>(caller: Actor, operation: string, subject: string, execute: () => T): Promise<T> {
-    return this.ask(caller, operation, subject, execute).catch((fault: Error) => {
-      throw new StoreUnavailable('unchanged', fault.message, fault);
-    });
+  private conditionsFor(caller: Process): NetworkConditions {
+    return this.conditions.get(caller.index) ?? GOOD;
   }
 
-  /**
-   * Resolves at the caller with what was replied. Rejects with StoreUnavailable: `unchanged` where it surely was not done,
-   * `unknown` where nobody can tell.
-   */
-  send<T>(caller: Actor, operation: string, subject: string, serve: Serve<T>): Promise<T> {
-    const { simulation, ambushes } = this;
-    const weather = this.weatherFor(caller.index);
-    const { name, deadlineMs, mayRepeat, diesWithCaller } = this.settings;
-    const random = this.luckOf(subject);
-    const what = simulation.tracing && operation !== ROUTINE ? `${caller.name} ${operation} ${subject}` : '';
+  private send<T>(caller: Process, operation: string, subjects: readonly string[], serve: Serve<T>): Promise<T> {
+    const { simulation, triggered } = this;
+    const conditions = this.conditionsFor(caller);
+    const { name, deadlineMs, diesWithCaller } = this.settings;
+    const [first = ''] = subjects;
+    const random = this.rngOf(first);
+    const isRoutine = ROUTINE.has(operation);
+    const what = simulation.tracing && !isRoutine ? `${caller.name} ${operation} ${subjects.join(' ')}` : '';
     const said = (text: string) => what && `${what}: ${text}`;
 
     return new Promise<T>((resolve, reject) => {
-      // What still runs of an instance that died a moment ago.
+      // What still runs of a process that died a moment ago.
       if (!caller.alive) return;
-      const asked = { number: ambushes.begin(subject), name: operation };
+      const asked = triggered.begin(operation, subjects);
       let open = true;
       const cancelGiveUp = simulation.after(
         deadlineMs,
@@ -125,39 +125,39 @@ export class Server {
         cancelGiveUp();
         give();
       };
-      const refuse = (fault: Error) =>
-        simulation.after(wayMs(random, weather), caller, () => close(() => reject(fault)), said('refused'));
+      const refuse = (reason: unknown) =>
+        simulation.after(transitMs(random, conditions), caller, () => close(() => reject(reason)), said('refused'));
 
-      if (weather.down && random.fraction() < 0.5) {
+      if (conditions.down && random.fraction() < 0.5) {
         refuse(new StoreUnavailable('unchanged', `${name} is away`));
         return;
       }
-      const mishap = ambushes.strikeAt('sent', subject, asked, caller);
-      if (mishap === 'lost' || weather.down || random.fraction() < weather.lostRequest) {
+      const fault = triggered.injectAt('sent', asked, caller);
+      if (fault === 'lost' || conditions.down || random.fraction() < conditions.lostRequest) {
         simulation.count('requests lost');
-        simulation.note(said('lost on the way'));
+        simulation.note(said('lost'));
         return;
       }
-      const lostReply = random.fraction() < weather.lostReply;
+      const lostReply = random.fraction() < conditions.lostReply;
       const reply = (result: T) => {
-        const mishapOfReply = ambushes.strikeAt('done', subject, asked, caller);
-        if (mishapOfReply === 'lost' || lostReply) {
+        const replyFault = triggered.injectAt('done', asked, caller);
+        if (replyFault === 'lost' || lostReply) {
           simulation.count('replies lost');
           simulation.note(said('its reply is lost'));
           return;
         }
-        simulation.after(wayMs(random, weather) + (mishapOfReply ?? 0), caller, () => close(() => resolve(result)));
+        simulation.after(transitMs(random, conditions) + (replyFault ?? 0), caller, () => close(() => resolve(result)));
       };
       const arrive = () => {
-        if (weather.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
+        if (conditions.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
         else serve(reply, refuse);
       };
-      const onTheWayMs = wayMs(random, weather) + (mishap ?? 0);
+      const arrivesAfterMs = transitMs(random, conditions) + (fault ?? 0);
       const arrivesAt = diesWithCaller ? caller : undefined;
-      if (operation === ROUTINE) simulation.after(onTheWayMs, arrivesAt, arrive);
-      else simulation.arrive(onTheWayMs, arrivesAt, arrive, what);
-      if (mayRepeat && random.fraction() < weather.repeated) {
-        const laterMs = wayMs(random, weather) + random.below(REPEATED_WITHIN_MS);
+      if (isRoutine) simulation.after(arrivesAfterMs, arrivesAt, arrive);
+      else simulation.arrive(arrivesAfterMs, arrivesAt, arrive, what);
+      if (random.fraction() < conditions.repeated) {
+        const laterMs = transitMs(random, conditions) + random.below(REPEATED_WITHIN_MS);
         simulation.count('requests repeated');
         simulation.arrive(laterMs, undefined, () => serve(ignore, ignore), said('again'));
       }
@@ -165,7 +165,7 @@ export class Server {
   }
 }
 
-function wayMs(random: Random, { slow }: Weather): number {
+function transitMs(random: Random, { slow }: NetworkConditions): number {
   if (slow > 0 && random.fraction() < slow) return random.fraction() * SLOW_MS;
   return 0.1 + random.fraction() * USUAL_MS;
 }

@@ -1,19 +1,19 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { WORLD_NAMES, type WorldName } from './worlds.js';
+import { ENVIRONMENT_NAMES, type EnvironmentName } from './environments.js';
 
 export interface Options {
   readonly seeds: number;
   readonly from: number;
   /** Undefined: each seed says which. */
-  readonly world: WorldName | undefined;
+  readonly environment: EnvironmentName | undefined;
   readonly trace: boolean;
   /** Ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
   readonly first: boolean;
   readonly workers: number;
 }
 
-export const USAGE = `npm run simulate -- [--seeds N] [--from S] [--world ${WORLD_NAMES.join('|')}] [--workers N] [--trace] [--first]`;
+export const USAGE = `npm run simulate -- [--seeds N] [--from S] [--environment ${ENVIRONMENT_NAMES.join('|')}] [--workers N] [--trace] [--first]`;
 
 /** Throws with a sentence for whoever typed it. */
 export function readOptions(args: readonly string[]): Options {
@@ -22,19 +22,20 @@ export function readOptions(args: readonly string[]): Options {
     options: {
       seeds: { type: 'string', default: '500' },
       from: { type: 'string', default: '0' },
-      world: { type: 'string' },
+      environment: { type: 'string' },
       workers: { type: 'string', default: String(availableParallelism()) },
       trace: { type: 'boolean', default: false },
       first: { type: 'boolean', default: false },
     },
   });
-  const world = WORLD_NAMES.find((name) => name === values.world);
-  if (values.world !== undefined && !world) throw new Error(`--world must be one of ${WORLD_NAMES.join(', ')}`);
+  const environment = ENVIRONMENT_NAMES.find((name) => name === values.environment);
+  if (values.environment !== undefined && !environment)
+    throw new Error(`--environment must be one of ${ENVIRONMENT_NAMES.join(', ')}`);
   return {
     seeds: wholeNumber('--seeds', values.seeds, 1),
     from: wholeNumber('--from', values.from, 0),
     workers: wholeNumber('--workers', values.workers, 1),
-    world,
+    environment,
     trace: values.trace,
     first: values.first,
   };

@@ -30,7 +30,7 @@ export class Report {
     const rate = (this.seeds / seconds).toFixed(1);
     const counted = [...this.counts].sort(([a], [b]) => (a < b ? -1 : 1));
     return [
-      `${this.seeds} seeds, each run twice, in ${duration(this.elapsedMs())}: ${rate} seeds a second`,
+      `${this.seeds} seeds, every tenth run twice, in ${duration(this.elapsedMs())}: ${rate} seeds a second`,
       `${this.steps} steps in one run of each, ${Math.round(this.steps / this.seeds)} a seed`,
       ...counted.map(([what, times]) => `  ${what.padEnd(50)}${String(times).padStart(12)}`),
       `${this.failures.length} seeds with violations`,
@@ -46,7 +46,7 @@ export class Report {
   private tellFailure(failure: Failure): void {
     this.failures.push(failure);
     this.clearLine();
-    this.progress.write(`seed ${failure.seed} (${failure.world}): ${failure.violations[0]}\n`);
+    this.progress.write(`seed ${failure.seed} (${failure.environment}): ${failure.violations[0]}\n`);
   }
 
   private tellProgress(): void {

@@ -10,14 +10,14 @@ interface Event {
   at: number;
   /** Events of one moment happen in the order in which they were made. */
   readonly order: number;
-  readonly actor: Actor | undefined;
+  readonly owner: Process | undefined;
   readonly run: () => void;
   readonly label: string;
   cancelled: boolean;
 }
 
 /** Somebody whom things happen to: an instance of the service, or a client. What is dead or stopped notices nothing. */
-export interface Actor {
+export interface Process {
   readonly name: string;
   /** Of the instance, among its like; restarts keep it. */
   readonly index: number;
@@ -69,13 +69,13 @@ export class Simulation {
    * What is chosen for one thing that happens now: it depends on nothing but the name and the moment, so that in a history
    * without something else it is the same.
    */
-  luck(name: number): Random {
+  rng(name: number): Random {
     return seededRandom(scramble(scramble(name ^ this.seed) ^ Math.imul(this.time * 65_536, 0x9e3779b1)));
   }
 
-  /** Something that happens to `actor` (or to nobody who could be dead or stopped) `ms` from now. */
-  after(ms: number, actor: Actor | undefined, run: () => void, label = ''): () => void {
-    const event: Event = { at: this.time + Math.max(0, ms), order: this.made++, actor, run, label, cancelled: false };
+  /** Something that happens to `owner` (or to nobody who could be dead or stopped) `ms` from now. */
+  after(ms: number, owner: Process | undefined, run: () => void, label = ''): () => void {
+    const event: Event = { at: this.time + Math.max(0, ms), order: this.made++, owner, run, label, cancelled: false };
     this.push(event);
     return () => {
       event.cancelled = true;
@@ -83,9 +83,9 @@ export class Simulation {
   }
 
   /** A message on its way to something that keeps what it is told. */
-  arrive(ms: number, actor: Actor | undefined, run: () => void, label = ''): void {
+  arrive(ms: number, owner: Process | undefined, run: () => void, label = ''): void {
     this.busyUntil = Math.max(this.busyUntil, this.time + ms);
-    this.after(ms, actor, run, label);
+    this.after(ms, owner, run, label);
   }
 
   /** A line of the trace that is no event of its own; whoever makes a text for it asks `tracing` first. '' is none. */
@@ -133,9 +133,9 @@ export class Simulation {
       const event = this.queue[0] as Event;
       if (event.at > until) return false;
       this.pop();
-      if (event.cancelled || event.actor?.alive === false) continue;
-      if (event.actor && event.actor.pausedUntil > event.at) {
-        this.postpone(event, event.actor);
+      if (event.cancelled || event.owner?.alive === false) continue;
+      if (event.owner && event.owner.pausedUntil > event.at) {
+        this.postpone(event, event.owner);
         continue;
       }
       this.time = Math.max(this.time, event.at);
@@ -150,9 +150,9 @@ export class Simulation {
     return false;
   }
 
-  private postpone(event: Event, actor: Actor): void {
-    const late = actor.wakesInOrder ? Math.max(0, event.at - actor.pausedSince) * MOMENT : 0;
-    event.at = actor.pausedUntil + late;
+  private postpone(event: Event, owner: Process): void {
+    const late = owner.wakesInOrder ? Math.max(0, event.at - owner.pausedSince) * MOMENT : 0;
+    event.at = owner.pausedUntil + late;
     this.push(event);
   }
 

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { type EnvironmentName, environmentOf, environmentOfSeed } from './environments.js';
 import { runSeed } from './one-seed.js';
-import { type WorldName, worldOf, worldOfSeed } from './worlds.js';
 
 /** Some seeds to run, and then what came of them. */
 export interface Chunk {
@@ -16,26 +16,26 @@ export interface ChunkResult {
 }
 
 export interface Failure {
-  readonly world: WorldName;
+  readonly environment: EnvironmentName;
   readonly seed: number;
   readonly violations: readonly string[];
 }
 
-const only = (workerData as { world: WorldName | undefined }).world;
+const only = (workerData as { environment: EnvironmentName | undefined }).environment;
 
 async function runChunk({ from, seeds }: Chunk): Promise<ChunkResult> {
   let steps = 0;
   const counts = new Map<string, number>();
   const failures: Failure[] = [];
   for (let seed = from; seed < from + seeds; seed += 1) {
-    const name = only ?? worldOfSeed(seed);
-    const { violations, ...result } = await runSeed(worldOf(name), seed);
+    const name = only ?? environmentOfSeed(seed);
+    const { violations, ...result } = await runSeed(environmentOf(name), seed);
     steps += result.steps;
     for (const [what, times] of result.counts) {
       const counted = `${name}: ${what}`;
       counts.set(counted, (counts.get(counted) ?? 0) + times);
     }
-    if (violations.length > 0) failures.push({ world: name, seed, violations });
+    if (violations.length > 0) failures.push({ environment: name, seed, violations });
   }
   return { seeds, steps, counts: [...counts], failures };
 }

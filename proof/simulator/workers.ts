@@ -24,7 +24,9 @@ export async function runInWorkers(
   }
 
   async function work(): Promise<void> {
-    const worker = new Worker(new URL('./worker.js', import.meta.url), { workerData: { world: options.world } });
+    const worker = new Worker(new URL('./worker.js', import.meta.url), {
+      workerData: { environment: options.environment },
+    });
     try {
       for (let chunk = nextChunk(); chunk; chunk = nextChunk()) onResult(await resultOf(worker, chunk));
     } catch (error) {

@@ -28,7 +28,7 @@ export class RedisServer {
   replicationId = idOf(1);
   private servers = 1;
   private data = new Map<string, Stored>();
-  private scripts = new Map<string, LuaScript>();
+  private readonly scripts = new Map<string, LuaScript>();
   private readonly subscribers = new Map<(message: string) => void, { channel: string; ended: () => void }>();
   private readonly counted = { hits: 0, misses: 0, expired: 0 };
   /** The clock stands while a script runs. */
@@ -84,12 +84,11 @@ export class RedisServer {
     for (const key of [...this.data.keys()]) if (isForgotten(key)) this.data.delete(key);
   }
 
-  /** Returns what makes a stale replica its successor: all is as it is now, and nobody is connected. */
+  /** Returns what makes a stale replica its successor: all is as it is now, and clients that connect teach it their scripts at once. */
   copy(): () => void {
     const data = new Map([...this.data].map(([key, stored]) => [key, copyOf(stored)]));
     return () => {
       this.data = data;
-      this.scripts = new Map();
       this.servers += 1;
       this.replicationId = idOf(this.servers);
       const ended = [...this.subscribers.values()];

@@ -1,8 +1,7 @@
 import type { Random } from '../../../testkit/random.js';
 import { seededRandom } from '../../../testkit/random.js';
-import type { Point } from '../ambushes.js';
-import { FINE, type Weather } from '../network.js';
-import { badWeather } from '../weather.js';
+import { type Fault, someMs } from '../fault-plan.js';
+import { badConditions, GOOD } from '../network.js';
 import { type ProcessorBehaviour, WELL } from './processor.js';
 
 /** Everything that a seed sets in motion, before anything has happened; a smaller plan is a simpler history. */
@@ -10,7 +9,7 @@ export interface PaymentPlan {
   readonly seed: number;
   readonly shape: Shape;
   readonly scripts: readonly KeyScript[];
-  readonly troubles: readonly Trouble[];
+  readonly faults: readonly Fault[];
 }
 
 export interface Shape {
@@ -24,9 +23,10 @@ export interface Shape {
   /** Whether the processor no longer knows a reference when its promise has ended. */
   readonly forgetful: boolean;
   readonly payloadMismatch: 'replay' | 'reject';
-  /** Absent in plans from before there was a limit. */
-  readonly maxInFlight?: number;
-  /** Whether an operator is at work all the time, or only when the trouble is over. */
+  readonly maxInFlight: number;
+  /** Undefined: payments are kept for ever. Else the history goes on for hours, in which the processes mostly stand still. */
+  readonly retentionMs?: number | undefined;
+  /** Whether an operator is at work all the time, or only when the faults are over. */
   readonly eagerOperator: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface KeyScript {
   readonly instance: number;
   readonly amount: string;
   readonly requests: readonly PlannedRequest[];
-  /** Whether it asks again when the trouble is over; else only recovery can finish the payment. */
+  /** Whether it asks again when the faults are over; else only recovery can finish the payment. */
   readonly asksAgain: boolean;
 }
 
@@ -56,61 +56,33 @@ export interface PlannedRequest {
   readonly repeats: number;
 }
 
-/** By the time, or between two steps of whoever is at work on a script's key. */
-export type Moment =
-  | { readonly at: number }
-  | { readonly script: number; readonly operation: number; readonly point: Point };
-
-/** An instance by its index, or whoever walked into the ambush. */
-type Whom = number | 'caller';
-
-export type Blow =
-  | { readonly kind: 'crash'; readonly whom: Whom; readonly forMs: number }
-  | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
-  /** The message that comes next is lost. */
-  | { readonly kind: 'cut' }
-  /** It is late. */
-  | { readonly kind: 'delay'; readonly forMs: number }
-  | { readonly kind: 'forget everything' }
-  | { readonly kind: 'forget a key'; readonly script: number; readonly what: 'record' | 'lock' }
-  | { readonly kind: 'forget the last writes'; readonly forMs: number }
-  | {
-      readonly kind: 'weather';
-      readonly server: 'key store' | 'ledger';
-      readonly of: number | 'all';
-      readonly weather: Weather;
-      readonly forMs: number;
-    }
-  | { readonly kind: 'processor'; readonly behaviour: ProcessorBehaviour; readonly forMs: number }
-  | { readonly kind: 'clock'; readonly of: number | 'key store' | 'ledger'; readonly aheadMs: number }
-  | { readonly kind: 'operator'; readonly script: number; readonly instance: number };
-
-export type Trouble = Moment & Blow;
-
-/** Trouble comes within this time; what follows is quiet. */
-export const TROUBLED_MS = 60_000;
+/** Faults come within this time; what follows is quiet. */
+export const FAULTS_END_MS = 60_000;
 
 const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'] as const;
-/** Of a payment without trouble: begin, claim, charge, finish, settle, and what its twin does. */
+/** Of a payment without faults: begin, claim, charge, finish, settle, and what its twin does. */
 const OPERATIONS_OF_A_KEY = 24;
 /** Until it is claimed and charged. */
 const FIRST_OPERATIONS = 6;
-/** Where every key has its ambush, whoever falls into one must soon be there again. */
+/** Where every key has a triggered fault, a process must soon be there again. */
 const RESTART_MS = 1_500;
 const LONG_LEASE_MS = 10_000;
-/** In the plans that are all about what is between two steps. */
-const MANY_AMBUSHES = 3;
+/** One in so many plans is about what happens between two steps. */
+const MANY_TRIGGERED = 3;
+const RETENTION_PLANS = 20;
+const HOUR_MS = 3_600_000;
+const LONGEST_MS = 40_000;
 
 export function planPayments(seed: number): PaymentPlan {
   const random = seededRandom(seed);
   const shape = shapeOf(random);
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
-  const ambushes = random.below(MANY_AMBUSHES) === 0 ? scripts.length : random.below(8);
-  const troubles = [
-    ...Array.from({ length: random.below(16) }, () => timedTrouble(random.fork(), shape, scripts.length)),
-    ...Array.from({ length: ambushes }, () => ambush(random.fork(), shape, scripts.length)),
+  const triggered = random.below(MANY_TRIGGERED) === 0 ? scripts.length : random.below(8);
+  const faults = [
+    ...Array.from({ length: random.below(16) }, () => timedFault(random.fork(), shape, scripts.length)),
+    ...Array.from({ length: triggered }, () => triggeredFault(random.fork(), shape, scripts.length)),
   ];
-  return { seed, shape, scripts, troubles: troubles.filter((trouble) => trouble !== undefined) };
+  return { seed, shape, scripts, faults: faults.filter((fault) => fault !== undefined) };
 }
 
 function shapeOf(random: Random): Shape {
@@ -127,6 +99,7 @@ function shapeOf(random: Random): Shape {
     payloadMismatch: random.pick(['replay', 'reject'] as const),
     eagerOperator: random.below(2) === 0,
     maxInFlight: random.pick([2, 8, 10_000, 10_000]),
+    retentionMs: random.below(RETENTION_PLANS) === 0 ? random.pick([HOUR_MS, 2 * HOUR_MS]) : undefined,
   };
 }
 
@@ -143,7 +116,7 @@ function scriptOf(number: number, random: Random, { instances }: Shape): KeyScri
   }));
   return {
     number,
-    at: random.fraction() * TROUBLED_MS * 0.9,
+    at: random.fraction() * FAULTS_END_MS * 0.9,
     instance: random.below(instances),
     amount: random.pick(AMOUNTS),
     requests,
@@ -157,73 +130,74 @@ function requestKind(random: Random): PlannedRequest['kind'] {
   return chosen <= 2 ? 'ask for the outcome' : 'pay';
 }
 
-function someMs(random: Random): number {
-  return random.pick([random.below(300), random.below(5_000), random.below(40_000)]);
-}
-
-/** What is not possible on the deployment, because it does not exist there, is no trouble: undefined. */
-function timedTrouble(random: Random, { deployment, instances }: Shape, scripts: number): Trouble | undefined {
+/** What does not exist on the deployment is no fault there: undefined. */
+function timedFault(random: Random, { deployment, instances }: Shape, scripts: number): Fault | undefined {
   const embedded = deployment === 'embedded';
-  const at = random.fraction() * TROUBLED_MS;
-  const forMs = someMs(random);
-  const whom = random.below(instances);
-  switch (random.below(11)) {
+  const at = random.fraction() * FAULTS_END_MS;
+  const forMs = someMs(random, LONGEST_MS);
+  const target = random.below(instances);
+  switch (random.below(12)) {
     case 0:
     case 1:
-      return { at, kind: 'crash', whom, forMs };
+      return { at, kind: 'crash', target, forMs };
     case 2:
-      return { at, kind: 'pause', whom, forMs, wakesInOrder: random.below(2) === 0 };
+      return { at, kind: 'pause', target, forMs, wakesInOrder: random.below(2) === 0 };
     case 3:
-      return embedded ? undefined : { at, kind: 'forget everything' };
+      return embedded ? undefined : { at, kind: 'flush' };
     case 4:
-      return embedded ? undefined : { at, kind: 'forget the last writes', forMs: random.below(3_000) };
+      return embedded ? undefined : { at, kind: 'failover', forMs: random.below(3_000) };
     case 5:
     case 6: {
-      const server = random.pick(['key store', 'ledger'] as const);
-      // Within one machine no message is lost, but its disk may be full.
-      const weather = embedded ? { ...FINE, full: true } : badWeather(random);
-      return { at, kind: 'weather', server, of: random.pick([whom, 'all'] as const), weather, forMs };
+      const server = random.pick(['redis', 'postgres'] as const);
+      // Within one machine no message is lost, but its disk may be full, or slow.
+      const ofDisk = random.below(2) === 0 ? { ...GOOD, full: true } : { ...GOOD, slow: 0.2 };
+      const conditions = embedded ? ofDisk : badConditions(random, server === 'redis');
+      return { at, kind: 'network', server, of: random.pick([target, 'all'] as const), conditions, forMs };
     }
     case 7:
     case 8:
       return { at, kind: 'processor', behaviour: badBehaviour(random), forMs };
     case 9:
-      return { at, kind: 'operator', script: random.below(scripts), instance: whom };
+      return { at, kind: 'operator', of: random.below(scripts) };
+    case 10:
+      return { at, kind: 'drain', target, forMs: random.below(RESTART_MS) };
     default: {
       const aheadMs = (random.fraction() - 0.5) * random.pick([2_000, 120_000]);
-      return { at, kind: 'clock', of: embedded ? 'ledger' : random.pick([whom, 'key store', 'ledger']), aheadMs };
+      return { at, kind: 'clock', of: embedded ? 'postgres' : random.pick([target, 'redis', 'postgres']), aheadMs };
     }
   }
 }
 
-function ambush(random: Random, { deployment, leaseMs }: Shape, scripts: number): Trouble | undefined {
-  const script = random.below(scripts);
+function triggeredFault(random: Random, { deployment, leaseMs }: Shape, scripts: number): Fault | undefined {
+  const subject = random.below(scripts);
   const moment = {
-    script,
+    subject,
     operation: 1 + random.below(random.below(2) === 0 ? FIRST_OPERATIONS : OPERATIONS_OF_A_KEY),
     point: random.pick(['sent', 'done'] as const),
   };
-  // Often a little more than a lease, so that somebody else is at work when its owner comes back.
+  // Often a little more than a lease, so that another process is at work when its owner comes back.
   const forMs = random.below(3) === 0 ? leaseMs + random.below(4_000) : random.below(5_000);
-  // Who is stopped for long leaves little to happen, so a long lease is hardly ever outlived.
+  // While a process is stopped for long little happens, so a long lease is hardly ever outlived.
   const pausedMs = leaseMs > LONG_LEASE_MS ? Math.min(forMs, 5_000) : forMs;
-  switch (random.below(deployment === 'embedded' ? 4 : 10)) {
+  switch (random.below(deployment === 'embedded' ? 5 : 11)) {
     case 0:
     case 1:
-      return { ...moment, kind: 'crash', whom: 'caller', forMs: random.below(RESTART_MS) };
+      return { ...moment, kind: 'crash', target: 'caller', forMs: random.below(RESTART_MS) };
     case 2:
     case 3:
-      return { ...moment, kind: 'pause', whom: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
+      return { ...moment, kind: 'pause', target: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
     case 4:
+      return { ...moment, kind: 'drain', target: 'caller', forMs: random.below(RESTART_MS) };
     case 5:
-      return { ...moment, kind: 'cut' };
     case 6:
+      return { ...moment, kind: 'cut' };
     case 7:
-      return { ...moment, kind: 'delay', forMs };
     case 8:
-      return { ...moment, kind: 'forget everything' };
+      return { ...moment, kind: 'delay', forMs };
+    case 9:
+      return { ...moment, kind: 'flush' };
     default:
-      return { ...moment, kind: 'forget a key', what: random.pick(['record', 'lock'] as const) };
+      return { ...moment, kind: 'evict', of: subject, what: random.pick(['record', 'lock'] as const) };
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/ports/processor.js';
-import type { Ambushes } from '../ambushes.js';
-import { type Actor, hashOf, type Simulation } from '../simulation.js';
+import { hashOf, type Process, type Simulation } from '../simulation.js';
+import type { TriggeredFaults } from '../triggered-faults.js';
+import { nameOf } from './keys.js';
 
 /** What the other company's machine is like. Chances from 0 to 1. */
 export interface ProcessorBehaviour {
@@ -14,8 +15,8 @@ export interface ProcessorBehaviour {
   /** A request is on its way for longer than its sender waits. */
   readonly late: number;
   readonly down: boolean;
-  /** No connection is made: at once, or not until the sender's time-out. Absent in plans from before there was one. */
-  readonly refuses?: number;
+  /** No connection is made: at once, or not until the sender's time-out. */
+  readonly refuses: number;
 }
 
 export const WELL: ProcessorBehaviour = {
@@ -26,6 +27,7 @@ export const WELL: ProcessorBehaviour = {
   lostReply: 0,
   late: 0,
   down: false,
+  refuses: 0,
 };
 
 /** A call is late by this many of its sender's time-outs at most; a processor's promise must hold that much longer. */
@@ -44,7 +46,7 @@ export interface ProcessorPromise {
   readonly remembersMs: number;
 }
 
-/** The other company's machine: its charge log is the judge. It keeps its promise on references, and not a moment longer. */
+/** The other company's machine: the checker relies on its charge log. It keeps its promise on references, and not a moment longer. */
 export class ProcessorMachine {
   /** Every movement of money, in order. */
   readonly charges: (Charge & { readonly sentAt: number; readonly at: number })[] = [];
@@ -62,7 +64,7 @@ export class ProcessorMachine {
   charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
     const { simulation, behaviour } = this;
     const { reference } = charge;
-    const random = simulation.luck(hashOf(`charge ${reference}`));
+    const random = simulation.rng(hashOf(`charge ${reference}`));
     const known = this.known.get(reference);
     if (known && simulation.time - known.at < this.promise.dedupMs) {
       simulation.count('charges deduplicated');
@@ -122,15 +124,17 @@ function resultOf(outcome: Known['outcome']): ChargeResult {
   }
 }
 
-/** The processor's port as one instance has it: over a network that loses and delays. */
+/** The processor's port as one process has it: over a network that loses and delays. */
 export function createSimulatedRemoteProcessor(
   simulation: Simulation,
-  ambushes: Ambushes,
+  triggered: TriggeredFaults,
   machine: ProcessorMachine,
-  instance: Actor,
+  process: Process,
   settings: { name: string; timeoutMs: number; dedupMs: number },
-): Processor {
+): Processor & { close(): void } {
   const { name, timeoutMs, dedupMs } = settings;
+  /** Ends what is still asked as unknown. */
+  const open = new Set<() => void>();
 
   function ask<T>(
     operation: string,
@@ -140,53 +144,53 @@ export function createSimulatedRemoteProcessor(
     notSent: (cause: string) => T,
   ): Promise<T> {
     const { behaviour } = machine;
-    const random = simulation.luck(hashOf(reference));
-    const wayMs = () => 1 + random.fraction() * 20;
-    const what = simulation.tracing ? `${instance.name} ${operation} ${reference}` : '';
+    const random = simulation.rng(hashOf(reference));
+    const latencyMs = () => 1 + random.fraction() * 20;
+    const what = simulation.tracing ? `${process.name} ${operation} ${reference}` : '';
     return new Promise((resolve) => {
-      if (!instance.alive) return;
-      const asked = { number: ambushes.begin(reference), name: operation };
-      let open = true;
+      if (!process.alive) return;
+      const asked = triggered.begin(operation, [reference]);
       let sent = true;
+      const close = () => tell(unknown('the connection was closed'));
+      open.add(close);
       const tell = (result: T) => {
-        if (!open) return;
-        open = false;
+        if (!open.delete(close)) return;
         cancel();
         resolve(result);
       };
       const cancel = simulation.after(
         timeoutMs,
-        instance,
+        process,
         () => tell(sent ? unknown('no answer in time') : notSent('no connection in time')),
         what && `${what}: given up`,
       );
       if (behaviour.down) {
-        simulation.after(wayMs(), instance, () => tell(notSent('connection refused')));
+        simulation.after(latencyMs(), process, () => tell(notSent('connection refused')));
         return;
       }
-      if (behaviour.refuses && random.fraction() < behaviour.refuses) {
+      if (random.fraction() < behaviour.refuses) {
         sent = false;
-        if (random.below(2) === 0) simulation.after(wayMs(), instance, () => tell(notSent('connection refused')));
+        if (random.below(2) === 0) simulation.after(latencyMs(), process, () => tell(notSent('connection refused')));
         return;
       }
-      const mishap = ambushes.strikeAt('sent', reference, asked, instance);
-      if (mishap === 'lost' || random.fraction() < behaviour.lostRequest) {
-        simulation.note(what && `${what}: lost on the way`);
+      const fault = triggered.injectAt('sent', asked, process);
+      if (fault === 'lost' || random.fraction() < behaviour.lostRequest) {
+        simulation.note(what && `${what}: lost on the network`);
         return;
       }
       const lostReply = random.fraction() < behaviour.lostReply;
       const late = random.fraction() < behaviour.late;
       const latestMs = LATEST_ARRIVAL_TIMEOUTS * timeoutMs;
-      const onTheWayMs = late ? random.fraction() * latestMs : Math.min(wayMs() + (mishap ?? 0), latestMs);
+      const arrivesAfterMs = late ? random.fraction() * latestMs : Math.min(latencyMs() + (fault ?? 0), latestMs);
       if (late) simulation.count('late at the processor');
-      machine.stayBusy(reference, onTheWayMs);
+      machine.stayBusy(reference, arrivesAfterMs);
       const arrive = () =>
         serve((result) => {
-          const mishapOfReply = ambushes.strikeAt('done', reference, asked, instance);
-          if (mishapOfReply === 'lost' || lostReply) return;
-          simulation.after(wayMs() + (mishapOfReply ?? 0), instance, () => tell(result));
+          const replyFault = triggered.injectAt('done', asked, process);
+          if (replyFault === 'lost' || lostReply) return;
+          simulation.after(latencyMs() + (replyFault ?? 0), process, () => tell(result));
         });
-      simulation.arrive(onTheWayMs, undefined, arrive, what);
+      simulation.arrive(arrivesAfterMs, undefined, arrive, what);
     });
   }
 
@@ -195,8 +199,12 @@ export function createSimulatedRemoteProcessor(
     typicalMs: 50,
     timeoutMs,
     dedupMs,
-    charge(charge) {
+    close() {
+      for (const end of [...open]) end();
+    },
+    charge(asked) {
       const sentAt = simulation.time;
+      const charge = { ...asked, reference: nameOf(asked.reference) };
       return ask<ChargeResult | NotSent>(
         simulation.tracing ? `sends ${charge.transactionId} ${charge.amount} for` : '',
         charge.reference,
@@ -205,11 +213,11 @@ export function createSimulatedRemoteProcessor(
         (cause) => ({ state: 'not sent', cause }),
       );
     },
-    lookUp: (reference) =>
+    lookUp: (key) =>
       ask<ChargeResult | { readonly state: 'no record' }>(
         'asks the processor about',
-        reference,
-        (done) => done(machine.lookUp(reference)),
+        nameOf(key),
+        (done) => done(machine.lookUp(nameOf(key))),
         (cause) => ({ state: 'unknown', cause }),
         (cause) => ({ state: 'unknown', cause }),
       ),

@@ -1,6 +1,6 @@
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
-import type { NoAnswer } from '../fleet.js';
+import type { NoAnswer } from '../processes.js';
 import type { KeyScript, PlannedRequest } from './plan.js';
 
 export type Answer = PayAnswer | NoAnswer;
@@ -13,7 +13,7 @@ export interface Asked {
   readonly sentAt: number;
   /** The row that there was when it was sent: its key is no longer a key that nobody knows. */
   readonly knownAtSend: boolean;
-  /** How long its instance had been stopped in all, when it was sent and when it was answered. */
+  /** How long its process had been stopped in all, when it was sent and when it was answered. */
   readonly pausedMsAtSend: number;
   pausedMsAtAnswer: number;
   answeredAt: number | undefined;
@@ -28,7 +28,7 @@ export interface Inquiry {
   answer: FinalOutcome | 'none' | NoAnswer | undefined;
 }
 
-/** What is known of one key when all is over. */
+/** What is known of one key at the end. */
 export interface Issued {
   readonly key: string;
   readonly script: KeyScript;

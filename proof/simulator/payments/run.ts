@@ -1,169 +1,158 @@
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
-import type { PaymentHistory as PaymentReads } from '#idempay/payments/ports/payment-history.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
-import { Ambushes } from '../ambushes.js';
-import { Fleet, type OpenService } from '../fleet.js';
-import { type Actor, Simulation } from '../simulation.js';
+import { setBackMs } from '../fault-plan.js';
+import { Faults } from '../faults.js';
+import { type OpenService, Processes } from '../processes.js';
+import { Simulation } from '../simulation.js';
+import { distributedStores, embeddedStores, type Stores } from '../stores.js';
+import { TriggeredFaults } from '../triggered-faults.js';
 import { PaymentClients } from './clients.js';
-import { type PaymentPlan, TROUBLED_MS } from './plan.js';
+import { keyOf } from './keys.js';
+import { Operator } from './operator.js';
+import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedRemoteProcessor, LATEST_ARRIVAL_TIMEOUTS, ProcessorMachine } from './processor.js';
-import { distributedStores, embeddedStores, type PaymentStores } from './stores.js';
-import { PaymentTroubles } from './troubles.js';
 
 const PROCESSOR = 'the-processor';
-/** From the end of the trouble: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
+/** From the end of the faults: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
 const QUIET_MS = 300_000;
 /** In the quiet, whether anything is left to happen is looked at this often. */
 const LOOK_EVERY_MS = 500;
 const OPERATOR_EVERY_MS = 2_000;
 /** Where nothing is promised, a processor that forgets still knows a reference this long. */
 const SHORT_MEMORY_MS = 5_000;
+/** Two payments in a hundred meet a statement that takes long. */
+const SLOW_COMMITS = 0.02;
+/** Of a history with retention: when all is final the processes stand still so long, and so often, with clients between. */
+const STILL_MS = 3_660_000;
+const STILL_TIMES = 6;
+const AWAKE_MS = 150_000;
+const MONTH_MS = 30 * 24 * 3_600_000;
 
-/** All that a judge may look at. */
-export interface PaymentHistory {
-  readonly plan: PaymentPlan;
-  readonly simulation: Simulation;
-  readonly stores: PaymentStores;
-  readonly processor: ProcessorMachine;
-  readonly clients: PaymentClients;
-  readonly troubles: PaymentTroubles;
-  readonly bugs: readonly string[];
-}
+/** All that a checker may look at. */
+export type PaymentHistory = Awaited<ReturnType<typeof runPayments>>;
 
-/** A service that is wrong on purpose, for a test of the judge. */
-export type Sabotage = (stores: PaymentStores) => void;
-
-/** Carries out a plan: the real payment code of several instances, over stores and a processor that misbehave. */
-export async function runPayments(
-  plan: PaymentPlan,
-  options: { trace?: boolean; sabotage?: Sabotage } = {},
-): Promise<PaymentHistory> {
-  const simulation = new Simulation(plan.seed, options);
-  const ambushes = new Ambushes(simulation);
+/** Carries out a plan: the real payment code of several processes, over stores and a processor that fail. */
+export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (stores: Stores) => void) {
+  const simulation = new Simulation(plan.seed, { trace });
+  const triggered = new TriggeredFaults(simulation);
   const { shape } = plan;
-  const openService: OpenService<PaymentArea> = (actor, clock) => open(actor, clock);
-  const fleet = new Fleet<PaymentArea>(simulation, shape.instances, openService);
+  const { leaseMs, idempotencyTtlMs, dedupMs, payloadMismatch, maxInFlight, retentionMs } = shape;
+  const processes = new Processes<PaymentArea>(simulation, shape.instances, open);
   const stores =
     shape.deployment === 'embedded'
-      ? embeddedStores(simulation, ambushes, fleet.walls[0] ?? { aheadMs: 0 })
-      : distributedStores(simulation, ambushes);
-  options.sabotage?.(stores);
+      ? embeddedStores(simulation, triggered, processes.walls[0] ?? { aheadMs: 0 })
+      : distributedStores(simulation, triggered, { slowCommits: SLOW_COMMITS, transactionCacheTtlMs: 1_000 });
+  sabotage(stores);
   const processor = new ProcessorMachine(simulation, promiseOf(plan));
-  const clients = new PaymentClients(simulation, fleet, stores.rows, plan);
-  const troubles = new PaymentTroubles(simulation, ambushes, fleet, stores, processor, clients, shape.leaseMs);
+  const clients = new PaymentClients(simulation, processes, stores.payments, plan);
+  const operator = new Operator(simulation, processes, processor, clients, leaseMs);
+  const nameOf = (client: number) => `k${client}`;
+  const resolve = (client: number) => operator.resolve(nameOf(client));
+  const settings = { endMs: FAULTS_END_MS, leaseMs, nameOf, processor, resolve };
+  const faults = new Faults(simulation, triggered, processes, stores, settings);
   let transactionIds = 0;
 
-  async function open(...[actor, clock]: Parameters<OpenService<PaymentArea>>): Promise<PaymentArea> {
-    const { keys, ledger } = await stores.open(actor, clock);
+  async function open(...[process, clock]: Parameters<OpenService<PaymentArea>>) {
+    const ports = await stores.open(process, clock);
+    const remote = createSimulatedRemoteProcessor(simulation, triggered, processor, process, {
+      ...{ name: PROCESSOR, timeoutMs: shape.processorTimeoutMs, dedupMs },
+    });
     let owners = 0;
-    const settings = { name: PROCESSOR, timeoutMs: shape.processorTimeoutMs, dedupMs: shape.dedupMs };
-    const area = createPaymentArea({
-      keys,
-      ledger,
-      history: readsOf(actor),
-      processor: createSimulatedRemoteProcessor(simulation, ambushes, processor, actor, settings),
-      rules: {
-        idempotencyTtlMs: shape.idempotencyTtlMs,
-        leaseMs: shape.leaseMs,
-        payloadMismatch: shape.payloadMismatch,
-        maxInFlight: shape.maxInFlight ?? 10_000,
-        dedupMs: shape.dedupMs,
-      },
+    const service = createPaymentArea({
+      keys: ports.keys,
+      ledger: ports.ledger,
+      history: ports.paymentHistory,
+      processor: remote,
+      rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
       recoverAfterMs: backOffMs,
       clock,
-      newKey: () => clients.keyOfWhoeverAsks,
+      newKey: (atMs) => keyOf(clients.askingForKey, atMs ?? clock.now()),
       newTransactionId: () => `TXN${++transactionIds}`,
-      newOwner: () => `${actor.name}:${++owners}`,
+      newOwner: () => `${process.name}:${++owners}`,
       events: {
-        fault: (fault) => void (fault instanceof StoreUnavailable || fleet.bugs.push(String(fault))),
-        unknown({ key }, cause) {
+        fault: (fault) => void (fault instanceof StoreUnavailable || processes.bugs.push(String(fault))),
+        unknown({ transactionId }, cause) {
           simulation.count('outcomes unknown');
-          simulation.note(simulation.tracing ? `${actor.name}: ${key} stays unknown: ${cause}` : '');
+          simulation.note(simulation.tracing ? `${process.name}: ${transactionId} stays unknown: ${cause}` : '');
         },
         unseen: () => simulation.count('gaps in the time of retention'),
-        contradiction: () => simulation.count('contradictions told'),
+        contradiction: () => simulation.count('contradictions reported'),
         overdue: () => simulation.count('alarms for an operator'),
       },
     });
-    area.recovery.start(0).catch((fault: unknown) => fleet.bugs.push(`recovery: ${fault}`));
-    return area;
-  }
-
-  /** Only whoever resolves a payment looks at it; the judge sees the rows themselves. */
-  function readsOf(actor: Actor): PaymentReads {
+    const { recovery, retention, waiting, endings } = service;
+    const bug = (fault: unknown) => void processes.bugs.push(`background: ${fault}`);
+    recovery.start(0).catch(bug);
+    retention.start().catch(bug);
     return {
-      find: (key) =>
-        stores.lines.ledger.read(actor, 'shows', key, () => {
-          const row = stores.rows.byKey.get(key);
-          return row && { ...row, attempts: row.epoch, settledAt: row.finalAt };
-        }),
-      newest: async () => [],
-      settled: async () => ({ payments: [], next: undefined }),
+      service,
+      stop() {
+        waiting.end();
+        return Promise.all([recovery.stop(), retention.stop()]).catch(bug);
+      },
+      cut: () => remote.close(),
+      async end() {
+        await endings.stop();
+        remote.close();
+        await ports.close();
+      },
     };
   }
 
   /** Whatever no attempt may finish any more is an operator's. */
   function work(): void {
-    for (const { key, state } of stores.rows.byKey.values()) if (state === 'PROCESSING') troubles.resolve(key);
+    for (const { key, state } of stores.payments.byKey.values()) if (state === 'PROCESSING') operator.resolve(key);
     simulation.after(OPERATOR_EVERY_MS, undefined, work);
   }
 
   function stopWhenDone(): void {
-    const done = simulation.time > simulation.busyUntil && clients.haveTheirAnswers() && everythingIsFinal();
-    if (done) simulation.stop();
-    else simulation.after(LOOK_EVERY_MS, undefined, stopWhenDone);
+    const isFinal = [...stores.payments.byKey.values()].every(({ state }) => state !== 'PROCESSING');
+    const isDone = simulation.time > simulation.busyUntil && clients.haveTheirAnswers() && isFinal;
+    if (!isDone) simulation.after(LOOK_EVERY_MS, undefined, stopWhenDone);
+    else if (retentionMs === undefined) simulation.stop();
+    else standStill(1);
   }
 
-  function everythingIsFinal(): boolean {
-    for (const { state } of stores.rows.byKey.values()) if (state === 'PROCESSING') return false;
-    return true;
+  /** Hours pass in a few steps, and time by which nothing may be removed: a clock goes ahead, another one back. */
+  function standStill(times: number): void {
+    if (times > STILL_TIMES) {
+      simulation.stop();
+      return;
+    }
+    if (times === 2) faults.moveClock('postgres', MONTH_MS);
+    if (times === 3) faults.moveClock(0, -MONTH_MS / 2);
+    for (const index of processes.indexes()) processes.pause(index, STILL_MS, times % 2 === 0);
+    simulation.after(STILL_MS, undefined, () => clients.comeBack(), 'the processes go on');
+    simulation.after(STILL_MS + AWAKE_MS, undefined, () => standStill(times + 1));
   }
 
-  fleet.start();
+  processes.start();
   clients.begin();
-  troubles.lie(plan.troubles);
+  faults.plan(plan);
   if (shape.eagerOperator) work();
-  simulation.after(
-    TROUBLED_MS,
-    undefined,
-    () => {
-      troubles.end();
-      clients.askAgain();
-      if (!shape.eagerOperator) work();
-      stopWhenDone();
-    },
-    'the trouble ends',
-  );
-  await simulation.run(TROUBLED_MS + QUIET_MS);
-  fleet.end();
-  return {
-    plan,
-    simulation,
-    stores,
-    processor,
-    clients,
-    troubles,
-    bugs: [...fleet.bugs, ...stores.rows.broken],
+  const endFaults = () => {
+    faults.end();
+    clients.askAgain();
+    if (!shape.eagerOperator) work();
+    stopWhenDone();
   };
+  simulation.after(FAULTS_END_MS, undefined, endFaults, 'the faults end');
+  const hoursMs = retentionMs === undefined ? 0 : STILL_TIMES * (STILL_MS + AWAKE_MS) + AWAKE_MS;
+  await simulation.run(FAULTS_END_MS + QUIET_MS + hoursMs);
+  processes.end();
+  stores.close();
+  const bugs = [...processes.bugs, ...stores.payments.broken];
+  return { plan, simulation, stores, processor, clients, faults, operator, bugs };
 }
 
 /**
  * A reference comes again at the latest when its time has run out by the ledger's clock, and its last message is late; a
  * clock that was set back meanwhile lengthens that (the margin that `docs/deployment.md` asks for).
  */
-function promiseOf({ shape, troubles }: PaymentPlan) {
-  const { dedupMs, processorTimeoutMs, forgetful } = shape;
+function promiseOf(plan: PaymentPlan) {
+  const { dedupMs, processorTimeoutMs, forgetful } = plan.shape;
   const lateMs = (LATEST_ARRIVAL_TIMEOUTS + 1) * processorTimeoutMs;
-  const promisedMs = dedupMs === 0 ? 0 : dedupMs + lateMs + setBackMs(troubles);
+  const promisedMs = dedupMs === 0 ? 0 : dedupMs + lateMs + setBackMs(plan);
   return { dedupMs: promisedMs, remembersMs: forgetful ? Math.max(promisedMs, SHORT_MEMORY_MS) : Infinity };
-}
-
-/** How far the ledger's clock is set back in all. */
-export function setBackMs(troubles: PaymentPlan['troubles']): number {
-  let backMs = 0;
-  for (const trouble of troubles) {
-    if (trouble.kind === 'clock' && trouble.of === 'ledger') backMs += Math.max(0, -trouble.aheadMs);
-  }
-  return backMs;
 }

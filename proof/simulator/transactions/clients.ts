@@ -2,18 +2,10 @@ import { transactionTag } from '#idempay/transactions/representation.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionList, Transactions } from '#idempay/transactions/transactions.js';
 import type { Random } from '../../../testkit/random.js';
-import type { Fleet, NoAnswer } from '../fleet.js';
+import { isNoAnswer, type NoAnswer, type Processes } from '../processes.js';
 import { hashOf, type Simulation } from '../simulation.js';
 import type { Action, ClientScript, TransactionPlan } from './plan.js';
-import {
-  ACCOUNTS,
-  type Asked,
-  type AskedForList,
-  type Created,
-  FILTERS,
-  isNoAnswer,
-  type ListAnswer,
-} from './requests.js';
+import { ACCOUNTS, type Asked, type AskedForList, type Created, FILTERS, type ListAnswer } from './requests.js';
 
 /** What one client remembers. */
 interface Memory {
@@ -34,19 +26,19 @@ export class TransactionClients {
 
   constructor(
     private readonly simulation: Simulation,
-    private readonly fleet: Fleet<Transactions>,
+    private readonly processes: Processes<Transactions>,
     private readonly plan: TransactionPlan,
     private readonly hot: readonly Transaction[],
   ) {}
 
   begin(): void {
-    const { simulation, fleet } = this;
+    const { simulation, processes } = this;
     for (const script of this.plan.scripts) {
       const memory: Memory = { own: undefined, seen: new Map(), listTags: new Map() };
       const first = script.actions[0];
       if (!first) continue;
       this.busy += 1;
-      simulation.after(first.at, fleet.clients, () => this.act(script, 0, memory));
+      simulation.after(first.at, processes.clients, () => this.act(script, 0, memory));
     }
   }
 
@@ -58,7 +50,7 @@ export class TransactionClients {
   readEverything(): void {
     const random = this.simulation.stream('the last look');
     for (const id of new Set(this.asked.map((asked) => asked.id))) {
-      for (let instance = 0; instance < this.fleet.size; instance += 1) this.get(id, instance, random, () => {});
+      for (let instance = 0; instance < this.processes.size; instance += 1) this.get(id, instance, random, () => {});
     }
   }
 
@@ -68,11 +60,11 @@ export class TransactionClients {
       this.busy -= 1;
       return;
     }
-    const { simulation, fleet } = this;
-    const random = simulation.luck(hashOf(`client ${script.number}`));
+    const { simulation, processes } = this;
+    const random = simulation.rng(hashOf(`client ${script.number}`));
     this.carryOut(action, memory, random, () => {
       const next = script.actions[index + 1]?.at ?? 0;
-      simulation.after(next - simulation.time, fleet.clients, () => this.act(script, index + 1, memory));
+      simulation.after(next - simulation.time, processes.clients, () => this.act(script, index + 1, memory));
     });
   }
 
@@ -115,7 +107,7 @@ export class TransactionClients {
     return (this.hot[target] as Transaction).id;
   }
 
-  private get(id: number, instance: number, random: Random, told: (seen: Transaction | undefined) => void): void {
+  private get(id: number, instance: number, random: Random, heard: (seen: Transaction | undefined) => void): void {
     const asked: Asked = { kind: 'get', id, ...this.sent() };
     this.asked.push(asked);
     this.ask(
@@ -128,7 +120,7 @@ export class TransactionClients {
         return transaction ?? ('not found' as const);
       },
       asked,
-      (answer) => told(isNoAnswer(answer) || answer === 'not found' ? undefined : answer),
+      (answer) => heard(isNoAnswer(answer) || answer === 'not found' ? undefined : answer),
       (answer) => (answer === 'not found' ? answer : `${answer.status} (${answer.version})`),
     );
   }
@@ -138,7 +130,7 @@ export class TransactionClients {
     { status, instance }: Action,
     seen: Transaction | undefined,
     random: Random,
-    told: (written: Transaction | undefined) => void,
+    heard: (written: Transaction | undefined) => void,
   ): void {
     const asked: Asked = { kind: 'change', id, status, onlyFrom: seen?.status, ...this.sent() };
     this.asked.push(asked);
@@ -148,19 +140,19 @@ export class TransactionClients {
       `set ${status} on ${id}${seen ? ` if it is ${seen.status}` : ''}`,
       (transactions) => transactions.changeStatus(id, status, conditionOf(seen)),
       asked,
-      (answer) => told(!isNoAnswer(answer) && answer.state === 'done' ? answer.transaction : undefined),
+      (answer) => heard(!isNoAnswer(answer) && answer.state === 'done' ? answer.transaction : undefined),
       (answer) => (answer.state === 'done' ? `done (${answer.transaction.version})` : answer.state),
     );
   }
 
-  private remove(id: number, instance: number, seen: Transaction | undefined, random: Random, told: () => void): void {
+  private remove(id: number, instance: number, seen: Transaction | undefined, random: Random, heard: () => void): void {
     const asked: Asked = { kind: 'remove', id, onlyFrom: seen?.status, ...this.sent() };
     this.asked.push(asked);
     const remove = (transactions: Transactions) => transactions.remove(id, conditionOf(seen));
-    this.ask(instance, random, `remove ${id}`, remove, asked, told, String);
+    this.ask(instance, random, `remove ${id}`, remove, asked, heard, String);
   }
 
-  private create({ accounts, instance }: Action, random: Random, told: (row: Transaction | undefined) => void): void {
+  private create({ accounts, instance }: Action, random: Random, heard: (row: Transaction | undefined) => void): void {
     const [fromAccount, toAccount] = ACCOUNTS[accounts] as readonly [string, string];
     const created: Created = { from: fromAccount, ...this.sent() };
     this.created.push(created);
@@ -170,12 +162,12 @@ export class TransactionClients {
       'create a transaction',
       (transactions) => transactions.create({ fromAccount, toAccount, amount: '10.5', status: 'PENDING' }),
       created,
-      (answer) => told(isNoAnswer(answer) ? undefined : answer),
+      (answer) => heard(isNoAnswer(answer) ? undefined : answer),
       (answer) => String(answer.id),
     );
   }
 
-  private list({ accounts, conditional, instance }: Action, memory: Memory, random: Random, told: () => void): void {
+  private list({ accounts, conditional, instance }: Action, memory: Memory, random: Random, heard: () => void): void {
     const filter = FILTERS[accounts] as (typeof FILTERS)[number];
     const ifNoneMatch = conditional ? memory.listTags.get(accounts) : undefined;
     const asked: AskedForList = { filter, ifNoneMatch, ...this.sent() };
@@ -189,7 +181,7 @@ export class TransactionClients {
       asked,
       (answer) => {
         if (!isNoAnswer(answer)) memory.listTags.set(accounts, answer.tag);
-        told();
+        heard();
       },
       ({ rows }) => rows?.map(({ id, version }) => `${id} (${version})`).join(' ') ?? 'not modified',
     );
@@ -205,12 +197,12 @@ export class TransactionClients {
     what: string,
     work: (transactions: Transactions) => Promise<Answer>,
     asked: Open<Answer>,
-    told: (answer: Answer | NoAnswer) => void,
+    heard: (answer: Answer | NoAnswer) => void,
     describe: (answer: Answer) => string,
   ): void {
-    const { simulation, fleet } = this;
+    const { simulation, processes } = this;
     this.unanswered += 1;
-    fleet.call(instance, random, what, work, (answer) => {
+    processes.call(instance, random, what, work, (answer) => {
       this.unanswered -= 1;
       asked.answer = answer;
       asked.answeredAt = simulation.time;
@@ -218,7 +210,7 @@ export class TransactionClients {
       simulation.witness(text);
       simulation.note(simulation.tracing ? `a client that asked to ${what} hears: ${text}` : '');
       simulation.count(isNoAnswer(answer) ? `answers: ${answer}` : `answers: ${what.slice(0, what.indexOf(' '))}`);
-      told(answer);
+      heard(answer);
     });
   }
 }

@@ -1,18 +1,17 @@
+import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
 import type { TransactionStatus } from '#idempay/transactions/transaction.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 import type { Random } from '../../../testkit/random.js';
 import { seededRandom } from '../../../testkit/random.js';
-import type { Point } from '../ambushes.js';
-import { FINE, type Weather } from '../network.js';
-import { badWeather } from '../weather.js';
-import { MARK_TTL_MS } from './cache.js';
+import { type Fault, type FaultKind, someMs } from '../fault-plan.js';
+import { badConditions, GOOD } from '../network.js';
 
 /** Everything that a seed sets in motion, before anything has happened. */
 export interface TransactionPlan {
   readonly seed: number;
   readonly shape: Shape;
   readonly scripts: readonly ClientScript[];
-  readonly troubles: readonly Trouble[];
+  readonly faults: readonly Fault[];
 }
 
 export interface Shape {
@@ -20,7 +19,7 @@ export interface Shape {
   readonly instances: number;
   /** Transactions that are there from the beginning, and that most clients are interested in. */
   readonly hot: number;
-  readonly cacheTtlMs: number;
+  readonly transactionCacheTtlMs: number;
   /** How often a statement takes long to commit, also when nothing is wrong. */
   readonly slowCommits: number;
   /** Status changes in a hundred actions. */
@@ -47,53 +46,17 @@ export interface Action {
   readonly accounts: number;
 }
 
-/** By the time, or between two steps of whoever is the first to be at work on a hot transaction then. */
-export type Moment =
-  | { readonly at: number }
-  | {
-      readonly hot: number;
-      readonly notBefore: number;
-      readonly point: Point;
-      /** Only at this step of a write. */
-      readonly only: string | undefined;
-    };
-
-type Whom = number | 'caller';
-
-export type Blow =
-  | { readonly kind: 'crash'; readonly whom: Whom; readonly forMs: number }
-  | { readonly kind: 'pause'; readonly whom: Whom; readonly forMs: number; readonly wakesInOrder: boolean }
-  /** It wakes only to die. */
-  | { readonly kind: 'pause and crash'; readonly whom: Whom; readonly forMs: number; readonly thenMs: number }
-  | { readonly kind: 'cut' }
-  /** It is late. */
-  | { readonly kind: 'delay'; readonly forMs: number }
-  /** FLUSHALL: the server goes on under its old name. */
-  | { readonly kind: 'forget everything' }
-  | { readonly kind: 'forget'; readonly hot: number; readonly what: 'entry' | 'token' | 'marks' }
-  /** A restart from an old file, or a replica that had not heard of the last writes: the server has a new name. */
-  | { readonly kind: 'fall back'; readonly forMs: number }
-  | {
-      readonly kind: 'weather';
-      readonly server: 'cache' | 'store';
-      readonly of: number | 'all';
-      readonly weather: Weather;
-      readonly forMs: number;
-    }
-  | { readonly kind: 'slow commits'; readonly forMs: number }
-  | { readonly kind: 'no room for fills'; readonly forMs: number }
-  | { readonly kind: 'clock'; readonly of: number | 'cache' | 'store'; readonly aheadMs: number };
-
-export type Trouble = Moment & Blow;
-
-export const TROUBLED_MS = 30_000;
+export const FAULTS_END_MS = 30_000;
+/** As the adapter has it. */
+const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
+const LONGEST_MS = 20_000;
 /** Until a write that was late in the last moment is done, and its mark gone. */
 const WATCHED_LONGER_MS = 15_000;
 
-/** Blows that take a write's mark away while the write is under way, or let it be judged by a wrong clock. */
-export function mayLoseMarks({ kind, ...rest }: Blow): boolean {
-  if (kind === 'clock') return typeof (rest as { of?: unknown }).of === 'string';
-  return kind === 'forget everything' || kind === 'forget' || kind === 'fall back';
+/** Faults that take a write's mark away while the write is under way, or let it be judged by a wrong clock. */
+export function mayLoseMarks(fault: FaultKind): boolean {
+  if (fault.kind === 'clock') return typeof fault.of === 'string';
+  return fault.kind === 'flush' || fault.kind === 'evict' || fault.kind === 'failover';
 }
 
 /** Longer, and most clients would ask nobody. */
@@ -106,7 +69,7 @@ export function planTransactions(seed: number): TransactionPlan {
     deployment: embedded ? 'embedded' : 'distributed',
     instances: embedded ? 1 : 2 + random.below(2),
     hot: 1 + random.below(6),
-    cacheTtlMs: random.pick([300, 300_000, 300_000]),
+    transactionCacheTtlMs: random.pick([300, 300_000, 300_000]),
     slowCommits: random.pick([0, 0, 0.2]),
     changes: random.pick([4, 12, 26]),
   };
@@ -114,17 +77,17 @@ export function planTransactions(seed: number): TransactionPlan {
   const scripts = [...clients, watcherOf(clients.length, random.fork(), shape)];
   // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
   const keepsMarks = random.below(2) === 0;
-  const troubles = [
-    ...Array.from({ length: random.below(12) }, () => timedTrouble(random.fork(), shape)),
-    ...Array.from({ length: random.pick([2, 6, 16]) }, () => ambush(random.fork(), shape)),
+  const faults = [
+    ...Array.from({ length: random.below(12) }, () => timedFault(random.fork(), shape)),
+    ...Array.from({ length: random.pick([2, 6, 16]) }, () => triggeredFault(random.fork(), shape)),
   ];
-  const possible = troubles.filter((trouble) => trouble !== undefined);
-  return { seed, shape, scripts, troubles: possible.filter((trouble) => !keepsMarks || !mayLoseMarks(trouble)) };
+  const possible = faults.filter((fault) => fault !== undefined);
+  return { seed, shape, scripts, faults: possible.filter((fault) => !keepsMarks || !mayLoseMarks(fault)) };
 }
 
 function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
   const hurry = random.pick([40, 400, 3_000]);
-  let at = random.fraction() * TROUBLED_MS * 0.7;
+  let at = random.fraction() * FAULTS_END_MS * 0.7;
   const actions = Array.from({ length: 4 + random.below(16) }, () => {
     at += random.below(hurry);
     return actionOf(random, shape, at);
@@ -135,7 +98,7 @@ function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
 /** Somebody who only reads, all the time and a little longer: what is wrong in the cache is seen before it is mended. */
 function watcherOf(number: number, random: Random, shape: Shape): ClientScript {
   const actions: Action[] = [];
-  for (let at = 0; at < TROUBLED_MS + WATCHED_LONGER_MS; at += random.below(500)) {
+  for (let at = 0; at < FAULTS_END_MS + WATCHED_LONGER_MS; at += random.below(500)) {
     actions.push({ ...actionOf(random, shape, at), kind: 'get', target: random.below(shape.hot) });
   }
   return { number, actions };
@@ -165,61 +128,62 @@ function kindOf(percent: number, changes: number): Action['kind'] {
   return percent < 92 ? 'list' : 'create';
 }
 
-function someMs(random: Random): number {
-  return random.pick([random.below(300), random.below(3_000), random.below(20_000)]);
-}
-
-function timedTrouble(random: Random, { deployment, instances }: Shape): Trouble | undefined {
+function timedFault(random: Random, { deployment, instances }: Shape): Fault | undefined {
   const embedded = deployment === 'embedded';
-  const at = random.fraction() * TROUBLED_MS;
-  const forMs = someMs(random);
-  const whom = random.below(instances);
-  switch (random.below(embedded ? 4 : 12)) {
+  const at = random.fraction() * FAULTS_END_MS;
+  const forMs = someMs(random, LONGEST_MS);
+  const target = random.below(instances);
+  switch (random.below(embedded ? 5 : 13)) {
     case 0:
-      return { at, kind: 'crash', whom, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
+      return { at, kind: 'crash', target, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
     case 1:
-      return { at, kind: 'pause', whom, forMs: Math.min(forMs, 3_000), wakesInOrder: random.below(2) === 0 };
+      return { at, kind: 'pause', target, forMs: Math.min(forMs, 3_000), wakesInOrder: random.below(2) === 0 };
     case 2:
     case 3: {
-      const server = random.pick(['cache', 'store'] as const);
-      const weather = embedded ? { ...FINE, full: true } : { ...badWeather(random), repeated: 0 };
-      return { at, kind: 'weather', server, of: random.pick([whom, 'all'] as const), weather, forMs };
+      const server = random.pick(['redis', 'postgres'] as const);
+      const ofDisk = random.below(2) === 0 ? { ...GOOD, full: true } : { ...GOOD, slow: 0.2 };
+      const conditions = embedded ? ofDisk : badConditions(random, false);
+      return { at, kind: 'network', server, of: random.pick([target, 'all'] as const), conditions, forMs };
     }
     case 4:
-      return { at, kind: 'forget everything' };
+      return { at, kind: 'drain', target, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
     case 5:
-      return { at, kind: 'weather', server: 'cache', of: whom, weather: { ...FINE, down: true }, forMs };
+      return { at, kind: 'flush' };
     case 6:
-    case 11:
-      return { at, kind: 'fall back', forMs: random.below(3_000) };
+      return { at, kind: 'network', server: 'redis', of: target, conditions: { ...GOOD, down: true }, forMs };
     case 7:
+    case 12:
+      return { at, kind: 'failover', forMs: random.below(3_000) };
     case 8:
-      return { at, kind: 'slow commits', forMs };
     case 9:
+      return { at, kind: 'slow commits', forMs };
+    case 10:
       return { at, kind: 'no room for fills', forMs };
     default: {
       const aheadMs = (random.fraction() - 0.5) * random.pick([2_000, 60_000]);
-      return { at, kind: 'clock', of: random.pick([whom, 'cache', 'store'] as const), aheadMs };
+      return { at, kind: 'clock', of: random.pick([target, 'redis', 'postgres'] as const), aheadMs };
     }
   }
 }
 
-function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined {
+function triggeredFault(random: Random, { deployment, hot }: Shape): Fault | undefined {
+  const subject = random.below(hot);
+  const steps = deployment === 'embedded' ? ['changeStatus'] : ['cache-mark', 'change_status', 'cache-lift'];
   const moment = {
-    hot: random.below(hot),
-    notBefore: random.fraction() * TROUBLED_MS,
-    only: random.pick([undefined, undefined, 'marks', 'sets', 'refreshes']),
+    subject,
+    operation: { notBefore: random.fraction() * FAULTS_END_MS },
+    only: random.pick([undefined, undefined, ...steps]),
     point: random.pick(['sent', 'done'] as const),
   };
-  // Who is stopped asks nothing and answers nothing: long stops are few.
+  // A process that is stopped asks nothing and answers nothing: long stops are few.
   const pausedMs = random.below(8) === 0 ? random.below(20_000) : random.below(1_500);
   const lateMs = MARK_TTL_MS + random.below(3_000);
-  switch (random.below(deployment === 'embedded' ? 2 : 13)) {
+  switch (random.below(deployment === 'embedded' ? 3 : 13)) {
     case 0:
-      return { ...moment, kind: 'crash', whom: 'caller', forMs: random.below(LONGEST_RESTART_MS) };
+      return { ...moment, kind: 'crash', target: 'caller', forMs: random.below(LONGEST_RESTART_MS) };
     case 1:
     case 2:
-      return { ...moment, kind: 'pause', whom: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
+      return { ...moment, kind: 'pause', target: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
     case 3:
     case 4:
     case 5:
@@ -230,10 +194,10 @@ function ambush(random: Random, { deployment, hot }: Shape): Trouble | undefined
     case 9:
       return { ...moment, kind: 'delay', forMs: random.pick([random.below(1_000), random.below(5_000), lateMs]) };
     case 10:
-      return { ...moment, kind: 'pause and crash', whom: 'caller', forMs: lateMs, thenMs: random.below(40) };
+      return { ...moment, kind: 'pause and crash', target: 'caller', forMs: lateMs, thenMs: random.below(40) };
     case 11:
-      return { ...moment, kind: 'forget', what: random.pick(['entry', 'token', 'marks'] as const) };
+      return { ...moment, kind: 'evict', of: subject, what: random.pick(['entry', 'token', 'marks'] as const) };
     default:
-      return { ...moment, kind: 'fall back', forMs: random.below(100) };
+      return { ...moment, kind: 'failover', forMs: random.below(100) };
   }
 }

@@ -1,6 +1,6 @@
 import type { Transaction, TransactionFilter, TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
-import type { NoAnswer } from '../fleet.js';
+import type { NoAnswer } from '../processes.js';
 
 interface Request<Answer> {
   readonly sentAt: number;
@@ -37,10 +37,6 @@ export interface ListAnswer {
 
 export interface Created extends Request<Transaction> {
   readonly from: string;
-}
-
-export function isNoAnswer(answer: unknown): answer is NoAnswer | undefined {
-  return answer === undefined || answer === 'cut' || answer === 'refused unchanged' || answer === 'refused unknown';
 }
 
 /** The filters that lists are asked with; the last one matches nothing. */

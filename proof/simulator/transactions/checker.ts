@@ -1,17 +1,18 @@
 import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import { isLinearizable, type Model, type Operation } from '../../../testkit/checkers/linearizability.js';
-import { judgeLists } from './judge-lists.js';
+import { isNoAnswer } from '../processes.js';
+import { checkLists } from './list-checker.js';
 import { mayLoseMarks } from './plan.js';
-import { type Asked, isNoAnswer } from './requests.js';
+import type { Asked } from './requests.js';
 import type { TransactionHistory } from './run.js';
 
 /** Holds a history against every promise; one sentence for each that was broken. */
-export function judgeTransactions(history: TransactionHistory): string[] {
+export function checkTransactions(history: TransactionHistory): string[] {
   const { clients, hot, bugs } = history;
   const violations = bugs.map((bug) => `a bug: ${bug}`);
   if (history.lastLookAt === undefined) violations.push('something was never answered');
-  violations.push(...judgeIds(history), ...judgeLists(history));
+  violations.push(...checkIds(history), ...checkLists(history));
 
   const byId = new Map<number, Asked[]>();
   for (const asked of clients.asked) {
@@ -22,14 +23,14 @@ export function judgeTransactions(history: TransactionHistory): string[] {
   const initial = new Map(hot.map((transaction) => [transaction.id, transaction]));
   for (const { answer } of clients.created) if (!isNoAnswer(answer)) initial.set(answer.id, answer);
   for (const [id, asked] of byId) {
-    violations.push(...judgeReads(id, asked, history));
-    violations.push(...judgeOrder(id, asked, initial.get(id), history));
+    violations.push(...checkReads(id, asked, history));
+    violations.push(...checkOrder(id, asked, initial.get(id), history));
   }
   return violations;
 }
 
 /** Ids are unique, and rise in the order of the answers. */
-function judgeIds({ clients }: TransactionHistory): string[] {
+function checkIds({ clients }: TransactionHistory): string[] {
   const violations: string[] = [];
   const ids = new Set<number>();
   for (const created of clients.created) {
@@ -46,7 +47,7 @@ function judgeIds({ clients }: TransactionHistory): string[] {
 }
 
 /** Whatever happens: only what was committed by then, and nothing older than what was acknowledged before. */
-function judgeReads(id: number, asked: readonly Asked[], { table }: TransactionHistory): string[] {
+function checkReads(id: number, asked: readonly Asked[], { table }: TransactionHistory): string[] {
   const violations: string[] = [];
   const versions = table.versions.get(id) ?? [];
   const removedAt = table.removedAt.get(id) ?? Infinity;
@@ -86,13 +87,13 @@ function sameRow(one: Transaction | undefined, other: Transaction): boolean {
 }
 
 /** Where no mark can be lost, all answers about a transaction are those of a single copy, and the last look sees the row. */
-function judgeOrder(
+function checkOrder(
   id: number,
   asked: readonly Asked[],
   initial: Transaction | undefined,
   { plan, table, lastLookAt = Infinity }: TransactionHistory,
 ): string[] {
-  if (!initial || plan.troubles.some(mayLoseMarks)) return [];
+  if (!initial || plan.faults.some(mayLoseMarks)) return [];
   const violations: string[] = [];
   const row = table.rows.get(id);
   for (const { kind, sentAt, answer } of asked) {

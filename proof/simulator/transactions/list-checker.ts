@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from '#idempay/transactions/transaction.js';
-import { type AskedForList, isNoAnswer } from './requests.js';
+import { isNoAnswer } from '../processes.js';
+import { matches, type TableState } from './observed-transactions.js';
+import type { AskedForList } from './requests.js';
 import type { TransactionHistory } from './run.js';
-import { matches, type TableState } from './table.js';
 
 /** Every list, and every "not modified", is what there was at one moment between its request and its answer. */
-export function judgeLists(history: TransactionHistory): string[] {
+export function checkLists(history: TransactionHistory): string[] {
   const { clients, table } = history;
   const violations: string[] = [];
   for (const list of clients.lists) {
@@ -14,7 +15,7 @@ export function judgeLists(history: TransactionHistory): string[] {
     const when = `the list ${JSON.stringify(filter)} at ${sentAt.toFixed(1)}`;
     const possible = statesDuring(list, table.states);
     if (answer.rows === undefined && history.plan.shape.deployment === 'embedded') {
-      possible.unshift(...statesThatNobodyKnewToBeOver(possible[0], sentAt, history));
+      possible.unshift(...earlierStatesNotYetSeen(possible[0], sentAt, history));
     }
     const filtered = possible.map(({ rows }) => rows.filter((row) => matches(row, filter)));
     const tagged = filtered.filter((rows) => tagOf(rows) === answer.tag);
@@ -35,10 +36,10 @@ function statesDuring({ sentAt, answeredAt = 0 }: AskedForList, states: readonly
 }
 
 /**
- * The embedded store knows its list version from the writer's answers: a commit that nobody was told of, and nobody was
- * shown, may as well not have happened yet.
+ * The embedded store knows its list version from the writer's answers: a commit that no client was answered or
+ * shown may as well not have happened yet.
  */
-function statesThatNobodyKnewToBeOver(
+function earlierStatesNotYetSeen(
   first: TableState | undefined,
   sentAt: number,
   { clients, table }: TransactionHistory,
@@ -46,17 +47,17 @@ function statesThatNobodyKnewToBeOver(
   const states: TableState[] = [];
   for (let index = first ? table.states.indexOf(first) : 0; index > 0; index -= 1) {
     const { created, removed } = differenceBefore(index, table.states);
-    const toldOfCreate = clients.created.some(
+    const acknowledgedCreate = clients.created.some(
       ({ answer, answeredAt = Infinity }) => !isNoAnswer(answer) && answer.id === created && answeredAt < sentAt,
     );
-    const toldOfRemoval = clients.asked.some(
+    const acknowledgedRemoval = clients.asked.some(
       ({ id, answer, answeredAt = Infinity }) => answer === 'removed' && id === removed && answeredAt < sentAt,
     );
     const shown = clients.lists.some(
       ({ answer, answeredAt = Infinity }) =>
         !isNoAnswer(answer) && answeredAt < sentAt && answer.rows?.some(({ id }) => id === created),
     );
-    if (toldOfCreate || toldOfRemoval || shown) break;
+    if (acknowledgedCreate || acknowledgedRemoval || shown) break;
     states.unshift(table.states[index - 1] as TableState);
   }
   return states;

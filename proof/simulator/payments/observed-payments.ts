@@ -1,0 +1,85 @@
+import type { Fence } from '#idempay/payments/values/payment.js';
+import type { StoredPayment } from '../models/stored-payment.js';
+import type { Simulation } from '../simulation.js';
+import { EPOCH_MS, nameOf } from './keys.js';
+
+/** A row under its key's short name. Times without an underscore are the simulation's own, which no fault moves. */
+export interface ObservedPayment extends StoredPayment {
+  /** When its claim was judged, and when its outcome was committed. */
+  readonly firstThereAt: number;
+  readonly finalAt: number | undefined;
+  /** By the store's clock. */
+  readonly expiresAt: number | undefined;
+}
+
+/** What the statements of a store have made of the payments' rows: for the checker. */
+export class ObservedPayments {
+  readonly byKey = new Map<string, ObservedPayment>();
+  /** Rows that retention removed, as they were, with the moment. */
+  readonly removed = new Map<string, { readonly row: ObservedPayment; readonly at: number }>();
+  /** What no store may ever do. */
+  readonly broken: string[] = [];
+  private readonly stored = new Map<string, StoredPayment>();
+
+  constructor(private readonly simulation: Simulation) {}
+
+  rowOf(name: string): ObservedPayment | undefined {
+    return this.byKey.get(name) ?? this.removed.get(name)?.row;
+  }
+
+  /** All rows, after something that may have changed any. */
+  observeAll(rows: Iterable<StoredPayment>, judgedAt: (key: string) => number): void {
+    const keys = new Set<string>();
+    for (const row of rows) {
+      keys.add(row.key);
+      this.observe(row, undefined, judgedAt(row.key));
+    }
+    for (const key of this.stored.keys()) if (!keys.has(key)) this.remove(key);
+  }
+
+  /** Of a row that only its holder may write, `fence` says who wrote it. */
+  observe(row: StoredPayment, fence: Fence | undefined, judgedAt = this.simulation.time): void {
+    const { simulation, broken } = this;
+    const before = this.stored.get(row.key);
+    if (before && isSame(before, row)) return;
+    this.stored.set(row.key, row);
+    const name = nameOf(row.key);
+    const seen = this.byKey.get(name);
+    if (!before) {
+      simulation.count('payments');
+      if (this.removed.has(name)) broken.push(`${name}: a key was claimed again after its row had been removed`);
+    } else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
+      simulation.count('takeovers');
+      simulation.note(simulation.tracing ? `${name} is now owned by ${row.owner}, epoch ${row.epoch}` : '');
+    }
+    if (fence && (before?.owner !== fence.owner || before.epoch !== fence.epoch)) {
+      broken.push(`${name}: ${fence.owner}, epoch ${fence.epoch}, wrote a row that it did not hold`);
+    }
+    if (seen?.finalAt !== undefined) broken.push(`${name}: a final row was written again`);
+    if (row.unsent_epoch === row.epoch && row.state === 'PROCESSING') simulation.count('given up unsent');
+    if (row.state !== 'PROCESSING') {
+      simulation.count(row.state === 'COMPLETED' ? 'completed' : 'declined');
+      if (row.resolution !== null) simulation.count('resolved by an operator');
+    }
+    this.byKey.set(name, {
+      ...{ ...row, key: name },
+      firstThereAt: seen?.firstThereAt ?? judgedAt,
+      finalAt: row.state === 'PROCESSING' ? undefined : simulation.time,
+      expiresAt: row.expires_at === null ? undefined : row.expires_at - EPOCH_MS,
+    });
+  }
+
+  private remove(key: string): void {
+    const name = nameOf(key);
+    const row = this.byKey.get(name) as ObservedPayment;
+    this.simulation.count('payments removed');
+    if (row.state === 'PROCESSING') this.broken.push(`${name}: a row was removed that was not final`);
+    this.removed.set(name, { row, at: this.simulation.time });
+    this.stored.delete(key);
+    this.byKey.delete(name);
+  }
+}
+
+function isSame(before: StoredPayment, row: StoredPayment): boolean {
+  return before === row || Object.entries(row).every(([name, value]) => before[name as keyof StoredPayment] === value);
+}

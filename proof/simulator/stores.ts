@@ -1,0 +1,234 @@
+import type { Clock } from '#idempay/clock.js';
+import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-columns.js';
+import type { TransactionRow } from '#idempay/deployments/rows.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
+import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
+import type { Ports } from '../../testkit/protocol/ports.js';
+import { openDistributedModel } from './models/distributed.js';
+import { directLine } from './models/line.js';
+import { PostgresServer, type Values } from './models/postgres-server.js';
+import { RedisServer } from './models/redis-server.js';
+import { SqliteFile, type Written } from './models/sqlite-file.js';
+import type { StoredPayment } from './models/stored-payment.js';
+import { Link } from './network.js';
+import { EPOCH_MS, nameOf } from './payments/keys.js';
+import { ObservedPayments } from './payments/observed-payments.js';
+import type { WallClock } from './processes.js';
+import type { Process, Simulation } from './simulation.js';
+import { ObservedTransactions } from './transactions/observed-transactions.js';
+import type { TriggeredFaults } from './triggered-faults.js';
+
+export type SimulatedPorts = Omit<Ports, 'keyValueStore'>;
+
+/** As the adapters have it: a command, and a statement with its client's patience. */
+const COMMAND_DEADLINE_MS = 900;
+export const STATEMENT_DEADLINE_MS = 6_000;
+/** The writer has a limit of its own for its thread. */
+const THREAD_DEADLINE_MS = 60_000;
+const SLOWEST_COMMIT_MS = 5_000;
+const RECORD = /\{([^:}]+)\}$/;
+const LAST_WRITERS: readonly string[] = ['renew', 'abandon', 'settle'];
+
+/** By the simulation's own time. */
+export interface Interval {
+  readonly from: number;
+  readonly to: number;
+}
+
+export type ServerName = 'redis' | 'postgres';
+
+/** The stores of a history, whichever the deployment; on the embedded one both names are those of the file. */
+export interface Stores {
+  readonly payments: ObservedPayments;
+  readonly transactions: ObservedTransactions;
+  readonly links: Readonly<Record<ServerName, Link>>;
+  readonly walls: Readonly<Record<ServerName, WallClock>>;
+  /** Undefined where nothing is ever forgotten. */
+  readonly redis: RedisServer | undefined;
+  readonly postgres: PostgresServer | undefined;
+  /** Chances of the moment; how many faults refuse fills. */
+  readonly conditions: { slowCommits: number; noRoom: number };
+  /** When a statement took long to commit, and others had to wait for its row. */
+  readonly slowCommits: readonly (Interval & { readonly subject: string })[];
+  /** Until when each key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
+  readonly goodUntil: ReadonlyMap<string, number>;
+  open(process: Process, clock: Clock): Promise<SimulatedPorts>;
+  /** At once, and by no process: what is there before everything begins. */
+  create(transaction: NewTransaction): Promise<Transaction>;
+  /** The final values of the key records: the transaction id, or `DECLINED`. */
+  recordedOutcomes(): ReadonlyMap<string, string>;
+  close(): void;
+}
+
+export function distributedStores(
+  simulation: Simulation,
+  triggered: TriggeredFaults,
+  { slowCommits, transactionCacheTtlMs }: { readonly slowCommits: number; readonly transactionCacheTtlMs: number },
+): Stores {
+  const walls = { redis: { aheadMs: 0 }, postgres: { aheadMs: 0 } };
+  const now = (wall: WallClock) => () => EPOCH_MS + simulation.time + wall.aheadMs;
+  const payments = new ObservedPayments(simulation);
+  const transactions = new ObservedTransactions(simulation);
+  const goodUntil = new Map<string, number>();
+  const slow: (Interval & { readonly subject: string })[] = [];
+  const conditions = { slowCommits, noRoom: 0 };
+  const links = {
+    redis: new Link(simulation, triggered, { name: 'redis', deadlineMs: COMMAND_DEADLINE_MS }),
+    postgres: new Link(simulation, triggered, { name: 'postgres', deadlineMs: STATEMENT_DEADLINE_MS }),
+  };
+  const redis = new RedisServer(now(walls.redis), {
+    lifeSet(key, ms) {
+      const [, payment] = RECORD.exec(key) ?? [];
+      if (payment) goodUntil.set(nameOf(payment), simulation.time + ms);
+    },
+    deletedFor(key, owner, holder) {
+      if (key.endsWith(':lock')) payments.broken.push(`${key}: ${owner} deleted the lock of ${holder}`);
+    },
+  });
+
+  function commitsAfterMs(subject: string): number {
+    const random = links.postgres.rngOf(`commit ${nameOf(subject)}`);
+    if (random.fraction() >= conditions.slowCommits) return 0;
+    const ms = random.fraction() * SLOWEST_COMMIT_MS;
+    slow.push({ subject: nameOf(subject), from: simulation.time, to: simulation.time + ms });
+    return ms;
+  }
+
+  /** `at`: by the server's clock, when the rows of the statement were locked. */
+  function committed(statement: string, values: Values, at: readonly number[]): void {
+    const { tables } = postgres;
+    if (/transaction|change_status/.test(statement)) {
+      for (const row of tables.transactions.values()) transactions.observe(row.id, row);
+      for (const id of transactions.rows.keys()) transactions.observe(id, tables.transactions.get(id));
+      return;
+    }
+    const keys = Array.isArray(values[0]) ? (values[0] as string[]) : [];
+    const judgedAt = (key: string) =>
+      (at[keys.indexOf(key)] ?? now(walls.postgres)()) - EPOCH_MS - walls.postgres.aheadMs;
+    payments.observeAll(tables.payments.values(), judgedAt);
+    if (statement !== 'claim') return;
+    for (const [index, claimBefore] of (values[8] as number[]).entries()) {
+      if ((at[index] ?? 0) > claimBefore) simulation.count('claims too late');
+    }
+  }
+
+  const postgres: PostgresServer = new PostgresServer({
+    now: now(walls.postgres),
+    monotonic: () => simulation.time,
+    after: (ms, callBack) => simulation.arrive(ms, undefined, callBack, 'a commit'),
+    commitsAfterMs,
+    committed,
+  });
+  return {
+    ...{ payments, transactions, links, walls, redis, postgres, conditions, slowCommits: slow, goodUntil },
+    open: (process, clock) =>
+      openDistributedModel(
+        { redis, postgres },
+        { redis: links.redis.lineOf(process), postgres: links.postgres.lineOf(process) },
+        { clock, transactionCacheTtlMs, roomForFills: () => conditions.noRoom === 0 },
+      ),
+    async create({ fromAccount, toAccount, amount, status }) {
+      const statement = { name: 'create_transactions', text: '' };
+      conditions.slowCommits = 0;
+      postgres.execute(
+        statement,
+        [[fromAccount], [toAccount], [Number(amount) * 10_000], [status]],
+        () => {},
+        () => {},
+      );
+      conditions.slowCommits = slowCommits;
+      return [...transactions.rows.values()].at(-1) as Transaction;
+    },
+    recordedOutcomes() {
+      const outcomes = new Map<string, string>();
+      for (const key of redis.keys()) {
+        const value = redis.hash(key)?.get('value');
+        const [, payment] = RECORD.exec(key) ?? [];
+        if (payment && value && value !== KEY_GENERATED) outcomes.set(nameOf(payment), value);
+      }
+      return outcomes;
+    },
+    close() {},
+  };
+}
+
+/** `machine`: the one clock of the one machine. */
+export function embeddedStores(simulation: Simulation, triggered: TriggeredFaults, machine: WallClock): Stores {
+  const payments = new ObservedPayments(simulation);
+  const transactions = new ObservedTransactions(simulation);
+  const goodUntil = new Map<string, number>();
+  const link = new Link(simulation, triggered, { name: 'file', deadlineMs: THREAD_DEADLINE_MS, diesWithCaller: true });
+
+  function committed(written: readonly Written[]): void {
+    for (const { name, input, result, seen } of written) {
+      if (name === 'issueKey' && result !== null) {
+        goodUntil.set(nameOf(String(input.key)), simulation.time + Number(input.idempotencyTtlMs));
+      }
+      if (name === 'claim' && (result as { state?: string }).state === 'too late') simulation.count('claims too late');
+      if (input.id !== undefined || name === 'createTransaction') {
+        const id = Number(input.id ?? (result as { id: number }).id);
+        transactions.observe(id, (seen as readonly TransactionRow[])[0]);
+      } else if (input.key === undefined) payments.observeAll(seen as StoredPayment[], () => simulation.time);
+      else {
+        const [row] = seen as StoredPayment[];
+        if (row) payments.observe(row, LAST_WRITERS.includes(name) ? (input as unknown as Fence) : undefined);
+      }
+    }
+    simulation.count(written.length > 1 ? 'group commits' : 'commits of one operation');
+  }
+
+  const file = new SqliteFile(
+    () => EPOCH_MS + simulation.time + machine.aheadMs,
+    (database, name, { key, id }) => {
+      if (name === 'createTransaction')
+        return database.prepare(`SELECT ${TRANSACTION_COLUMNS} FROM transactions ORDER BY id DESC LIMIT 1`).all();
+      if (id !== undefined)
+        return database.prepare(`SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`).all(Number(id));
+      if (key !== undefined) return database.prepare('SELECT * FROM payments WHERE key = ?').all(String(key));
+      return database.prepare('SELECT * FROM payments').all();
+    },
+    committed,
+  );
+  return {
+    ...{ payments, transactions, goodUntil, redis: undefined, postgres: undefined, slowCommits: [] },
+    links: { redis: link, postgres: link },
+    walls: { redis: machine, postgres: machine },
+    conditions: { slowCommits: 0, noRoom: 0 },
+    async open(process, clock) {
+      const ports = file.open(link.lineOf(process), clock);
+      return { ...ports, keys: withLockRule(ports.keys, payments.broken) };
+    },
+    async create(transaction) {
+      const clock = { now: () => 0, monotonic: () => 0, after: () => () => {} };
+      return file.open(directLine, clock).transactions.create(transaction);
+    },
+    recordedOutcomes() {
+      const rows = file.query(`SELECT key, value FROM idempotency_keys WHERE value <> '${KEY_GENERATED}'`);
+      return new Map((rows as { key: string; value: string }[]).map(({ key, value }) => [nameOf(key), value]));
+    },
+    close: () => file.close(),
+  };
+}
+
+/** A lock is given back by nobody but its holder. All three steps are done when they are called: nothing comes between them. */
+function withLockRule(store: KeyStore, broken: string[]): KeyStore {
+  const holders = new Map<string, string>();
+  async function unlock(key: string, owner: string, work: () => Promise<void>): Promise<void> {
+    const [before, done, after] = [store.look(key), work(), store.look(key)];
+    const isGone = (await before).state === 'locked' && (await after).state !== 'locked';
+    if (isGone && holders.get(key) !== owner)
+      broken.push(`${nameOf(key)}: ${owner} deleted the lock of ${holders.get(key)}`);
+    await done;
+  }
+  return {
+    ...store,
+    async begin(attempt) {
+      const begun = await store.begin(attempt);
+      if (begun.state === 'taken') holders.set(attempt.key, attempt.owner);
+      return begun;
+    },
+    finish: (key, owner, final) => unlock(key, owner, () => store.finish(key, owner, final)),
+    release: (key, owner) => unlock(key, owner, () => store.release(key, owner)),
+  };
+}
