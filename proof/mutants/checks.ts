@@ -38,10 +38,7 @@ const ONLY_DISTRIBUTED: Rule = [/\/distributed\//, 'only the distributed deploym
 const ONLY_EMBEDDED: Rule = [/\/embedded\//, 'only the embedded deployment runs it'];
 /** The suites of the ports run the adapters alone. */
 const NO_ADAPTER: Rule = [/^src\/(payments|transactions)\//, 'the suites of the ports run adapters only'];
-const MODELLED: Rule = [
-  /\.lua$|statements\.ts$|database-clock|redis\/|postgres\/transaction-/,
-  'the simulator has a model of it',
-];
+const MODELLED: Rule = [/statements\.ts$|redis\/redis-|postgres\/postgres/, 'the simulator has a model of it'];
 
 export const CHECKS: readonly Check[] = [
   simulator(
@@ -64,12 +61,12 @@ function whyNot(rules: readonly Rule[]): Check['cannotNotice'] {
   return (file) => rules.find(([pattern]) => pattern.test(file))?.[1];
 }
 
-function simulator(world: string, ...rules: readonly Rule[]): Check {
+function simulator(environment: string, ...rules: readonly Rule[]): Check {
   return {
-    name: `simulator ${world}`,
+    name: `simulator ${environment}`,
     cannotNotice: whyNot(rules),
     async run(workspace, { seeds }) {
-      const options = ['--first', '--workers', '1', '--world', world, '--seeds', `${seeds}`];
+      const options = ['--first', '--workers', '1', '--environment', environment, '--seeds', `${seeds}`];
       const { code, output } = await workspace.run(['build/proof/simulator/main.js', ...options], RUN_LIMIT_MS);
       if (code !== 0 && code !== 1) throw new Error(`the simulator could not be run:\n${output}`);
       const violations = [...output.matchAll(/^seed (\d+) \(\w+\): (.*)$/gm)]

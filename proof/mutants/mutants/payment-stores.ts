@@ -94,13 +94,12 @@ export const PAYMENT_STORE_MUTANTS: readonly Mutant[] = [
   WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
     ],
     [
-      'proof/simulator/payments/embedded-stores.ts',
-      '() => file.write(name, input));',
-      `() => {
-        if (input.owner === undefined || name === 'resolve') return file.write(name, input);
-        const told = file.write(name, { ...input, owner: instance.name }) ?? null;
-        return JSON.parse(JSON.stringify(told), (member, value) => (member === 'owner' ? input.owner : value));
-      });`,
+      'proof/simulator/models/sqlite-file.ts',
+      'const result = (operation as (given: unknown) => unknown)(input);',
+      `const isOwned = input.owner !== undefined && name !== 'resolve';
+          const given = isOwned ? { ...input, owner: line.caller } : input;
+          const text = JSON.stringify((operation as (given: unknown) => unknown)(given) ?? null);
+          const result = JSON.parse(text, (member, value) => (isOwned && member === 'owner' ? input.owner : value));`,
     ],
   ),
   ...mutantsOf('src/deployments/embedded/key-store.ts', {

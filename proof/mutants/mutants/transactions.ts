@@ -40,10 +40,10 @@ export const TRANSACTION_MUTANTS: readonly Mutant[] = [
       'if not ends then',
     ],
   }),
-  ...mutantsOf('proof/simulator/transactions/cache.ts', {
-    'fill without token, in the simulated Redis': [
-      'if (held?.token !== token || held.run !== this.run) return false;',
-      "if (token === '') return false;",
+  ...mutantsOf('proof/simulator/models/redis-server.ts', {
+    'what has expired is there, in the modelled Redis': [
+      'if (stored?.expiresAt === undefined || stored.expiresAt > this.time()) return stored;',
+      'if (stored) return stored;',
     ],
   }),
   ...mutantsOf('src/deployments/distributed/redis/scripts/cache-fill.lua', {

@@ -84,6 +84,10 @@ export class RedisServer {
     for (const key of [...this.data.keys()]) if (isForgotten(key)) this.data.delete(key);
   }
 
+  forgetScripts(): void {
+    this.scripts.clear();
+  }
+
   /** Returns what makes a stale replica its successor: all is as it is now, and clients that connect teach it their scripts at once. */
   copy(): () => void {
     const data = new Map([...this.data].map(([key, stored]) => [key, copyOf(stored)]));
