@@ -10,6 +10,7 @@ import {
   GOOD_LENGTH,
   paymentText,
   requestText,
+  sendAndReset,
   sendAndVanish,
   statusesIn,
 } from '../../testkit/client/raw-http.js';
@@ -134,6 +135,8 @@ describeDeployments('broken HTTP', (deployment) => {
       const refusal = await answer(requestText(`CONNECT ${target} HTTP/1.1`, []));
       expectError(refusal, 405);
       expect(refusal.headers.allow).toBe('DELETE, GET, HEAD, POST, PUT');
+      // An error of the socket that nobody listens for would end the process; `broken-connections` resets at every byte.
+      await sendAndReset(shared.service.port, requestText(`CONNECT ${target} HTTP/1.1`, []), 2);
       expect((await ask(`${shared.url}/api/health/redis`)).status).toBe(200);
     },
   );

@@ -110,26 +110,28 @@ describeDeployments('the service as a whole', (deployment) => {
       return id as string;
     };
 
-    it.each(['a', 'abc-123', '3f0c9f0e-5b7a-4c1d-9e2f-8a6b4c2d1e0f', 'Job_7.step-2'])(
-      'is what the client sent, when that is sane: %s',
-      async (sent) => {
+    it('is what the client sent, when that is sane', async () => {
+      for (const sent of ['a', 'abc-123', '3f0c9f0e-5b7a-4c1d-9e2f-8a6b4c2d1e0f', 'Job_7.step-2']) {
         expect(await idFor({ 'X-Request-Id': sent })).toBe(sent);
-      },
-    );
+      }
+    });
 
-    it.each([
-      ['empty', ''],
-      ['too long', 'x'.repeat(1000)],
-      ['with a space', 'two words'],
-      ['with a tab', 'two\twords'],
-      ['with quotes', '"quoted"'],
-      ['with markup', '<script>'],
-      ['with a letter beyond ASCII', 'caf\u00e9'],
-      ['sent twice', ['one', 'two']],
-    ])('is a new one when the client sends one that is not: %s', async (_how, sent) => {
-      const id = await idFor({ 'X-Request-Id': sent });
-      expect([sent].flat()).not.toContain(id);
-      expect(id).not.toMatch(/["'<>, ]/);
+    it('is a new one when it is empty, too long, of other characters, or sent twice', async () => {
+      const odd = [
+        '',
+        'x'.repeat(1000),
+        'two words',
+        'two\twords',
+        '"quoted"',
+        '<script>',
+        'caf\u00e9',
+        ['one', 'two'],
+      ];
+      for (const sent of odd) {
+        const id = await idFor({ 'X-Request-Id': sent });
+        expect([sent].flat()).not.toContain(id);
+        expect(id).not.toMatch(/["'<>, ]/);
+      }
     });
 
     it('is another one for each request that brings none', async () => {
@@ -139,14 +141,8 @@ describeDeployments('the service as a whole', (deployment) => {
 
     it('is on errors too, and the client can name it', async () => {
       const headers = { 'X-Request-Id': 'find-me' };
-      for (const [route, method] of [
-        ['/nothing', 'GET'],
-        ['/api/payment', 'GET'],
-        ['/api/payment', 'POST'],
-        ['/api/transactions/abc', 'GET'],
-        ['/api/transactions/1', 'DELETE'],
-        ['/%', 'GET'],
-      ] as const) {
+      const refused = ['GET /nothing', 'GET /api/payment', 'POST /api/payment', 'DELETE /api/transactions/1', 'GET /%'];
+      for (const [method, route = ''] of refused.map((request) => request.split(' '))) {
         const answer = await path(route, { method, headers });
         expect(answer.status).toBeGreaterThanOrEqual(400);
         expect(answer.headers['x-request-id']).toBe('find-me');

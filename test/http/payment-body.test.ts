@@ -18,11 +18,7 @@ const REFUSED_MEMBERS: readonly (readonly [why: string, member: RegExp, contents
     /amount/,
     ['"amount":"1","amount":"1","currency":"USD"', '"amount":"1","amount":"9","currency":"USD"'],
   ],
-  ['amount twice, the first a boolean', /amount/, ['"amount":true,"currency":"USD","amount":"100.50"']],
   ['amount twice, the second with an escape', /amount/, ['"amount":"1","am\\u006funt":"2","currency":"USD"']],
-  ['amount twice, the first with an escape', /amount/, ['"\\u0061mount":"1","currency":"USD","amount":"1"']],
-  ['currency twice', /currency/, ['"amount":"1","currency":"USD","currency":"USD"']],
-  ['two currencies', /currency/, ['"amount":"1","currency":"USD","currency":"JPY"']],
   ['currency twice, the second with an escape', /currency/, ['"amount":"1","currency":"USD","curr\\u0065ncy":"EUR"']],
   ['no member, or a payment one level too deep', /amount|currency/, ['', '"payment":{"amount":"1","currency":"USD"}']],
   ['no amount', /amount/, ['"currency":"USD"', '"Amount":"100.50","currency":"USD"']],
@@ -32,14 +28,11 @@ const REFUSED_MEMBERS: readonly (readonly [why: string, member: RegExp, contents
 ];
 
 const IGNORED_MEMBERS: Texts = [
-  '"note":"thanks","other":null',
   '"note":[{"amount":"7","currency":"EUR"}]',
   '"Amount":"7","CURRENCY":"EUR","amount ":"8"',
-  '"":""',
   '"__proto__":{"amount":"7","isAdmin":true}',
   '"\\u005f_proto__":null',
   '"constructor":{"prototype":{"amount":"7"}}',
-  '"toString":"7","hasOwnProperty":1',
   '"n":1e999',
 ];
 
@@ -58,19 +51,11 @@ const ACCEPTED: readonly (readonly [what: string, currency: string, amounts: Tex
   ['escapes', '"\\u0055SD"', ['"\\u0031\\u002e5"']],
   ['15 digits', '"USD"', ['"123456789012345"', '"1234567890123.45"']],
   ['JSON numbers, judged by their text', '"USD"', ['100.50', '100', '0.01', '123456789012345', '1234567890123.45']],
-  // Minor units of ISO 4217, among them those where Intl disagrees (IQD, AFN, ALL, LBP) and the odd ones (MGA, MRU).
   ['no decimals', '"JPY"', ['"5"', '"999999999999999"']],
-  ...['KRW', 'ISK', 'XOF'].map((code) => ['no decimals', `"${code}"`, ['"5"']] as const),
-  ...['EUR', 'AFN', 'ALL', 'LBP', 'HUF', 'MGA', 'MRU'].map(
-    (code) => ['two decimals', `"${code}"`, ['"0.01"']] as const,
-  ),
   ['three decimals', '"KWD"', ['"0.001"', '"999999999999.999"']],
-  ...['IQD', 'BHD'].map((code) => ['three decimals', `"${code}"`, ['"0.001"']] as const),
   ['four decimals', '"CLF"', ['"0.0001"', '"99999999999.9999"']],
-  ['four decimals', '"UYW"', ['"0.0001"']],
   ['lower case', '"usd"', ['"100.50"']],
   ['mixed case', '"uSd"', ['"100.50"']],
-  ['lower case and three decimals', '"kwd"', ['"0.001"']],
 ];
 
 const REFUSED_AMOUNTS: readonly (readonly [why: string, amounts: Texts])[] = [
@@ -78,12 +63,8 @@ const REFUSED_AMOUNTS: readonly (readonly [why: string, amounts: Texts])[] = [
   ['nothing in it', ['""', '" "']],
   ['separators', ['" 1"', '"1 "', '"1 000"', '"1_000"', '"1,5"', '"1,000.00"']],
   ['a sign or a unit', ['"+1"', '"-1"', '"-0"', '"$5"', '"5 USD"', '"1n"', '"1%"', '"1/2"']],
-  ['zeros or a point that do not belong', ['"00.5"', '"01"', '"00"', '".5"', '"5."', '"."', '"1.2.3"']],
-  ['another notation', ['"1e3"', '"1E3"', '"1e-1"', '"0x10"', '"0b1"', '"0o7"']],
-  ['a word', ['"NaN"', '"Infinity"', '"-Infinity"', '"null"', '"true"', '"abc"']],
   // What a pattern without anchors, or with the wrong ones, lets through.
   ['a line break or a NUL', ['"100.50\\n"', '"\\n100.50"', '"100.50\\u0000"', '"\\u0000"']],
-  ['invisible characters', ['"\\u00a0100.50"', '"\\ufeff100.50"', '"100.50\\u200b"']],
   [
     'digits of another script',
     ['"\u0661\u0660\u0660"', '"\uff11\uff10\uff10"', '"\u0967\u0966\u0966"', '"100\u066b50"'],
@@ -101,14 +82,6 @@ const REFUSED_AMOUNTS: readonly (readonly [why: string, amounts: Texts])[] = [
   ['SQL', [`"1'; DROP TABLE payments; --"`, `"100.50' OR '1'='1"`, '"100.50); DELETE FROM payments; --"']],
 ];
 
-const REFUSED_DECIMALS: readonly (readonly [currency: string, amounts: Texts])[] = [
-  ['JPY', ['"1.5"', '"1.0"', '1.0']],
-  ...['XAF', 'ISK'].map((code) => [code, ['"0.1"']] as const),
-  ...['EUR', 'HUF', 'AFN', 'MGA'].map((code) => [code, ['"0.001"']] as const),
-  ...['IQD', 'KWD'].map((code) => [code, ['"0.0001"']] as const),
-  ...['CLF', 'UYW'].map((code) => [code, ['"0.00001"']] as const),
-];
-
 const REFUSED_CURRENCIES: readonly (readonly [why: string, currencies: Texts])[] = [
   ['another type', ['null', 'true', '840', '1', '[]', '["USD"]', '{}', '{"code":"USD"}', '{"$ne":null}']],
   ['not three letters', ['""', '" "', '"US"', '"USDX"', '"U.S"', '"$"', '"840"', '"dollar"', '"{{7*7}}"']],
@@ -123,7 +96,10 @@ const REFUSED_CURRENCIES: readonly (readonly [why: string, currencies: Texts])[]
   ['SQL', [`"1'; DROP TABLE payments; --"`, `"100.50' OR '1'='1"`, '"100.50); DELETE FROM payments; --"']],
 ];
 
-/** Decision P4: a refusal names the member and costs nothing. */
+/**
+ * Decision P4: a refusal names the member and costs nothing. `test/unit/money` has every form of an amount and every minor unit,
+ * `test/unit/json-body` every duplicate.
+ */
 describeDeployments('the body of a payment', (deployment) => {
   const service = shareService(deployment);
 
@@ -158,13 +134,6 @@ describeDeployments('the body of a payment', (deployment) => {
   it.each(REFUSED_AMOUNTS)('is refused when its amount has %s', async (_why, amounts) => {
     await refuse(
       amounts.map((amount) => `{"amount":${amount},"currency":"USD"}`),
-      /amount/,
-    );
-  });
-
-  it.each(REFUSED_DECIMALS)('is refused when its amount has more decimals than %s: %j', async (currency, amounts) => {
-    await refuse(
-      amounts.map((amount) => `{"amount":${amount},"currency":"${currency}"}`),
       /amount/,
     );
   });

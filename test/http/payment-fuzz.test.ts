@@ -7,9 +7,7 @@ import {
   expectClientError,
   expectFirst,
   expectPaidOrUnspent,
-  expectReplay,
   expectUnspent,
-  givenPaid,
   INVALID_KEY,
   MISSING_KEY,
 } from '../../testkit/client/payment-answers.js';
@@ -42,15 +40,6 @@ function isGoodAmount(text: string): boolean {
   );
 }
 
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** Amounts that are good, nearly good, or noise made of the characters that numbers are made of. */
 const amountText = fc.oneof(
   fc.stringMatching(/^[1-9][0-9]{0,15}(\.[0-9]{1,3})?$/),
@@ -81,20 +70,6 @@ const anyBody = fc.oneof(
   paymentLike.map((value) => JSON.stringify(value)),
 );
 
-/** JSON with one of everything, after one or two edits with characters that matter to a reader of JSON, or a lenient one. */
-const RICH_JSON = '{"amount":100.50,"currency":"USD","x":[1,-2.5e+3,{"y":null,"z":"\\u00e9\\n\\/"},true,false,[],{}]}';
-const SIGNS = '{}[]",:\\/*\'`0123.eE+-xnu \t\n\r\0\b\v\x7f\u00a0\u2028\u20ac';
-const edit = fc.record({
-  at: fc.nat(RICH_JSON.length),
-  remove: fc.nat(2),
-  insert: fc.string({ unit: fc.constantFrom(...SIGNS), maxLength: 2 }),
-});
-const editedJson = fc
-  .array(edit, { minLength: 1, maxLength: 2 })
-  .map((edits) =>
-    edits.reduce((text, { at, remove, insert }) => text.slice(0, at) + insert + text.slice(at + remove), RICH_JSON),
-  );
-
 /** What Node's client agrees to send in a header. */
 const headerText = fc.string({
   unit: fc.integer({ min: 0x20, max: 0xff }).map((code) => (code === 0x7f ? '\t' : String.fromCharCode(code))),
@@ -113,6 +88,7 @@ const headerBytes = fc
   .uint8Array({ maxLength: 100 })
   .map((raw) => raw.filter((byte) => byte !== 0x0d && byte !== 0x0a));
 
+/** `test/unit/json-body` compares what is read as JSON with `JSON.parse`. */
 describeDeployments('an arbitrary payment', (deployment) => {
   const shared = shareService(deployment);
 
@@ -132,17 +108,6 @@ describeDeployments('an arbitrary payment', (deployment) => {
     await holds(anyBody, 600, async (body) => {
       const key = await generateKey(shared.url);
       await expectPaidOrUnspent(shared.url, key, await pay(shared.url, key, body));
-    });
-  });
-
-  /** `test/unit/json-body.test.ts` does so thousands of times. */
-  it('is read exactly when its text is JSON', async () => {
-    // On a completed key a body that can be read is a replay whatever it says; one that cannot is a 400 (decision P3).
-    const { key, transactionId } = await givenPaid(shared.url);
-    await holds(editedJson, 400, async (text) => {
-      const answer = await pay(shared.url, key, text);
-      if (isJson(text)) expectReplay(answer, transactionId);
-      else expectBodyRefused(answer, 400);
     });
   });
 

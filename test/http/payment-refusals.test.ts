@@ -33,27 +33,18 @@ const SAME_KEY: [label: string, write: (key: string) => string][] = [
   ['in mixed case', (key) => key.replace(/[a-f]/, (letter) => letter.toUpperCase())],
   ['between spaces and tabs', (key) => ` \t ${key}\t  `],
   ['quoted', (key) => `"${key}"`],
-  ['quoted in upper case, between spaces', (key) => `  "${key.toUpperCase()}" `],
 ];
 
 /** Values made from a generated key that are not it, and values that could never be one. */
 const NOT_A_KEY: [label: string, write: (key: string) => string][] = [
   ['without dashes', (key) => key.replaceAll('-', '')],
   ['with a character too many', (key) => `${key}0`],
-  ['with a character too few', (key) => key.slice(0, -1)],
   ['with a letter that is no hexadecimal digit', (key) => `g${key.slice(1)}`],
-  ['in braces', (key) => `{${key}}`],
-  ['as a urn', (key) => `urn:uuid:${key}`],
   ['with an opening quote only', (key) => `"${key}`],
-  ['with a closing quote only', (key) => `${key}"`],
   ['in single quotes', (key) => `'${key}'`],
   ['twice in a list', (key) => `${key}, ${key}`],
-  ['with a parameter', (key) => `${key};q=1`],
   ['with a prefix as stores use', (key) => `lock:${key}`],
   ['that is a word', () => 'abc'],
-  ['that is the value of a fresh key', () => 'KEY GENERATED'],
-  ['that is a wildcard', () => '*'],
-  ['that is a path', () => '../../etc/passwd'],
   ['with SQL', (key) => `${key}' OR '1'='1`],
   ['that every prototype has', () => '__proto__'],
   ['with letters beyond ASCII', () => 'sch\u00fcssel'],

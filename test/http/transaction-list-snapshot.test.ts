@@ -17,10 +17,10 @@ import { alongside, inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-const MANY = 3000;
+const MANY = 1000;
 
 /** Different lists read while they change: enough for a torn snapshot to show, and few enough for a slow machine. */
-const DISTINCT_LISTS = 60;
+const DISTINCT_LISTS = 40;
 
 describeDeployments('lists that are long or read while they change', (deployment) => {
   const shared = shareService(deployment);
@@ -72,7 +72,7 @@ describeDeployments('lists that are long or read while they change', (deployment
     await inParallel(200, 12, client);
   });
 
-  it('a list of a few thousand transactions is complete, in order and rightly tagged', async () => {
+  it('a list of a thousand transactions is complete, in order and rightly tagged', async () => {
     const account = newAccount();
     const created = await inParallel(MANY, 48, () => givenTransaction(shared.url, { fromAccount: account }));
     const ids = created.map((transaction) => transaction.transactionId).sort((a, b) => a - b);
@@ -87,8 +87,7 @@ describeDeployments('lists that are long or read while they change', (deployment
 
     const everything = await listTransactions(shared.url);
     expectConsistent(everything);
-    const listed = new Set(idsOf(everything));
-    expect(ids.every((id) => listed.has(id))).toBe(true);
+    expect(idsOf(everything)).toEqual(expect.arrayContaining(ids));
 
     const removed = new Set(ids.filter((_, n) => n % 100 === 0));
     await inParallel(removed.size, 16, (n) => deleteTransaction(shared.url, [...removed][n] as number));
