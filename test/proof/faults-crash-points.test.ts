@@ -75,12 +75,12 @@ describe('CRASH_AT', () => {
     const die = vi.fn();
     const ports = countingPorts();
     const claim = vi.fn().mockRejectedValue(new Error('away'));
-    const trapped = withCrashPoint(
+    const crashing = withCrashPoint(
       { ...ports, ledger: { ...ports.ledger, claim } },
       { point: 'after-claim', nth: 1 },
       die,
     );
-    await expect(trapped.ledger.claim({} as Parameters<typeof ports.ledger.claim>[0])).rejects.toThrow('away');
+    await expect(crashing.ledger.claim({} as Parameters<typeof ports.ledger.claim>[0])).rejects.toThrow('away');
     expect(die).not.toHaveBeenCalled();
   });
 });

@@ -50,7 +50,7 @@ describe('linearizability', () => {
     expect(accepts(...both, [11, 12, 'read', 1], [13, 14, 'read', 2])).toBe(false);
   });
 
-  test('a write that nobody heard of may have happened at any time after it was asked for, or never', () => {
+  test('a write of unknown outcome may have happened at any time after it was asked for, or never', () => {
     expect(accepts([0, undefined, write(1)], [5, 6, 'read', 0], [100, 101, 'read', 1])).toBe(true);
     expect(accepts([0, undefined, write(1)], [5, 6, 'read', 0])).toBe(true);
     expect(accepts([7, undefined, write(1)], [5, 6, 'read', 1])).toBe(false);
@@ -63,7 +63,7 @@ describe('linearizability', () => {
     expect(accepts([0, 10, write(1)], [1, 2, 'read', 3])).toBe(false);
   });
 
-  test('many reads beside many writes are judged in no time', () => {
+  test('many reads beside many writes are put into an order in no time', () => {
     const history: Line[] = [];
     for (let value = 1; value <= 100; value += 1) {
       history.push([value * 10, value * 10 + 12, write(value)], [value * 10 + 5, value * 10 + 18, 'read', value]);

@@ -4,7 +4,7 @@ const MOST_TRIED = 100_000;
 /** One operation of a concurrent history. */
 export interface Operation<Input, Output> {
   readonly invokedAt: number;
-  /** Undefined: its outcome was never told. It may have happened at any time after its invocation, or never. */
+  /** Undefined: its outcome is not known. It may have happened at any time after its invocation, or never. */
   readonly completed: { readonly at: number; readonly output: Output } | undefined;
   readonly input: Input;
 }
@@ -45,17 +45,17 @@ export function isLinearizable<State, Input, Output>(
   model: Model<State, Input, Output>,
 ): boolean {
   const sorted = operations.toSorted((a, b) => a.invokedAt - b.invokedAt);
-  const told = sorted.filter(({ completed }) => completed);
-  const untold = sorted.filter(({ completed }) => !completed);
-  const ends = told.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY);
-  const done = new Uint8Array(told.length);
-  const happened = new Uint8Array(untold.length);
+  const answered = sorted.filter(({ completed }) => completed);
+  const unanswered = sorted.filter(({ completed }) => !completed);
+  const ends = answered.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY);
+  const done = new Uint8Array(answered.length);
+  const happened = new Uint8Array(unanswered.length);
   const tried = new Set<string>();
 
   /** What began after the end of one that is left came after that one. */
   function latestNext(start: number): number {
     let earliestEnd = Number.POSITIVE_INFINITY;
-    for (let index = start; index < told.length && invokedAt(told, index) <= earliestEnd; index += 1) {
+    for (let index = start; index < answered.length && invokedAt(answered, index) <= earliestEnd; index += 1) {
       if (done[index] === 0) earliestEnd = Math.min(earliestEnd, ends[index] as number);
     }
     return earliestEnd;
@@ -66,9 +66,9 @@ export function isLinearizable<State, Input, Output>(
     const put: number[] = [];
     const name = model.name(state);
     let latest = latestNext(from);
-    for (let index = from; index < told.length && invokedAt(told, index) <= latest; index += 1) {
+    for (let index = from; index < answered.length && invokedAt(answered, index) <= latest; index += 1) {
       if (done[index] === 1) continue;
-      const next = stepOf(told, index, state);
+      const next = stepOf(answered, index, state);
       if (next === undefined || model.name(next) !== name) continue;
       done[index] = 1;
       put.push(index);
@@ -83,16 +83,16 @@ export function isLinearizable<State, Input, Output>(
   }
 
   function isPast(index: number, state: State): boolean {
-    const { completed } = told[index] as Operation<Input, Output>;
+    const { completed } = answered[index] as Operation<Input, Output>;
     return completed !== undefined && model.isPast?.(state, completed.output) === true;
   }
 
-  /** `from`: all told ones before it are done. */
+  /** `from`: all answered ones before it are done. */
   function canEnd(state: State, from: number): boolean {
     const put = putReads(state, from);
     let start = from;
     while (done[start] === 1) start += 1;
-    if (start === told.length || canGoOn(state, start)) return true;
+    if (start === answered.length || canGoOn(state, start)) return true;
     for (const index of put) done[index] = 0;
     return false;
   }
@@ -100,7 +100,7 @@ export function isLinearizable<State, Input, Output>(
   function canGoOn(state: State, start: number): boolean {
     const latest = latestNext(start);
     let end = start;
-    while (end < told.length && invokedAt(told, end) <= latest) end += 1;
+    while (end < answered.length && invokedAt(answered, end) <= latest) end += 1;
     for (let index = start; index < end; index += 1) if (done[index] === 0 && isPast(index, state)) return false;
     const before = model.name(state);
     const name = `${before} ${start} ${done.subarray(start, end).join('')} ${happened.join('')}`;
@@ -110,16 +110,16 @@ export function isLinearizable<State, Input, Output>(
 
     for (let index = start; index < end; index += 1) {
       if (done[index] === 1) continue;
-      const next = stepOf(told, index, state);
+      const next = stepOf(answered, index, state);
       if (next === undefined) continue;
       done[index] = 1;
       if (canEnd(next, start)) return true;
       done[index] = 0;
     }
     // Whatever is not known to have happened is tried last, and only where it changes something.
-    for (let index = 0; index < untold.length && invokedAt(untold, index) <= latest; index += 1) {
+    for (let index = 0; index < unanswered.length && invokedAt(unanswered, index) <= latest; index += 1) {
       if (happened[index] === 1) continue;
-      const next = stepOf(untold, index, state);
+      const next = stepOf(unanswered, index, state);
       if (next === undefined || model.name(next) === before) continue;
       happened[index] = 1;
       if (canEnd(next, start)) return true;

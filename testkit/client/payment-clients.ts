@@ -172,7 +172,7 @@ export class PaymentClients {
     return isWell;
   }
 
-  /** Also of a payment that is under way: nothing may be told of it before it is committed. */
+  /** Also of a payment that is under way: nothing may be answered of it before it is committed. */
   async #askStatus(open: readonly KeyHistory[], random: Random): Promise<boolean> {
     const key = open.length > 0 && random.below(3) === 0 ? random.pick(open) : random.pick(this.#finished);
     return hasGoneWell(await this.status(key, this.#any(random)));

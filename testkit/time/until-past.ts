@@ -4,7 +4,7 @@ import { pause } from './until.js';
 const CLOCK_GRAIN_MS = 10;
 
 /**
- * Lets a lease or a life of `ms`, begun before the call, surely be over. Real time, for the clock that judges it is the
+ * Lets a lease or a life of `ms`, begun before the call, surely be over. Real time, for the clock that counts is the
  * store's own: a test says how long, and keeps it at tens of milliseconds.
  */
 export function untilPast(ms: number): Promise<void> {
