@@ -114,13 +114,13 @@ export class PostgresServer {
         else commit();
         return;
       }
-      const judge = () => {
+      const lockedNow = () => {
         held.add(key);
         at.push(this.now());
         goOn(index + 1);
       };
-      if (held.has(key)) judge();
-      else this.take(key, judge);
+      if (held.has(key)) lockedNow();
+      else this.take(key, lockedNow);
     };
     goOn(0);
   }
