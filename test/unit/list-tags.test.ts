@@ -240,6 +240,19 @@ describe('list tags', () => {
       },
     );
 
+    test.each([0, 1, 2, 3, 5, 8])(
+      'of place %i of twelve, no checkpoint keeps counting the removed id',
+      async (place) => {
+        const { tags, list } = await known(12, ID_PAGE);
+        list.remove(place);
+        await list.tag(tags);
+        for (let left = 10; left > place; left -= 1) {
+          list.remove(left);
+          expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
+        }
+      },
+    );
+
     test('from another filtered list, the list costs nothing but a look for new ids', async () => {
       const tags = new ListTags();
       const list = new ChangingList();
