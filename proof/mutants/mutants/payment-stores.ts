@@ -66,7 +66,7 @@ export const PAYMENT_STORE_MUTANTS: readonly Mutant[] = [
       `      const { claim } = settlement;
 `,
       `      const { claim } = settlement;
-      if (claim.epoch > 0) return Date.now() + settlement.ttlMs;
+      if (claim.epoch > 0) return Date.now() + settlement.idempotencyTtlMs;
 `,
     ],
     'a lost reply of a claim counts as its commit, in PostgreSQL': [
