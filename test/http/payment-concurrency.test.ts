@@ -1,5 +1,5 @@
 import { Agent } from 'node:http';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
@@ -22,6 +22,9 @@ const REQUESTS_AT_ONCE = 500;
 /** `CONCURRENT_KEYS=10000` for more; the fault suite pays with far more keys while processes are killed. */
 const KEYS = Number(process.env.CONCURRENT_KEYS ?? 1_000);
 const CLIENTS = 64;
+
+/** Thousands of requests, on a machine that may be busy with other suites. */
+vi.setConfig({ testTimeout: 120_000 });
 
 /** So many repeats of one payment, each on a connection of its own, so that none waits for another on our side. */
 async function payAtOnce(url: string, key: string, count: number): Promise<Answer[]> {

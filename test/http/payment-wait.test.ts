@@ -117,7 +117,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
   });
 
   describe('with a payment that ends', () => {
-    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
+    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000' });
 
     it('lets duplicates wait for its result, whatever they would pay themselves', async () => {
       const key = await generateKey(shared.url);
