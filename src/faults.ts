@@ -1,6 +1,6 @@
 /**
- * A store could not do what was asked. `unchanged`: surely nothing was written. `unknown`: the write may or may not have
- * happened, so whoever waits may only be told to ask again.
+ * A store could not do what was asked. `unchanged`: nothing was written. `unknown`: the write may or may not have happened, so
+ * the client is asked to repeat the request.
  */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';

@@ -1,11 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { DatabaseSync } from '@photostructure/sqlite';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import type { Deployment } from '#idempay/deployments/deployment.js';
-import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import { describe, expect, test } from 'vitest';
+import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import {
   claimAttempt,
   givenClaim,
@@ -28,44 +22,20 @@ const WALL_CLOCK_GRAIN_MS = 1;
 /** Long enough that a busy machine begins before it is over. */
 const KEY_LIFE_MS = 1_000;
 
-let dataDir: string;
-let deployment: Deployment;
-
-beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'idempay-keys-'));
-  await start();
-});
-afterEach(async () => {
-  await deployment.close();
-  await rm(dataDir, { recursive: true, force: true });
-});
-
-async function start(): Promise<void> {
-  deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
-}
-
-/** Past the deployment, as after a crash at this moment. */
-function inFile<T>(look: (database: InstanceType<typeof DatabaseSync>) => T): T {
-  const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
-  try {
-    return look(database);
-  } finally {
-    database.close();
-  }
-}
+const folder = openEmbeddedFolder();
 
 async function issueMany(count: number, ttlMs: number): Promise<void> {
-  await Promise.all(Array.from({ length: count }, () => deployment.keys.issue(newKey(), ttlMs)));
+  await Promise.all(Array.from({ length: count }, () => folder.deployment.keys.issue(newKey(), ttlMs)));
 }
 
-const totalKeys = async () => (await deployment.keyValueStore.statistics()).totalKeys;
+const totalKeys = async () => (await folder.deployment.keyValueStore.statistics()).totalKeys;
 
 describe('the number of key records', () => {
   test('is kept in every commit, so that a crash at any moment leaves it right', async () => {
-    const { keys, ledger } = deployment;
+    const { keys, ledger } = folder.deployment;
     const expectStored = (count: number) => {
       const sql = 'SELECT (SELECT records FROM key_count) AS kept, (SELECT count(*) FROM idempotency_keys) AS counted';
-      expect(inFile((database) => database.prepare(sql).get())).toEqual({ kept: count, counted: count });
+      expect(folder.inFile((database) => database.prepare(sql).get())).toEqual({ kept: count, counted: count });
     };
     const twice = newKey();
     await Promise.all([issueMany(200, LONG_MS), keys.issue(twice, LONG_MS), keys.issue(twice, LONG_MS)]);
@@ -81,9 +51,9 @@ describe('the number of key records', () => {
   /** Bug: a start read the whole table of key records to count them, seconds for each ten million. */
   test('is read by a start, which does not count them', async () => {
     await issueMany(1, LONG_MS);
-    await deployment.close();
-    inFile((database) => database.exec('UPDATE key_count SET records = 1000'));
-    await start();
+    await folder.deployment.close();
+    folder.inFile((database) => database.exec('UPDATE key_count SET records = 1000'));
+    await folder.start();
     expect(await totalKeys()).toBe(1_000);
     await issueMany(1, LONG_MS);
     expect(await totalKeys()).toBe(1_001);
@@ -97,7 +67,7 @@ describe('the sweep of expired keys', () => {
    * goes on at once while more than half of a batch is removed.
    */
   test('goes on at once behind an older key that lives, and leaves that', async () => {
-    const { keys, keyValueStore } = deployment;
+    const { keys, keyValueStore } = folder.deployment;
     const living = newKey();
     await keys.issue(living, LONG_MS);
     await issueMany(EXPIRED, 1);
@@ -127,7 +97,7 @@ describe('the sweep of expired keys', () => {
  * although this deployment, unlike Redis, does not lengthen the record (decision P9). Fix: whichever ends first.
  */
 test('a claim with a key that ends before the lease is refused once the key has expired, and leaves no row', async () => {
-  const { keys, ledger } = deployment;
+  const { keys, ledger } = folder.deployment;
   const [key, owner] = [newKey(), newOwner()];
   await keys.issue(key, KEY_LIFE_MS);
   const issuedAt = performance.now();

@@ -16,7 +16,7 @@ export interface ProcessorLocation {
   readonly origin: string;
   /** Comes before `/charges`; no trailing slash. */
   readonly path: string;
-  /** The value of `Authorization`: the URL's user information as Basic credentials (RFC 7617), if it has any. */
+  /** The value of `Authorization`: the URL's user information as Basic credentials (RFC 7617). Undefined without a user. */
   readonly authorization: string | undefined;
 }
 
