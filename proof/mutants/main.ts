@@ -1,8 +1,7 @@
 import { parseArgs } from 'node:util';
-import { CHECKS, type Check, type Effort, type Finding } from './checks.js';
-import type { Mutant } from './mutant.js';
+import { CHECKS } from './checks.js';
 import { MUTANTS } from './mutants.js';
-import { Results, whyNotApplicable } from './results.js';
+import { canNotice, Results } from './results.js';
 import { Workspace } from './workspace.js';
 
 const USAGE = `npm run mutants -- [options]
@@ -16,28 +15,21 @@ const USAGE = `npm run mutants -- [options]
 
 const INTERRUPTED = 130;
 
-interface Options extends Effort {
-  readonly mutants: readonly Mutant[];
-  readonly checks: readonly Check[];
-  readonly resume: boolean;
-  readonly write: boolean;
-}
-
 /** Gives each mutant to each check. Exit code 1: no check of this run or an earlier one noticed one of them. */
-async function main({ mutants, checks, resume, write, ...effort }: Options, stop: AbortSignal): Promise<void> {
+async function main(stop: AbortSignal): Promise<void> {
+  const { mutants, checks, resume, write, ...effort } = readOptions();
   const results = new Results();
   const workspace = new Workspace(stop);
   try {
     await workspace.with([], async () => {
-      for (const check of checks) {
-        const { noticed } = await check.run(workspace, { seeds: Math.min(effort.seeds, 100), sessions: 1 });
-        if (noticed !== undefined)
-          throw new Error(`${check.name} fails without a mutant and proves nothing: ${noticed}`);
-        console.log(`without a mutant, ${check.name}: silent, as it must be`);
+      for (const { name, run } of checks) {
+        const { noticed } = await run(workspace, { seeds: Math.min(effort.seeds, 100), sessions: 1 });
+        if (noticed !== undefined) throw new Error(`${name} fails without a mutant and proves nothing: ${noticed}`);
+        console.log(`without a mutant, ${name}: silent, as it must be`);
       }
     });
     for (const mutant of mutants) {
-      const open = checks.filter((check) => isOpen(mutant, check) && !(resume && results.of(mutant, check)));
+      const open = checks.filter((check) => canNotice(check, mutant) && !(resume && results.of(mutant, check)));
       if (open.length === 0) continue;
       console.log(mutant.name);
       const tried = workspace.with(mutant.edits, async () => {
@@ -45,7 +37,8 @@ async function main({ mutants, checks, resume, write, ...effort }: Options, stop
           const from = performance.now();
           const finding = await check.run(workspace, effort);
           results.add(mutant, check, finding, (performance.now() - from) / 1_000);
-          console.log(`  ${check.name}: ${sentence(finding)}`);
+          const verdict = finding.noticed === undefined ? 'NOT NOTICED' : `noticed: ${finding.noticed}`;
+          console.log(`  ${check.name} (${finding.effort}): ${verdict}`);
         }
       });
       // The others are worth trying.
@@ -58,45 +51,28 @@ async function main({ mutants, checks, resume, write, ...effort }: Options, stop
     workspace.remove();
   }
   if (write) results.write(MUTANTS);
-  const unnoticed = mutants.filter(
-    (mutant) => checks.some((check) => isOpen(mutant, check)) && !results.isNoticed(mutant),
-  );
+  const noticeable = mutants.filter((mutant) => checks.some((check) => canNotice(check, mutant)));
+  const unnoticed = noticeable.filter((mutant) => !results.isNoticed(mutant));
   console.log(`${mutants.length - unnoticed.length} of ${mutants.length} mutants noticed`);
   for (const { name } of unnoticed) console.log(`  not noticed: ${name}`);
   if (unnoticed.length > 0) process.exitCode = 1;
 }
 
-function isOpen(mutant: Mutant, check: Check): boolean {
-  return whyNotApplicable(mutant, check) === undefined;
-}
-
-function sentence({ noticed, effort }: Finding): string {
-  return noticed === undefined ? `NOT NOTICED (${effort})` : `noticed (${effort}): ${noticed}`;
-}
-
 /** Throws with a sentence for the user. */
-function readOptions(args: string[]): Options {
+function readOptions() {
   const { values } = parseArgs({
-    args,
     options: {
       only: { type: 'string', multiple: true, default: [''] },
-      checks: { type: 'string' },
+      checks: { type: 'string', default: 'simulator,unit,protocol,contracts,adapters' },
       seeds: { type: 'string', default: '500' },
       sessions: { type: 'string', default: '3' },
       resume: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
     },
   });
-  const {
-    resume,
-    write,
-    checks: asked = CHECKS.filter((check) => !check.isExpensive)
-      .map(({ name }) => name)
-      .join(),
-  } = values;
   const mutants = MUTANTS.filter(({ name }) => values.only.some((text) => name.includes(text)));
   if (mutants.length === 0) throw new Error(`no mutant has "${values.only.join('" or "')}" in its name`);
-  const names = asked.split(',').filter((name) => name !== '');
+  const names = values.checks.split(',').filter((name) => name !== '');
   const unknown = names.find((name) => !CHECKS.some((check) => check.name.startsWith(name)));
   if (unknown !== undefined) throw new Error(`no check's name begins with "${unknown}"`);
   const checks = CHECKS.filter((check) => names.some((name) => check.name.startsWith(name)));
@@ -104,13 +80,13 @@ function readOptions(args: string[]): Options {
   if (![seeds, sessions].every((number) => Number.isSafeInteger(number) && number > 0)) {
     throw new Error('--seeds and --sessions are whole numbers from 1');
   }
-  return { mutants, checks, seeds, sessions, resume, write };
+  return { ...values, mutants, checks, seeds, sessions };
 }
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
 try {
-  await main(readOptions(process.argv.slice(2)), stop.signal);
+  await main(stop.signal);
 } catch (error) {
   const told = error instanceof Error ? error.message : error;
   console.error(stop.signal.aborted ? 'interrupted' : `${told}\n\n${USAGE}`);

@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { dirname, join } from 'node:path';
 import { ROOT } from '../../testkit/programs.js';
 import { CHECKS, type Check, type Finding } from './checks.js';
-import type { Mutant } from './mutant.js';
+import type { Mutant } from './mutants.js';
 
 const KEPT = join(ROOT, 'proof/results/mutants.jsonl');
 const PAGE = join(ROOT, 'docs/mutants.md');
@@ -44,26 +44,25 @@ export class Results {
 
   /** For `docs/mutants.md`: a matrix of who noticed, and below it what was seen. */
   write(mutants: readonly Mutant[]): void {
-    const cells = mutants.flatMap((mutant) => CHECKS.map((check) => this.of(mutant, check)));
-    const commits = [...new Set(cells.flatMap((result) => result?.commit ?? []))];
-    const page = [
-      '# Mutants',
-      [
-        `Deliberate mistakes, planted one at a time, and the checks that notice them. \`npm run mutants -- --write\` wrote this page, at ${commits.join(', ')}.`,
-        'A cell says what it took: seeds or sessions, or *yes* for a test suite. **no**: not noticed. Empty: the check does not run the',
-        'changed code. ?: not tried.',
-      ].join('\n'),
-      table(
-        ['mutant', ...CHECKS.map(({ name }) => name)],
-        mutants.map((mutant) => this.#row(mutant)),
-      ),
-      '## What was seen',
-      table(
-        ['mutant', 'check', 'after', 'broken promise or failed test'],
-        mutants.flatMap((mutant) => this.#seen(mutant)),
-      ),
-    ].join('\n\n');
-    writeFileSync(PAGE, `${page}\n`);
+    const pairs = mutants.flatMap((mutant) => CHECKS.map((check) => this.of(mutant, check)));
+    const results = pairs.filter((result) => result !== undefined);
+    const commits = [...new Set(results.map(({ commit }) => commit))];
+    const page = `# Mutants
+
+Deliberate mistakes, planted one at a time, and the checks that notice them. \`npm run mutants -- --write\` wrote this page, at ${commits.join(', ')}.
+A cell says what it took: seeds or sessions, or *yes* for a test suite. **no**: not noticed. Empty: the check does not run the
+changed code. ?: not tried.
+
+${table(
+  ['mutant', ...CHECKS.map(({ name }) => name)],
+  mutants.map((mutant) => [mutant.name, ...this.#cells(mutant)]),
+)}
+
+## What was seen
+
+${table(['mutant', 'check', 'after', 'broken promise or failed test'], results.flatMap(seen))}
+`;
+    writeFileSync(PAGE, page);
     execFileSync(process.execPath, [BIOME, 'format', '--write', PAGE], { cwd: ROOT, stdio: 'ignore' });
   }
 
@@ -71,36 +70,30 @@ export class Results {
     this.#byPair.set(`${result.mutant}|${result.check}`, result);
   }
 
-  #row(mutant: Mutant): string[] {
-    const cells = CHECKS.map((check) => {
-      if (whyNotApplicable(mutant, check)) return '';
+  #cells(mutant: Mutant): string[] {
+    return CHECKS.map((check) => {
+      if (!canNotice(check, mutant)) return '';
       const result = this.of(mutant, check);
       if (!result) return '?';
       return result.noticed === undefined ? '**no**' : result.effort.replace('the suite', 'yes');
     });
-    return [mutant.name, ...cells];
-  }
-
-  #seen(mutant: Mutant): string[][] {
-    return CHECKS.flatMap((check) => {
-      const result = this.of(mutant, check);
-      if (result?.noticed === undefined) return [];
-      const what =
-        result.noticed.length > LONGEST_TEXT ? `${result.noticed.slice(0, LONGEST_TEXT)} ...` : result.noticed;
-      return [[mutant.name, check.name, `${result.effort}, ${Math.round(result.seconds)} s`, what]];
-    });
   }
 }
 
-/** Undefined: the check runs at least one of the changed files. */
-export function whyNotApplicable({ edits }: Mutant, check: Check): string | undefined {
-  const reasons = edits.map(({ file }) => check.cannotNotice(file));
-  return reasons.includes(undefined) ? undefined : reasons[0];
+/** Whether the check runs at least one of the changed files. */
+export function canNotice({ without }: Check, { edits }: Mutant): boolean {
+  return edits.some(({ file }) => !without.some((pattern) => pattern.test(file)));
+}
+
+function seen({ mutant, check, noticed, effort, seconds }: Result): string[][] {
+  if (noticed === undefined) return [];
+  const what = noticed.length > LONGEST_TEXT ? `${noticed.slice(0, LONGEST_TEXT)} ...` : noticed;
+  return [[mutant, check, `${effort}, ${Math.round(seconds)} s`, what]];
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [head, head.map(() => '---'), ...rows];
-  return lines
-    .map((cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`)
-    .join('\n');
+  const texts = [head, head.map(() => '---'), ...rows].map((cells) =>
+    cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')),
+  );
+  return texts.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

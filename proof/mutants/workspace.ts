@@ -1,32 +1,32 @@
+import { spawn } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { ROOT } from '../../testkit/programs.js';
-import type { Edit } from './mutant.js';
-import { run, TEMPORARY } from './run.js';
+import type { Edit } from './mutants.js';
 
 const LEFT_OUT = /(^|\/)(node_modules|\.git|results)$/;
-const CONFIGURATIONS = ['tsconfig.json', 'tsconfig.build.json'];
 const BUILD_LIMIT_MS = 300_000;
+/** The fault suite heals its servers and unmounts its disks before it ends: half a minute, on a busy machine more. */
+const END_DEADLINE_MS = 120_000;
 
 /** A copy of the repository in which mutants are planted, one after the other. */
 export class Workspace {
   readonly folder = mkdtempSync(join(tmpdir(), 'idempay-mutants-'));
+  /** Where all that is started here keeps its files: suites that are interrupted leave some behind. */
+  readonly temporary = join(this.folder, 'tmp');
 
-  constructor(readonly stop: AbortSignal) {
-    cpSync(ROOT, this.folder, {
-      recursive: true,
-      verbatimSymlinks: true,
-      filter: (path) => !LEFT_OUT.test(relative(ROOT, path)),
-    });
-    for (const name of CONFIGURATIONS) {
+  constructor(private readonly stop: AbortSignal) {
+    const filter = (path: string) => !LEFT_OUT.test(relative(ROOT, path));
+    cpSync(ROOT, this.folder, { recursive: true, verbatimSymlinks: true, filter });
+    for (const name of ['tsconfig.json', 'tsconfig.build.json']) {
       // What a mutant leaves unused does not keep it from being built.
       const text = readFileSync(join(ROOT, name), 'utf8');
       writeFileSync(join(this.folder, name), text.replace(/("noUnused\w+"): true/g, '$1: false'));
     }
     symlinkSync(join(ROOT, 'node_modules'), join(this.folder, 'node_modules'));
     // PostgreSQL refuses to run as root; its other user must reach its folder.
-    mkdirSync(join(this.folder, TEMPORARY));
+    mkdirSync(this.temporary);
     chmodSync(this.folder, 0o711);
   }
 
@@ -50,8 +50,29 @@ export class Workspace {
     }
   }
 
-  run(args: readonly string[], limitMs: number) {
-    return run(this.folder, args, limitMs, this.stop);
+  /** Runs Node in a process group of its own, which is ended after `limitMs`, or when it is stopped: then this rejects. */
+  async run(args: readonly string[], limitMs: number): Promise<{ code: number | null; output: string }> {
+    this.stop.throwIfAborted();
+    const env = { ...process.env, TMPDIR: this.temporary };
+    const stdio = ['ignore', 'pipe', 'pipe'] as const;
+    const child = spawn(process.execPath, args, { cwd: this.folder, env, detached: true, stdio: [...stdio] });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => (output += chunk));
+    const limit = AbortSignal.any([this.stop, AbortSignal.timeout(limitMs)]);
+    let killing: NodeJS.Timeout | undefined;
+    const end = () => {
+      endGroup(child.pid, 'SIGTERM');
+      killing = setTimeout(() => endGroup(child.pid, 'SIGKILL'), END_DEADLINE_MS);
+    };
+    limit.addEventListener('abort', end);
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', resolve);
+    });
+    limit.removeEventListener('abort', end);
+    clearTimeout(killing);
+    this.stop.throwIfAborted();
+    return { code, output };
   }
 
   remove(): void {
@@ -65,4 +86,12 @@ export function applied({ file, find, replace }: Edit, text: string): string {
   const parts = text.split(find);
   if (parts.length !== 2) throw new Error(`${parts.length - 1} times in ${file}, not once: ${find}`);
   return parts.join(replace);
+}
+
+function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
+  try {
+    if (leader !== undefined) process.kill(-leader, signal);
+  } catch {
+    // It has ended by itself.
+  }
 }
