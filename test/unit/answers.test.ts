@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { createAnswers, type RunningAttempt, SOON } from '#idempay/payments/answers.js';
+import { createAnswers, SOON } from '#idempay/payments/answers.js';
+import { RecentDurations } from '#idempay/payments/recent-durations.js';
+import { backOffMs } from '#idempay/payments/recovery.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 
 const LEASE_MS = 60_000;
+/** As many durations as are remembered. */
+const WINDOW = 64;
 const ports = sharePorts();
 
 /** The client's next request is 250 ms on its way; so much is no reason to wait one more second. */
@@ -12,7 +16,7 @@ describe('Retry-After', () => {
     answers.took(durationMs);
     return answers;
   };
-  const running = (heldMs: number, remainingMs: number): RunningAttempt => ({ fingerprint: '', heldMs, remainingMs });
+  const found = (remainingMs: number) => ({ state: 'under way', fingerprint: '', remainingMs }) as const;
 
   test.each([
     { took: 20_000, heldMs: 0, remainingMs: 60_000, seconds: 20, why: 'the median of recent payments' },
@@ -22,17 +26,16 @@ describe('Retry-After', () => {
     { took: 20_000, heldMs: 0, remainingMs: 7_900, seconds: 7, why: 'at most what remains of the lease' },
     { took: 2_000, heldMs: 9_000, remainingMs: 60_000, seconds: 1, why: 'at least a second' },
   ])('in progress is $seconds s: $why', ({ took, heldMs, remainingMs, seconds }) => {
-    const answers = answersAfter(took);
+    const lock = { fingerprint: '', heldMs, remainingMs };
     const expected = { state: 'in progress', retryAfterSeconds: seconds };
-    expect(answers.inProgress(running(heldMs, remainingMs), '')).toEqual(expected);
+    expect(answersAfter(took).inProgress(lock, '')).toEqual(expected);
     // A row that was read says how old its attempt is by its lease; the lock's own time counts more.
-    const found = { state: 'under way', fingerprint: '', remainingMs } as const;
-    expect(answers.conflictWith(found, '', running(heldMs, remainingMs))).toEqual(expected);
+    expect(answersAfter(took).conflictWith(found(remainingMs), '', lock)).toEqual(expected);
   });
 
   test('of a row without a lock the age is what has passed of its lease', () => {
-    const found = { state: 'under way', fingerprint: '', remainingMs: LEASE_MS - 5_000 } as const;
-    expect(answersAfter(20_000).conflictWith(found, '')).toEqual({ state: 'in progress', retryAfterSeconds: 15 });
+    const answer = answersAfter(20_000).conflictWith(found(LEASE_MS - 5_000), '');
+    expect(answer).toEqual({ state: 'in progress', retryAfterSeconds: 15 });
     expect(answersAfter(20_000).conflictWith({ state: 'absent' }, '')).toEqual(SOON);
   });
 
@@ -43,4 +46,28 @@ describe('Retry-After', () => {
   ])('busy is the median duration, rounded up: %i ms, %i s', (took, retryAfterSeconds) => {
     expect(answersAfter(took).busy()).toEqual({ state: 'busy', retryAfterSeconds });
   });
+});
+
+test.each<[what: string, durationsMs: readonly number[], medianMs: number]>([
+  ['what is typical before anything was measured', [], 250],
+  ['the one measurement', [40], 40],
+  ['the middle by size and not by text or time, so that one slow payment does not matter', [9, 100_000, 10], 10],
+  [
+    'of the past until half of what is remembered is slow',
+    [...Array(640).fill(5), ...Array(WINDOW / 2 - 1).fill(9)],
+    5,
+  ],
+  ['of the present from then on', [...Array(640).fill(5), ...Array(WINDOW / 2 + 1).fill(9)], 9],
+])('the median of recent durations is %s', (_what, durationsMs, medianMs) => {
+  const durations = new RecentDurations(250);
+  for (const durationMs of durationsMs) durations.add(durationMs);
+  expect(durations.medianMs()).toBe(medianMs);
+});
+
+test.each([
+  [999, 1_000],
+  [4_000, 4_000],
+  [72_000_000, 60_000],
+])('recovery leaves a payment that is unknown for %i ms alone for %i ms', (ageMs, patienceMs) => {
+  expect(backOffMs(ageMs)).toBe(patienceMs);
 });

@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { type Config, ConfigError, readConfig } from '#idempay/config.js';
+import { type Config, ConfigError, doubtsAbout, readConfig, settingDefaults } from '#idempay/config.js';
 
 /** The problems of an environment; none when it can be used. */
 function problemsOf(environment: Record<string, string | undefined>): readonly string[] {
@@ -14,36 +15,30 @@ function problemsOf(environment: Record<string, string | undefined>): readonly s
 
 const TEN_YEARS_SECONDS = 315_360_000;
 const LONGEST_TIMER_MS = 2_147_483_647;
-const DAY_MS = 86_400_000;
 const PROCESSOR = 'https://processor.example/v1';
-const LONGEST_LEASE = { PROCESSOR_URL: PROCESSOR, LOCK_TTL_SECONDS: '86400' };
 
-const timeoutMsOf = ({ processor }: Config) => ('timeoutMs' in processor ? processor.timeoutMs : -1);
-const delayMsOf = ({ processor }: Config) => ('delayMs' in processor ? processor.delayMs : -1);
-
-/** Each numeric setting with its bounds, where its value is found, in its unit there, and what it needs beside it. */
+/** Each numeric setting with its bounds, where its value is found, and its unit there. */
 const NUMBERS: readonly [
   name: string,
   least: number,
   most: number,
-  read: (config: Config) => number | undefined,
+  read: (config: Config) => unknown,
   factor: number,
-  beside?: Record<string, string>,
 ][] = [
   ['PORT', 0, 65_535, (config) => config.port, 1],
   ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
   ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.leaseMs, 1000],
-  ['PAYMENT_RETENTION_DAYS', 1, 3650, (config) => config.payments.retentionMs, DAY_MS],
+  ['MAX_PAYMENTS_IN_FLIGHT', 1, 100_000, (config) => config.payments.maxInFlight, 1],
+  ['PAYMENT_RETENTION_DAYS', 1, 3650, (config) => config.payments.retentionMs, 86_400_000],
   ['TRANSACTION_CACHE_TTL_SECONDS', 1, 2_147_483, (config) => config.transactionCacheTtlMs, 1000],
-  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, delayMsOf, 1],
+  ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, ({ processor }) => 'delayMs' in processor && processor.delayMs, 1],
   ['PROCESSOR_DEDUP_SECONDS', 0, TEN_YEARS_SECONDS, (config) => config.processor.dedupMs, 1000],
-  ['PROCESSOR_DEDUP_SECONDS', 0, TEN_YEARS_SECONDS, (config) => config.processor.dedupMs, 1000, LONGEST_LEASE],
-  ['PROCESSOR_TIMEOUT_MS', 1, 86_399_900, timeoutMsOf, 1, LONGEST_LEASE],
 ];
 
 describe('the settings', () => {
-  test('have the defaults of decisions G3 when nothing is set', () => {
-    expect(readConfig({})).toMatchObject({
+  test('have the defaults of decisions G3 when nothing is set, or what is set is empty', () => {
+    const defaults = readConfig({});
+    expect(defaults).toMatchObject({
       host: '127.0.0.1',
       port: 8080,
       logLevel: 'info',
@@ -52,95 +47,50 @@ describe('the settings', () => {
       transactionCacheTtlMs: 300_000,
       processor: { kind: 'simulated', delayMs: 0, dedupMs: 72_000_000 },
     });
-  });
-
-  test('that are empty or white space count as unset', () => {
-    const names = ['HOST', 'DATA_DIR', 'REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL', 'LOG_LEVEL', 'PAYLOAD_MISMATCH'];
-    for (const empty of ['', ' ', '\t']) {
-      const environment = Object.fromEntries([...names, ...NUMBERS.map(([name]) => name)].map((name) => [name, empty]));
-      expect(readConfig(environment)).toEqual(readConfig({}));
+    for (const empty of ['', ' \t']) {
+      const environment = Object.fromEntries([...settingDefaults().keys()].map((name) => [name, empty]));
+      expect(readConfig(environment)).toEqual(defaults);
     }
+    expect(readConfig({ PATH: '/bin', PORTS: 'x', port: 'x' })).toEqual(defaults);
   });
 
-  test('are read, with white space around them taken away', () => {
+  test('are read without the white space around them, and cannot be changed', () => {
     const config = readConfig({ HOST: ' 0.0.0.0 ', DATA_DIR: '/data', PAYLOAD_MISMATCH: 'reject', PORT: ' 1 ' });
-    const expected = {
-      host: '0.0.0.0',
-      port: 1,
-      deployment: { dataDir: '/data' },
-      payments: { payloadMismatch: 'reject' },
-    };
-    expect(config).toMatchObject(expected);
-  });
-
-  test('with unknown names are ignored', () => {
-    expect(readConfig({ PATH: '/bin', PORTS: 'x', port: 'x' })).toEqual(readConfig({}));
-  });
-
-  test('cannot be changed once they were read', () => {
-    const config = readConfig({});
+    const expected = { host: '0.0.0.0', port: 1, deployment: { dataDir: '/data' } };
+    expect(config).toMatchObject({ ...expected, payments: { payloadMismatch: 'reject' } });
     expect(() => Object.assign(config, { port: 1 })).toThrow(TypeError);
     expect(() => Object.assign(config.payments, { leaseMs: 1 })).toThrow(TypeError);
   });
 
-  test.each(NUMBERS)('%s is taken from %i to %i', (name, least, most, read, factor, beside) => {
-    for (const value of [least, least + 1, most - 1, most]) {
-      expect(read(readConfig({ ...beside, [name]: String(value) }))).toBe(value * factor);
-    }
-  });
-
-  test.each([
-    ...NUMBERS.filter(([, , , , , beside]) => !beside).map(([name, least, most]) => [name, least, most] as const),
-    // Checked although nothing uses it without PROCESSOR_URL.
-    ['PROCESSOR_TIMEOUT_MS', 1, LONGEST_TIMER_MS] as const,
-  ])('%s is refused below %i and above %i, and when it is no whole number', (name, least, most) => {
+  test.each(NUMBERS)('%s is a whole number from %i to %i', (name, least, most, read, factor) => {
+    for (const value of [least, most]) expect(read(readConfig({ [name]: `${value}` }))).toBe(value * factor);
     const sentence = `${name} must be a whole number from ${least} to ${most}`;
-    const wrong = [least - 1, most + 1, 1.5, -1, '1e1', '0x1', 'ten', '1 0', '1_0', 'Infinity', '9'.repeat(30), '１'];
-    for (const value of wrong) {
-      expect(problemsOf({ [name]: String(value) }), `${name}=${value}`).toEqual([expect.stringContaining(sentence)]);
+    const wrong = [least - 1, most + 1, 1.5, '1e1', '0x1', 'ten', '1 0', '1_0', 'Infinity', '9'.repeat(30), '１'];
+    for (const value of wrong) expect(problemsOf({ [name]: `${value}` })).toEqual([expect.stringContaining(sentence)]);
+  });
+
+  test('with choices are taken as they are written there, and refused with the choices', () => {
+    for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']) {
+      expect(readConfig({ LOG_LEVEL: level }).logLevel).toBe(level);
     }
-    expect(problemsOf({ [name]: String(least) })).toEqual([]);
-    expect(problemsOf({ [name]: String(most) })).toEqual([]);
-  });
-
-  test.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])('LOG_LEVEL %s is taken', (level) => {
-    expect(readConfig({ LOG_LEVEL: level }).logLevel).toBe(level);
-  });
-
-  test.each([
-    ['LOG_LEVEL', 'verbose'],
-    ['LOG_LEVEL', 'INFO'],
-    ['LOG_LEVEL', 'toString'],
-    ['PAYLOAD_MISMATCH', 'ignore'],
-    ['PAYLOAD_MISMATCH', 'Reject'],
-  ])('%s %s is refused with the choices there are', (name, value) => {
-    expect(problemsOf({ [name]: value })).toEqual([
-      expect.stringMatching(`^${name} must be one of .*, not '${value}'$`),
+    const sentence = /^LOG_LEVEL must be one of trace, .*, silent, not '(verbose|INFO|toString)'$/;
+    for (const level of ['verbose', 'INFO', 'toString']) {
+      expect(problemsOf({ LOG_LEVEL: level })).toEqual([expect.stringMatching(sentence)]);
+    }
+    expect(problemsOf({ PAYLOAD_MISMATCH: 'Reject' })).toEqual([
+      "PAYLOAD_MISMATCH must be one of replay, reject, not 'Reject'",
     ]);
   });
 
   test('that are wrong are all reported at once, each in a sentence that names it', () => {
     const wrong = {
-      PORT: '70000',
-      LOG_LEVEL: 'loud',
-      IDEMPOTENCY_TTL_SECONDS: '0',
-      LOCK_TTL_SECONDS: 'x',
-      TRANSACTION_CACHE_TTL_SECONDS: '-1',
-      PROCESSOR_DELAY_MS: '1.5',
-      PROCESSOR_TIMEOUT_MS: '0',
-      PROCESSOR_DEDUP_SECONDS: '-1',
-      PAYMENT_RETENTION_DAYS: '0',
-      PAYLOAD_MISMATCH: 'maybe',
-      REDIS_URL: 'http://example.com',
-      DATABASE_URL: 'nonsense',
-      PROCESSOR_URL: 'ftp://example.com',
+      ...Object.fromEntries(NUMBERS.map(([name]) => [name, '-1'])),
+      ...{ LOG_LEVEL: 'loud', PAYLOAD_MISMATCH: 'maybe', PROCESSOR_TIMEOUT_MS: '0', PROCESSOR_ACCOUNT: 'shop 7' },
+      ...{ REDIS_URL: 'http://example.com', DATABASE_URL: 'nonsense', PROCESSOR_URL: 'ftp://example.com' },
     };
     const problems = problemsOf(wrong);
     expect(problems.map((problem) => problem.split(' ')[0]).sort()).toEqual(Object.keys(wrong).sort());
-  });
-
-  test('that are wrong are all in the message of the start', () => {
-    expect(new ConfigError(['PORT is wrong', 'HOST is wrong']).message).toMatch(/PORT is wrong\s.*HOST is wrong/);
+    for (const problem of problems) expect(() => readConfig(wrong)).toThrow(problem);
   });
 
   test.each([
@@ -161,64 +111,115 @@ describe('the settings', () => {
       }
     }
   });
+
+  test('keep payments at least as long as their keys', () => {
+    const sentence = expect.stringContaining('PAYMENT_RETENTION_DAYS must be at least IDEMPOTENCY_TTL_SECONDS');
+    const about = (days: string, ttlSeconds: number) =>
+      problemsOf({ PAYMENT_RETENTION_DAYS: days, IDEMPOTENCY_TTL_SECONDS: `${ttlSeconds}` });
+    expect(about('1', 86_400)).toEqual([]);
+    expect(about('1', 86_401)).toEqual([sentence]);
+    expect(about('', TEN_YEARS_SECONDS), 'for ever').toEqual([]);
+    expect(about('x', TEN_YEARS_SECONDS), 'one sentence for one mistake').toHaveLength(1);
+  });
 });
 
 describe('the settings of a processor over HTTP', () => {
-  test('have the defaults of decisions G3', () => {
-    const expected = { kind: 'http', url: PROCESSOR, account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };
-    expect(readConfig({ PROCESSOR_URL: PROCESSOR }).processor).toEqual(expected);
-  });
-
-  test.each(['http://h', 'https://h:8443/v1/', 'http://user:p%40ss@h/v1', 'http://[::1]:9000'])(
-    'may have the URL %s',
-    (url) => {
-      expect(readConfig({ PROCESSOR_URL: ` ${url} ` }).processor).toMatchObject({ kind: 'http', url });
-    },
-  );
-
-  test('cannot have a URL that processor-url.test.ts refuses', () => {
-    const sentence = expect.stringMatching('^PROCESSOR_URL must have the form http://host/path');
-    expect(problemsOf({ PROCESSOR_URL: 'ftp://h' })).toEqual([sentence]);
-  });
-
-  test('may name the account, which is checked', () => {
-    const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_ACCOUNT: ' shop-7 ' });
-    expect(processor).toMatchObject({ account: 'shop-7' });
-    expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_ACCOUNT: 'shop 7' })).toEqual([
-      expect.stringMatching('^PROCESSOR_ACCOUNT must have the form'),
-    ]);
-  });
-
-  test('leave the simulated delay valid, unused, and checked', () => {
-    const { processor } = readConfig({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: '50' });
-    expect(processor).not.toHaveProperty('delayMs');
+  test('have defaults, and leave those of the simulated one unused and checked', () => {
+    const defaults = { kind: 'http', url: PROCESSOR, account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };
+    expect(readConfig({ PROCESSOR_URL: ` ${PROCESSOR} `, PROCESSOR_DELAY_MS: '50' }).processor).toEqual(defaults);
+    const others = { PROCESSOR_ACCOUNT: ' shop-7 ', PROCESSOR_TIMEOUT_MS: '5', PROCESSOR_DEDUP_SECONDS: '7' };
+    const expected = { ...defaults, account: 'shop-7', timeoutMs: 5, dedupMs: 7_000 };
+    expect(readConfig({ PROCESSOR_URL: PROCESSOR, ...others }).processor).toEqual(expected);
     expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: 'x' })).toHaveLength(1);
+    const bounds = expect.stringContaining(`must be a whole number from 1 to ${LONGEST_TIMER_MS}`);
+    expect(problemsOf({ PROCESSOR_TIMEOUT_MS: `${LONGEST_TIMER_MS + 1}` })).toEqual([bounds]);
   });
 
-  test('are refused when a call may take as long as the lease', () => {
+  test.each([
+    ['PROCESSOR_URL', 'ftp://h', /^PROCESSOR_URL must have the form http:\/\/host\/path/],
+    ['PROCESSOR_ACCOUNT', 'shop 7', /^PROCESSOR_ACCOUNT must have the form/],
+  ])('refuse the %s %j', (name, value, sentence) => {
+    expect(problemsOf({ [name]: value })).toEqual([expect.stringMatching(sentence)]);
+  });
+
+  test.each([
+    ['10', '', false],
+    ['10', '9901', false],
+    ['10', '9900', true],
+    ['11', '', true],
+    ['86400', '86399900', true],
+  ])('with a lease of %s s take a call of %j ms: %s', (lockTtlSeconds, timeoutMs, isTaken) => {
     const sentence =
       'PROCESSOR_TIMEOUT_MS must be less than LOCK_TTL_SECONDS, by at least 100 ms: a call must end within its lease';
-    const about = (lockTtlSeconds: string, timeoutMs: string, url = PROCESSOR) =>
-      problemsOf({ PROCESSOR_URL: url, LOCK_TTL_SECONDS: lockTtlSeconds, PROCESSOR_TIMEOUT_MS: timeoutMs });
-    expect(about('10', '10000')).toEqual([sentence]);
-    expect(about('10', '10001')).toEqual([sentence]);
-    expect(about('10', '')).toEqual([sentence]);
-    expect(about('10', '9901')).toEqual([sentence]);
-    expect(about('10', '9900')).toEqual([]);
-    expect(about('11', '')).toEqual([]);
-    expect(about('10', '10000', ''), 'without PROCESSOR_URL').toEqual([]);
+    const environment = { LOCK_TTL_SECONDS: lockTtlSeconds, PROCESSOR_TIMEOUT_MS: timeoutMs };
+    expect(problemsOf({ ...environment, PROCESSOR_URL: PROCESSOR })).toEqual(isTaken ? [] : [sentence]);
+    expect(problemsOf(environment), 'of the simulated processor').toEqual([]);
   });
 });
 
-describe('PAYMENT_RETENTION_DAYS', () => {
-  test('is refused when keys live longer than payments would be kept', () => {
-    const sentence = 'PAYMENT_RETENTION_DAYS must be at least IDEMPOTENCY_TTL_SECONDS';
-    const about = (days: string, ttlSeconds: string) =>
-      problemsOf({ PAYMENT_RETENTION_DAYS: days, IDEMPOTENCY_TTL_SECONDS: ttlSeconds });
-    expect(about('1', '86400')).toEqual([]);
-    expect(about('1', '86401')).toEqual([expect.stringContaining(sentence)]);
-    expect(about('3650', String(TEN_YEARS_SECONDS))).toEqual([]);
-    expect(about('', String(TEN_YEARS_SECONDS)), 'for ever').toEqual([]);
-    expect(about('x', String(TEN_YEARS_SECONDS)), 'one sentence for one mistake').toHaveLength(1);
+describe('a misspelt setting', () => {
+  /** The settings that were probably meant, each with the name that was given. */
+  function meantBy(environment: Record<string, string>): string[] {
+    return doubtsAbout(environment).map((sentence) => {
+      const [, given, meant] = /^(\S+) is not a setting .*: (\S+) was probably meant$/.exec(sentence) ?? [];
+      return `${given} ${meant}`;
+    });
+  }
+
+  test.each([
+    ['PROCESSOR_URL', 'PROCESOR_URL PROCCESSOR_URL PROCESSOR_ULR PROCESSOR_URI PAYMENT_PROCESSOR_URL'],
+    ['REDIS_URL', 'REDIS_URI redis_url REDISURL VALKEY_URL IDEMPAY_REDIS_URI'],
+    ['DATABASE_URL', 'POSTGRES_URL POSTGRESQL_URI DATABASE_URI DATABSE_URL'],
+    ['DATA_DIR', 'DATADIR DATA_DIRECTORY'],
+    ['LOG_LEVEL', 'LOGLEVEL log-level'],
+    ['LOCK_TTL_SECONDS', 'LOCK_TTL LOCK_TTL_MS'],
+    ['PROCESSOR_TIMEOUT_MS', 'PROCESSOR_TIMEOUT PROCESSOR_TIMEOUT_SECONDS'],
+    ['IDEMPOTENCY_TTL_SECONDS', 'IDEMPOTENCY_TTL IDEMPOTENCE_TTL_SECONDS'],
+    ['PAYMENT_RETENTION_DAYS', 'RETENTION_DAYS'],
+    ['PORT', 'IDEMPAY_PORT'],
+  ])('%s is named as what was probably meant by %s', (meant, names) => {
+    for (const given of names.split(' ')) expect(meantBy({ [given]: 'something' })).toEqual([`${given} ${meant}`]);
+  });
+
+  test('with one letter left out, put in, exchanged or swapped is named, whichever it is', () => {
+    for (const name of [...settingDefaults().keys()].filter(({ length }) => length >= 8)) {
+      const middle = Math.floor(name.length / 2);
+      const [left, right] = [name.slice(0, middle), name.slice(middle)];
+      const swapped = left.slice(0, -1) + right.slice(0, 1) + left.slice(-1) + right.slice(1);
+      for (const given of [left + right.slice(1), `${left}Q${right}`, `${left}Q${right.slice(1)}`, swapped]) {
+        if (given !== name) expect(meantBy({ [given]: 'something' }), given).toEqual([`${given} ${name}`]);
+      }
+    }
+  });
+
+  test('is named as well when the start ends for another setting', () => {
+    const environment = { REDIS_URL: 'redis://127.0.0.1', DATABSE_URL: 'postgres://127.0.0.1/idempay' };
+    expect(() => readConfig(environment)).toThrow(/DATABSE_URL .*DATABASE_URL was probably meant/);
+  });
+
+  /** Of the names that shells, CI, containers, clouds and the stores' programs give: those that look most like a setting. */
+  const USUAL = `host port HOME HOSTNAME LOGNAME EDITOR VISUAL PWD TMPDIR NVM_DIR WINDIR XDG_DATA_DIRS SSH_TTY LC_ALL
+    PORTAGE_TMPDIR PORTDIR PORTAGE_BINHOST PROCESSOR_ARCHITECTURE PROCESSOR_IDENTIFIER PROCESSOR_LEVEL PROCESSOR_REVISION PATHEXT
+    LOGONSERVER UV_THREADPOOL_SIZE npm_config_loglevel npm_config_cache JENKINS_URL BUILD_URL JOB_URL KUBERNETES_SERVICE_PORT POD_NAME
+    REDIS_SERVICE_HOST REDIS_SERVICE_PORT REDIS_PORT REDIS_HOST REDIS_PASSWORD REDIS_VERSION REDIS_DOWNLOAD_URL POSTGRES_USER
+    POSTGRES_PASSWORD POSTGRES_DB POSTGRES_HOST POSTGRES_PORT DOCKER_HOST IDEMPAY_SERVICE_HOST IDEMPAY_PORT_8080_TCP_ADDR DATABASE_HOST
+    DATABASE_NAME DATABASE_USER DATABASE_PASSWORD PGHOST PGPORT PGDATABASE BASE_URL API_URL SERVICE_URL VERCEL_URL KAFKA_URL MONGO_URL
+    AMQP_URL AWS_LAMBDA_LOG_LEVEL OTEL_LOG_LEVEL RUST_LOG LOG_FORMAT LOG_DIR DATA_CENTER SERVER_PORT HTTP_PORT WAYLAND_DISPLAY _`;
+  const REFERENCE_PROCESSOR = new URL('../../src/reference-processor/settings.ts', import.meta.url);
+
+  test('is none of what any environment has, nor of the reference processor, which may share it', () => {
+    const theirs = [...readFileSync(REFERENCE_PROCESSOR, 'utf8').matchAll(/'([A-Z]+_[A-Z_]+)'/g)].map(
+      ([, name]) => name,
+    );
+    expect(theirs.length).toBeGreaterThan(8);
+    const names = [...USUAL.split(/\s+/), ...theirs];
+    expect(meantBy(Object.fromEntries(names.map((name) => [name, 'something'])))).toEqual([]);
+    expect(meantBy({ IDEMPAY_PORT: 'tcp://10.0.0.7:8080' })).toEqual([]);
+  });
+
+  test('is not one that is empty, nor a name whose setting is set itself, nor the setting', () => {
+    expect(meantBy({ POSTGRES_URL: 'postgres://other/app', DATABASE_URL: 'postgres://ours/app' })).toEqual([]);
+    expect(meantBy({ PROCESOR_URL: '' })).toEqual([]);
+    expect(meantBy(Object.fromEntries([...settingDefaults().keys()].map((name) => [name, '1'])))).toEqual([]);
   });
 });

@@ -1,87 +1,138 @@
 import fc from 'fast-check';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { v7 as uuidV7 } from 'uuid';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createKeyTimes } from '#idempay/payments/key-times.js';
 import { generateIdempotencyKey, readKeyHeader } from '#idempay/payments/values/idempotency-key.js';
-import { keyTimeOf } from '#idempay/payments/values/key-time.js';
+import { keyTimeOf, lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const KEY = '01890a5d-ac96-774b-bcce-b302099a8057';
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 describe('a generated idempotency key', () => {
-  afterEach(() => vi.useRealTimers());
-
   test('is a UUID in lower case, of version 7, and reads back as itself', () => {
     const key = generateIdempotencyKey();
-    expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    expect(key).toMatch(UUID);
+    expect(key).toMatch(/^.{14}7.{4}[89ab]/);
     expect(readKeyHeader(key)).toEqual({ state: 'present', key });
   });
 
-  /** Bug: after a clock that was ahead for a moment all keys of the process stayed ahead. Fix: the time is given to the library. */
-  test('has the time of a clock that was ahead for a moment and is right again', () => {
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const now = Date.now();
-    vi.setSystemTime(now + 60 * 86_400_000);
-    generateIdempotencyKey();
-    vi.setSystemTime(now);
-    expect(keyTimeOf(generateIdempotencyKey())).toBe(now);
-  });
-
   test('is never made twice', () => {
-    const keys = Array.from({ length: 10_000 }, generateIdempotencyKey);
+    const keys = Array.from({ length: 10_000 }, () => generateIdempotencyKey());
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  test('begins with the time, so that keys of one hour lie together', () => {
-    const before = Date.now();
-    const madeAt = Number.parseInt(generateIdempotencyKey().replaceAll('-', '').slice(0, 12), 16);
-    expect(madeAt).toBeGreaterThanOrEqual(before);
-    expect(madeAt).toBeLessThanOrEqual(Date.now());
+  /** Bug: after a clock that was ahead for a moment all keys of the process stayed ahead. Fix: the time is given to the library. */
+  test('has the time of the clock, also after the clock was ahead for a moment', () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const now = Date.now();
+    for (const time of [now + 60 * 86_400_000, now]) {
+      vi.setSystemTime(time);
+      expect(keyTimeOf(generateIdempotencyKey())).toBe(time);
+    }
   });
 });
 
 describe('the Idempotency-Key header', () => {
   test.each([
     ['bare', KEY],
-    ['quoted, as in the IETF draft', `"${KEY}"`],
     ['in upper case', KEY.toUpperCase()],
     ['with white space around it', ` \t${KEY}  `],
-    ['with white space around the quotes and within', ` " ${KEY} " `],
+    ['in quotes as in the IETF draft, with white space around and within', ` " ${KEY} " `],
   ])('%s names the same key', (_form, value) => {
     expect(readKeyHeader(value)).toEqual({ state: 'present', key: KEY });
   });
 
-  test.each([undefined, '', ' ', '\t', '""', ' "" ', '" "'])('%j is missing', (value) => {
+  test.each([undefined, '', ' \t', '""', ' " " '])('%j is missing', (value) => {
     expect(readKeyHeader(value)).toEqual({ state: 'missing' });
   });
 
   test.each([
     ['sent twice', `${KEY}, ${KEY}`],
-    ['only an opening quote', `"${KEY}`],
-    ['only a closing quote', `${KEY}"`],
-    ['a single quote mark', '"'],
-    ['single quotes', `'${KEY}'`],
-    ['quotes in quotes', `""${KEY}""`],
-    ['braces', `{${KEY}}`],
-    ['a urn', `urn:uuid:${KEY}`],
-    ['no dashes', KEY.replaceAll('-', '')],
-    ['a digit too few', KEY.slice(0, -1)],
-    ['a digit too many', `${KEY}0`],
-    ['a letter beyond f', KEY.replace('b', 'g')],
-    ['a full-width digit', KEY.replace('0', '\uff10')],
-    ['a line end', `${KEY}\nx`],
+    ['with only an opening quote', `"${KEY}`],
+    ['with only a closing quote', `${KEY}"`],
+    ['that is a single quote mark', '"'],
+    ['in quotes twice', `""${KEY}""`],
+    ['in braces', `{${KEY}}`],
+    ['without dashes', KEY.replaceAll('-', '')],
+    ['with a digit too few', KEY.slice(0, -1)],
+    ['with a digit too many', `${KEY}0`],
+    ['with a letter beyond f', KEY.replace('b', 'g')],
+    ['with a full-width digit', KEY.replace('0', '\uff10')],
+    ['with a line end', `${KEY}\nx`],
   ])('%s is invalid', (_what, value) => {
     expect(readKeyHeader(value)).toEqual({ state: 'invalid' });
   });
 
-  test('a key that is present is always a UUID in lower case, whatever was sent', () => {
-    const texts = fc.oneof(
-      fc.string({ unit: 'binary' }),
-      fc.uuid(),
-      fc.uuid().map((uuid) => `"${uuid.toUpperCase()}"`),
-    );
+  test('names a UUID in lower case or none, whatever was sent', () => {
+    const quoted = fc.uuid().map((uuid) => `"${uuid.toUpperCase()}"`);
     fc.assert(
-      fc.property(texts, (value) => {
+      fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.uuid(), quoted), (value) => {
         const header = readKeyHeader(value);
-        if (header.state === 'present') expect(header.key).toMatch(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+        if (header.state === 'present') expect(header.key).toMatch(UUID);
       }),
     );
+  });
+});
+
+describe('the lowest key of a moment', () => {
+  const MOMENT = Date.UTC(2026, 10, 20, 13, 14, 15, 167);
+  const LATEST_MS = 2 ** 48 - 1;
+  const ALL_BITS = { rng: () => new Uint8Array(16).fill(0xff), seq: 2 ** 32 - 1 };
+  const NO_BITS = { rng: () => new Uint8Array(16), seq: 0 };
+
+  test.each([0, 1, MOMENT, LATEST_MS])('is the key of %i ms with zeros behind its time', (ms) => {
+    expect(lowestKeyAt(ms)).toBe(uuidV7({ msecs: ms, ...NO_BITS }));
+    expect(keyTimeOf(lowestKeyAt(ms))).toBe(ms);
+  });
+
+  test('is above every key of the millisecond before', () => {
+    expect(lowestKeyAt(MOMENT) > uuidV7({ msecs: MOMENT - 1, ...ALL_BITS })).toBe(true);
+  });
+
+  test.each([
+    ['within a millisecond is that of the next: no key of this one is generated later', MOMENT + 0.25, MOMENT + 1],
+    ['before all that a key can hold is that of the first', -1, 0],
+    ['after all that a key can hold is that of the last', Number.MAX_SAFE_INTEGER, LATEST_MS],
+  ])('%s', (_what, ms, nearest) => {
+    expect(lowestKeyAt(ms)).toBe(lowestKeyAt(nearest));
+  });
+});
+
+describe('the time of new keys', () => {
+  const HORIZON_MS = 2_000_000;
+
+  function keyTimesAt(nowMs: number) {
+    const clock = new HandClock(nowMs);
+    const keyTimes = createKeyTimes((atMs) => `${atMs ?? 'now'}`, clock);
+    return { clock, ...keyTimes };
+  }
+
+  test('is that of the clock, and none below what the ledger refuses', () => {
+    const { clock, newKey, noted, lowestMs } = keyTimesAt(1_000_000);
+    expect(newKey()).toBe('now');
+    noted(HORIZON_MS);
+    expect(lowestMs()).toBe(1_000_000);
+    noted(HORIZON_MS);
+    expect(newKey()).toBe(`${HORIZON_MS}`);
+    expect(lowestMs()).toBe(HORIZON_MS);
+    clock.advance(1_000_000);
+    expect(newKey()).toBe('now');
+  });
+
+  test('is reported as the lowest since the ledger took the last report', () => {
+    const { clock, newKey, noted, lowestMs } = keyTimesAt(3_000_000);
+    noted(HORIZON_MS);
+    newKey();
+    clock.advance(500);
+    expect(lowestMs()).toBe(3_000_000);
+    // The answer was lost: it is told again, with what came since.
+    clock.advance(500);
+    expect(lowestMs()).toBe(3_000_000);
+    newKey();
+    noted(HORIZON_MS);
+    clock.advance(500);
+    expect(lowestMs()).toBe(3_001_000);
   });
 });

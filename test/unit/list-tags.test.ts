@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { firstRemovedId, type RemovalRow } from '#idempay/deployments/transaction-removals.js';
+import { sparse } from '#idempay/transactions/digest-checkpoints.js';
 import { ListTags } from '#idempay/transactions/list-tags.js';
 import type { TransactionFilter } from '#idempay/transactions/transaction.js';
 import type { TransactionSnapshot } from '#idempay/transactions/transaction-store.js';
 
 const ALL: TransactionFilter = { from: '', to: '' };
-const FROM_A: TransactionFilter = { from: 'A', to: '' };
 const FIRST_ID = 100_000_000_000_001;
+const FROM_A: TransactionFilter = { from: 'A', to: '' };
 /** Small, so that a short list has many checkpoints. */
 const ID_PAGE = 3;
 /** As the service reads ids. */
@@ -16,48 +18,38 @@ const POLLERS = 45;
 
 /** Spec 4.3 list rule 2. */
 function tagOf(ids: readonly number[]): string {
-  return createHash('md5')
-    .update(`${ids.join('')}${ids.length}`)
-    .digest('hex');
-}
-
-interface Row {
-  readonly id: number;
-  readonly from: string;
+  const text = `${ids.join('')}${ids.length}`;
+  return createHash('md5').update(text).digest('hex');
 }
 
 /** A list of transactions of two accounts, which counts what was asked of it. */
 class ChangingList {
-  private rows: readonly Row[] = [];
-  private removals: readonly (Row & { readonly version: number })[] = [];
-  private lastId = FIRST_ID - 1;
+  private rows: { readonly id: number; readonly from: string; removedAt: number }[] = [];
   private version = 0;
   /** Removals up to this version are forgotten. */
   private forgotten = 0;
   idsRead = 0;
   opened = 0;
   closed = 0;
-  /** While it is set, snapshots are opened when it resolves. */
-  held: Promise<void> | undefined;
+  /** Runs between the moment of a snapshot and its return. */
+  whileOpening: () => Promise<unknown> = async () => {};
+  readFault: Error | undefined;
 
   create(from: string, count = 1): void {
-    const created = Array.from({ length: count }, (_, index) => ({ id: this.lastId + 1 + index, from }));
-    this.lastId += count;
+    for (let made = 0; made < count; made += 1) {
+      this.rows.push({ id: FIRST_ID + this.rows.length, from, removedAt: Number.POSITIVE_INFINITY });
+    }
     this.version += count;
-    this.rows = [...this.rows, ...created];
   }
 
   /** Nothing when the list is empty: then no version moves either. */
   remove(position: number): void {
-    const row = this.rows[position % this.rows.length];
-    if (!row) return;
-    this.version += 1;
-    this.rows = this.rows.filter((other) => other !== row);
-    this.removals = [...this.removals, { ...row, version: this.version }];
+    const left = this.rows.filter(({ removedAt }) => removedAt > this.version);
+    const row = left[position % left.length];
+    if (row) row.removedAt = this.version += 1;
   }
 
   forgetRemovals(): void {
-    this.removals = [];
     this.forgotten = this.version;
   }
 
@@ -67,8 +59,10 @@ class ChangingList {
     this.version = count;
   }
 
-  ids(filter: TransactionFilter): number[] {
-    return this.rows.filter((row) => isListed(row, filter)).map(({ id }) => id);
+  ids({ from } = ALL, removedAfter = this.version, removedUntil = Number.POSITIVE_INFINITY): number[] {
+    return this.rows
+      .filter((row) => row.removedAt > removedAfter && row.removedAt <= removedUntil && [row.from, ''].includes(from))
+      .map(({ id }) => id);
   }
 
   async listVersion(): Promise<number> {
@@ -76,42 +70,27 @@ class ChangingList {
   }
 
   async openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot> {
-    await this.held;
-    this.opened += 1;
-    const { version, removals, forgotten } = this;
+    const { version, forgotten } = this;
     const ids = this.ids(filter);
+    await this.whileOpening();
+    this.opened += 1;
     return {
       version,
       firstRemovedSince: async (since) => {
-        if (since < forgotten) return 0;
-        const removed = removals.filter((row) => row.version > since && isListed(row, filter));
-        return Math.min(...removed.map(({ id }) => id), Number.POSITIVE_INFINITY);
+        return since < forgotten ? 0 : Math.min(...this.ids(filter, since, version), Number.POSITIVE_INFINITY);
       },
       ids: async (afterId, limit) => {
+        if (this.readFault) throw this.readFault;
         const start = ids.indexOf(afterId) + 1;
         const page = ids.slice(start, start + limit);
         this.idsRead += page.length;
         return page;
       },
-      rows: async () => {
-        throw new Error('a tag is made of ids alone');
-      },
+      rows: () => Promise.reject(new Error('a tag is made of ids alone')),
       isWanted: () => false,
       close: () => {
         this.closed += 1;
       },
-    };
-  }
-
-  /** Holds back the opening of snapshots until the returned function is called. */
-  hold(): () => void {
-    let release = () => {};
-    this.held = new Promise((resolve) => {
-      release = resolve;
-    });
-    return () => {
-      this.held = undefined;
-      release();
     };
   }
 
@@ -131,10 +110,7 @@ class ChangingList {
 }
 
 /** A list of `count` transactions, and tags that know it. */
-async function known(
-  count: number,
-  idPage?: number,
-): Promise<{ readonly tags: ListTags; readonly list: ChangingList }> {
+async function known(count: number, idPage?: number) {
   const tags = new ListTags(idPage);
   const list = new ChangingList();
   list.create('A', count);
@@ -142,15 +118,7 @@ async function known(
   return { tags, list };
 }
 
-function isListed({ from }: Row, filter: TransactionFilter): boolean {
-  return filter.from === '' || from === filter.from;
-}
-
 describe('list tags', () => {
-  test('the tag of the empty list is the digest of its count', async () => {
-    expect(await new ChangingList().tag(new ListTags())).toBe(tagOf([]));
-  });
-
   test('after any creates and removals, the tag is that of a list made anew', async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.constantFrom('create A', 'create B') },
@@ -158,6 +126,11 @@ describe('list tags', () => {
       { weight: 2, arbitrary: fc.constantFrom('look at all', 'look at A') },
       { weight: 1, arbitrary: fc.constantFrom('forget the removals', 'create many') },
     );
+    /** After a removal no checkpoint may count the removed id: removals from the end start from each of them. */
+    const examples = [0, 1, 2, 3, 5, 8].map((place): [(string | number)[]] => {
+      const fromTheEnd = Array.from({ length: 19 }, (_, index) => 18 - index);
+      return [['create many', ...[place, ...fromTheEnd].flatMap((removed) => ['look at all', removed])]];
+    });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const tags = new ListTags(ID_PAGE);
@@ -174,13 +147,8 @@ describe('list tags', () => {
         }
         expect(list.closed).toBe(list.opened);
       }),
+      { examples: [[[]], ...examples] },
     );
-  });
-
-  test('a list of several pages has the tag of the whole', async () => {
-    const { tags, list } = await known(4_500);
-    expect(list.idsRead).toBe(4_500);
-    expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
   });
 
   test('a list that only grew costs its new ids alone, and one that did not change costs none', async () => {
@@ -192,10 +160,22 @@ describe('list tags', () => {
 
   test('a question whether the tag is still the same opens no snapshot when it is known', async () => {
     const { tags, list } = await known(1);
-    const tag = tagOf(list.ids(ALL));
-    const { opened } = list;
+    const tag = tagOf(list.ids());
     expect(await tags.open(ALL, list, (other) => other === tag)).toEqual({ tag });
-    expect(list.opened).toBe(opened);
+    expect(list.opened).toBe(1);
+  });
+
+  test('a store that has gone back is believed, and its tag made from nothing', async () => {
+    const { tags, list } = await known(10);
+    list.goBackTo(4);
+    expect(list.ids()).toHaveLength(4);
+    expect(await list.tag(tags)).toBe(tagOf(list.ids()));
+  });
+
+  test('filters that look alike when they are joined have tags of their own', async () => {
+    const { tags, list } = await known(1);
+    await list.tag(tags, { from: 'A","', to: '' });
+    expect(await list.tag(tags, { from: 'A', to: '","' })).toBe(tagOf(list.ids()));
   });
 
   /**
@@ -208,15 +188,13 @@ describe('list tags', () => {
       const { tags, list } = await known(50_000);
       expect(list.idsRead).toBe(50_000);
       list.remove(40_000);
-      const newest = tagOf(list.ids(ALL));
-      const { opened } = list;
+      const newest = tagOf(list.ids());
       const read = await list.idsReadBy(async () => {
         const polls = Array.from({ length: POLLERS }, () => tags.open(ALL, list, (tag) => tag === newest));
         for (const poll of await Promise.all(polls)) expect(poll).toEqual({ tag: newest });
       });
       expect(read).toBeLessThan(10_000 + 2 * LARGE_PAGE);
-      expect(list.opened - opened).toBe(1);
-      expect(list.closed).toBe(list.opened);
+      expect([list.opened, list.closed]).toEqual([2, 2]);
     });
 
     test('requests for the list have a snapshot each, and share the reading of the ids', async () => {
@@ -224,34 +202,18 @@ describe('list tags', () => {
       list.remove(0);
       const reading = async () => {
         const { snapshot, tag } = await tags.open(ALL, list, () => false);
-        expect(tag).toBe(tagOf(list.ids(ALL)));
+        expect(tag).toBe(tagOf(list.ids()));
         snapshot?.close();
       };
       expect(await list.idsReadBy(() => Promise.all(Array.from({ length: POLLERS }, reading)))).toBe(99);
       expect(list.closed).toBe(list.opened);
     });
 
-    test.each([0, 50, 500, 998])(
-      'of place %i of a thousand, the ids behind it are read, and at most two pages before it',
-      async (place) => {
-        const { tags, list } = await known(1_000, ID_PAGE);
-        list.remove(place);
-        expect(await list.idsReadBy(() => list.tag(tags))).toBeLessThanOrEqual(999 - place + 2 * ID_PAGE);
-      },
-    );
-
-    test.each([0, 1, 2, 3, 5, 8])(
-      'of place %i of twelve, no checkpoint keeps counting the removed id',
-      async (place) => {
-        const { tags, list } = await known(12, ID_PAGE);
-        list.remove(place);
-        await list.tag(tags);
-        for (let left = 10; left > place; left -= 1) {
-          list.remove(left);
-          expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
-        }
-      },
-    );
+    test.each([0, 500, 998])('of place %i of a thousand, at most two pages before it are read again', async (place) => {
+      const { tags, list } = await known(1_000, ID_PAGE);
+      list.remove(place);
+      expect(await list.idsReadBy(() => list.tag(tags))).toBeLessThanOrEqual(999 - place + 2 * ID_PAGE);
+    });
 
     test('from another filtered list, the list costs nothing but a look for new ids', async () => {
       const tags = new ListTags();
@@ -277,6 +239,7 @@ describe('list tags', () => {
   describe('while another request makes the tag', () => {
     let tags: ListTags;
     let list: ChangingList;
+    const ask = () => tags.open(ALL, list, () => true);
 
     beforeEach(() => {
       tags = new ListTags();
@@ -284,63 +247,79 @@ describe('list tags', () => {
       list.create('A');
     });
 
-    test('a reader that knows of a newer version does not take the older tag', async () => {
-      const release = list.hold();
-      const first = tags.open(ALL, list, () => true);
-      await Promise.resolve();
-      release();
-      list.create('A');
-      const second = tags.open(ALL, list, () => true);
-      await first;
-      expect(await second).toEqual({ tag: tagOf(list.ids(ALL)) });
-    });
-
-    test('its failure is the failure of all that wait, and the next one tries again', async () => {
-      list.held = Promise.reject(new Error('no snapshot'));
-      const waiting = Array.from({ length: 5 }, () => tags.open(ALL, list, () => true));
-      for (const outcome of await Promise.allSettled(waiting)) expect(outcome.status).toBe('rejected');
-      list.held = undefined;
-      expect((await tags.open(ALL, list, () => true)).tag).toBe(tagOf(list.ids(ALL)));
-    });
-
-    test('that fails while it reads ids closes its snapshot', async () => {
-      const fault = new Error('no ids');
-      const openSnapshot = async (filter: TransactionFilter) => {
-        return { ...(await list.openSnapshot(filter)), ids: () => Promise.reject(fault) };
+    /** Lets the next snapshot be older than a transaction, and `work` be done before it is there. */
+    function createWhileOpening(work: () => unknown): void {
+      list.whileOpening = async () => {
+        list.whileOpening = async () => {};
+        list.create('A');
+        await work();
       };
-      const failing = { listVersion: () => list.listVersion(), openSnapshot };
-      await expect(tags.open(ALL, failing)).rejects.toBe(fault);
-      expect([list.opened, list.closed]).toEqual([1, 1]);
+    }
+
+    test('a reader that knows of a newer version does not take the older tag', async () => {
+      let second: ReturnType<typeof ask> | undefined;
+      createWhileOpening(() => {
+        second = ask();
+      });
+      expect(await ask()).toEqual({ tag: tagOf(list.ids().slice(0, 1)) });
+      expect(await second).toEqual({ tag: tagOf(list.ids()) });
     });
 
     test('of a newer snapshot, an older one is opened again', async () => {
-      let opened = 0;
-      const openSnapshot = async (filter: TransactionFilter) => {
-        opened += 1;
-        const snapshot = await list.openSnapshot(filter);
-        if (opened > 1) return snapshot;
-        list.create('A');
-        await list.tag(tags);
-        return snapshot;
-      };
-      const { tag, snapshot } = await tags.open(ALL, { listVersion: () => list.listVersion(), openSnapshot });
-      expect(tag).toBe(tagOf(list.ids(ALL)));
-      snapshot?.close();
-      expect(opened).toBe(2);
-      expect(list.closed).toBe(list.opened);
+      createWhileOpening(() => list.tag(tags));
+      expect(await list.tag(tags)).toBe(tagOf(list.ids()));
+      expect([list.opened, list.closed]).toEqual([3, 3]);
+    });
+
+    test('its failure is the failure of all that wait, and the next one tries again', async () => {
+      list.whileOpening = () => Promise.reject(new Error('no snapshot'));
+      const outcomes = await Promise.allSettled([ask(), ask(), ask()]);
+      expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set(['rejected']));
+      list.whileOpening = async () => {};
+      expect((await ask()).tag).toBe(tagOf(list.ids()));
+    });
+
+    test('that fails while it reads ids closes its snapshot', async () => {
+      list.readFault = new Error('no ids');
+      await expect(tags.open(ALL, list)).rejects.toBe(list.readFault);
+      expect([list.opened, list.closed]).toEqual([1, 1]);
     });
   });
+});
 
-  test('a store that has gone back is believed, and its tag made from nothing', async () => {
-    const { tags, list } = await known(10);
-    list.goBackTo(4);
-    expect(await list.tag(tags)).toBe(tagOf(list.ids(ALL)));
-    expect(list.ids(ALL)).toHaveLength(4);
+describe('the checkpoints of a list', () => {
+  const DISTANCE = 10;
+  const keptOf = (counts: readonly number[]) =>
+    sparse(
+      counts.map((count) => ({ lastId: count, count, digest: createHash('md5') })),
+      DISTANCE,
+    ).map(({ count }) => count);
+  const rising = (length: number, distance: number) => Array.from({ length }, (_, index) => (index + 1) * distance);
+
+  test.each([
+    ['none', 0, []],
+    ['all of 256, which is as many as are kept', 256, rising(256, DISTANCE)],
+    ['each second of 257', 257, [...rising(128, 2 * DISTANCE), 257 * DISTANCE]],
+    ['each fourth of 1,000', 1_000, rising(250, 4 * DISTANCE)],
+  ])('are kept: %s', (_what, length, kept) => {
+    expect(keptOf(rising(length, DISTANCE))).toEqual(kept);
   });
 
-  test('filters that look alike when they are joined have tags of their own', async () => {
-    const { tags, list } = await known(1);
-    await list.tag(tags, { from: 'A","', to: '' });
-    expect(await list.tag(tags, { from: 'A', to: '","' })).toBe(tagOf(list.ids(FROM_A)));
+  test('are left out where they are too close to the one before', () => {
+    expect(keptOf([10, 15, 20, 29, 30, 31])).toEqual([10, 20, 30, 31]);
   });
+});
+
+test('the first id removed since a version is unknown when a removal between was not remembered', () => {
+  /** The removal of an id that moved the list to `version`, after one that had moved it to `previous_version`. */
+  const removal = (version: number, previous_version: number, id: number): RemovalRow => {
+    return { version, previous_version, id, from_account: 'A', to_account: 'B' };
+  };
+  const [newest, middle, oldest] = [removal(30, 20, 7), removal(20, 12, 5), removal(12, 0, 9)];
+  expect(firstRemovedId([newest, middle, oldest], 30, 0, ALL)).toBe(5);
+  // As when a process of an older version removed the newest one, or one between.
+  expect(firstRemovedId([newest, middle, oldest], 31, 0, ALL)).toBe(0);
+  expect(firstRemovedId([newest, oldest], 30, 0, ALL)).toBe(0);
+  expect(firstRemovedId([newest], 30, 19, ALL)).toBe(0);
+  expect(firstRemovedId([newest], 30, 20, ALL)).toBe(7);
 });

@@ -1,17 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { readProcessorAccount, readProcessorUrl } from '#idempay/payments/processors/processor-url.js';
 
-const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString('base64')}`;
-
 describe('the URL of a processor', () => {
   test.each([
-    ['http://psp.example', 'http://psp.example', ''],
     ['http://psp.example/', 'http://psp.example', ''],
     ['https://psp.example:8443/v1', 'https://psp.example:8443', '/v1'],
-    ['https://psp.example/v1//', 'https://psp.example', '/v1'],
-    ['HTTPS://PSP.example:443/V1/', 'https://psp.example', '/V1'],
-    ['http://[::1]:9000/a/../b', 'http://[::1]:9000', '/b'],
-    ['http://psp.example/a%20b', 'http://psp.example', '/a%20b'],
+    ['HTTPS://PSP.example:443/V1//', 'https://psp.example', '/V1'],
+    ['http://[::1]:9000/a/../b%20c', 'http://[::1]:9000', '/b%20c'],
+    ['http://@h', 'http://h', ''],
+    ['http://:@h', 'http://h', ''],
   ])('%s is read as origin and path, which are the first part of its name', (text, origin, path) => {
     const formerName = origin + path;
     const name = `${formerName}?no-user`;
@@ -19,7 +16,6 @@ describe('the URL of a processor', () => {
   });
 
   test.each([
-    ['http://user:secret@h', 'user:secret'],
     ['http://user@h', 'user:'],
     ['http://:secret@h', ':secret'],
     ['http://user:a:b@h', 'user:a:b'],
@@ -30,7 +26,7 @@ describe('the URL of a processor', () => {
     expect(readProcessorUrl(text)).toMatchObject({
       name: expect.stringMatching(/^http:\/\/h\?(user=[0-9a-f]{12}|no-user)$/),
       formerName: 'http://h',
-      authorization: basic(credentials),
+      authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
     });
   });
 
@@ -39,31 +35,14 @@ describe('the URL of a processor', () => {
   test('of another user is another processor, and of another password it is the same (P14)', () => {
     const name = nameOf('http://merchant-a:secret@h/v1');
     expect(name).toMatch(/^http:\/\/h\/v1\?user=[0-9a-f]{12}$/);
-    expect(nameOf('http://merchant-a:changed@h/v1')).toBe(name);
-    expect(nameOf('http://merchant%2Da@h/v1')).toBe(name);
+    expect(nameOf('http://merchant%2Da:changed@h/v1')).toBe(name);
     expect(nameOf('http://merchant-b:secret@h/v1')).not.toBe(name);
-    expect(nameOf('http://h/v1')).not.toBe(name);
     expect(nameOf('http://:secret@h/v1')).toBe('http://h/v1?no-user');
   });
 
   test('with an account is named by it, whatever user comes with it', () => {
-    for (const text of ['http://h', 'http://key-1:@h', 'http://key-2:@h']) {
+    for (const text of ['http://h', 'http://key-1:@h']) {
       expect(nameOf(text, 'merchant-a')).toBe('http://h?account=merchant-a');
-    }
-    expect(nameOf('http://h', 'merchant-b')).toBe('http://h?account=merchant-b');
-  });
-
-  test.each(['a', 'merchant-a', 'ACC_7.eu:live@psp', '9'.repeat(64)])('may have the account %s', (account) => {
-    expect(readProcessorAccount(account)).toBe(account);
-  });
-
-  test.each(['', '-a', 'a b', 'a?b', 'ä', 'a/b', '9'.repeat(65)])('cannot have the account %j', (account) => {
-    expect(readProcessorAccount(account)).toBeUndefined();
-  });
-
-  test('without user information has no credentials', () => {
-    for (const text of ['http://h', 'http://@h', 'http://:@h']) {
-      expect(readProcessorUrl(text)).toHaveProperty('authorization', undefined);
     }
   });
 
@@ -75,7 +54,6 @@ describe('the URL of a processor', () => {
     ['a query', 'http://h/v1?tenant=1'],
     ['an empty query', 'http://h/v1?'],
     ['a fragment', 'http://h/v1#a'],
-    ['an empty fragment', 'http://h/v1#'],
     ['percent signs that encode nothing', 'http://user:100%@h'],
     ['percent signs that encode no UTF-8', 'http://user:%ff@h'],
     ['a colon in the user', 'http://us%3Aer:secret@h'],
@@ -83,4 +61,13 @@ describe('the URL of a processor', () => {
   ])('with %s is none', (_what, text) => {
     expect(readProcessorUrl(text)).toBeUndefined();
   });
+});
+
+test('an account of a processor is a name of up to 64 letters, digits and . _ : @ -', () => {
+  for (const account of ['a', 'ACC_7.eu:live@psp-1', '9'.repeat(64)]) {
+    expect(readProcessorAccount(account)).toBe(account);
+  }
+  for (const account of ['', '-a', 'a b', 'a?b', 'ä', 'a/b', '9'.repeat(65)]) {
+    expect(readProcessorAccount(account)).toBeUndefined();
+  }
 });

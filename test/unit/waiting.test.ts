@@ -1,10 +1,10 @@
+import { setImmediate as settle } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createWaiting, type Waiting, type WaitingPlace } from '#idempay/payments/waiting.js';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
 import { WatchedLocks } from '../../testkit/protocol/watched-locks.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
-import { pause } from '../../testkit/time/until.js';
 
 /** How many may wait in one process, and how often a lock is looked at without an announcement. */
 const PLACES = 2_000;
@@ -28,19 +28,17 @@ describe('waiting for the end of an attempt', () => {
     locks.lock(key);
   });
 
-  const enterNow = () => waiting.enter(key, { ms: PATIENCE_MS, gone: new AbortController().signal });
-
+  /** A place; undefined, against its type, where all are taken. */
   function enter({ of = key, ms = PATIENCE_MS, gone = new AbortController().signal } = {}): WaitingPlace {
-    const place = waiting.enter(of, { ms, gone });
-    if (!place) throw new Error('there was no place to wait');
-    return place;
+    return waiting.enter(of, { ms, gone }) as WaitingPlace;
   }
 
-  /** A wait that has begun: its lock is watched. */
-  async function begin(...members: Parameters<typeof enter>) {
-    const next = nextOf(enter(...members));
+  /** A wait that has begun, with its lock watched. `ended` is what it resolved to, undefined while it lasts. */
+  async function begin(place = enter()): Promise<{ ended?: boolean }> {
+    const wait: { ended?: boolean } = {};
+    place.next().then((ended) => Object.assign(wait, { ended }));
     await settle();
-    return next;
+    return wait;
   }
 
   async function unlock(of = key): Promise<void> {
@@ -48,27 +46,31 @@ describe('waiting for the end of an attempt', () => {
     await settle();
   }
 
+  async function advance(ms: number): Promise<void> {
+    clock.advance(ms);
+    await settle();
+  }
+
+  /** The wait ends after so long, and no sooner. */
+  async function expectEnd(wait: { ended?: boolean }, afterMs: number, ended = true): Promise<void> {
+    await advance(afterMs - 1);
+    expect(wait.ended).toBeUndefined();
+    await advance(1);
+    expect(wait.ended).toBe(ended);
+  }
+
   test('is over when its lock ends, and not with another lock', async () => {
     const other = newKey();
     locks.lock(other);
-    const [next, otherNext] = [await begin(), await begin({ of: other })];
+    const [wait, otherWait] = [await begin(), await begin(enter({ of: other }))];
     await unlock(other);
-    expect([next.ended, otherNext.ended]).toEqual([undefined, true]);
+    expect([wait.ended, otherWait.ended]).toEqual([undefined, true]);
     await unlock();
-    expect(next.ended).toBe(true);
-  });
-
-  test('is over at once when there is no lock any more', async () => {
-    locks.unlockSilently(key);
-    expect(await enter().next()).toBe(true);
+    expect(wait.ended).toBe(true);
   });
 
   test('is over when the patience is, and no sooner', async () => {
-    const next = await begin({ ms: 5_000 });
-    await advance(4_999);
-    expect(next.ended).toBeUndefined();
-    await advance(1);
-    expect(next.ended).toBe(false);
+    await expectEnd(await begin(enter({ ms: 5_000 })), 5_000, false);
     expect(locks.standing(key)).toBe(0);
   });
 
@@ -77,25 +79,27 @@ describe('waiting for the end of an attempt', () => {
    * abort signal does not fire for a listener that is added after the abort. Fix: it is asked as well.
    */
   test('is over at once for a client that had gone before', async () => {
-    expect((await begin({ gone: AbortSignal.abort() })).ended).toBe(false);
+    expect(await begin(enter({ gone: AbortSignal.abort() }))).toEqual({ ended: false });
     expect(locks.asked).toBe(0);
   });
 
   test('shares one watch and one look a second among all that wait for a key', async () => {
-    const nexts = await Promise.all(Array.from({ length: 100 }, () => begin()));
+    const waits = await Promise.all(Array.from({ length: 100 }, () => begin()));
     expect(locks.asked).toBe(1);
     await advance(LOOK_AGAIN_MS);
     await advance(LOOK_AGAIN_MS);
-    expect(locks.asked).toBe(3);
-    expect(locks.standing(key)).toBe(1);
+    expect([locks.asked, locks.standing(key)]).toEqual([3, 1]);
     await unlock();
-    expect(nexts.map(({ ended }) => ended)).toEqual(nexts.map(() => true));
+    expect(waits).toEqual(waits.map(() => ({ ended: true })));
     expect(locks.standing(key)).toBe(0);
   });
 
   test('is over when its client has gone, and the watch ends with the last of the key', async () => {
     const clients = [new AbortController(), new AbortController()] as const;
-    const [first, second] = [await begin({ gone: clients[0].signal }), await begin({ gone: clients[1].signal })];
+    const [first, second] = [
+      await begin(enter({ gone: clients[0].signal })),
+      await begin(enter({ gone: clients[1].signal })),
+    ];
     clients[0].abort();
     await settle();
     expect([first.ended, second.ended, locks.standing(key)]).toEqual([false, undefined, 1]);
@@ -103,63 +107,46 @@ describe('waiting for the end of an attempt', () => {
     await settle();
     expect([second.ended, locks.standing(key)]).toEqual([false, 0]);
     await advance(3 * LOOK_AGAIN_MS);
-    expect(locks.asked, 'without a waiter the lock is not looked at').toBe(1);
+    expect(locks.asked).toBe(1);
   });
 
   test('ends a watch that came only after the last one had left', async () => {
     const gone = new AbortController();
-    nextOf(enter({ gone: gone.signal }));
+    const wait = begin(enter({ gone: gone.signal }));
     gone.abort();
-    await settle();
-    expect(locks.asked).toBe(1);
-    expect(locks.standing(key)).toBe(0);
+    await wait;
+    expect([locks.asked, locks.standing(key)]).toEqual([1, 0]);
   });
 
   test('finds within a second an end that was not announced', async () => {
-    const next = await begin();
+    const wait = await begin();
     locks.unlockSilently(key);
-    await advance(LOOK_AGAIN_MS - 1);
-    expect(next.ended).toBeUndefined();
-    await advance(1);
-    expect(next.ended).toBe(true);
+    await expectEnd(wait, LOOK_AGAIN_MS);
   });
 
-  test('goes on through a store that is away', async () => {
+  test('goes on through a store that is away, and when it goes away meanwhile', async () => {
     locks.failAll(AWAY);
-    const next = await begin();
+    const wait = await begin();
     await advance(LOOK_AGAIN_MS);
-    await advance(LOOK_AGAIN_MS);
-    expect(locks.asked).toBe(3);
+    expect(locks.asked).toBe(2);
     locks.heal();
     await advance(LOOK_AGAIN_MS);
-    expect(next.ended).toBeUndefined();
+    locks.failAll(AWAY);
+    await advance(LOOK_AGAIN_MS);
+    expect(wait.ended).toBeUndefined();
+    locks.heal();
+    await advance(LOOK_AGAIN_MS);
     await unlock();
-    expect(next.ended).toBe(true);
-  });
-
-  test('goes on when the store goes away meanwhile', async () => {
-    const next = await begin();
-    locks.failAll(AWAY);
-    await advance(LOOK_AGAIN_MS);
-    locks.unlockSilently(key);
-    locks.heal();
-    await advance(LOOK_AGAIN_MS);
-    expect(next.ended).toBe(true);
-    expect(locks.standing(key)).toBe(0);
+    expect([wait.ended, locks.standing(key)]).toEqual([true, 0]);
   });
 
   test('pauses longer each time that the attempt had not ended, up to a second', async () => {
     await unlock();
     const place = enter();
     for (const pauseMs of PAUSES_MS) {
-      const next = nextOf(place);
-      await settle();
-      if (pauseMs > 0) {
-        await advance(pauseMs - 1);
-        expect(next.ended, `before ${pauseMs} ms`).toBeUndefined();
-        await advance(1);
-      }
-      expect(next.ended, `after ${pauseMs} ms`).toBe(true);
+      const wait = await begin(place);
+      if (pauseMs > 0) await expectEnd(wait, pauseMs);
+      else expect(wait.ended).toBe(true);
     }
     expect(locks.standing(key)).toBe(0);
   });
@@ -169,30 +156,23 @@ describe('waiting for the end of an attempt', () => {
     const place = enter();
     await place.next();
     await advance(40);
-    const next = nextOf(place);
-    await advance(9);
-    expect(next.ended).toBeUndefined();
-    await advance(1);
-    expect(next.ended).toBe(true);
+    await expectEnd(await begin(place), 10);
   });
 
   test('does not pause longer than the patience', async () => {
     await unlock();
     const place = enter({ ms: 20 });
     await place.next();
-    const next = nextOf(place);
-    await advance(20);
-    expect(next.ended).toBe(false);
+    await expectEnd(await begin(place), 20, false);
   });
 
   test('watches anew for a later attempt on the same key', async () => {
     const place = enter();
-    const first = nextOf(place);
-    await settle();
+    const first = await begin(place);
     await unlock();
     expect(first.ended).toBe(true);
     locks.lock(key);
-    const second = nextOf(place);
+    const second = await begin(place);
     await advance(PATIENCE_MS / 2);
     expect(second.ended).toBeUndefined();
     await unlock();
@@ -201,11 +181,11 @@ describe('waiting for the end of an attempt', () => {
 
   test('has a place for 2,000 at a time, and again for each that left', async () => {
     const places = Array.from({ length: PLACES }, () => enter({ of: newKey() }));
-    expect(enterNow()).toBeUndefined();
-    places[0]?.leave();
-    const place = enter();
-    expect(enterNow()).toBeUndefined();
-    for (const each of [place, ...places]) each.leave();
+    expect(enter()).toBeUndefined();
+    places.pop()?.leave();
+    places.push(enter());
+    expect(enter()).toBeUndefined();
+    for (const place of places) place.leave();
     enter().leave();
     expect(clock.pending).toBe(0);
   });
@@ -213,45 +193,22 @@ describe('waiting for the end of an attempt', () => {
   test('keeps nothing of a waiter that has left', async () => {
     const gone = new AbortController();
     const place = enter({ gone: gone.signal });
-    const next = nextOf(place);
-    await settle();
+    const wait = await begin(place);
     await unlock();
     place.leave();
     gone.abort();
-    expect([next.ended, locks.standing(key), clock.pending]).toEqual([true, 0, 0]);
+    expect([wait.ended, locks.standing(key), clock.pending]).toEqual([true, 0, 0]);
   });
 
   test('ends for all at once, also for those in a pause, and begins for none any more', async () => {
-    const watching = [await begin(), await begin()];
     const pausing = enter({ of: newKey() });
     await pausing.next();
-    const paused = nextOf(pausing);
-    await settle();
+    const waits = [await begin(), await begin(), await begin(pausing)];
     waiting.end();
     await settle();
-    expect([...watching, paused].map(({ ended }) => ended)).toEqual([false, false, false]);
+    expect(waits).toEqual(waits.map(() => ({ ended: false })));
     expect(locks.standing(key)).toBe(0);
-    expect(enterNow()).toBeUndefined();
-    expect(await pausing.next(), 'during a try').toBe(false);
+    expect(enter()).toBeUndefined();
+    expect(await pausing.next()).toBe(false);
   });
-
-  async function advance(ms: number): Promise<void> {
-    await settle();
-    clock.advance(ms);
-    await settle();
-  }
 });
-
-/** What `next` of a place resolved to, undefined while it waits. */
-function nextOf(place: WaitingPlace): { readonly ended: boolean | undefined } {
-  const next: { ended: boolean | undefined } = { ended: undefined };
-  place.next().then((ended) => {
-    next.ended = ended;
-  });
-  return next;
-}
-
-/** Lets every promise that can settle do so: nothing here waits for anything but the clock that stands still. */
-function settle(): Promise<void> {
-  return pause(0);
-}
