@@ -1,94 +1,130 @@
-import type { Forgets } from '../../testkit/history/disturbances.js';
-import type { History } from '../../testkit/history/history.js';
-import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
-import type { Random } from '../../testkit/random.js';
-import type { TriggeredFaults } from './triggered-faults.js';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Opened } from '../../testkit/opened.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { SupervisedService } from '../../testkit/processes/supervised-service.js';
+import { mountSmallDisk } from '../../testkit/servers/small-disk.js';
+import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { type EnvironmentOptions, type Fault, LEASE_SECONDS, PROCESSOR_TIMEOUT_MS } from './fault.js';
+import { diskFaults, postgresFaults, processFaults, redisFaults } from './faults.js';
+import { PostgresUnderFault } from './postgres-under-fault.js';
+import { RedisPair } from './redis-pair.js';
 
-/** What a fault hits; the totals of a run are counted by it. */
-export type Hit = 'service' | 'processor' | 'redis' | 'postgres' | 'disk';
-
-/** One thing that can happen. */
-export interface Fault {
-  readonly name: string;
-  readonly hits: Hit;
-  /** How often it is chosen, against the others. */
-  readonly weight: number;
-  /** Resolves when it is over and what it took away is back, or is starting. */
-  happen(random: Random): Promise<void>;
-}
+/** Several times what a session writes; filling it takes a moment. */
+const DISK_MEGABYTES = 256;
 
 /** Everything that runs, and what can happen to it. */
 export interface Environment {
   readonly services: readonly SupervisedService[];
   readonly processor: ReferenceProcessor;
-  /** Whether the processor recognises a reference that comes again; where it does not, an operator is at work. */
-  readonly deduplicates: boolean;
   readonly faults: readonly Fault[];
-  /** Faults of the deployment that this machine does not allow, and why. */
-  readonly impossible: readonly string[];
+  /** A fault of the deployment that this machine does not allow, and why. */
+  readonly impossible: string | undefined;
   /** Resolves when nothing is in the way any more. */
   heal(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Of an environment, besides its deployment. */
-export interface EnvironmentOptions {
-  readonly deduplicates: boolean;
-  /** Embedded only: on a disk that can be filled up. */
-  readonly onSmallDisk: boolean;
-  readonly history: History;
-  readonly triggered: TriggeredFaults;
-  /** `crashPoint`: it ended itself there. */
-  readonly onKilled: (what: Exclude<Hit, 'disk'>, crashPoint?: string) => void;
-  /** Something happened that no fault explains. */
-  readonly onOwnEnd: (sentence: string) => void;
+/** What the services of one deployment need besides the processor. */
+interface Stores {
+  readonly settings: Readonly<Record<string, string>>;
+  readonly faults: readonly Fault[];
+  readonly proxies?: readonly TcpProxy[];
+  readonly launcher?: readonly string[];
+  readonly impossible?: string;
 }
 
-export const LEASE_SECONDS = 2;
-export const LEASE_MS = LEASE_SECONDS * 1_000;
-export const PROCESSOR_TIMEOUT_MS = 600;
-/** As recovery does (`src/payments/recovery.ts`). */
-export const RECOVERY_PERIOD_MS = 3_000;
+const DEPLOYMENTS = {
+  embedded: { names: ['service'], open: openFolder },
+  distributed: { names: ['service 1', 'service 2', 'service 3'], open: openServers },
+} as const;
+export type DeploymentName = keyof typeof DEPLOYMENTS;
+export const DEPLOYMENT_NAMES = Object.keys(DEPLOYMENTS) as DeploymentName[];
 
-/** The service is told what it may rely on, as `docs/processor.md` asks. */
-export function settingsFor({ deduplicates }: EnvironmentOptions): Readonly<Record<string, string>> {
-  return {
+/** Service processes on stores and a processor of their own, each behind a proxy. */
+export async function openEnvironment(deployment: DeploymentName, options: EnvironmentOptions): Promise<Environment> {
+  const opened = new Opened();
+  try {
+    return await open(opened, deployment, options);
+  } catch (fault) {
+    await opened.close();
+    throw fault;
+  }
+}
+
+async function open(opened: Opened, deployment: DeploymentName, options: EnvironmentOptions): Promise<Environment> {
+  const { deduplicates, history, onKilled, onOwnEnd } = options;
+  const { names, open: openStores } = DEPLOYMENTS[deployment];
+  const stores: Stores = await openStores(opened, options);
+  const processor = await opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } }));
+  const proxy = await opened.keep(startTcpProxy(processor.port));
+  const environment = {
     // Nothing is so old; but what removes old payments runs beside everything else.
     PAYMENT_RETENTION_DAYS: '1',
     LOCK_TTL_SECONDS: `${LEASE_SECONDS}`,
     PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,
     // Every refused request would else cost a line with its stack.
     LOG_LEVEL: 'fatal',
+    // The service is told what it may rely on, as `docs/processor.md` asks.
     ...(!deduplicates && { PROCESSOR_DEDUP_SECONDS: '0' }),
+    PROCESSOR_URL: proxy.through(processor.url),
+    ...stores.settings,
+  };
+  const services: SupervisedService[] = [];
+  for (const name of names) {
+    const { launcher = [] } = stores;
+    const killed = (crashPoint: string | undefined) => onKilled('service', crashPoint);
+    const { disturbances } = history;
+    const creating = SupervisedService.create({
+      name,
+      environment,
+      launcher,
+      disturbances,
+      onKilled: killed,
+      onOwnEnd,
+    });
+    services.push(await opened.keep(creating));
+  }
+  return {
+    services,
+    processor,
+    faults: [...processFaults(services, processor, proxy, options), ...stores.faults],
+    impossible: stores.impossible,
+    async heal() {
+      for (const each of [proxy, ...(stores.proxies ?? [])]) each.heal();
+      await Promise.all(services.map((service) => (service.crashAt ? service.kill() : undefined)));
+      await Promise.all(services.map((service) => service.up()));
+    },
+    close: () => opened.close(),
   };
 }
 
-/** A fault that disturbs what it hits for as long as its work takes. */
-export function disturbing(
-  { history, onKilled }: Pick<EnvironmentOptions, 'history' | 'onKilled'>,
-  fault: Omit<Fault, 'happen'> & { readonly kills?: true; readonly forgets?: Forgets },
-  work: (random: Random) => Promise<unknown>,
-): Fault {
-  const { name, hits, weight, kills, forgets } = fault;
-  const happen = async (random: Random) => {
-    await history.disturbances.during(hits, () => work(random), forgets);
-    if (kills) onKilled(hits as Exclude<Hit, 'disk'>);
-  };
-  return { name, hits, weight, happen };
+async function openFolder(opened: Opened, options: EnvironmentOptions): Promise<Stores> {
+  let impossible: string | undefined;
+  if (options.onSmallDisk) {
+    try {
+      const disk = await mountSmallDisk(DISK_MEGABYTES);
+      await opened.keep({ close: () => disk.remove() });
+      const { folder, launcher } = disk;
+      return { settings: { DATA_DIR: folder }, launcher, faults: diskFaults(disk, options) };
+    } catch (fault) {
+      impossible = `the disk full: ${(fault as Error).message}`;
+    }
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-faults-'));
+  await opened.keep({ close: () => rm(folder, { recursive: true, force: true }) });
+  return { settings: { DATA_DIR: folder }, faults: [], ...(impossible && { impossible }) };
 }
 
-/** What has been opened and must be closed, the last one first, however far the opening came. */
-export class Opened {
-  readonly #closing: (() => Promise<unknown>)[] = [];
-
-  async keep<T extends { close(): Promise<unknown> }>(opening: Promise<T> | T): Promise<T> {
-    const opened = await opening;
-    this.#closing.push(() => opened.close());
-    return opened;
-  }
-
-  async close(): Promise<void> {
-    for (const close of this.#closing.splice(0).reverse()) await close();
-  }
+async function openServers(opened: Opened, options: EnvironmentOptions): Promise<Stores> {
+  const [redis, postgres] = await Promise.all([
+    opened.keep(RedisPair.start()),
+    opened.keep(PostgresUnderFault.start()),
+  ]);
+  return {
+    settings: { REDIS_URL: redis.url, DATABASE_URL: postgres.url },
+    faults: [...redisFaults(redis, options), ...postgresFaults(postgres, options)],
+    proxies: [redis.proxy, postgres.proxy],
+  };
 }

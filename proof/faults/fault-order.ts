@@ -1,45 +1,56 @@
+import { CRASH_POINTS } from '#idempay/crash-points.js';
 import type { Random } from '../../testkit/random.js';
-import type { Fault, Hit } from './environment.js';
+import type { Fault, Hit } from './fault.js';
 
 /** What one cycle hits: processes and stores in turn, so that a short run meets both. */
 const PROCESSES: readonly Hit[] = ['service', 'service', 'service', 'service', 'processor'];
-const STORES: readonly Hit[] = ['redis', 'redis', 'redis', 'postgres', 'postgres'];
 /** A full disk is as rare as it is long. */
-const DISK: readonly Hit[] = ['disk', 'disk'];
+const STORES: readonly Hit[] = ['redis', 'redis', 'redis', 'postgres', 'postgres', 'disk', 'disk'];
+/** A crash point on a busy step lies up to so many steps ahead. */
+const MOST_STEPS = 30;
+/** Steps that only some payments take: a crash there must not wait for many. */
+const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove', 'resolve'];
 
 /** The order in which faults happen: random, but none twice before all others of its kind had their turns. */
-export class FaultOrder {
-  #cycle: Hit[] = [];
-  readonly #left = new Map<Hit, Fault[]>();
-
-  constructor(
-    private readonly faults: readonly Fault[],
-    private readonly random: Random,
-  ) {}
-
-  next(): Fault {
-    if (this.#cycle.length === 0) this.#cycle = this.#newCycle();
-    const hit = this.#cycle.shift() as Hit;
-    let left = this.#left.get(hit) ?? [];
-    if (left.length === 0) {
-      left = this.faults.filter(({ hits }) => hits === hit).flatMap((fault) => Array<Fault>(fault.weight).fill(fault));
-      this.#left.set(hit, left);
+export function* faultOrder(faults: readonly Fault[], random: Random): Generator<Fault, never> {
+  if (faults.length === 0) throw new Error('no fault can happen here');
+  const left = new Map<Hit, Fault[]>();
+  const draw = <T>(items: T[]) => items.splice(random.below(items.length), 1)[0] as T;
+  const possible = (hits: readonly Hit[]) => hits.filter((hit) => faults.some((fault) => fault.hits === hit));
+  for (;;) {
+    const cycle = [possible(PROCESSES), possible(STORES)];
+    while (cycle.some((hits) => hits.length > 0)) {
+      for (const hits of cycle.filter(({ length }) => length > 0)) {
+        const hit = draw(hits);
+        if (!left.get(hit)?.length) {
+          const ofKind = faults.filter((fault) => fault.hits === hit);
+          left.set(
+            hit,
+            ofKind.flatMap((fault) => Array<Fault>(fault.weight).fill(fault)),
+          );
+        }
+        yield draw(left.get(hit) as Fault[]);
+      }
     }
-    return left.splice(this.random.below(left.length), 1)[0] as Fault;
   }
+}
 
-  #newCycle(): Hit[] {
-    const [processes, stores] = [this.#shuffled(PROCESSES), this.#shuffled([...STORES, ...DISK])];
-    const cycle: Hit[] = [];
-    while (processes.length + stores.length > 0) cycle.push(...processes.splice(0, 1), ...stores.splice(0, 1));
-    return cycle;
-  }
+/** Draws the points at which processes are to end themselves: those first at which the fewest have ended. */
+export class CrashPoints {
+  readonly #drawn = new Map<string, number>();
 
-  /** Of what can be hit here. */
-  #shuffled(hits: readonly Hit[]): Hit[] {
-    const left = hits.filter((hit) => this.faults.some((fault) => fault.hits === hit));
-    const shuffled: Hit[] = [];
-    while (left.length > 0) shuffled.push(...left.splice(this.random.below(left.length), 1));
-    return shuffled;
+  /** `reached`: how often a process has ended at each point. */
+  constructor(private readonly reached: Readonly<Record<string, number>>) {}
+
+  /** Only an operator resolves payments. */
+  next(random: Random, hasOperator: boolean): string {
+    const points = hasOperator ? CRASH_POINTS : CRASH_POINTS.filter((point) => !point.endsWith('-resolve'));
+    // A point that was drawn in vain must not keep the others waiting.
+    const turns = (point: string) => (this.reached[point] ?? 0) + (this.#drawn.get(point) ?? 0) / 2;
+    const fewest = Math.min(...points.map(turns));
+    const point = random.pick(points.filter((each) => turns(each) === fewest));
+    this.#drawn.set(point, (this.#drawn.get(point) ?? 0) + 1);
+    const isRare = RARE.some((step) => point.includes(step));
+    return `${point}:${1 + random.below(isRare ? 2 : MOST_STEPS)}`;
   }
 }

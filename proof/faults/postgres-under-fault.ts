@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pg from 'pg';
 import { type PostgresServer, startPostgres } from '../../testkit/servers/postgres.js';
+import { runSql } from '../../testkit/servers/run-sql.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
@@ -20,11 +19,8 @@ export class PostgresUnderFault {
   static async start(): Promise<PostgresUnderFault> {
     const server = await startPostgres();
     const url = await server.createDatabase(DATABASE);
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    const { rows } = await client.query<{ data_directory: string }>('SHOW data_directory');
-    await client.end();
-    return new PostgresUnderFault(await startTcpProxy(server.port), server, rows[0]?.data_directory as string);
+    const [setting] = await runSql<{ data_directory: string }>(url, 'SHOW data_directory');
+    return new PostgresUnderFault(await startTcpProxy(server.port), server, setting?.data_directory as string);
   }
 
   get url(): string {
@@ -36,24 +32,26 @@ export class PostgresUnderFault {
    * Resolves when it serves again.
    */
   async restart(name: 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
-    const all = [await this.#postmaster(), ...(await this.#children())];
-    signal(all[0] as number, name);
-    // A start before no process of it is left would be refused.
-    await until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => !all.some(isRunning));
+    const [postmaster, ...children] = this.#processes();
+    signal(postmaster as number, name);
+    // A start before no process of it is left would be refused. One that its parent waits for holds nothing any more.
+    const isGone = (pid: number) => /^$|^\d+ \(.*\) [ZX]/.test(textOf(`/proc/${pid}/stat`));
+    await until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => [postmaster as number, ...children].every(isGone));
     await this.server.start();
   }
 
   /** SIGKILL of one process that serves a client: the postmaster ends all others and recovers by itself. False: none is there. */
-  async killBackend(): Promise<boolean> {
-    const backend = (await this.#children()).findLast(servesClient);
-    if (backend === undefined) return false;
-    signal(backend, 'SIGKILL');
-    return true;
+  killBackend(): boolean {
+    // By the title that it gives itself: the user and the database, where its own helpers name their work.
+    const servesClient = (pid: number) => textOf(`/proc/${pid}/cmdline`).includes(` ${DATABASE} `);
+    const backend = this.#processes().slice(1).findLast(servesClient);
+    if (backend !== undefined) signal(backend, 'SIGKILL');
+    return backend !== undefined;
   }
 
   /** SIGSTOP of all its processes, and SIGCONT. */
   async pause(ms: number): Promise<void> {
-    const all = [await this.#postmaster(), ...(await this.#children())];
+    const all = this.#processes();
     for (const pid of all) signal(pid, 'SIGSTOP');
     await pause(ms);
     for (const pid of all) signal(pid, 'SIGCONT');
@@ -64,32 +62,20 @@ export class PostgresUnderFault {
     await this.server.close();
   }
 
-  async #postmaster(): Promise<number> {
-    return Number((await readFile(join(this.dataFolder, 'postmaster.pid'), 'utf8')).split('\n')[0]);
-  }
-
-  async #children(): Promise<number[]> {
-    const postmaster = await this.#postmaster();
-    const text = await readFile(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8').catch(() => '');
-    return text.split(' ').filter(Boolean).map(Number);
+  /** The postmaster and its children. */
+  #processes(): number[] {
+    const postmaster = textOf(join(this.dataFolder, 'postmaster.pid')).split('\n')[0];
+    const children = textOf(`/proc/${postmaster}/task/${postmaster}/children`).split(' ');
+    return [postmaster, ...children].filter(Boolean).map(Number);
   }
 }
 
-/** By the title that it gives itself: the user and the database, where its own helpers name their work. */
-function servesClient(pid: number): boolean {
+/** Empty where there is no such file. */
+function textOf(path: string): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(` ${DATABASE} `);
+    return readFileSync(path, 'utf8');
   } catch {
-    return false;
-  }
-}
-
-/** One that has ended may still be waited for by its parent: it holds nothing any more. */
-function isRunning(pid: number): boolean {
-  try {
-    return !/^\d+ \(.*\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return false;
+    return '';
   }
 }
 

@@ -1,16 +1,17 @@
-import type { Clients } from '../../testkit/client/load.js';
+import { checkHistory } from '../../testkit/checkers/check-history.js';
+import type { KeptPayment } from '../../testkit/checkers/payments.js';
+import { exportedPayments, keptPayments } from '../../testkit/client/kept-payments.js';
+import { type Clients, Load } from '../../testkit/client/load.js';
+import { PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import { History, type Violation } from '../../testkit/history/history.js';
-import { seededRandom } from '../../testkit/random.js';
-import { openDistributed } from './distributed-environment.js';
-import { openEmbedded } from './embedded-environment.js';
-import { type Environment, type EnvironmentOptions, type Fault, Opened } from './environment.js';
-import { runSession } from './session.js';
-import { emptyTally, type Tally } from './tally.js';
-import { TriggeredFaults } from './triggered-faults.js';
-
-const OPEN = { embedded: openEmbedded, distributed: openDistributed } as const;
-export type DeploymentName = keyof typeof OPEN;
-export const DEPLOYMENTS = Object.keys(OPEN) as DeploymentName[];
+import type { Behaviour } from '../../testkit/processes/reference-processor.js';
+import { type Random, seededRandom } from '../../testkit/random.js';
+import { pause, until } from '../../testkit/time/until.js';
+import { type DeploymentName, type Environment, openEnvironment } from './environment.js';
+import { type EnvironmentOptions, type Fault, type Hit, LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
+import { CrashPoints, faultOrder } from './fault-order.js';
+import { OPERATOR_AFTER_MS, Operator } from './operator.js';
+import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
 
 /** Of one session, opening, healing and checking it included; with fresh stores, so that nothing grows with the run. */
 const LONGEST_SESSION_MS = 100_000;
@@ -20,66 +21,168 @@ const AROUND_MS = { embedded: 6_000, distributed: 12_000 } as const;
 const OPERATOR_MS = 10_000;
 const SHORTEST_FAULTS_MS = 8_000;
 const CLIENTS: Clients = { payments: 30, transactions: 10 };
+/** Between two faults: payments are under way again, and then some. */
+const SHORTEST_CALM_MS = 100;
+const LONGEST_CALM_MS = 700;
+/** One in so many rounds has two faults at once. */
+const TWO_AT_ONCE = 5;
+/** After a fault a client must be able to pay within so long, on a busy machine too. */
+const BACK_DEADLINE_MS = 120_000;
+/** A lease, a recovery period (`src/payments/recovery.ts`), and what a busy machine adds with one slow call to the processor. */
+const STUCK_AFTER_MS = LEASE_MS + 3_000 + 20_000;
+const HEALED = { latencyMs: 0, replyLatencyMs: 0, declineRate: 0, failRate: 0, lostReplyRate: 0 };
 
 export interface RunOptions {
   readonly deployment: DeploymentName;
   readonly totalMs: number;
   readonly seed: number;
-  readonly stop: AbortSignal;
   /** Ends the run before its time, asked before each fault. */
-  readonly isEnough?: (tally: Tally) => boolean;
+  readonly isEnough: (tally: Tally) => boolean;
   /** Which faults are chosen from. */
   readonly only?: (fault: Pick<Fault, 'name' | 'hits'>) => boolean;
   readonly clients?: Clients;
-  /** Of an interrupted run that is gone on with. */
+  /** Filled while the run goes on. */
   readonly tally?: Tally;
-  readonly onProgress?: () => void;
-  readonly onSession?: () => void;
 }
 
-/** Sessions one after the other until the time is over, the run is stopped, or a promise was broken. */
+/** Sessions one after the other until the time is over, it is enough, or a promise was broken. */
 export async function runFaults(options: RunOptions): Promise<{ tally: Tally; violations: readonly Violation[] }> {
-  const { deployment, totalMs, seed, stop, isEnough = () => false, only = () => true, clients = CLIENTS } = options;
-  const { tally = emptyTally(), onProgress = () => {}, onSession } = options;
-  const triggered = new TriggeredFaults(tally.crashPoints);
-  const isOver = () => stop.aborted || isEnough(tally);
+  const { totalMs, isEnough, tally = emptyTally() } = options;
+  const crashPoints = new CrashPoints(tally.crashPoints);
   let violations: readonly Violation[] = [];
-  do {
-    // Each session has its own stream, so that a run that is gone on with makes the choices it would have made.
-    const random = seededRandom(seed + tally.sessions);
-    // Every processor twice in a row, on either disk; which comes first, the seed says.
-    const deduplicates = (seed + Math.floor(tally.sessions / 2)) % 2 === 0;
-    const onSmallDisk = tally.sessions % 2 === 0 && only({ name: 'the disk full', hits: 'disk' });
-    const history = new History();
-    const aroundMs = AROUND_MS[deployment] + (deduplicates ? 0 : OPERATOR_MS);
-    const leftMs = Math.min(totalMs - tally.elapsedMs, LONGEST_SESSION_MS);
-    const onKilled: EnvironmentOptions['onKilled'] = (what, crashPoint) => {
-      tally.sigkills[what] += 1;
-      if (crashPoint) tally.crashPoints[crashPoint] = (tally.crashPoints[crashPoint] ?? 0) + 1;
-    };
-    violations = await runSession({
-      history,
-      open: (onOwnEnd) =>
-        openEnvironment(deployment, { deduplicates, onSmallDisk, history, triggered, onKilled, onOwnEnd }),
-      random,
-      faultsMs: Math.max(leftMs - aroundMs, SHORTEST_FAULTS_MS),
-      isOver,
-      only,
-      clients,
-      tally,
-      onProgress,
-    });
-    onSession?.();
-  } while (violations.length === 0 && !isOver() && totalMs - tally.elapsedMs > SHORTEST_FAULTS_MS);
+  const given = { only: () => true, clients: CLIENTS, ...options, tally };
+  do violations = await runSession(given, crashPoints);
+  while (violations.length === 0 && !isEnough(tally) && totalMs - tally.elapsedMs > SHORTEST_FAULTS_MS);
   return { tally, violations };
 }
 
-async function openEnvironment(deployment: DeploymentName, options: EnvironmentOptions): Promise<Environment> {
-  const opened = new Opened();
+/** Fresh stores and processes under load and faults, then everything healed and checked. All that is counted goes into the tally. */
+async function runSession(options: Required<RunOptions>, crashPoints: CrashPoints): Promise<readonly Violation[]> {
+  const { deployment, totalMs, seed, only, clients, tally } = options;
+  const startedAt = performance.now();
+  const startedAtMs = Date.now();
+  const random = seededRandom(seed + tally.sessions);
+  // Every processor twice in a row, on either disk; which comes first, the seed says.
+  const deduplicates = (seed + Math.floor(tally.sessions / 2)) % 2 === 0;
+  const onSmallDisk = tally.sessions % 2 === 0 && only({ name: 'the disk full', hits: 'disk' });
+  const aroundMs = AROUND_MS[deployment] + (deduplicates ? 0 : OPERATOR_MS);
+  const leftMs = Math.min(totalMs - tally.elapsedMs, LONGEST_SESSION_MS);
+  const faultsMs = Math.max(leftMs - aroundMs, SHORTEST_FAULTS_MS);
+
+  const history = new History();
+  const failures: string[] = [];
+  const onKilled: EnvironmentOptions['onKilled'] = (what, crashPoint) => {
+    tally.sigkills[what] += 1;
+    if (crashPoint) tally.crashPoints[crashPoint] = (tally.crashPoints[crashPoint] ?? 0) + 1;
+  };
+  const onOwnEnd = (sentence: string) => failures.push(sentence);
+  const given = { deduplicates, onSmallDisk, history, crashPoints, onKilled, onOwnEnd };
+  const environment = await openEnvironment(deployment, given);
+  const { services, processor, impossible } = environment;
+  if (impossible && !tally.impossible.includes(impossible)) tally.impossible.push(impossible);
+  // A step that fails is reported beside the violations, and does not take their place.
+  const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (fault) {
+      failures.push(`${what}: ${fault instanceof Error ? fault.stack : fault}`);
+      return undefined;
+    }
+  };
   try {
-    return await OPEN[deployment](opened, options);
-  } catch (fault) {
-    await opened.close();
-    throw fault;
+    await Promise.all(services.map((service) => service.up()));
+    history.targets = services;
+    const load = new Load(history, random);
+    const operator = new Operator(history, processor, load.payments, random.fork());
+    const healReplies = history.disturbances.begin(PROCESSOR_REPLIES);
+    const retired = new AbortController();
+    const operation = deduplicates ? undefined : attempt('the operator', () => operator.run(retired.signal));
+    const underFaults = () => attempt('the faults', () => rounds(options, environment, history, random, faultsMs));
+    await attempt('the load', () => load.during(clients, underFaults));
+    await attempt('the processor', () => processor.behave(HEALED));
+    healReplies();
+    await attempt('the healing', () => environment.heal());
+    await attempt('the last requests', () => load.finish());
+    retired.abort();
+    await operation;
+
+    const shown = await attempt('what is kept', () => Promise.all(services.map((to) => keptPayments(history, to))));
+    const exported = await attempt('the export', () => exportedPayments(history, services[0] as never, startedAtMs));
+    const charges = await processor.charges();
+    const [kept = [], ...others] = shown ?? [];
+    const { verdicts } = operator;
+    const stuckAfterMs = STUCK_AFTER_MS + (deduplicates ? 0 : OPERATOR_AFTER_MS);
+    const violations = [
+      ...failures.map((what) => violation('nothing fails by itself', what)),
+      ...checkHistory(history, { charges, kept, leaseMs: LEASE_MS, verdicts, stuckAfterMs }),
+      ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),
+      ...differences(kept, exported ?? [], 'the export'),
+    ];
+    countHistory(tally, history);
+    tally.charges += charges.length;
+    tally.verdicts += verdicts.size;
+    tally.violations += violations.length;
+    tally.elapsedMs += performance.now() - startedAt;
+    return violations;
+  } finally {
+    await environment.close();
+    history.close();
   }
+}
+
+async function rounds(
+  { only, isEnough, tally }: Required<RunOptions>,
+  { services, faults, processor }: Environment,
+  history: History,
+  random: Random,
+  faultsMs: number,
+): Promise<void> {
+  const order = faultOrder(faults.filter(only), random);
+  const end = performance.now() + faultsMs;
+  while (performance.now() < end && !isEnough(tally)) {
+    await pause(SHORTEST_CALM_MS + random.below(LONGEST_CALM_MS - SHORTEST_CALM_MS));
+    await processor.behave(someBehaviour(random));
+    const first = order.next().value;
+    const second = random.below(TWO_AT_ONCE) === 0 ? order.next().value : undefined;
+    const both = second && !isSameTarget(first.hits, second.hits) ? [first, second] : [first];
+    const begunAt = performance.now();
+    await Promise.all(both.map((fault) => fault.happen(random)));
+    await Promise.all(services.map((service) => service.up()));
+    const names = both.map(({ name }) => name).join(' and ');
+    await until(`a payment after: ${names}`, BACK_DEADLINE_MS, () => history.lastPaymentSentAt > begunAt);
+    tally.rounds += 1;
+    for (const { name, hits } of both) countFault(tally, name, hits, history.lastPaymentSentAt - begunAt);
+  }
+}
+
+/** How the processor treats the next charges: fast mostly, now and then slower than any service waits. */
+function someBehaviour(random: Random): Partial<Behaviour> {
+  const isSlow = random.below(6) === 0;
+  return {
+    latencyMs: isSlow ? random.below(2 * PROCESSOR_TIMEOUT_MS) : random.below(40),
+    replyLatencyMs: isSlow ? 0 : random.below(40),
+    declineRate: random.fraction() * 0.3,
+    failRate: random.fraction() * 0.2,
+    lostReplyRate: random.fraction() * 0.2,
+  };
+}
+
+/** Two faults that would both start the same process again. */
+function isSameTarget(one: Hit, other: Hit): boolean {
+  const both = [one, other];
+  return one === other || (both.includes('service') && both.includes('processor'));
+}
+
+/** Every process, and the export, must show the same payments. */
+function differences(one: readonly KeptPayment[], other: readonly KeptPayment[], where: string): Violation[] {
+  const texts = (payments: readonly KeptPayment[]) => new Set(payments.map((payment) => JSON.stringify(payment)));
+  const [ours, theirs] = [texts(one), texts(other)];
+  const different = [...ours].filter((text) => !theirs.has(text)).concat([...theirs].filter((text) => !ours.has(text)));
+  if (different.length === 0) return [];
+  const what = `service 1 shows ${one.length}, ${where} shows ${other.length}; different: ${different.slice(0, 2)}`;
+  return [violation('every process and the export show the same payments', what)];
+}
+
+function violation(rule: string, what: string): Violation {
+  return { rule, subject: 'the environment', what, history: [] };
 }

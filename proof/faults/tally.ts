@@ -1,7 +1,7 @@
 import { CRASH_POINTS } from '#idempay/crash-points.js';
 import type { History } from '../../testkit/history/history.js';
 import { outcomeOf } from '../../testkit/history/payments.js';
-import type { Hit } from './environment.js';
+import type { Hit } from './fault.js';
 
 /** How often one fault happened, and the longest time from it to the first payment that was sent after it and succeeded. */
 interface FaultCount {
@@ -10,61 +10,41 @@ interface FaultCount {
   longestAwayMs: number;
 }
 
-/** The totals of a run, as plain data: they are written down after each session. */
-export interface Tally {
-  /** Each has a seed of its own. */
-  sessions: number;
-  rounds: number;
-  elapsedMs: number;
-  faults: Record<string, FaultCount>;
-  /** Processes that ended themselves, by the point. */
-  crashPoints: Record<string, number>;
-  sigkills: Record<Exclude<Hit, 'disk'>, number>;
-  requests: number;
-  keys: number;
-  charges: number;
-  /** Payments that an operator declined, at a processor that does not deduplicate. */
-  verdicts: number;
-  reads: number;
-  writes: number;
-  notModified: number;
-  /** Keys that the key store forgot before they were paid. */
-  forgottenKeys: number;
-  /** After healing, until the last key had its outcome. */
-  longestStuckMs: number;
-  answers: Record<string, number>;
-  impossible: string[];
-  violations: number;
-}
+/** The totals of a run, as plain data: they are written down at its end. */
+export type Tally = ReturnType<typeof emptyTally>;
 
-export function emptyTally(): Tally {
+export function emptyTally() {
+  const counts: Record<string, number> = {};
   return {
+    /** Each has a seed of its own. */
     sessions: 0,
     rounds: 0,
     elapsedMs: 0,
-    faults: {},
-    crashPoints: {},
-    sigkills: { service: 0, processor: 0, redis: 0, postgres: 0 },
+    faults: {} as Record<string, FaultCount>,
+    /** Processes that ended themselves, by the point. */
+    crashPoints: { ...counts },
+    sigkills: { service: 0, processor: 0, redis: 0, postgres: 0, disk: 0 } satisfies Record<Hit, number>,
     requests: 0,
     keys: 0,
     charges: 0,
+    /** Payments that an operator declined, at a processor that does not deduplicate. */
     verdicts: 0,
     reads: 0,
     writes: 0,
     notModified: 0,
+    /** Keys that the key store forgot before they were paid. */
     forgottenKeys: 0,
+    /** After healing, until the last key had its outcome. */
     longestStuckMs: 0,
-    answers: {},
-    impossible: [],
+    answers: { ...counts },
+    impossible: [] as string[],
     violations: 0,
   };
 }
 
 export function countFault(tally: Tally, name: string, hits: Hit, awayMs: number): void {
-  tally.faults[name] ??= { hits, count: 0, longestAwayMs: 0 };
-  const counted = tally.faults[name];
-  counted.count += 1;
-  counted.longestAwayMs = Math.max(counted.longestAwayMs, awayMs);
+  const { count, longestAwayMs } = tally.faults[name] ?? { count: 0, longestAwayMs: 0 };
+  tally.faults[name] = { hits, count: count + 1, longestAwayMs: Math.max(longestAwayMs, awayMs) };
 }
 
 /** What the clients of a session saw. */
@@ -83,47 +63,50 @@ export function countHistory(tally: Tally, history: History): void {
 /** Of all kinds, or of those that hit this. */
 export function faultsOf(tally: Tally, hits?: Hit): number {
   const counted = Object.values(tally.faults).filter((fault) => hits === undefined || fault.hits === hits);
-  return counted.reduce((sum, { count }) => sum + count, 0);
+  return sum(counted.map(({ count }) => count));
 }
 
 export function sigkillsOf({ sigkills }: Tally): number {
-  return Object.values(sigkills).reduce((sum, count) => sum + count, 0);
+  return sum(Object.values(sigkills));
 }
 
 /** What a run has done and found, for reading. */
 export function tableOf(tally: Tally): string {
+  const { sigkills, requests, elapsedMs, answers, crashPoints } = tally;
   const faults = Object.entries(tally.faults).sort(([, one], [, other]) => other.count - one.count);
   const width = Math.max(...faults.map(([name]) => name.length), 20);
-  const lines = faults.map(([name, { count, longestAwayMs }]) => {
-    return `${name.padEnd(width)}  ${number(count)}  ${number(Math.round(longestAwayMs))}`;
-  });
-  const points = Object.entries(tally.crashPoints).sort(([one], [other]) => one.localeCompare(other));
-  const unreached = CRASH_POINTS.filter((point) => !(point in tally.crashPoints));
-  const { service, processor, redis, postgres } = tally.sigkills;
-  const minutes = tally.elapsedMs / 60_000;
-  const rate = `in ${minutes.toFixed(1)} min: ${Math.round(tally.requests / minutes / 60)}/s`;
-  const answers = Object.entries(tally.answers).map(
-    ([status, times]) => `${status === '0' ? 'none' : status} ${times}`,
-  );
+  const row = (name: string, count: number, more = '') =>
+    `${name.padEnd(width)}  ${count.toLocaleString('en-US').padStart(9)}  ${more}`;
+  const inWords = (counts: Record<string, number>) =>
+    Object.entries(counts)
+      .sort(([one], [other]) => one.localeCompare(other))
+      .map(([name, times]) => `${name} ${times}`)
+      .join(', ');
+  const unreached = CRASH_POINTS.filter((point) => !(point in crashPoints));
+  const rate = `in ${(elapsedMs / 60_000).toFixed(1)} min: ${Math.round(requests / (elapsedMs / 1_000))}/s`;
   return [
     `${'fault'.padEnd(width)}  ${'times'.padStart(9)}  longest ms until a payment sent after it succeeded`,
-    ...lines,
+    ...faults.map(([name, { count, longestAwayMs }]) => row(name, count, `${Math.round(longestAwayMs)}`)),
     '',
-    `sessions            ${number(tally.sessions)}  each with a seed and stores of its own; ${tally.rounds} rounds of faults`,
-    `SIGKILLs            ${number(sigkillsOf(tally))}  services ${service}, processor ${processor}, Redis ${redis}, PostgreSQL ${postgres}`,
-    `  at crash points   ${number(points.reduce((sum, [, times]) => sum + times, 0))}  ${points.map(([name, times]) => `${name} ${times}`).join(', ')}`,
-    `  not reached       ${number(unreached.length)}  ${unreached.join(', ')}`,
-    `Redis faults        ${number(faultsOf(tally, 'redis'))}`,
-    `PostgreSQL faults   ${number(faultsOf(tally, 'postgres'))}`,
-    `load                ${number(tally.requests)}  requests ${rate}; answers ${answers.join(', ')}`,
-    `  payments          ${number(tally.charges)}  charges; an operator's verdicts: ${tally.verdicts}; keys forgotten before they were paid: ${tally.forgottenKeys}`,
-    `  transactions      ${number(tally.writes)}  writes, ${tally.reads} reads; 304: ${tally.notModified}`,
-    `longest without an outcome after healing, ms  ${Math.round(tally.longestStuckMs)}`,
+    row('sessions', tally.sessions, `each with a seed and stores of its own; ${tally.rounds} rounds of faults`),
+    row('SIGKILLs', sigkillsOf(tally), inWords(sigkills)),
+    row('  at crash points', sum(Object.values(crashPoints)), inWords(crashPoints)),
+    row('  not reached', unreached.length, unreached.join(', ')),
+    row('Redis faults', faultsOf(tally, 'redis')),
+    row('PostgreSQL faults', faultsOf(tally, 'postgres')),
+    row('load', requests, `requests ${rate}; answers (0: none) ${inWords(answers)}`),
+    row(
+      '  charges',
+      tally.charges,
+      `an operator's verdicts: ${tally.verdicts}; keys forgotten: ${tally.forgottenKeys}`,
+    ),
+    row('  transactions', tally.writes, `writes, ${tally.reads} reads; 304: ${tally.notModified}`),
+    row('stuck', Math.round(tally.longestStuckMs), 'ms at most without an outcome after healing'),
     ...tally.impossible.map((sentence) => `not possible here: ${sentence}`),
-    `violations          ${number(tally.violations)}`,
+    row('violations', tally.violations),
   ].join('\n');
 }
 
-function number(value: number): string {
-  return value.toLocaleString('en-US').padStart(9);
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
 }

@@ -17,7 +17,6 @@ it(
       totalMs: LIMIT_MS,
       // Even: the processor deduplicates, and nothing has to wait for an operator.
       seed: seedFrom('CRASH_SEED') & ~1,
-      stop: new AbortController().signal,
       only: ({ name }) => name === 'a service killed',
       isEnough,
       clients: { payments: 8, transactions: 4 },
