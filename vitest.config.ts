@@ -14,8 +14,6 @@ const LONG_TESTS = [
   'test/faults/full-disk.test.ts',
   'test/faults/processor-fencing.test.ts',
   'test/faults/processor-kills.test.ts',
-  'test/faults/processor-operator.test.ts',
-  'test/faults/processor-outages.test.ts',
   'test/faults/processor-settings.test.ts',
   'test/faults/store-log.test.ts',
   'test/faults/waiters.test.ts',

@@ -1,16 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
 import { expectChargedOnce } from '../../testkit/checkers/charges.js';
 import { expectError } from '../../testkit/client/error-body.js';
-import {
-  expectFirst,
-  expectInProgress,
-  expectKeyValue,
-  expectReplay,
-  INVALID_KEY,
-} from '../../testkit/client/payment-answers.js';
+import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { resolvePayment } from '../../testkit/client/payment-records.js';
-import { Payer, shownPayment } from '../../testkit/client/processor-payer.js';
+import { Payer } from '../../testkit/client/processor-payer.js';
 import {
   type DistributedStores,
   executionOf,
@@ -18,26 +12,21 @@ import {
   openWires,
 } from '../../testkit/deployments/distributed-stores.js';
 import {
+  expectPaid,
   LEASE_MS,
   REACHED_DEADLINE_MS,
   SENT_ONCE,
-  untilAtWork,
   untilCharged,
 } from '../../testkit/deployments/processor-environment.js';
 import { type ProcessorInProcess, serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Service } from '../../testkit/processes/service.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
 
 /** As long as it may be under that lease: what a test does meanwhile is over before. */
 const CALL_MS = 1_800;
-const KEY_LIFE_MS = LEASE_MS + 1_000;
-/** So that a charge that should not have been sent is seen, and not forgiven. */
-const EVERY_SEND_CHARGES = { deduplicate: false };
 
-/** One of two services is stopped, or loses Redis, at one exact step of a payment. */
-describe('a process at work on a payment (distributed)', () => {
+describe('a process that is stopped (distributed)', () => {
   let stores: DistributedStores;
   let wires: Awaited<ReturnType<typeof openWires>>;
   let processor: ProcessorInProcess;
@@ -45,15 +34,25 @@ describe('a process at work on a payment (distributed)', () => {
   /** Reaches its stores through the wires. */
   let stopped: Service;
   let other: ServiceInProcess;
-  let startedWith = '';
 
   beforeAll(async () => {
     [stores, processor] = await Promise.all([openDistributedStores(), serveReferenceProcessor()]);
     wires = await openWires(stores);
+    const settings = {
+      ...SENT_ONCE,
+      PROCESSOR_URL: processor.url,
+      LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`,
+      PROCESSOR_TIMEOUT_MS: `${CALL_MS}`,
+    };
+    other = await stores.serve(settings);
+    stopped = await stores.start({ ...settings, ...wires.environment });
   });
   beforeEach(async () => {
     payer = new Payer();
-    await processor.behave(USUAL_BEHAVIOUR);
+    // A charge that should not have been sent is seen, and not forgiven.
+    await processor.behave({ ...USUAL_BEHAVIOUR, deduplicate: false });
+    // Redis knows the scripts from here on: each step is one command and one reply.
+    expectFirst(await payer.pay(stopped.url, await payer.newKey(stopped.url)));
   });
   // A test that failed may have left it stopped.
   afterEach(() => stopped.signal('SIGCONT'));
@@ -63,113 +62,55 @@ describe('a process at work on a payment (distributed)', () => {
     await wires.close();
   });
 
-  /** Both services with these settings; those that run stay if they have them. */
-  async function start(settings: Record<string, string> = {}): Promise<void> {
-    if (startedWith === JSON.stringify(settings)) return;
-    if (startedWith) await Promise.all([stopped.kill(), other.stop()]);
-    startedWith = JSON.stringify(settings);
-    const usual = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${CALL_MS}` };
-    const environment = { PROCESSOR_URL: processor.url, ...usual, ...settings };
-    other = await stores.serve(environment);
-    stopped = await stores.start({ ...environment, ...wires.environment });
-    // Redis knows the scripts from here on: each step is one command and one reply.
-    expectFirst(await payer.pay(stopped.url, await payer.newKey(stopped.url)));
-  }
-
-  const check = () => expectChargedOnce({ processor, payer, url: other.url, leaseMs: LEASE_MS });
-
-  /** The process waits for the reply to this step, and is stopped; the reply is there when it goes on. */
-  async function stopAt(step: 'lock' | 'claim', key: string) {
+  const STEPS = {
     // How commands for the lock look on the wire, whatever the deployment's id is.
-    const reply =
-      step === 'lock' ? wires.redis.hold(`{${key}}:lock`, 'reply') : wires.postgres.hold(executionOf('claim'), 'reply');
+    lock: (key: string) => wires.redis.hold(`{${key}}:lock`, 'reply'),
+    claim: () => wires.postgres.hold(executionOf('claim'), 'reply'),
+  };
+
+  /** A payment whose process waits for the reply to this step, and is stopped; the reply is there when it goes on. */
+  async function givenStopped(step: keyof typeof STEPS) {
+    const key = await payer.newKey(other.url);
+    const reply = STEPS[step](key);
     const paying = payer.pay(stopped.url, key);
     await reply.reached;
     stopped.signal('SIGSTOP');
     reply.release();
-    return { paying, goOn: () => stopped.signal('SIGCONT') };
+    return { key, paying };
   }
 
-  it('that is stopped with the lock, before its claim, gives the result of the one that paid meanwhile', async () => {
-    await start();
-    await processor.behave(EVERY_SEND_CHARGES);
-    const key = await payer.newKey(other.url);
-    const { paying, goOn } = await stopAt('lock', key);
-    const id = expectFirst(await payer.repeat(other.url, key));
-    goOn();
-    expectReplay(await paying, id);
-    expect((await shownPayment(other.url, key))?.attempts).toBe(1);
-    await check();
-  });
-
-  it('that is stopped with its claim, before its charge, sends nothing when another has taken over, and gives its result', async () => {
-    await start();
-    await processor.behave(EVERY_SEND_CHARGES);
-    const key = await payer.newKey(other.url);
-    const { paying, goOn } = await stopAt('claim', key);
-    expect((await payer.untilFinal(other.url, key)).status).toBe(200);
-    const [charge] = await processor.chargesOf(key);
-    goOn();
-    expectReplay(await paying, charge?.transactionId);
-    await check();
-  });
-
-  it('whose charge is in flight when Redis forgets everything is still met by duplicates, and gives the one result', async () => {
-    await start();
-    await processor.behave({ latencyMs: CALL_MS / 2 });
-    const key = await payer.newKey(other.url);
-    const paying = payer.pay(stopped.url, key);
-    await untilAtWork(processor, key);
-    await stores.redis.client.flushall();
-    for (const { url } of [stopped, other, other]) expectInProgress(await payer.pay(url, key), LEASE_MS / 1000);
-    const id = expectFirst(await paying);
-    for (const { url } of [stopped, other]) expectReplay(await payer.pay(url, key), id);
-    await expectKeyValue(other.url, key, id);
-    await check();
-  });
-
-  it('that is stopped with the lock, before its claim, pays nothing with a key that expired meanwhile', async () => {
-    await start({ IDEMPOTENCY_TTL_SECONDS: `${KEY_LIFE_MS / 1000}` });
-    const key = await payer.newKey(other.url);
-    const { paying, goOn } = await stopAt('lock', key);
-    await untilPast(KEY_LIFE_MS);
-    goOn();
-    expectError(await paying, 503);
-    expectError(await payer.pay(other.url, key), 400, INVALID_KEY);
-    expect(await processor.chargesOf(key)).toEqual([]);
-    await check();
-  });
-
-  it('that is stopped with its claim, before its charge, is fenced off by an operator too', async () => {
-    await start(SENT_ONCE);
-    const key = await payer.newKey(other.url);
-    const { paying, goOn } = await stopAt('claim', key);
-    const resolution = { outcome: 'declined', reason: 'not on the statement' };
-    const resolved = await until('the resolution to be taken', REACHED_DEADLINE_MS, async () => {
-      const answer = await resolvePayment(other.url, key, resolution);
-      return answer.status === 200 && answer;
-    });
-    expect(resolved.json()).toMatchObject({ state: 'DECLINED' });
-    goOn();
-    expectError(await paying, 402, 'Payment declined: not on the statement');
-    expect(await processor.chargesOf(key)).toEqual([]);
-    await check();
-  });
-
-  it('that is stopped with its charge in flight, until its payment was finished and the result has expired, adds nothing', async () => {
-    await start({ IDEMPOTENCY_TTL_SECONDS: '2' });
+  async function givenStoppedWithCharge() {
     await processor.behave({ replyLatencyMs: CALL_MS / 2 });
     const key = await payer.newKey(other.url);
     const paying = payer.pay(stopped.url, key);
     await untilCharged(processor, key);
     stopped.signal('SIGSTOP');
-    expect((await payer.untilFinal(other.url, key)).status).toBe(200);
-    await until('the result to expire', REACHED_DEADLINE_MS, async () => {
-      return (await payer.pay(other.url, key)).status === 400;
-    });
+    return { key, paying };
+  }
+
+  const check = () => expectChargedOnce({ processor, payer, url: other.url, leaseMs: LEASE_MS });
+
+  test.each([
+    ['with the lock, before its claim', () => givenStopped('lock')],
+    ['with its charge in flight', givenStoppedWithCharge],
+  ])('%s charges nothing more, and gives the result of the process that paid meanwhile', async (_when, given) => {
+    const { key, paying } = await given();
+    const id = expectPaid(await payer.untilFinal(other.url, key));
     stopped.signal('SIGCONT');
-    // What it knows itself is that it charged; what it finds is nothing, or the outcome that it has charged, too.
-    expect([200, 504]).toContain((await paying).status);
+    expectReplay(await paying, id);
+    await check();
+  });
+
+  test('with its claim, before its charge, sends nothing when an operator has ended the payment', async () => {
+    const { key, paying } = await givenStopped('claim');
+    const resolved = await until('the resolution to be taken', REACHED_DEADLINE_MS, async () => {
+      const answer = await resolvePayment(other.url, key, { outcome: 'declined', reason: 'not on the statement' });
+      return answer.status === 200 && answer;
+    });
+    expect(resolved.json()).toMatchObject({ state: 'DECLINED' });
+    stopped.signal('SIGCONT');
+    expectError(await paying, 402, 'Payment declined: not on the statement');
+    expect(await processor.chargesOf(key)).toEqual([]);
     await check();
   });
 });
