@@ -1,52 +1,51 @@
 import type { Faulty } from './fault-plan.js';
+import { checkPayments } from './payments/checker.js';
+import { planPayments } from './payments/plan.js';
+import { runPayments } from './payments/run.js';
+import type { Simulation } from './simulation.js';
+import type { Stores } from './stores.js';
+import { checkTransactions } from './transactions/checker.js';
+import { planTransactions } from './transactions/plan.js';
+import { runTransactions } from './transactions/run.js';
 
 /** The result of one seed, or of one plan. */
-export interface RunResult {
+export interface RunResult extends Pick<Simulation, 'digest' | 'steps' | 'trace' | 'counts'> {
   /** One sentence for each broken promise. */
   readonly violations: readonly string[];
-  readonly digest: number;
-  readonly steps: number;
-  readonly trace: readonly string[];
-  /** What happened how often. */
-  readonly counts: ReadonlyMap<string, number>;
 }
 
 /** A part of the service that is simulated, with everything that can go wrong around it. */
-export interface Environment<Plan> {
-  readonly name: string;
-  plan(seed: number): Plan;
-  run(plan: Plan, options?: { trace?: boolean }): Promise<RunResult>;
-  /** Every list in a plan that may be shorter: for finding the shortest plan that still fails. */
-  lists(plan: Plan): readonly ShorterList<Plan>[];
+export interface Environment {
+  plan(seed: number): Faulty;
+  run(plan: Faulty, trace?: boolean): Promise<RunResult>;
 }
 
-interface ShorterList<Plan> {
-  readonly length: number;
-  /** The plan without `count` items from `start`. */
-  without(start: number, count: number): Plan;
+/** Makes stores wrong on purpose, for a test of the checker. */
+type Sabotage = (stores: Stores) => void;
+
+function environment<Plan extends Faulty, History extends { readonly simulation: Simulation }>(
+  plan: (seed: number) => Plan,
+  carryOut: (plan: Plan, trace: boolean, sabotage: Sabotage) => Promise<History>,
+  check: (history: History) => string[],
+) {
+  return (sabotage: Sabotage = () => {}): Environment => ({
+    plan,
+    async run(planned: Plan, trace = false) {
+      const history = await carryOut(planned, trace, sabotage);
+      const { digest, steps, trace: lines, counts } = history.simulation;
+      return { violations: check(history), digest, steps, trace: lines, counts };
+    },
+  });
 }
 
-/** The lists of a plan whose clients each have a list of their own, under the name `list`. */
-export function listsOf<List extends string, Script extends Readonly<Record<List, readonly unknown[]>>>(
-  list: List,
-): <Plan extends Faulty & { readonly scripts: readonly Script[] }>(plan: Plan) => ShorterList<Plan>[] {
-  return (plan) => {
-    const { faults, scripts } = plan;
-    const ofScripts = scripts.map((script, index) => ({
-      length: script[list].length,
-      without: (start: number, count: number) => {
-        const shorter = { ...script, [list]: withoutRange(script[list], start, count) };
-        return { ...plan, scripts: scripts.with(index, shorter) };
-      },
-    }));
-    return [
-      { length: faults.length, without: (...range) => ({ ...plan, faults: withoutRange(faults, ...range) }) },
-      { length: scripts.length, without: (...range) => ({ ...plan, scripts: withoutRange(scripts, ...range) }) },
-      ...ofScripts,
-    ];
-  };
-}
+export const ENVIRONMENTS = {
+  payments: environment(planPayments, runPayments, checkPayments),
+  transactions: environment(planTransactions, runTransactions, checkTransactions),
+};
 
-function withoutRange<Item>(items: readonly Item[], start: number, count: number): Item[] {
-  return items.filter((_, index) => index < start || index >= start + count);
+export type EnvironmentName = keyof typeof ENVIRONMENTS;
+
+/** Without a choice: three of ten seeds are about transactions. */
+export function environmentOfSeed(seed: number): EnvironmentName {
+  return seed % 10 < 7 ? 'payments' : 'transactions';
 }

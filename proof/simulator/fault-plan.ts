@@ -2,29 +2,19 @@ import type { Random } from '../../testkit/random.js';
 import type { NetworkConditions } from './network.js';
 import type { ProcessorBehaviour } from './payments/processor.js';
 import type { ServerName } from './stores.js';
-import type { Point } from './triggered-faults.js';
+import type { Trigger } from './triggered-faults.js';
 
 /** By the time, or at a step of whichever process is at work on a subject: a client's key, or a transaction, by its number. */
-export type Moment =
-  | { readonly at: number }
-  | {
-      readonly subject: number;
-      /** The n-th on the subject, or the first one at or after a time. */
-      readonly operation: number | { readonly notBefore: number };
-      readonly point: Point;
-      /** Only at an operation whose name begins so. */
-      readonly only?: string | undefined;
-    };
+type Moment = { readonly at: number } | Trigger<number>;
 
 /** A process by its index, or the one whose step triggered the fault. */
-export type Target = number | 'caller';
+type Target = number | 'caller';
 
 export type FaultKind =
-  | { readonly kind: 'crash'; readonly target: Target; readonly forMs: number }
+  | { readonly kind: 'crash' | 'drain'; readonly target: Target; readonly forMs: number }
   | { readonly kind: 'pause'; readonly target: Target; readonly forMs: number; readonly wakesInOrder: boolean }
   /** It wakes only to die. */
   | { readonly kind: 'pause and crash'; readonly target: Target; readonly forMs: number; readonly thenMs: number }
-  | { readonly kind: 'drain'; readonly target: Target; readonly forMs: number }
   /** The next message is lost. */
   | { readonly kind: 'cut' }
   /** It is late. */
@@ -48,14 +38,15 @@ export type FaultKind =
 
 export type Fault = Moment & FaultKind;
 
-/** Of a list that shrinking makes shorter. */
+/** A plan: everything that a seed sets in motion, before anything has happened. A smaller plan is a simpler history. */
 export interface Faulty {
+  readonly seed: number;
   readonly faults: readonly Fault[];
 }
 
 /** How far the clock of the store of record is set back in all. */
 export function setBackMs({ faults }: Faulty): number {
-  const ofStore = faults.flatMap((fault) => (fault.kind === 'clock' && fault.of === 'postgres' ? [fault.aheadMs] : []));
+  const ofStore = faults.map((fault) => (fault.kind === 'clock' && fault.of === 'postgres' ? fault.aheadMs : 0));
   return ofStore.reduce((sum, aheadMs) => sum + Math.max(0, -aheadMs), 0);
 }
 

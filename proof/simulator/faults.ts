@@ -1,4 +1,4 @@
-import type { FaultKind, Faulty, Target } from './fault-plan.js';
+import type { FaultKind, Faulty } from './fault-plan.js';
 import { nameOf } from './payments/keys.js';
 import { type ProcessorMachine, WELL } from './payments/processor.js';
 import type { Processes } from './processes.js';
@@ -12,7 +12,7 @@ const LOSS_NOTICED_MS = STATEMENT_DEADLINE_MS + 1_000;
 /** What is forgotten of a subject, by the end of its name in Redis. */
 const SUFFIXES = { record: '}', lock: '}:lock', entry: '}', token: '}:fill', marks: '}:marks' } as const;
 
-export interface FaultSettings {
+interface FaultSettings {
   /** Nothing is injected after this. */
   readonly endMs: number;
   /** As long as a lock or a lease that was left behind may stand. */
@@ -24,16 +24,19 @@ export interface FaultSettings {
   resolve?(subject: number): void;
 }
 
+type CarryOut = { [Kind in FaultKind['kind']]: (fault: Extract<FaultKind, { readonly kind: Kind }>) => unknown };
+
 /** Injects the faults of a plan, and remembers what a checker must know of them. */
 export class Faults {
   /** When Redis forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
-  readonly forgot: { readonly at: number; readonly key: string | undefined }[] = [];
+  private readonly forgot: { readonly at: number; readonly key: string | undefined }[] = [];
   readonly storeSetAhead: number[] = [];
+  /** Whether the clock of a server was, that judges when something expires. */
+  clockWasMoved = false;
   /** When servers or networks were not well. */
   private readonly unwell: Interval[] = [];
   /** When anything at all was wrong, and as long as it may be felt. */
   private readonly disturbed: Interval[] = [];
-  private clocksMoved = 0;
   private clocksMovedByMs = 0;
 
   constructor(
@@ -67,77 +70,57 @@ export class Faults {
     const { simulation, processes, stores, settings } = this;
     const remainingMs = settings.endMs - simulation.time;
     if (remainingMs <= 0) return undefined;
-    if (simulation.tracing) simulation.note(`FAULT ${JSON.stringify(fault)}`);
+    simulation.note(`FAULT ${JSON.stringify(fault)}`);
     const forMs = 'forMs' in fault ? Math.min(fault.forMs, remainingMs) : 0;
+    const target = 'target' in fault && fault.target !== 'caller' ? fault.target : (caller?.index ?? 0);
     this.disturb(fault);
-    switch (fault.kind) {
-      case 'crash':
-        processes.crash(indexOf(fault.target, caller), forMs);
-        return undefined;
-      case 'pause':
-        processes.pause(indexOf(fault.target, caller), forMs, fault.wakesInOrder);
-        return undefined;
-      case 'pause and crash': {
-        const index = indexOf(fault.target, caller);
-        processes.pause(index, forMs, true);
-        simulation.after(forMs + fault.thenMs, undefined, () => processes.crash(index, 0), `i${index} dies`);
-        return undefined;
-      }
-      case 'drain':
-        processes.drain(indexOf(fault.target, caller), forMs);
-        return undefined;
-      case 'cut':
-        this.unwell.push({ from: simulation.time, to: simulation.time + LOSS_NOTICED_MS });
-        return 'lost';
-      case 'delay':
-        this.unwell.push({ from: simulation.time, to: simulation.time + LOSS_NOTICED_MS + fault.forMs });
-        return fault.forMs;
-      case 'flush':
-        this.forget(undefined, () => stores.redis?.forget());
-        return undefined;
-      case 'evict': {
-        const subject = settings.nameOf(fault.of);
-        const key = fault.what === 'lock' ? 'no record' : subject;
-        this.forget(key, () => stores.redis?.forget((name) => isPartOf(subject, SUFFIXES[fault.what], name)));
-        return undefined;
-      }
-      case 'failover': {
+    const carryOut: CarryOut = {
+      crash: () => processes.crash(target, forMs),
+      drain: () => processes.drain(target, forMs),
+      pause: ({ wakesInOrder }) => processes.pause(target, forMs, wakesInOrder),
+      'pause and crash': ({ thenMs }) => {
+        processes.pause(target, forMs, true);
+        simulation.after(forMs + thenMs, undefined, () => processes.crash(target, 0), `i${target} dies`);
+      },
+      cut: () => this.beUnwell(LOSS_NOTICED_MS),
+      delay: (late) => this.beUnwell(LOSS_NOTICED_MS + late.forMs),
+      flush: () => this.forget(undefined, () => stores.redis?.forget()),
+      evict: ({ what, of }) => {
+        const subject = settings.nameOf(of);
+        const forget = () => stores.redis?.forget((name) => isPartOf(subject, SUFFIXES[what], name));
+        this.forget(what === 'lock' ? 'no record' : subject, forget);
+      },
+      failover: () => {
         const promote = stores.redis?.copy();
         this.forgot.push({ at: simulation.time, key: undefined });
         const failOver = () => this.forget(undefined, () => promote?.());
         simulation.after(forMs, undefined, failOver, 'a replica takes the place of redis');
-        return undefined;
-      }
-      case 'network': {
-        const indexes = fault.of === 'all' ? processes.indexes() : [fault.of];
-        const set = stores.links[fault.server].setConditions(indexes, fault.conditions);
+      },
+      network: ({ of, server, conditions, forMs: ms }) => {
+        const restore = stores.links[server].setConditions(of === 'all' ? processes.indexes : [of], conditions);
         simulation.count('network conditions');
-        this.whileUnwell(fault.forMs, LOSS_NOTICED_MS, () => set.end());
-        return undefined;
-      }
-      case 'slow commits':
-        this.while(fault, () => Object.assign(stores.conditions, { slowCommits: 0.5 }), { slowCommits: 0 });
-        return undefined;
-      case 'no room for fills':
-        this.while(fault, () => Object.assign(stores.conditions, { noRoom: 1 }), { noRoom: 0 });
-        return undefined;
-      case 'processor': {
+        // Others of the same process may have to wait until the caller of a lost message has noticed.
+        this.beUnwell(forMs + LOSS_NOTICED_MS);
+        simulation.after(ms, undefined, restore);
+      },
+      'slow commits': (slow) => this.while(slow, 'slowCommits', 0.5),
+      'no room for fills': (full) => this.while(full, 'noRoom', 1),
+      processor: ({ behaviour, forMs: ms }) => {
         const { processor } = settings;
-        if (!processor) return undefined;
-        processor.behaviour = fault.behaviour;
+        if (!processor) return;
+        processor.behaviour = behaviour;
         simulation.count('bad behaviour of the processor');
-        this.whileUnwell(fault.forMs, 0, () => {
-          if (processor.behaviour === fault.behaviour) processor.behaviour = WELL;
+        this.beUnwell(forMs);
+        simulation.after(ms, undefined, () => {
+          if (processor.behaviour === behaviour) processor.behaviour = WELL;
         });
-        return undefined;
-      }
-      case 'clock':
-        this.moveClock(fault.of, fault.aheadMs);
-        return undefined;
-      case 'operator':
-        settings.resolve?.(fault.of);
-        return undefined;
-    }
+      },
+      clock: ({ of, aheadMs }) => this.moveClock(of, aheadMs),
+      operator: ({ of }) => settings.resolve?.(of),
+    };
+    (carryOut[fault.kind] as (fault: FaultKind) => unknown)(fault);
+    if (fault.kind === 'cut') return 'lost';
+    return fault.kind === 'delay' ? fault.forMs : undefined;
   }
 
   moveClock(of: number | 'redis' | 'postgres', aheadMs: number): void {
@@ -147,14 +130,9 @@ export class Faults {
     if (wall === stores.walls.postgres && aheadMs > 0) this.storeSetAhead.push(simulation.time);
     if (typeof of === 'string') {
       this.forgot.push({ at: simulation.time, key: undefined });
-      this.clocksMoved += 1;
+      this.clockWasMoved = true;
     }
     simulation.count('clock jumps');
-  }
-
-  /** Of a server that judges when something expires. */
-  clockWasMoved(): boolean {
-    return this.clocksMoved > 0;
   }
 
   /** All servers and networks were well. */
@@ -186,42 +164,34 @@ export class Faults {
     this.disturbed.push({ from: time, to: time + lastsMs + LOSS_NOTICED_MS + this.settings.leaseMs });
   }
 
+  private beUnwell(ms: number): void {
+    const { time } = this.simulation;
+    this.unwell.push({ from: time, to: time + ms });
+  }
+
   private forget(key: string | undefined, carryOut: () => void): void {
     this.simulation.count('losses');
     carryOut();
     this.forgot.push({ at: this.simulation.time, key });
   }
 
-  private while(
-    { kind, forMs }: { kind: string; forMs: number },
-    begin: () => void,
-    after: Partial<Stores['conditions']>,
-  ) {
+  private while({ kind, forMs }: { kind: string; forMs: number }, what: keyof Stores['conditions'], chance: number) {
+    const { conditions } = this.stores;
     this.simulation.count(kind);
-    begin();
-    this.simulation.after(forMs, undefined, () => Object.assign(this.stores.conditions, after));
-  }
-
-  private whileUnwell(ms: number, noticedMs: number, end: () => void): void {
-    const { time } = this.simulation;
-    // Others of the same process may have to wait until the caller of a lost message has noticed.
-    this.unwell.push({ from: time, to: Math.min(time + ms, this.settings.endMs) + noticedMs });
-    this.simulation.after(ms, undefined, end);
+    conditions[what] = chance;
+    this.simulation.after(forMs, undefined, () => {
+      conditions[what] = 0;
+    });
   }
 }
 
 /** Whether a name in Redis is that part of what is kept of a subject. */
 function isPartOf(subject: string, suffix: string, name: string): boolean {
   const of = name.slice(0, name.indexOf('}'));
-  return (
-    name.slice(of.length) === suffix && (nameOf(of.split('{')[1] ?? '') === subject || of.endsWith(`::${subject}`))
-  );
+  const isOfSubject = nameOf(of.split('{')[1] ?? '') === subject || of.endsWith(`::${subject}`);
+  return isOfSubject && name.slice(of.length) === suffix;
 }
 
 function isDuring(intervals: readonly Interval[], from: number, to: number): boolean {
   return intervals.some((interval) => interval.from <= to && interval.to >= from);
-}
-
-function indexOf(target: Target, caller: Process | undefined): number {
-  return target === 'caller' ? (caller?.index ?? 0) : target;
 }

@@ -1,11 +1,11 @@
-import { type EnvironmentName, environmentOf, environmentOfSeed } from './environments.js';
-import { runPlan, runSeed } from './one-seed.js';
-import { type Options, readOptions, USAGE } from './options.js';
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { ENVIRONMENTS, type EnvironmentName, environmentOfSeed } from './environment.js';
 import { Report } from './report.js';
+import { runPlan, runSeed } from './seeds.js';
 import { shrink } from './shrink.js';
 import { kindOf } from './violation-kinds.js';
-import type { Failure } from './worker.js';
-import { runInWorkers } from './workers.js';
+import { runInWorkers, type SeedResult } from './worker.js';
 
 /** Longer than a shortest plan usually takes; an endless search helps nobody. */
 const SHRINK_LIMIT_MS = 60_000;
@@ -13,95 +13,99 @@ const SHRINK_LIMIT_MS = 60_000;
 const MOST_SHRUNK = 3;
 /** As a shell reports whoever ended by Ctrl-C. */
 const INTERRUPTED = 130;
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+const NAMES = Object.keys(ENVIRONMENTS) as EnvironmentName[];
+/** `--first` ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
+const USAGE = `npm run simulate -- [--seeds N] [--from S] [--environment ${NAMES.join('|')}] [--workers N] [--trace] [--first]`;
+
+/** Throws with a sentence for whoever typed it. */
+function readOptions() {
+  const { values } = parseArgs({
+    options: {
+      seeds: { type: 'string', default: '500' },
+      from: { type: 'string', default: '0' },
+      environment: { type: 'string' },
+      workers: { type: 'string', default: String(availableParallelism()) },
+      trace: { type: 'boolean', default: false },
+      first: { type: 'boolean', default: false },
+    },
+  });
+  const environment = NAMES.find((name) => name === values.environment);
+  if (values.environment !== environment) throw new Error(`--environment must be one of ${NAMES.join(', ')}`);
+  const [seeds, from, workers] = (['seeds', 'from', 'workers'] as const).map((name) => {
+    const least = name === 'from' ? 0 : 1;
+    const number = Number(values[name]);
+    if (Number.isSafeInteger(number) && number >= least) return number;
+    throw new Error(`--${name} must be a whole number from ${least}`);
+  }) as [number, number, number];
+  return { from, end: from + seeds, workers, environment, trace: values.trace, first: values.first };
+}
+
+type Options = ReturnType<typeof readOptions>;
 
 /** Exit code 1 when a seed has violations, 2 when the seeds could not be run, 130 when somebody stopped the run. */
-async function main(): Promise<void> {
-  let options: Options;
-  try {
-    options = readOptions(process.argv.slice(2));
-  } catch (error) {
-    console.error(`${(error as Error).message}\n${USAGE}`);
-    process.exitCode = 2;
-    return;
-  }
-  const { failures, isInterrupted } = options.trace ? await tell(options) : await runAll(options);
+async function main(options: Options): Promise<void> {
+  const failures = options.trace ? await tell(options) : await runAll(options);
+  if (failures.length > 0) process.exitCode ??= 1;
   for (const [index, failure] of failures.entries()) {
     const told = options.first ? failure.violations : failure.violations.slice(0, 1);
-    if (index < MOST_SHRUNK && !options.first && !isInterrupted) await explain(failure);
-    else console.log([...told.map((violation) => lineOf(failure, violation)), `  ${replayOf(failure)}`].join('\n'));
+    if (index < MOST_SHRUNK && !options.first && process.exitCode !== INTERRUPTED) await explain(failure);
+    else for (const violation of told) console.log(`seed ${failure.seed} (${failure.environment}): ${violation}`);
+    console.log(`to see the whole history: ${replayOf(failure)}`);
   }
-  if (isInterrupted) process.exitCode = INTERRUPTED;
-  else if (failures.length > 0) process.exitCode = 1;
 }
 
-interface Ended {
-  readonly failures: readonly Failure[];
-  readonly isInterrupted: boolean;
-}
-
-/** Until the end, or a signal: then what the workers have begun is ended, and told. */
-async function runAll(options: Options): Promise<Ended> {
-  const report = new Report(options.seeds, process.stderr);
+/** Until the end, or a signal: then what was run until then is told. */
+async function runAll(options: Options): Promise<readonly SeedResult[]> {
+  const report = new Report(options.end - options.from);
   const stop = new AbortController();
-  let isInterrupted = false;
   const interrupt = () => {
-    isInterrupted = true;
+    process.exitCode = INTERRUPTED;
     stop.abort();
   };
-  for (const signal of SIGNALS) process.on(signal, interrupt);
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, interrupt);
   await runInWorkers(options, stop.signal, (result) => {
     report.add(result);
-    if (options.first && report.failures.some(isAboutMoreThanFaults)) stop.abort();
+    // An exception ends no search for a broken promise.
+    if (options.first && result.violations.some((violation) => kindOf(violation) !== 'fault')) stop.abort();
   });
-  for (const signal of SIGNALS) process.off(signal, interrupt);
-  report.clearLine();
   console.log(report.summary());
-  return { failures: report.failures, isInterrupted };
+  return report.failures;
 }
 
 /** One seed after another, with everything that happens. */
-async function tell({ from, seeds, environment: only }: Options): Promise<Ended> {
-  const failures: Failure[] = [];
-  for (let seed = from; seed < from + seeds; seed += 1) {
-    const name: EnvironmentName = only ?? environmentOfSeed(seed);
-    const environment = environmentOf(name);
-    const { trace } = await runPlan(environment, environment.plan(seed), { trace: true });
-    const { violations, steps } = await runSeed(environment, seed);
+async function tell({ from, end, environment: only }: Options): Promise<readonly SeedResult[]> {
+  const failures: SeedResult[] = [];
+  for (let seed = from; seed < end; seed += 1) {
+    const name = only ?? environmentOfSeed(seed);
+    const environment = ENVIRONMENTS[name]();
+    const { trace } = await runPlan(environment, environment.plan(seed), true);
+    const result = await runSeed(environment, seed);
+    const { steps, violations } = result;
     console.log([`seed ${seed} (${name})`, ...trace, `${steps} steps, ${violations.length} violations`].join('\n'));
-    if (violations.length > 0) failures.push({ environment: name, seed, violations });
+    if (violations.length > 0) failures.push({ ...result, environment: name, seed });
   }
-  return { failures, isInterrupted: false };
+  return failures;
 }
 
-async function explain(failure: Failure): Promise<void> {
-  const environment = environmentOf(failure.environment);
-  console.log(`\nseed ${failure.seed} (${failure.environment}) breaks its promises:`);
-  for (const violation of failure.violations) console.log(`  ${violation}`);
-  const shortest = await shrink(environment, environment.plan(failure.seed), SHRINK_LIMIT_MS);
-  const { trace, violations } = await runPlan(environment, shortest, { trace: true });
-  console.log(`the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`);
-  for (const line of trace) console.log(line);
-  for (const violation of violations) console.log(`  ${violation}`);
-  console.log(`to see the whole history: ${replayOf(failure)}`);
+async function explain({ seed, environment: name, violations: told }: SeedResult): Promise<void> {
+  const environment = ENVIRONMENTS[name]();
+  const indented = (violations: readonly string[]) => violations.map((violation) => `  ${violation}`);
+  console.log([`\nseed ${seed} (${name}) breaks its promises:`, ...indented(told)].join('\n'));
+  const shortest = await shrink(environment, environment.plan(seed), SHRINK_LIMIT_MS);
+  const { trace, violations } = await runPlan(environment, shortest, true);
+  const lines = [`the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`, ...trace];
+  console.log([...lines, ...indented(violations)].join('\n'));
 }
 
-/** An exception ends no search for a broken promise. */
-function isAboutMoreThanFaults({ violations }: Failure): boolean {
-  return violations.some((violation) => kindOf(violation) !== 'fault');
-}
-
-function lineOf({ seed, environment }: Failure, violation: string): string {
-  return `seed ${seed} (${environment}): ${violation}`;
-}
-
-function replayOf({ seed, environment }: Failure): string {
+function replayOf({ seed, environment }: SeedResult): string {
   return `npm run simulate -- --seeds 1 --from ${seed} --environment ${environment} --trace`;
 }
 
+let options: Options | undefined;
 try {
-  await main();
+  options = readOptions();
+  await main(options);
 } catch (fault) {
-  console.error(fault);
+  console.error(options ? fault : `${(fault as Error).message}\n${USAGE}`);
   process.exitCode = 2;
 }

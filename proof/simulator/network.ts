@@ -1,8 +1,9 @@
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../testkit/random.js';
-import { type Line, ROUTINE, type Serve } from './models/line.js';
+import type { FaultKind } from './fault-plan.js';
+import { type Line, ROUTINE } from './models/line.js';
 import { nameOf } from './payments/keys.js';
-import { hashOf, type Process, type Simulation } from './simulation.js';
+import type { Process, Simulation } from './simulation.js';
 import type { TriggeredFaults } from './triggered-faults.js';
 
 /** What the network between a process and a server does at the moment. Chances from 0 to 1. */
@@ -23,12 +24,24 @@ export interface NetworkConditions {
 
 export const GOOD: NetworkConditions = { lostRequest: 0, lostReply: 0, repeated: 0, slow: 0, down: false, full: false };
 
-export function badConditions(random: Random, mayRepeat: boolean): NetworkConditions {
+/** `mayRepeat`: whether the adapter's operations on Redis may be done twice. */
+export function networkFault(
+  random: Random,
+  of: number,
+  embedded: boolean,
+  mayRepeat: boolean,
+  forMs: number,
+): FaultKind {
+  const server = random.pick(['redis', 'postgres'] as const);
+  // Within one machine no message is lost, but its disk may be full, or slow.
+  const ofDisk = random.below(2) === 0 ? { ...GOOD, full: true } : { ...GOOD, slow: 0.2 };
   const some = () => random.pick([0, 0.1, 0.5]);
-  return {
-    ...{ lostRequest: some(), lostReply: some(), repeated: mayRepeat ? some() : 0 },
+  const ofNetwork = () => ({
+    ...{ lostRequest: some(), lostReply: some(), repeated: mayRepeat && server === 'redis' ? some() : 0 },
     ...{ slow: random.pick([0, 0.2]), down: random.below(4) === 0, full: false },
-  };
+  });
+  const conditions = embedded ? ofDisk : ofNetwork();
+  return { kind: 'network', server, of: random.pick([of, 'all'] as const), conditions, forMs };
 }
 
 const USUAL_MS = 8;
@@ -38,7 +51,7 @@ const REPEATED_WITHIN_MS = 3_000;
 const LOST_NOTICES = 0.2;
 const NOTICED_WITHIN_MS = 20;
 
-export interface ServerSettings {
+interface ServerSettings {
   readonly name: string;
   /** Callers give up after this; what is still on its way then may be done all the same. */
   readonly deadlineMs: number;
@@ -57,13 +70,11 @@ export class Link {
     private readonly settings: ServerSettings,
   ) {}
 
-  /** For some processes; `end` restores only those for which nothing else was set since. */
-  setConditions(processes: readonly number[], conditions: NetworkConditions): { end(): void } {
+  /** For some processes; returns what restores those for which nothing else was set since. */
+  setConditions(processes: readonly number[], conditions: NetworkConditions): () => void {
     for (const index of processes) this.conditions.set(index, conditions);
-    return {
-      end: () => {
-        for (const index of processes) if (this.conditions.get(index) === conditions) this.conditions.delete(index);
-      },
+    return () => {
+      for (const index of processes) if (this.conditions.get(index) === conditions) this.conditions.delete(index);
     };
   }
 
@@ -73,101 +84,85 @@ export class Link {
 
   /** Every subject has random choices of its own, so that a history without one payment is the same for the others. */
   rngOf(subject: string): Random {
-    return this.simulation.rng(hashOf(`${this.settings.name}: ${subject}`));
+    return this.simulation.rng(`${this.settings.name}: ${subject}`);
   }
 
+  /** The way of one process to the server. */
   lineOf(caller: Process): Line {
-    const { simulation } = this;
+    const { simulation, triggered } = this;
+    const { name, deadlineMs, diesWithCaller } = this.settings;
+    const currently = () => this.conditions.get(caller.index) ?? GOOD;
+
+    const send: Line['send'] = (operation, keys, serve) => {
+      const subjects = keys.map(nameOf);
+      const conditions = currently();
+      const random = this.rngOf(subjects[0] ?? '');
+      const isRoutine = ROUTINE.has(operation);
+      const what = isRoutine ? '' : `${caller.name} ${operation} ${subjects.join(' ')}`;
+      const said = (text: string) => what && `${what}: ${text}`;
+      const transitMs = () => {
+        if (conditions.slow > 0 && random.fraction() < conditions.slow) return random.fraction() * SLOW_MS;
+        return 0.1 + random.fraction() * USUAL_MS;
+      };
+      return new Promise((resolve, reject) => {
+        // What still runs of a process that died a moment ago.
+        if (!caller.alive) return;
+        const asked = triggered.begin(operation, subjects);
+        const giveUp = () => reject(new StoreUnavailable('unknown', `${name} did not answer in time`));
+        const cancelGiveUp = simulation.after(deadlineMs, caller, giveUp, said('given up'));
+        const arriveBack = (ms: number, give: () => void, label = '') => {
+          const hear = () => {
+            cancelGiveUp();
+            give();
+          };
+          simulation.after(ms, caller, hear, label);
+        };
+        const refuse = (reason: unknown) => arriveBack(transitMs(), () => reject(reason), said('refused'));
+
+        if (conditions.down && random.fraction() < 0.5) {
+          refuse(new StoreUnavailable('unchanged', `${name} is away`));
+          return;
+        }
+        const fault = triggered.injectAt('sent', asked, caller);
+        if (fault === 'lost' || conditions.down || random.fraction() < conditions.lostRequest) {
+          simulation.count('requests lost');
+          simulation.note(said('lost'));
+          return;
+        }
+        const lostReply = random.fraction() < conditions.lostReply;
+        const reply: typeof resolve = (result) => {
+          const replyFault = triggered.injectAt('done', asked, caller);
+          if (replyFault === 'lost' || lostReply) {
+            simulation.count('replies lost');
+            simulation.note(said('its reply is lost'));
+          } else arriveBack(transitMs() + (replyFault ?? 0), () => resolve(result));
+        };
+        const arrive = () => {
+          if (conditions.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
+          else serve(reply, refuse);
+        };
+        const arrivesAfterMs = transitMs() + (fault ?? 0);
+        const arrivesAt = diesWithCaller ? caller : undefined;
+        if (isRoutine) simulation.after(arrivesAfterMs, arrivesAt, arrive);
+        else simulation.arrive(arrivesAfterMs, arrivesAt, arrive, what);
+        if (random.fraction() < conditions.repeated) {
+          const laterMs = transitMs() + random.below(REPEATED_WITHIN_MS);
+          const ignore = () => {};
+          simulation.count('requests repeated');
+          simulation.arrive(laterMs, undefined, () => serve(ignore, ignore), said('again'));
+        }
+      });
+    };
+
     return {
       caller: caller.name,
-      send: (operation, subjects, serve) => this.send(caller, operation, subjects.map(nameOf), serve),
+      send,
       deliver: (subject, what, hear) => {
         const random = this.rngOf(nameOf(subject));
-        const lost = Math.max(LOST_NOTICES, this.conditionsFor(caller).lostReply);
-        if (!caller.alive || random.fraction() < lost) return;
-        const label = simulation.tracing ? `${caller.name} ${what} ${nameOf(subject)}` : '';
+        if (!caller.alive || random.fraction() < Math.max(LOST_NOTICES, currently().lostReply)) return;
+        const label = `${caller.name} ${what} ${nameOf(subject)}`;
         simulation.after(1 + random.fraction() * NOTICED_WITHIN_MS, caller, hear, label);
       },
     };
   }
-
-  private conditionsFor(caller: Process): NetworkConditions {
-    return this.conditions.get(caller.index) ?? GOOD;
-  }
-
-  private send<T>(caller: Process, operation: string, subjects: readonly string[], serve: Serve<T>): Promise<T> {
-    const { simulation, triggered } = this;
-    const conditions = this.conditionsFor(caller);
-    const { name, deadlineMs, diesWithCaller } = this.settings;
-    const [first = ''] = subjects;
-    const random = this.rngOf(first);
-    const isRoutine = ROUTINE.has(operation);
-    const what = simulation.tracing && !isRoutine ? `${caller.name} ${operation} ${subjects.join(' ')}` : '';
-    const said = (text: string) => what && `${what}: ${text}`;
-
-    return new Promise<T>((resolve, reject) => {
-      // What still runs of a process that died a moment ago.
-      if (!caller.alive) return;
-      const asked = triggered.begin(operation, subjects);
-      let open = true;
-      const cancelGiveUp = simulation.after(
-        deadlineMs,
-        caller,
-        () => {
-          open = false;
-          reject(new StoreUnavailable('unknown', `${name} did not answer in time`));
-        },
-        said('given up'),
-      );
-      const close = (give: () => void) => {
-        if (!open) return;
-        open = false;
-        cancelGiveUp();
-        give();
-      };
-      const refuse = (reason: unknown) =>
-        simulation.after(transitMs(random, conditions), caller, () => close(() => reject(reason)), said('refused'));
-
-      if (conditions.down && random.fraction() < 0.5) {
-        refuse(new StoreUnavailable('unchanged', `${name} is away`));
-        return;
-      }
-      const fault = triggered.injectAt('sent', asked, caller);
-      if (fault === 'lost' || conditions.down || random.fraction() < conditions.lostRequest) {
-        simulation.count('requests lost');
-        simulation.note(said('lost'));
-        return;
-      }
-      const lostReply = random.fraction() < conditions.lostReply;
-      const reply = (result: T) => {
-        const replyFault = triggered.injectAt('done', asked, caller);
-        if (replyFault === 'lost' || lostReply) {
-          simulation.count('replies lost');
-          simulation.note(said('its reply is lost'));
-          return;
-        }
-        simulation.after(transitMs(random, conditions) + (replyFault ?? 0), caller, () => close(() => resolve(result)));
-      };
-      const arrive = () => {
-        if (conditions.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
-        else serve(reply, refuse);
-      };
-      const arrivesAfterMs = transitMs(random, conditions) + (fault ?? 0);
-      const arrivesAt = diesWithCaller ? caller : undefined;
-      if (isRoutine) simulation.after(arrivesAfterMs, arrivesAt, arrive);
-      else simulation.arrive(arrivesAfterMs, arrivesAt, arrive, what);
-      if (random.fraction() < conditions.repeated) {
-        const laterMs = transitMs(random, conditions) + random.below(REPEATED_WITHIN_MS);
-        simulation.count('requests repeated');
-        simulation.arrive(laterMs, undefined, () => serve(ignore, ignore), said('again'));
-      }
-    });
-  }
 }
-
-function transitMs(random: Random, { slow }: NetworkConditions): number {
-  if (slow > 0 && random.fraction() < slow) return random.fraction() * SLOW_MS;
-  return 0.1 + random.fraction() * USUAL_MS;
-}
-
-function ignore(): void {}

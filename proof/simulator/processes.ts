@@ -2,7 +2,7 @@ import type { Clock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../testkit/random.js';
 import { EPOCH_MS } from './payments/keys.js';
-import type { Process, Simulation } from './simulation.js';
+import { Process, type Simulation } from './simulation.js';
 
 /** A client's request and its answer take this long, at most. */
 const CLIENT_LATENCY_MS = 10;
@@ -24,6 +24,14 @@ export function isNoAnswer(answer: unknown): answer is NoAnswer | undefined {
   return answer === undefined || answer === 'cut' || answer === 'refused unchanged' || answer === 'refused unknown';
 }
 
+/** What is known of one request of a client. */
+export interface Request<Answer> {
+  readonly sentAt: number;
+  answeredAt?: number;
+  /** Undefined while it waits. */
+  answer?: Answer | NoAnswer;
+}
+
 /** What a process serves, and how it stops: in the order of `app.ts`. */
 export interface Opened<Service> {
   readonly service: Service;
@@ -38,107 +46,101 @@ export interface Opened<Service> {
 interface Member<Service> {
   readonly process: Process;
   /** Undefined until it is open. */
-  opened: Opened<Service> | undefined;
+  opened?: Opened<Service>;
   isDraining: boolean;
   /** Cuts the connections of all clients that wait for an answer. */
   readonly waiting: Set<() => void>;
 }
 
-export type OpenService<Service> = (process: Process, clock: Clock) => Promise<Opened<Service>>;
-
 /** The processes of the service, what can happen to them, and the clients' way to them. */
 export class Processes<Service> {
-  readonly clients = newProcess('clients', -1);
+  readonly clients = new Process('clients', -1);
   /** Exceptions that are no fault of a store: bugs. */
   readonly bugs: string[] = [];
+  readonly indexes: readonly number[];
   readonly walls: readonly WallClock[];
   private readonly members: Member<Service>[] = [];
   private births = 0;
-  private readonly pausedBefore: number[] = [];
 
   constructor(
     private readonly simulation: Simulation,
     readonly size: number,
-    private readonly open: OpenService<Service>,
+    private readonly open: (process: Process, clock: Clock) => Promise<Opened<Service>>,
   ) {
-    this.walls = Array.from({ length: size }, () => ({ aheadMs: 0 }));
+    this.indexes = Array.from({ length: size }, (_, index) => index);
+    this.walls = this.indexes.map(() => ({ aheadMs: 0 }));
   }
 
   start(): void {
-    for (let index = 0; index < this.size; index += 1) this.members[index] = this.begin(index);
+    for (const index of this.indexes) this.begin(index);
   }
 
-  private begin(index: number): Member<Service> {
+  private begin(index: number): void {
+    const { simulation } = this;
     this.births += 1;
-    this.pausedBefore[index] = (this.pausedBefore[index] ?? 0) + (this.members[index]?.process.pausedMs ?? 0);
-    const process = newProcess(`i${index}.${this.births}`, index);
+    const process = new Process(`i${index}.${this.births}`, index, this.members[index]?.process.pausedMs);
     const bornAheadMs = 1_000 * this.births;
     const wall = this.walls[index] as WallClock;
-    const { simulation } = this;
     const clock: Clock = {
       now: () => Math.floor(EPOCH_MS + simulation.time + wall.aheadMs),
       monotonic: () => simulation.time + bornAheadMs,
       after: (ms, callBack) => simulation.after(ms, process, callBack),
     };
-    const member: Member<Service> = { process, opened: undefined, isDraining: false, waiting: new Set() };
+    const member: Member<Service> = { process, isDraining: false, waiting: new Set() };
+    this.members[index] = member;
     this.open(process, clock).then(
       (opened) => {
         member.opened = opened;
       },
       (fault: unknown) => {
         if (!(fault instanceof StoreUnavailable)) this.bugs.push(String(fault));
-        process.alive = false;
-        this.startLater(index, RESTART_MS);
+        this.restart(process, RESTART_MS);
       },
     );
-    return member;
   }
 
-  private startLater(index: number, ms: number): void {
-    const start = () => {
-      this.members[index] = this.begin(index);
-    };
-    this.simulation.after(ms, undefined, start, `i${index} starts`);
+  private restart(process: Process, afterMs: number): void {
+    process.alive = false;
+    this.simulation.after(afterMs, undefined, () => this.begin(process.index), `i${process.index} starts`);
   }
 
   /** As kill -9 does; whoever waits for an answer is cut off. */
   crash(index: number, forMs: number): void {
-    const member = this.members[index] as Member<Service>;
-    if (!member.process.alive) return;
+    const { process, waiting } = this.memberOf(index);
+    if (!process.alive) return;
     this.simulation.count('crashes');
-    member.process.pausedMs -= this.stopStillToCome(member.process);
-    member.process.alive = false;
-    for (const cut of member.waiting) cut();
-    this.startLater(index, forMs);
+    process.pausedMs = this.pausedMs(index);
+    process.alive = false;
+    for (const cut of waiting) cut();
+    this.restart(process, forMs);
   }
 
   /** As SIGTERM does: it takes no request more, answers those under way, ends its rounds, and is started again. */
   drain(index: number, forMs: number): void {
     const { simulation } = this;
-    const member = this.members[index] as Member<Service>;
+    const member = this.memberOf(index);
     const { process, opened, waiting } = member;
     if (!process.alive || !opened || member.isDraining) return;
     simulation.count('drains');
     member.isDraining = true;
     let isOver = false;
-    const finish = () => {
+    const finish = async () => {
       if (isOver || !process.alive) return;
       isOver = true;
-      opened.end().then(() => {
-        if (!process.alive) return;
-        if (waiting.size > 0) simulation.count('drains that were cut');
-        for (const cut of waiting) cut();
-        process.alive = false;
-        simulation.note(`${process.name} has drained`);
-        this.startLater(index, forMs);
-      });
+      await opened.end();
+      if (!process.alive) return;
+      if (waiting.size > 0) simulation.count('drains that were cut');
+      for (const cut of waiting) cut();
+      simulation.note(`${process.name} has drained`);
+      this.restart(process, forMs);
     };
-    const background = opened.stop();
-    const look = () => {
-      if (waiting.size === 0) background.then(finish);
-      else if (!isOver) simulation.after(100, process, look);
+    const untilAnswered = async () => {
+      const background = opened.stop();
+      while (waiting.size > 0 && !isOver) await simulation.wait(100, process);
+      await background;
+      await finish();
     };
-    look();
+    untilAnswered();
     simulation.after(DRAIN_LIMIT_MS, process, () => {
       opened.cut();
       simulation.after(LAST_WRITES_MS, process, finish);
@@ -147,7 +149,7 @@ export class Processes<Service> {
 
   /** As SIGSTOP does, until SIGCONT. */
   pause(index: number, forMs: number, wakesInOrder: boolean): void {
-    const { process } = this.members[index] as Member<Service>;
+    const { process } = this.memberOf(index);
     const { time } = this.simulation;
     if (!process.alive) return;
     this.simulation.count('pauses');
@@ -162,50 +164,44 @@ export class Processes<Service> {
     for (const { process } of this.members) process.alive = false;
   }
 
-  indexes(): readonly number[] {
-    return this.members.map((_, index) => index);
-  }
-
-  /** How long an process, and those that were it before, have been stopped until now. */
+  /** How long a process, and those that were it before, have been stopped until now. */
   pausedMs(index: number): number {
-    const { process } = this.members[index] as Member<Service>;
-    const stillToComeMs = process.alive ? this.stopStillToCome(process) : 0;
-    return (this.pausedBefore[index] ?? 0) + process.pausedMs - stillToComeMs;
+    const { alive, pausedMs, pausedUntil } = this.memberOf(index).process;
+    return pausedMs - (alive ? Math.max(0, pausedUntil - this.simulation.time) : 0);
   }
 
-  private stopStillToCome({ pausedUntil }: Process): number {
-    return Math.max(0, pausedUntil - this.simulation.time);
-  }
-
-  /** One request of a client over the network; `give` hears the answer, or that there is none. */
+  /** One request of a client over the network: its answer, or that there is none. */
   call<T>(
     index: number,
     random: Random,
     what: string,
     work: (service: Service, name: string) => Promise<T>,
-    give: (answer: T | NoAnswer) => void,
-  ): void {
+  ): Promise<T | NoAnswer> {
     const { simulation, clients } = this;
     const latencyMs = () => 1 + random.fraction() * CLIENT_LATENCY_MS;
-    let open = true;
-    const answer = (value: T | NoAnswer) => {
-      if (!open) return;
-      open = false;
-      simulation.after(latencyMs(), clients, () => give(value));
-    };
-    simulation.arrive(latencyMs(), undefined, () => {
-      const member = this.members[index] as Member<Service>;
-      const { process, opened } = member;
-      const cut = () => answer('cut');
-      if (!process.alive || !opened || member.isDraining) return cut();
-      member.waiting.add(cut);
-      const begin = () => {
-        work(opened.service, process.name)
-          .then(answer, (fault: unknown) => answer(this.refusalOf(fault, what)))
-          .finally(() => member.waiting.delete(cut));
+    return new Promise((resolve) => {
+      let open = true;
+      const answer = (value: T | NoAnswer) => {
+        if (open) simulation.after(latencyMs(), clients, () => resolve(value));
+        open = false;
       };
-      simulation.after(0, process, begin, simulation.tracing ? `${process.name} is asked to ${what}` : '');
+      simulation.arrive(latencyMs(), undefined, () => {
+        const { process, opened, waiting, isDraining } = this.memberOf(index);
+        const cut = () => answer('cut');
+        if (!process.alive || !opened || isDraining) return cut();
+        waiting.add(cut);
+        const refuse = (fault: unknown) => answer(this.refusalOf(fault, what));
+        const begin = () =>
+          void work(opened.service, process.name)
+            .then(answer, refuse)
+            .finally(() => waiting.delete(cut));
+        simulation.after(0, process, begin, `${process.name} is asked to ${what}`);
+      });
     });
+  }
+
+  private memberOf(index: number): Member<Service> {
+    return this.members[index] as Member<Service>;
   }
 
   private refusalOf(fault: unknown, what: string): NoAnswer {
@@ -213,8 +209,4 @@ export class Processes<Service> {
     this.bugs.push(`${what}: ${fault}`);
     return 'refused unknown';
   }
-}
-
-function newProcess(name: string, index: number): Process {
-  return { name, index, alive: true, pausedUntil: 0, pausedSince: 0, pausedMs: 0, wakesInOrder: false };
 }

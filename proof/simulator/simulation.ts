@@ -1,5 +1,4 @@
 import { type Random, seededRandom } from '../../testkit/random.js';
-import { afterAllTurns, watchImmediates } from './immediates.js';
 
 /** Far more than any seed takes: reaching it means that something never ends. */
 const MAX_STEPS = 200_000;
@@ -17,18 +16,21 @@ interface Event {
 }
 
 /** Somebody whom things happen to: an instance of the service, or a client. What is dead or stopped notices nothing. */
-export interface Process {
-  readonly name: string;
-  /** Of the instance, among its like; restarts keep it. */
-  readonly index: number;
-  alive: boolean;
+export class Process {
+  alive = true;
   /** By the simulation's time: everything that would reach it before arrives then. */
-  pausedUntil: number;
-  pausedSince: number;
-  /** How long it has been stopped in all, by the end of the latest stop. */
-  pausedMs: number;
+  pausedUntil = 0;
+  pausedSince = 0;
   /** Whether what waits for it comes in the order of time; else what it waited for first comes first, timers before replies. */
-  wakesInOrder: boolean;
+  wakesInOrder = false;
+
+  constructor(
+    readonly name: string,
+    /** Of the instance, among its like; restarts keep it. */
+    readonly index: number,
+    /** How long the instance has been stopped in all, by the end of the latest stop. */
+    public pausedMs = 0,
+  ) {}
 }
 
 /**
@@ -43,20 +45,18 @@ export class Simulation {
   digest = 0x811c9dc5;
   /** When the last message on its way arrives: before that a store may still change with nobody doing anything. */
   busyUntil = 0;
-  /** Whether anybody wants to read it: labels are made only then. */
-  readonly tracing: boolean;
   readonly trace: string[] = [];
   /** What happened how often. */
   readonly counts = new Map<string, number>();
+  /** In order, the next one last. */
   private readonly queue: Event[] = [];
   private made = 0;
   private stopped = false;
 
   constructor(
     private readonly seed: number,
-    options: { trace?: boolean } = {},
+    private readonly tracing: boolean,
   ) {
-    this.tracing = options.trace ?? false;
     watchImmediates();
   }
 
@@ -69,8 +69,8 @@ export class Simulation {
    * What is chosen for one thing that happens now: it depends on nothing but the name and the moment, so that in a history
    * without something else it is the same.
    */
-  rng(name: number): Random {
-    return seededRandom(scramble(scramble(name ^ this.seed) ^ Math.imul(this.time * 65_536, 0x9e3779b1)));
+  rng(name: string): Random {
+    return seededRandom(scramble(scramble(hashOf(name) ^ this.seed) ^ Math.imul(this.time * 65_536, 0x9e3779b1)));
   }
 
   /** Something that happens to `owner` (or to nobody who could be dead or stopped) `ms` from now. */
@@ -82,19 +82,23 @@ export class Simulation {
     };
   }
 
+  wait(ms: number, owner?: Process, label?: string): Promise<void> {
+    return new Promise((resolve) => this.after(ms, owner, resolve, label));
+  }
+
   /** A message on its way to something that keeps what it is told. */
   arrive(ms: number, owner: Process | undefined, run: () => void, label = ''): void {
     this.busyUntil = Math.max(this.busyUntil, this.time + ms);
     this.after(ms, owner, run, label);
   }
 
-  /** A line of the trace that is no event of its own; whoever makes a text for it asks `tracing` first. '' is none. */
+  /** A line of the trace that is no event of its own. '' is none. */
   note(text: string): void {
     if (this.tracing && text !== '') this.trace.push(`${this.time.toFixed(1).padStart(10)}  ${text}`);
   }
 
-  count(what: string, times = 1): void {
-    this.counts.set(what, (this.counts.get(what) ?? 0) + times);
+  count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }
 
   /** Makes something that is no event part of the history's digest. */
@@ -108,34 +112,22 @@ export class Simulation {
   }
 
   /** Runs until `until` (time) has come, nothing is left to happen, or it was stopped. */
-  run(until: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const step = () => {
-        try {
-          if (!this.happen(until)) {
-            this.time = Math.max(this.time, this.stopped ? this.time : until);
-            resolve();
-            return;
-          }
-        } catch (error) {
-          reject(error);
-          return;
-        }
-        afterAllTurns(step);
-      };
-      afterAllTurns(step);
-    });
+  async run(until: number): Promise<void> {
+    do await allTurns();
+    while (this.happen(until));
+    if (!this.stopped) this.time = Math.max(this.time, until);
   }
 
   /** The next event; false when there is none. */
   private happen(until: number): boolean {
-    while (this.queue.length > 0 && !this.stopped) {
-      const event = this.queue[0] as Event;
-      if (event.at > until) return false;
-      this.pop();
-      if (event.cancelled || event.owner?.alive === false) continue;
-      if (event.owner && event.owner.pausedUntil > event.at) {
-        this.postpone(event, event.owner);
+    for (let event = this.queue.at(-1); event && !this.stopped && event.at <= until; event = this.queue.at(-1)) {
+      this.queue.pop();
+      const { owner } = event;
+      if (event.cancelled || owner?.alive === false) continue;
+      if (owner && owner.pausedUntil > event.at) {
+        const lateMs = owner.wakesInOrder ? Math.max(0, event.at - owner.pausedSince) * MOMENT : 0;
+        event.at = owner.pausedUntil + lateMs;
+        this.push(event);
         continue;
       }
       this.time = Math.max(this.time, event.at);
@@ -150,50 +142,26 @@ export class Simulation {
     return false;
   }
 
-  private postpone(event: Event, owner: Process): void {
-    const late = owner.wakesInOrder ? Math.max(0, event.at - owner.pausedSince) * MOMENT : 0;
-    event.at = owner.pausedUntil + late;
-    this.push(event);
-  }
-
   /** FNV-1a, a number at a time. */
   private mix(value: number): void {
     this.digest = Math.imul(this.digest ^ (value | 0), 0x01000193) >>> 0;
   }
 
-  /** A binary heap: a seed has thousands of events, most of them soon over. */
   private push(event: Event): void {
     const { queue } = this;
-    let index = queue.length;
-    queue.push(event);
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (!isBefore(event, queue[parent] as Event)) break;
-      queue[index] = queue[parent] as Event;
-      index = parent;
+    let [from, to] = [0, queue.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      const { at, order } = queue[middle] as Event;
+      if (event.at < at || (event.at === at && event.order < order)) from = middle + 1;
+      else to = middle;
     }
-    queue[index] = event;
-  }
-
-  private pop(): void {
-    const { queue } = this;
-    const last = queue.pop() as Event;
-    if (queue.length === 0) return;
-    let index = 0;
-    for (;;) {
-      let child = 2 * index + 1;
-      if (child >= queue.length) break;
-      if (child + 1 < queue.length && isBefore(queue[child + 1] as Event, queue[child] as Event)) child += 1;
-      if (!isBefore(queue[child] as Event, last)) break;
-      queue[index] = queue[child] as Event;
-      index = child;
-    }
-    queue[index] = last;
+    queue.splice(from, 0, event);
   }
 }
 
 /** FNV-1a. */
-export function hashOf(text: string): number {
+function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return hash;
@@ -204,6 +172,37 @@ function scramble(hash: number): number {
   return once ^ (once >>> 13);
 }
 
-function isBefore(one: Event, other: Event): boolean {
-  return one.at < other.at || (one.at === other.at && one.order < other.order);
+const real = { setImmediate: globalThis.setImmediate, clearImmediate: globalThis.clearImmediate };
+const outstanding = new Set<NodeJS.Immediate>();
+
+/**
+ * The real code may wait for a turn of the event loop itself, where no time passes. From the first call on all such turns are
+ * known, so that time goes on when the last has been had, and not before.
+ */
+function watchImmediates(): void {
+  if (globalThis.setImmediate !== real.setImmediate) return;
+  const watched = (callBack: (...given: unknown[]) => void, ...given: unknown[]) => {
+    const immediate = real.setImmediate(() => {
+      outstanding.delete(immediate);
+      callBack(...given);
+    });
+    outstanding.add(immediate);
+    return immediate;
+  };
+  const { __promisify__ } = real.setImmediate;
+  globalThis.setImmediate = Object.assign(watched, { __promisify__ }) as typeof setImmediate;
+  globalThis.clearImmediate = (immediate) => {
+    if (immediate) outstanding.delete(immediate);
+    real.clearImmediate(immediate);
+  };
+}
+
+/** Resolves when nothing waits for a microtask, a tick or a turn any more. */
+function allTurns(): Promise<void> {
+  return new Promise((resolve) => {
+    // From a microtask, a tick comes when no microtask is left: whatever was set going has run until it waits.
+    const lookLater = () => queueMicrotask(() => process.nextTick(look));
+    const look = () => void (outstanding.size === 0 ? resolve() : real.setImmediate(lookLater));
+    lookLater();
+  });
 }

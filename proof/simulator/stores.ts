@@ -1,6 +1,5 @@
 import type { Clock } from '#idempay/clock.js';
-import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-columns.js';
-import type { TransactionRow } from '#idempay/deployments/rows.js';
+import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
 import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
@@ -56,23 +55,29 @@ export interface Stores {
   open(process: Process, clock: Clock): Promise<SimulatedPorts>;
   /** At once, and by no process: what is there before everything begins. */
   create(transaction: NewTransaction): Promise<Transaction>;
-  /** The final values of the key records: the transaction id, or `DECLINED`. */
-  recordedOutcomes(): ReadonlyMap<string, string>;
+  /** The key and the final value of the key records: the transaction id, or `DECLINED`. */
+  recordedOutcomes(): readonly (readonly string[])[];
   close(): void;
+}
+
+function observed(simulation: Simulation) {
+  const [payments, transactions] = [new ObservedPayments(simulation), new ObservedTransactions(simulation)];
+  return { payments, transactions, goodUntil: new Map<string, number>() };
 }
 
 export function distributedStores(
   simulation: Simulation,
   triggered: TriggeredFaults,
-  { slowCommits, transactionCacheTtlMs }: { readonly slowCommits: number; readonly transactionCacheTtlMs: number },
+  {
+    slowCommits: usual,
+    transactionCacheTtlMs,
+  }: { readonly slowCommits: number; readonly transactionCacheTtlMs: number },
 ): Stores {
   const walls = { redis: { aheadMs: 0 }, postgres: { aheadMs: 0 } };
   const now = (wall: WallClock) => () => EPOCH_MS + simulation.time + wall.aheadMs;
-  const payments = new ObservedPayments(simulation);
-  const transactions = new ObservedTransactions(simulation);
-  const goodUntil = new Map<string, number>();
-  const slow: (Interval & { readonly subject: string })[] = [];
-  const conditions = { slowCommits, noRoom: 0 };
+  const { payments, transactions, goodUntil } = observed(simulation);
+  const slowCommits: (Interval & { readonly subject: string })[] = [];
+  const conditions = { slowCommits: usual, noRoom: 0 };
   const links = {
     redis: new Link(simulation, triggered, { name: 'redis', deadlineMs: COMMAND_DEADLINE_MS }),
     postgres: new Link(simulation, triggered, { name: 'postgres', deadlineMs: STATEMENT_DEADLINE_MS }),
@@ -87,11 +92,12 @@ export function distributedStores(
     },
   });
 
-  function commitsAfterMs(subject: string): number {
-    const random = links.postgres.rngOf(`commit ${nameOf(subject)}`);
+  function commitsAfterMs(key: string): number {
+    const subject = nameOf(key);
+    const random = links.postgres.rngOf(`commit ${subject}`);
     if (random.fraction() >= conditions.slowCommits) return 0;
     const ms = random.fraction() * SLOWEST_COMMIT_MS;
-    slow.push({ subject: nameOf(subject), from: simulation.time, to: simulation.time + ms });
+    slowCommits.push({ subject, from: simulation.time, to: simulation.time + ms });
     return ms;
   }
 
@@ -99,8 +105,9 @@ export function distributedStores(
   function committed(statement: string, values: Values, at: readonly number[]): void {
     const { tables } = postgres;
     if (/transaction|change_status/.test(statement)) {
-      for (const row of tables.transactions.values()) transactions.observe(row.id, row);
-      for (const id of transactions.rows.keys()) transactions.observe(id, tables.transactions.get(id));
+      for (const id of new Set([...tables.transactions.keys(), ...transactions.rows.keys()])) {
+        transactions.observe(id, tables.transactions.get(id));
+      }
       return;
     }
     const keys = Array.isArray(values[0]) ? (values[0] as string[]) : [];
@@ -121,7 +128,7 @@ export function distributedStores(
     committed,
   });
   return {
-    ...{ payments, transactions, links, walls, redis, postgres, conditions, slowCommits: slow, goodUntil },
+    ...{ payments, transactions, links, walls, redis, postgres, conditions, slowCommits, goodUntil },
     open: (process, clock) =>
       openDistributedModel(
         { redis, postgres },
@@ -129,25 +136,15 @@ export function distributedStores(
         { clock, transactionCacheTtlMs, roomForFills: () => conditions.noRoom === 0 },
       ),
     async create({ fromAccount, toAccount, amount, status }) {
-      const statement = { name: 'create_transactions', text: '' };
-      conditions.slowCommits = 0;
-      postgres.execute(
-        statement,
-        [[fromAccount], [toAccount], [Number(amount) * 10_000], [status]],
-        () => {},
-        () => {},
-      );
-      conditions.slowCommits = slowCommits;
-      return [...transactions.rows.values()].at(-1) as Transaction;
+      const values = [[fromAccount], [toAccount], [Number(amount) * 10_000], [status]];
+      const [row] = postgres.read({ name: 'create_transactions', text: '' }, values) as [TransactionRow];
+      transactions.observe(row.id, row);
+      return transactionOf(row);
     },
     recordedOutcomes() {
-      const outcomes = new Map<string, string>();
-      for (const key of redis.keys()) {
-        const value = redis.hash(key)?.get('value');
-        const [, payment] = RECORD.exec(key) ?? [];
-        if (payment && value && value !== KEY_GENERATED) outcomes.set(nameOf(payment), value);
-      }
-      return outcomes;
+      const values = [...redis.keys()].map((key) => [RECORD.exec(key)?.[1], redis.hash(key)?.get('value')] as const);
+      const final = values.flatMap(([key, value]) => (key && value && value !== KEY_GENERATED ? [[key, value]] : []));
+      return final as [string, string][];
     },
     close() {},
   };
@@ -155,41 +152,29 @@ export function distributedStores(
 
 /** `machine`: the one clock of the one machine. */
 export function embeddedStores(simulation: Simulation, triggered: TriggeredFaults, machine: WallClock): Stores {
-  const payments = new ObservedPayments(simulation);
-  const transactions = new ObservedTransactions(simulation);
-  const goodUntil = new Map<string, number>();
+  const { payments, transactions, goodUntil } = observed(simulation);
   const link = new Link(simulation, triggered, { name: 'file', deadlineMs: THREAD_DEADLINE_MS, diesWithCaller: true });
 
   function committed(written: readonly Written[]): void {
-    for (const { name, input, result, seen } of written) {
+    for (const { name, input, result, rows } of written) {
+      const { key, id } = input;
       if (name === 'issueKey' && result !== null) {
-        goodUntil.set(nameOf(String(input.key)), simulation.time + Number(input.idempotencyTtlMs));
+        goodUntil.set(nameOf(String(key)), simulation.time + Number(input.idempotencyTtlMs));
       }
       if (name === 'claim' && (result as { state?: string }).state === 'too late') simulation.count('claims too late');
-      if (input.id !== undefined || name === 'createTransaction') {
-        const id = Number(input.id ?? (result as { id: number }).id);
-        transactions.observe(id, (seen as readonly TransactionRow[])[0]);
-      } else if (input.key === undefined) payments.observeAll(seen as StoredPayment[], () => simulation.time);
+      if (id !== undefined || name === 'createTransaction') {
+        const [row] = rows as readonly TransactionRow[];
+        transactions.observe(Number(id ?? row?.id), row);
+      } else if (key === undefined) payments.observeAll(rows as StoredPayment[], () => simulation.time);
       else {
-        const [row] = seen as StoredPayment[];
-        if (row) payments.observe(row, LAST_WRITERS.includes(name) ? (input as unknown as Fence) : undefined);
+        const fence = LAST_WRITERS.includes(name) ? (input as unknown as Fence) : undefined;
+        for (const row of rows as StoredPayment[]) payments.observe(row, fence);
       }
     }
     simulation.count(written.length > 1 ? 'group commits' : 'commits of one operation');
   }
 
-  const file = new SqliteFile(
-    () => EPOCH_MS + simulation.time + machine.aheadMs,
-    (database, name, { key, id }) => {
-      if (name === 'createTransaction')
-        return database.prepare(`SELECT ${TRANSACTION_COLUMNS} FROM transactions ORDER BY id DESC LIMIT 1`).all();
-      if (id !== undefined)
-        return database.prepare(`SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`).all(Number(id));
-      if (key !== undefined) return database.prepare('SELECT * FROM payments WHERE key = ?').all(String(key));
-      return database.prepare('SELECT * FROM payments').all();
-    },
-    committed,
-  );
+  const file = new SqliteFile(() => EPOCH_MS + simulation.time + machine.aheadMs, committed);
   return {
     ...{ payments, transactions, goodUntil, redis: undefined, postgres: undefined, slowCommits: [] },
     links: { redis: link, postgres: link },
@@ -205,7 +190,7 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
     },
     recordedOutcomes() {
       const rows = file.query(`SELECT key, value FROM idempotency_keys WHERE value <> '${KEY_GENERATED}'`);
-      return new Map((rows as { key: string; value: string }[]).map(({ key, value }) => [nameOf(key), value]));
+      return (rows as { key: string; value: string }[]).map(({ key, value }) => [key, value]);
     },
     close: () => file.close(),
   };

@@ -1,14 +1,12 @@
 import type { Process, Simulation } from './simulation.js';
 
-/** When its caller has just sent it, or the server has just done it and its reply is not sent yet. */
-export type Point = 'sent' | 'done';
-
 /** A fault at a step: at an operation on one subject, whichever process asks for it. */
-export interface Trigger {
-  readonly subject: string;
+export interface Trigger<Subject> {
+  readonly subject: Subject;
   /** The n-th one, or the first one at or after a time. */
   readonly operation: number | { readonly notBefore: number };
-  readonly point: Point;
+  /** When its caller has just sent it, or the server has just done it and its reply is not sent yet. */
+  readonly point: 'sent' | 'done';
   /** Only at an operation whose name begins so. */
   readonly only?: string | undefined;
 }
@@ -22,7 +20,7 @@ interface Operation {
   readonly numbers: ReadonlyMap<string, number>;
 }
 
-interface Planned extends Trigger {
+interface Planned extends Trigger<string> {
   done: boolean;
   readonly inject: (caller: Process) => MessageFault;
 }
@@ -35,7 +33,7 @@ export class TriggeredFaults {
   constructor(private readonly simulation: Simulation) {}
 
   /** `inject` is given the process that asked for the operation. */
-  plan(trigger: Trigger, inject: Planned['inject']): void {
+  plan(trigger: Trigger<string>, inject: Planned['inject']): void {
     const others = this.planned.get(trigger.subject) ?? [];
     this.planned.set(trigger.subject, [...others, { ...trigger, done: false, inject }]);
   }
@@ -51,20 +49,17 @@ export class TriggeredFaults {
     return { name, numbers };
   }
 
-  injectAt(point: Point, operation: Operation, caller: Process): MessageFault {
+  injectAt(point: Planned['point'], { name, numbers }: Operation, caller: Process): MessageFault {
     let fault: MessageFault;
-    for (const [subject, number] of operation.numbers) {
+    for (const [subject, number] of numbers) {
       for (const planned of this.planned.get(subject) ?? []) {
-        if (planned.done || planned.point !== point || !this.isDue(planned, operation.name, number)) continue;
+        const { operation: due, only = '' } = planned;
+        const isDue = typeof due === 'number' ? due === number : this.simulation.time >= due.notBefore;
+        if (planned.done || planned.point !== point || !isDue || !name.startsWith(only)) continue;
         planned.done = true;
         fault = planned.inject(caller) ?? fault;
       }
     }
     return fault;
-  }
-
-  private isDue({ operation: due, only }: Trigger, name: string, number: number): boolean {
-    if (only !== undefined && !name.startsWith(only)) return false;
-    return typeof due === 'number' ? due === number : this.simulation.time >= due.notBefore;
   }
 }

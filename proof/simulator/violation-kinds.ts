@@ -7,9 +7,12 @@ const STORES_RULE =
  * A `promise` is what somebody outside relies on; a `store's rule` is broken inside, and may stay without consequences; a
  * `fault` is an exception, or a history that cannot be told twice.
  */
-export type ViolationKind = 'promise' | "store's rule" | 'fault';
-
-export function kindOf(violation: string): ViolationKind {
+export function kindOf(violation: string): 'promise' | "store's rule" | 'fault' {
   if (STORES_RULE.test(violation)) return "store's rule";
   return NO_PROMISE.test(violation) ? 'fault' : 'promise';
+}
+
+/** Those sentences that are true: each says how a promise is broken. */
+export function whatIsTrue(sentences: Readonly<Record<string, boolean | undefined>>): string[] {
+  return Object.keys(sentences).filter((sentence) => sentences[sentence]);
 }

@@ -1,53 +1,49 @@
-import { parentPort, workerData } from 'node:worker_threads';
-import { type EnvironmentName, environmentOf, environmentOfSeed } from './environments.js';
-import { runSeed } from './one-seed.js';
+import { once } from 'node:events';
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+import { ENVIRONMENTS, type EnvironmentName, environmentOfSeed, type RunResult } from './environment.js';
+import { runSeed } from './seeds.js';
 
-/** Some seeds to run, and then what came of them. */
-export interface Chunk {
-  readonly from: number;
-  readonly seeds: number;
-}
-
-export interface ChunkResult {
-  readonly seeds: number;
-  readonly steps: number;
-  readonly counts: readonly (readonly [string, number])[];
-  readonly failures: readonly Failure[];
-}
-
-export interface Failure {
+export interface SeedResult extends Pick<RunResult, 'violations' | 'steps' | 'counts'> {
   readonly environment: EnvironmentName;
   readonly seed: number;
-  readonly violations: readonly string[];
 }
 
-const only = (workerData as { environment: EnvironmentName | undefined }).environment;
+/** Some seeds to run: from `from`, each `step`-th one before `end`. */
+interface Share {
+  readonly from: number;
+  readonly end: number;
+  readonly step: number;
+  /** Undefined: each seed says which. */
+  readonly environment: EnvironmentName | undefined;
+}
 
-async function runChunk({ from, seeds }: Chunk): Promise<ChunkResult> {
-  let steps = 0;
-  const counts = new Map<string, number>();
-  const failures: Failure[] = [];
-  for (let seed = from; seed < from + seeds; seed += 1) {
-    const name = only ?? environmentOfSeed(seed);
-    const { violations, ...result } = await runSeed(environmentOf(name), seed);
-    steps += result.steps;
-    for (const [what, times] of result.counts) {
-      const counted = `${name}: ${what}`;
-      counts.set(counted, (counts.get(counted) ?? 0) + times);
-    }
-    if (violations.length > 0) failures.push({ environment: name, seed, violations });
+/** Runs all seeds until it is stopped, in several threads. Rejects when a thread breaks down: that says nothing about the seeds. */
+export async function runInWorkers(
+  { workers, ...share }: Omit<Share, 'step'> & { readonly workers: number },
+  stop: AbortSignal,
+  onResult: (result: SeedResult) => void,
+): Promise<void> {
+  const threads = Array.from({ length: workers }, (_, index) => {
+    const workerData: Share = { ...share, from: share.from + index, step: workers };
+    return new Worker(new URL(import.meta.url), { workerData }).on('message', onResult);
+  });
+  const end = () => Promise.all(threads.map((thread) => thread.terminate()));
+  stop.addEventListener('abort', end);
+  await Promise.all(threads.map((thread) => once(thread, 'exit'))).finally(end);
+}
+
+async function runShare({ from, end, step, environment: only }: Share): Promise<void> {
+  for (let seed = from; seed < end; seed += step) {
+    const environment = only ?? environmentOfSeed(seed);
+    const { violations, steps, counts } = await runSeed(ENVIRONMENTS[environment](), seed);
+    parentPort?.postMessage({ environment, seed, violations, steps, counts } satisfies SeedResult);
   }
-  return { seeds, steps, counts: [...counts], failures };
 }
 
-parentPort?.on('message', (chunk: Chunk) => {
-  runChunk(chunk).then(
-    (result) => parentPort?.postMessage(result),
-    (error: unknown) => {
-      // Not as a rejection, which would be taken for one of a seed's.
-      process.nextTick(() => {
-        throw error;
-      });
-    },
+// Not as a rejection, which would be taken for one of a seed's.
+if (parentPort)
+  runShare(workerData).catch((error: unknown) =>
+    process.nextTick(() => {
+      throw error;
+    }),
   );
-});

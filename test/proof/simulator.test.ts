@@ -1,15 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import type { Environment, RunResult } from '../../proof/simulator/environment.js';
-import { runPlan, runSeed } from '../../proof/simulator/one-seed.js';
-import { paymentEnvironment } from '../../proof/simulator/payments/payment-environment.js';
+import { ENVIRONMENTS, type Environment, type RunResult } from '../../proof/simulator/environment.js';
+import { runPlan, runSeed } from '../../proof/simulator/seeds.js';
 import { shrink } from '../../proof/simulator/shrink.js';
-import { transactionEnvironment } from '../../proof/simulator/transactions/transaction-environment.js';
+import type { Stores } from '../../proof/simulator/stores.js';
 import { seedFrom } from '../../testkit/random.js';
 
-const isLong = process.env.SIMULATOR_SEEDS !== undefined;
 /** From 0, for regression; with SIMULATOR_SEEDS so many fresh ones, whose first is printed. */
 const SEEDS = Number(process.env.SIMULATOR_SEEDS ?? 40);
-const FIRST = isLong ? seedFrom('SIMULATOR_FROM') : 0;
+const FIRST = process.env.SIMULATOR_SEEDS === undefined ? 0 : seedFrom('SIMULATOR_FROM');
 const LIMIT_MS = 60_000 + SEEDS * 1_000;
 const FAILURES = 5;
 const SHRINK_LIMIT_MS = 10_000;
@@ -21,8 +19,8 @@ const TRANSACTION_COUNTS = ['hits', 'misses', 'crashes', 'losses', 'drains', 'an
 
 describe('the simulator', () => {
   test.each([
-    ['payments keep every promise', paymentEnvironment() as Environment<unknown>, SEEDS, PAYMENT_COUNTS],
-    ['the cache is coherent', transactionEnvironment() as Environment<unknown>, SEEDS / 2, TRANSACTION_COUNTS],
+    ['payments keep every promise', ENVIRONMENTS.payments(), SEEDS, PAYMENT_COUNTS],
+    ['the cache is coherent', ENVIRONMENTS.transactions(), SEEDS / 2, TRANSACTION_COUNTS],
   ])('%s through its seeds', { timeout: LIMIT_MS }, async (_what, environment, seeds, counted) => {
     const broken: { seed: number; violations: readonly string[] }[] = [];
     const counts = new Map<string, number>();
@@ -35,64 +33,55 @@ describe('the simulator', () => {
     for (const what of counted) expect(counts.get(what), what).toBeGreaterThan(seeds / 20);
   });
 
-  test.each([
-    ['payments', paymentEnvironment() as Environment<unknown>],
-    ['transactions', transactionEnvironment() as Environment<unknown>],
-  ])('one seed of %s is one history, and two seeds are two', async (_name, environment) => {
-    const [first, again, other] = [await run(environment, 1), await run(environment, 1), await run(environment, 2)];
+  test.each(Object.entries(ENVIRONMENTS))('one seed of %s is one history, and two are two', async (_name, create) => {
+    const environment = create();
+    const run = (seed: number, trace?: boolean) => runPlan(environment, environment.plan(seed), trace);
+    const [first, again, other, traced] = [await run(1), await run(1), await run(2), await run(1, true)];
     expect(again.digest).toBe(first.digest);
     expect(other.digest).not.toBe(first.digest);
-    const traced = await runPlan(environment, environment.plan(1), { trace: true });
     expect(traced.digest).toBe(first.digest);
     expect(traced.trace.length).toBeGreaterThan(100);
   });
 
-  test('finds a ledger that grants a claim twice, and shows it in a few lines', { timeout: LIMIT_MS }, async () => {
-    const environment = paymentEnvironment(({ postgres }) => {
-      if (!postgres) return;
-      const execute = postgres.execute.bind(postgres);
-      postgres.execute = (statement, values, ...rest) => {
-        if (statement.name === 'claim') for (const key of values[0] as string[]) postgres.tables.payments.delete(key);
-        return execute(statement, values, ...rest);
-      };
-    });
+  test.each([
+    ['a ledger that grants a claim twice', ENVIRONMENTS.payments(grantTwice), /charged|claimed again/],
+    ['a cache in which no write mark stands', ENVIRONMENTS.transactions(loseMarks), /was read|have no order/],
+  ])('finds %s, and shows it in a few lines', { timeout: LIMIT_MS }, async (_what, environment, violation) => {
     const { trace, violations } = await shortestFailure(environment);
-    expect(violations.join()).toMatch(/charged|claimed again/);
-    expect(trace.length).toBeLessThan(SHORT_TRACE);
-  });
-
-  test('finds a cache in which no write mark stands, and shows it in a few lines', { timeout: LIMIT_MS }, async () => {
-    const environment = transactionEnvironment(({ redis }) => {
-      if (!redis) return;
-      const evalsha = redis.evalsha.bind(redis);
-      redis.evalsha = (...given) => {
-        const reply = evalsha(...given);
-        redis.forget((key) => key.endsWith(':marks'));
-        return reply;
-      };
-    });
-    const { trace, violations } = await shortestFailure(environment);
-    expect(violations.join()).toMatch(/was read|have no order/);
+    expect(violations.join()).toMatch(violation);
     expect(trace.length).toBeLessThan(SHORT_TRACE);
   });
 });
 
-function run<Plan>(environment: Environment<Plan>, seed: number): Promise<RunResult> {
-  return runPlan(environment, environment.plan(seed));
+function grantTwice({ postgres }: Stores): void {
+  if (!postgres) return;
+  const execute = postgres.execute.bind(postgres);
+  postgres.execute = (statement, values, ...rest) => {
+    if (statement.name === 'claim') for (const key of values[0] as string[]) postgres.tables.payments.delete(key);
+    return execute(statement, values, ...rest);
+  };
+}
+
+function loseMarks({ redis }: Stores): void {
+  if (!redis) return;
+  const evalsha = redis.evalsha.bind(redis);
+  redis.evalsha = (...given) => {
+    const reply = evalsha(...given);
+    redis.forget((key) => key.endsWith(':marks'));
+    return reply;
+  };
 }
 
 /** Of the first few seeds that fail, the one with the shortest history. */
-async function shortestFailure<Plan>(environment: Environment<Plan>): Promise<RunResult> {
-  let shortest: RunResult | undefined;
-  let failures = 0;
-  for (let seed = 0; failures < FAILURES && seed < 1_000; seed += 1) {
+async function shortestFailure(environment: Environment): Promise<RunResult> {
+  const failures: RunResult[] = [];
+  for (let seed = 0; failures.length < FAILURES && seed < 1_000; seed += 1) {
     const plan = environment.plan(seed);
     if ((await runPlan(environment, plan)).violations.length === 0) continue;
-    failures += 1;
-    const failure = await runPlan(environment, await shrink(environment, plan, SHRINK_LIMIT_MS), { trace: true });
-    if (failure.trace.length < (shortest?.trace.length ?? Infinity)) shortest = failure;
-    if (failure.trace.length < SHORT_TRACE) break;
+    failures.push(await runPlan(environment, await shrink(environment, plan, SHRINK_LIMIT_MS), true));
+    if (failures.some(({ trace }) => trace.length < SHORT_TRACE)) break;
   }
+  const [shortest] = failures.sort((one, other) => one.trace.length - other.trace.length);
   if (!shortest) throw new Error('no seed failed');
   return shortest;
 }

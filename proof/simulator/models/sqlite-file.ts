@@ -10,10 +10,10 @@ import { createEmbeddedKeyStore } from '#idempay/deployments/embedded/key-store.
 import { createEmbeddedLedger } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { createEmbeddedPaymentHistory } from '#idempay/deployments/embedded/payment-history.js';
-import { Reader, type SnapshotConnection } from '#idempay/deployments/embedded/reader.js';
-import type { Database } from '#idempay/deployments/embedded/sqlite.js';
+import { Reader } from '#idempay/deployments/embedded/reader.js';
 import { createStoreCounters } from '#idempay/deployments/embedded/store-counters.js';
 import { createEmbeddedTransactionCache } from '#idempay/deployments/embedded/transaction-cache.js';
+import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-columns.js';
 import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/transaction-store.js';
 import {
   createWriteOperations,
@@ -38,40 +38,36 @@ export interface Written {
   readonly name: WriteName;
   readonly input: Readonly<Record<string, unknown>>;
   readonly result: unknown;
-  /** What the observer looked at when the operation had run, inside its commit. */
-  readonly seen: unknown;
+  /** The rows that it may have changed, as they were inside its commit. */
+  readonly rows: readonly unknown[];
 }
 
-type LookAt = (database: Database, name: WriteName, input: Written['input']) => unknown;
-
-let shared: { readonly path: string; readonly database: Database; readonly first: string } | undefined;
+let shared: ReturnType<typeof createFile> | undefined;
 
 /** One file for all histories of this thread, each of which begins with it as it was migrated. */
-function emptyFile(now: number) {
-  if (!shared) {
-    const folder = mkdtempSync(join(tmpdir(), 'idempay-simulator-'));
-    process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-    const path = join(folder, 'idempay.sqlite');
-    const database = new DatabaseSync(path);
-    // A power cut is no fault here: what a commit returned from is there for every process after it.
-    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF');
-    migrate(database);
-    shared = { path, database, first: dumpOf(database) };
-  }
-  shared.database.exec(shared.first);
-  shared.database.exec(`UPDATE retention_hours SET lowest_key_ms = ${now}, clock_ms = ${now}`);
-  return shared;
-}
-
-/** Statements that make every table what it is now. */
-function dumpOf(database: Database): string {
+function createFile() {
+  const folder = mkdtempSync(join(tmpdir(), 'idempay-simulator-'));
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'idempay.sqlite');
+  const database = new DatabaseSync(path);
+  // A power cut is no fault here: what a commit returned from is there for every process after it.
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF');
+  migrate(database);
+  const transactions = `SELECT ${TRANSACTION_COLUMNS} FROM transactions`;
+  const rows = {
+    created: database.prepare(`${transactions} ORDER BY id DESC LIMIT 1`),
+    transaction: database.prepare(`${transactions} WHERE id = ?`),
+    payment: database.prepare('SELECT * FROM payments WHERE key = ?'),
+    payments: database.prepare('SELECT * FROM payments'),
+  };
   const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all() as { name: string }[];
-  const statements = tables.flatMap(({ name }) => {
-    const rows = database.prepare(`SELECT * FROM ${name}`).all() as Record<string, string | number | null>[];
-    const values = rows.map((row) => Object.values(row).map((value) => (value === null ? 'NULL' : `'${value}'`)));
-    return [`DELETE FROM ${name}`, ...values.map((row) => `INSERT INTO ${name} VALUES (${row.join(', ')})`)];
+  const restore = tables.flatMap(({ name }) => {
+    const values = (database.prepare(`SELECT * FROM ${name}`).all() as object[]).map((row) =>
+      Object.values(row).map((value) => (value === null ? 'NULL' : `'${value}'`)),
+    );
+    return [`DELETE FROM ${name}`, ...values.map((row) => `INSERT INTO ${name} VALUES (${row})`)];
   });
-  return statements.join(';\n');
+  return { path, database, rows, restore: restore.join(';') };
 }
 
 /**
@@ -79,26 +75,37 @@ function dumpOf(database: Database): string {
  * modelled: a batch of the writer is a message to the disk, and the real group commit runs when that arrives, in this thread.
  */
 export class SqliteFile {
-  private readonly path: string;
-  private readonly database: Database;
-  private closeBefore = () => {};
+  private readonly file: ReturnType<typeof createFile>;
+  /** Whatever the process that is there has open is closed. */
+  close = () => {};
 
-  /** `lookAt` is asked inside each commit, after each operation; `committed` is given what it saw. */
   constructor(
     private readonly now: () => number,
-    private readonly lookAt: LookAt,
     private readonly committed: (written: readonly Written[]) => void,
   ) {
-    ({ path: this.path, database: this.database } = emptyFile(Math.floor(now())));
+    shared ??= createFile();
+    this.file = shared;
+    const ms = Math.floor(now());
+    this.file.database.exec(this.file.restore);
+    this.file.database.exec(`UPDATE retention_hours SET lowest_key_ms = ${ms}, clock_ms = ${ms}`);
   }
 
-  /** As a new process does; whatever the process before still had open is closed. */
+  /** As a new process does. */
   open(line: Line, clock: Clock): SimulatedPorts {
-    this.closeBefore();
-    const thread = this.startThread(line);
-    const writer = new Writer(thread as unknown as Worker, () => {}, clock);
-    const reader = new TrackedReader(this.path);
-    this.closeBefore = () => reader.close();
+    this.close();
+    const writer = new Writer(this.startThread(line) as unknown as Worker, () => {}, clock);
+    const reader = new Reader(this.file.path, () => {});
+    const snapshots: { close(): void }[] = [];
+    const openSnapshot = reader.openSnapshot.bind(reader);
+    reader.openSnapshot = async () => {
+      const snapshot = await openSnapshot();
+      snapshots.push(snapshot);
+      return snapshot;
+    };
+    this.close = () => {
+      for (const snapshot of snapshots) snapshot.close();
+      reader.close();
+    };
     const counters = createStoreCounters();
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters, REMEMBERED),
@@ -110,35 +117,37 @@ export class SqliteFile {
     };
   }
 
-  close(): void {
-    this.closeBefore();
+  query(sql: string): unknown[] {
+    return this.file.database.prepare(sql).all();
   }
 
-  query(sql: string): object[] {
-    return this.database.prepare(sql).all() as object[];
+  private rowsOf(name: WriteName, { key, id }: Written['input']): unknown[] {
+    const { created, transaction, payment, payments } = this.file.rows;
+    if (name === 'createTransaction') return created.all();
+    if (id !== undefined) return transaction.all(Number(id));
+    return key === undefined ? payments.all() : payment.all(String(key));
   }
 
-  /** Undone when the batch is rolled back, as all of it is. */
   private startThread(line: Line): EventEmitter {
-    const written: Written[] = [];
-    const keyCount = readKeyCount(this.database);
-    const operations = createWriteOperations(this.database, keyCount, () => Math.floor(this.now()));
-    const watched = Object.fromEntries(
-      Object.entries(operations).map(([name, operation]) => [
-        name,
-        (input: Written['input'] = {}) => {
-          const result = (operation as (given: unknown) => unknown)(input);
-          const of = { name: name as WriteName, input };
-          written.push({ ...of, result, seen: this.lookAt(this.database, of.name, input) });
-          return result;
-        },
-      ]),
-    ) as unknown as WriteOperations;
-    const commitTogether = createBatchCommits(this.database, watched, keyCount);
+    const { database } = this.file;
+    const keyCount = readKeyCount(database);
+    /** Forgotten when the batch is rolled back, as all of it is. */
+    let written: Written[] = [];
+    const operations = Object.entries(createWriteOperations(database, keyCount, () => Math.floor(this.now())));
+    const watched = operations.map(([key, operation]) => {
+      const name = key as WriteName;
+      const run = (input: Written['input'] = {}) => {
+        const result = (operation as (given: unknown) => unknown)(input);
+        written.push({ name, input, result, rows: this.rowsOf(name, input) });
+        return result;
+      };
+      return [name, run];
+    });
+    const commitTogether = createBatchCommits(database, Object.fromEntries(watched) as WriteOperations, keyCount);
     const commit = (batch: WriteBatch): WriteResults => {
+      written = [];
       const results = commitTogether(batch);
-      const done = written.splice(0);
-      if (!results.faults) this.committed(done);
+      if (!results.faults) this.committed(written);
       return results;
     };
     commit({ names: ['endAllLeases'], inputs: [undefined] });
@@ -152,40 +161,14 @@ export class SqliteFile {
   }
 }
 
-function sendBatch(line: Line, batch: WriteBatch, commit: (batch: WriteBatch) => WriteResults): Promise<WriteResults> {
-  const { names, inputs } = batch;
+function sendBatch(line: Line, { names, inputs }: WriteBatch, commit: (batch: WriteBatch) => WriteResults) {
   const operation = names.every((name) => ROUTINE.has(name)) ? (names[0] as string) : names.join('+');
   const subjects = (inputs as (Written['input'] | undefined)[]).map((input) =>
     String(input?.key ?? input?.id ?? line.caller),
   );
-  return line
-    .send<WriteResults>(operation, subjects, (reply) => reply(commit(batch)))
-    .catch((fault: unknown) => {
-      if (!(fault instanceof StoreUnavailable) || fault.effect !== 'unchanged') throw fault;
-      return { values: [], faults: names.map(() => ({ fault: 'full' as const, message: fault.message })) };
-    });
-}
-
-/** Knows the snapshots that are open, so that they end with their process. */
-class TrackedReader extends Reader {
-  private readonly open = new Set<SnapshotConnection>();
-
-  constructor(path: string) {
-    super(path, () => {});
-  }
-
-  override async openSnapshot(): Promise<SnapshotConnection> {
-    const snapshot = await super.openSnapshot();
-    this.open.add(snapshot);
-    const close = () => {
-      this.open.delete(snapshot);
-      snapshot.close();
-    };
-    return { ...snapshot, close };
-  }
-
-  override close(): void {
-    for (const snapshot of this.open) snapshot.close();
-    super.close();
-  }
+  const sent = line.send<WriteResults>(operation, subjects, (reply) => reply(commit({ names, inputs })));
+  return sent.catch((fault: unknown) => {
+    if (!(fault instanceof StoreUnavailable) || fault.effect !== 'unchanged') throw fault;
+    return { values: [], faults: names.map(() => ({ fault: 'full' as const, message: fault.message })) };
+  });
 }

@@ -1,3 +1,5 @@
+import type { FinalOutcome } from '#idempay/payments/values/payment.js';
+import { whatIsTrue } from '../violation-kinds.js';
 import type { ObservedPayment } from './observed-payments.js';
 import { type Asked, describe, describeOutcome, type Issued, isFinal } from './requests.js';
 import type { PaymentHistory } from './run.js';
@@ -11,129 +13,124 @@ const WORST_MS = 150_000;
 
 /** What the clients of one key were told, against its row. */
 export function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
-  const { key, asked, script } = issued;
-  const row = history.stores.payments.rowOf(key);
-  const { payloadMismatch } = history.plan.shape;
-  const violations: string[] = [];
-  const complain = (text: string) => void violations.push(`${key}: ${text}`);
-
-  let processed = 0;
-  for (const request of asked) {
-    const { answer, sentAt, amount, kind } = request;
-    if (answer === undefined) complain(`a request sent at ${sentAt.toFixed(0)} was never answered`);
-    if (isLate(request, history)) complain(`a request sent at ${sentAt.toFixed(0)} was answered too late`);
-    if (waitedForNothing(request, row, history)) complain(`a request sent at ${sentAt.toFixed(0)} waited for nothing`);
-    if (isBusyForNothing(request, issued))
-      complain(`was said to be under way at ${sentAt.toFixed(0)}, and was finished`);
-    if (isWronglyInvalid(request, issued, history)) complain('was called invalid while it was good');
-    if (typeof answer !== 'object') continue;
-
-    if (answer.state === 'processed') processed += 1;
-    if (answer.state === 'invalid content' && kind === 'pay') complain('a good request was called bad');
-    if (answer.state === 'mismatch') {
-      const allTheSame = asked.every((other) => other.amount === amount && other.kind === 'pay');
-      if (payloadMismatch === 'replay' || allTheSame) complain('was told of another payment that nobody asked for');
-    }
-    if (answer.state !== 'processed' && answer.state !== 'replayed') continue;
-
-    if (kind === 'pay nonsense' && answer.state === 'processed') complain('nonsense was paid');
-    if (payloadMismatch === 'reject' && row && (row.amount !== amount || kind === 'pay nonsense')) {
-      complain(`asked to pay ${amount} (${kind}), and was told of ${row.amount}`);
-    }
-    const { outcome } = answer.final;
-    if (!row || row.state !== outcome.state) {
-      complain(`answered ${describe(answer)}, and is ${row?.state ?? 'not there'}`);
-    } else if (outcome.state === 'COMPLETED' && outcome.transactionId !== row.transaction_id) {
-      complain(`answered ${describe(answer)}, and is ${row.transaction_id}`);
-    } else if ((row.finalAt ?? Infinity) > (request.answeredAt ?? 0)) {
-      complain(`answered ${describe(answer)} before it was so`);
-    } else if (isRepeatedTooLate(request, row, history)) {
-      complain(`answered ${describe(answer)} after it had expired`);
-    }
-  }
-  if (processed > 1) complain(`${processed} answers say that theirs was the first`);
-  if (processed > 0 && row !== undefined && row.resolution !== null)
-    complain('an answer says it processed what an operator resolved');
-  if (script.asksAgain && !asked.some(({ answer }) => isFinal(answer)))
-    complain('was asked again and again for nothing');
-  return violations;
+  const { asked, inquiries, script } = issued;
+  const row = history.stores.payments.rowOf(issued.key);
+  const processed = asked.filter((request) => stateOf(request) === 'processed').length;
+  const violations = [
+    ...asked.flatMap((request) => checkAnswer(request, issued, row, history)),
+    ...whatIsTrue({
+      [`${processed} answers say that theirs was the first`]: processed > 1,
+      'an answer says it processed what an operator resolved': processed > 0 && typeof row?.resolution === 'string',
+      'was asked again and again for nothing': script.asksAgain && !asked.some(isFinal),
+    }),
+    // Asked for the outcome: none before there is one, and never none after.
+    ...inquiries.flatMap(({ answer, answeredAt = 0, finalAtSend }) => {
+      if (typeof answer === 'object') return wrongOutcome(`told ${describeOutcome(answer)}`, answer, row, answeredAt);
+      const isWronglyNone = answer === 'none' && finalAtSend && !mayHaveExpired(history, row, answeredAt);
+      return whatIsTrue({
+        'an inquiry was never answered': answer === undefined,
+        'no outcome was told of a payment that is final': isWronglyNone,
+      });
+    }),
+  ];
+  return violations.map((text) => `${issued.key}: ${text}`);
 }
 
-/** Asked for the outcome: none before there is one, and never none after. */
-export function checkInquiries({ key, inquiries }: Issued, history: PaymentHistory): string[] {
-  const row = history.stores.payments.rowOf(key);
-  const violations: string[] = [];
-  for (const { answer, answeredAt = 0, finalAtSend } of inquiries) {
-    if (answer === undefined) violations.push(`${key}: an inquiry was never answered`);
-    if (answer === 'none') {
-      const expired = mayHaveExpired(history, row?.expiresAt, answeredAt);
-      if (finalAtSend && !expired) violations.push(`${key}: no outcome was told of a payment that is final`);
-    } else if (typeof answer === 'object') {
-      const told = describeOutcome(answer);
-      const { outcome } = answer;
-      const right =
-        row?.state === outcome.state && (outcome.state === 'DECLINED' || outcome.transactionId === row.transaction_id);
-      if (!right) violations.push(`${key}: the outcome told is ${told}, and is ${row?.state ?? 'not there'}`);
-      else if ((row?.finalAt ?? Infinity) > answeredAt) violations.push(`${key}: ${told} was told before it was so`);
-    }
+function checkAnswer(
+  request: Asked,
+  issued: Issued,
+  row: ObservedPayment | undefined,
+  history: PaymentHistory,
+): string[] {
+  const { answer, answeredAt = 0, sentAt, amount, kind } = request;
+  const rejects = history.plan.shape.payloadMismatch === 'reject';
+  const allTheSame = issued.asked.every((other) => other.amount === amount && other.kind === 'pay');
+  const state = stateOf(request);
+  const which = `a request sent at ${sentAt.toFixed(0)}`;
+  const violations = whatIsTrue({
+    [`${which} was never answered`]: answer === undefined,
+    [`${which} was answered too late`]: isLate(request, history),
+    [`${which} waited for nothing`]: waitedForNothing(request, row, history),
+    [`was said to be under way at ${sentAt.toFixed(0)}, and was finished`]: isBusyForNothing(request, issued),
+    'was called invalid while it was good': state === 'invalid key' && isGood(request, issued, row, history),
+    'a good request was called bad': state === 'invalid content' && kind === 'pay',
+    'was told of another payment that nobody asked for': state === 'mismatch' && (!rejects || allTheSame),
+    'nonsense was paid': state === 'processed' && kind === 'pay nonsense',
+  });
+  if (typeof answer !== 'object' || !('final' in answer)) return violations;
+  const told = `answered ${describe(answer)}`;
+  const wrong = wrongOutcome(told, answer.final, row, answeredAt);
+  if (wrong.length === 0 && isRepeatedTooLate(request, row, history)) wrong.push(`${told} after it had expired`);
+  const isOther = rejects && row && (row.amount !== amount || kind === 'pay nonsense');
+  if (isOther) wrong.push(`asked to pay ${amount} (${kind}), and was told of ${row.amount}`);
+  return [...violations, ...wrong];
+}
+
+function stateOf({ answer }: Asked): string | undefined {
+  return typeof answer === 'object' ? answer.state : undefined;
+}
+
+/** An outcome that somebody was told, against the row. */
+function wrongOutcome(
+  told: string,
+  { outcome }: FinalOutcome,
+  row: ObservedPayment | undefined,
+  answeredAt: number,
+): string[] {
+  if (!row || row.state !== outcome.state) return [`${told}, and is ${row?.state ?? 'not there'}`];
+  if (outcome.state === 'COMPLETED' && outcome.transactionId !== row.transaction_id) {
+    return [`${told}, and is ${row.transaction_id}`];
   }
-  return violations;
+  return (row.finalAt ?? Infinity) > answeredAt ? [`${told} before it was so`] : [];
 }
 
 /** Answered in time: when all ways were fine, soon after its patience ended. */
-function isLate(request: Asked, { faults }: PaymentHistory): boolean {
-  const { sentAt, answeredAt, patienceMs, answer } = request;
+function isLate({ sentAt, answeredAt, patienceMs, answer, stoppedMs = 0 }: Asked, { faults }: PaymentHistory): boolean {
   if (answeredAt === undefined || answer === 'cut') return false;
-  const calm = faults.wereCalm(sentAt, answeredAt);
-  const stoppedMs = Math.max(0, request.pausedMsAtAnswer - request.pausedMsAtSend);
-  return answeredAt - sentAt > patienceMs + stoppedMs + (calm ? CALM_MS : WORST_MS);
+  const worstMs = faults.wereCalm(sentAt, answeredAt) ? CALM_MS : WORST_MS;
+  return answeredAt - sentAt > patienceMs + Math.max(0, stoppedMs) + worstMs;
 }
 
 /** Whoever waits is told soon after the end, also where nothing announced it. */
-function waitedForNothing(request: Asked, row: ObservedPayment | undefined, { faults }: PaymentHistory): boolean {
-  const { sentAt, answeredAt, patienceMs } = request;
-  if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined) return false;
-  if (request.pausedMsAtAnswer > request.pausedMsAtSend) return false;
+function waitedForNothing(
+  { sentAt, answeredAt, patienceMs, stoppedMs = 0 }: Asked,
+  row: ObservedPayment | undefined,
+  { faults }: PaymentHistory,
+): boolean {
+  if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined || stoppedMs > 0) return false;
   return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && faults.wereOver(row.key, sentAt, answeredAt);
 }
 
 /** An outcome is repeated for as long as its key's life, and no longer: then the key is one that nobody knows. */
-function isRepeatedTooLate(
-  { answer, sentAt }: Asked,
-  { expiresAt = 0 }: ObservedPayment,
-  history: PaymentHistory,
-): boolean {
-  const clockMoved = wasAnyClockMoved(history);
-  return typeof answer === 'object' && answer.state === 'replayed' && !clockMoved && sentAt > expiresAt;
+function isRepeatedTooLate(request: Asked, row: ObservedPayment | undefined, history: PaymentHistory): boolean {
+  return stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
 }
 
 /** Once somebody was told the outcome, nobody is told that it is under way, whatever the key store lost (decisions P17). */
-function isBusyForNothing({ answer, sentAt }: Asked, { asked }: Issued): boolean {
-  if (typeof answer !== 'object' || answer.state !== 'in progress') return false;
+function isBusyForNothing(request: Asked, { asked }: Issued): boolean {
+  if (stateOf(request) !== 'in progress') return false;
   return asked.some(
-    (before) =>
-      typeof before.answer === 'object' &&
-      (before.answer.state === 'processed' || before.answer.state === 'replayed') &&
-      (before.answeredAt ?? Infinity) < sentAt,
+    ({ answer, answeredAt = Infinity }) =>
+      typeof answer === 'object' && 'final' in answer && answeredAt < request.sentAt,
   );
 }
 
 /** A key is good while its payment is known, and before that until it expires, unless the key store forgot it. */
-function isWronglyInvalid(request: Asked, { key, askedForAt }: Issued, history: PaymentHistory): boolean {
-  if (typeof request.answer !== 'object' || request.answer.state !== 'invalid key') return false;
-  const row = history.stores.payments.rowOf(key);
-  const answeredAt = request.answeredAt ?? 0;
-  const { shape } = history.plan;
-  if (request.knownAtSend) return !mayHaveExpired(history, row?.expiresAt, answeredAt);
-  const forgotten = history.faults.mayHaveForgotten(key, askedForAt, answeredAt);
+function isGood(
+  { knownAtSend, answeredAt = 0 }: Asked,
+  { key, askedForAt }: Issued,
+  row: ObservedPayment | undefined,
+  history: PaymentHistory,
+): boolean {
   // A key that was claimed and finished meanwhile may have expired since.
-  const finishedMeanwhile = mayHaveExpired(history, row?.expiresAt, answeredAt);
-  return !forgotten && !finishedMeanwhile && answeredAt < askedForAt + shape.idempotencyTtlMs;
+  if (mayHaveExpired(history, row, answeredAt)) return false;
+  if (knownAtSend) return true;
+  const isForgotten = history.faults.mayHaveForgotten(key, askedForAt, answeredAt);
+  return !isForgotten && answeredAt < askedForAt + history.plan.shape.idempotencyTtlMs;
 }
 
-function mayHaveExpired(history: PaymentHistory, expiresAt: number | undefined, at: number): boolean {
-  const clockMoved = wasAnyClockMoved(history);
-  return expiresAt !== undefined && (clockMoved || expiresAt <= at);
+function mayHaveExpired(history: PaymentHistory, row: ObservedPayment | undefined, at: number): boolean {
+  return row?.expiresAt !== undefined && (wasAnyClockMoved(history) || row.expiresAt <= at);
 }
 
 /** A history with retention moves clocks of its own. */

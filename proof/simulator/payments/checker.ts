@@ -1,9 +1,10 @@
 import { DECLINED } from '#idempay/payments/values/payment.js';
 import { setBackMs } from '../fault-plan.js';
-import { checkAnswers, checkInquiries } from './answer-checker.js';
+import { whatIsTrue } from '../violation-kinds.js';
+import { checkAnswers } from './answer-checker.js';
+import { nameOf } from './keys.js';
 import type { ObservedPayment } from './observed-payments.js';
 import { FAULTS_END_MS } from './plan.js';
-import type { Issued } from './requests.js';
 import type { PaymentHistory } from './run.js';
 
 /** What the database's clock may be taken for too early, and a begin be older than its step in the key store. */
@@ -19,67 +20,61 @@ const FOR_EVER_MS = 1_000_000;
 
 /** Holds a history against every promise; one sentence for each that was broken. */
 export function checkPayments(history: PaymentHistory): string[] {
-  const { stores, processor, clients } = history;
-  const violations = history.bugs.map((bug) => `a bug: ${bug}`);
-  const issued = new Map(clients.issued.map((known) => [known.key, known]));
-  for (const known of clients.issued) {
-    violations.push(...checkAnswers(known, history), ...checkInquiries(known, history));
-  }
+  const { stores, processor, clients, plan } = history;
   const { byKey, removed } = stores.payments;
   const rows = [...byKey.values(), ...[...removed.values()].map(({ row }) => row)];
-  for (const row of rows) violations.push(...checkRow(row, issued.get(row.key), history));
-  for (const [key, { row, at }] of removed) {
-    const keptMs = at - (row.finalAt ?? at);
-    if (keptMs < (history.plan.shape.retentionMs ?? Infinity))
-      violations.push(`${key}: was removed after ${keptMs} ms`);
-  }
-  for (const { reference } of processor.charges) {
-    if (!stores.payments.rowOf(reference)) violations.push(`${reference} was charged without a row`);
-  }
-  for (const [key, value] of stores.recordedOutcomes()) {
-    const row = stores.payments.rowOf(key);
-    if (!row || row.state === 'PROCESSING' || (row.state === 'DECLINED' ? DECLINED : row.transaction_id) !== value) {
-      violations.push(
-        `${key}: its record says ${value}, its row ${row ? `${row.state} ${row.transaction_id}` : 'nothing'}`,
-      );
-    }
-  }
-  return violations;
+  const { retentionMs = Infinity } = plan.shape;
+  return [
+    ...history.bugs.map((bug) => `a bug: ${bug}`),
+    ...clients.issued.flatMap((issued) => checkAnswers(issued, history)),
+    ...rows.flatMap((row) => checkRow(row, history).map((text) => `${row.key}: ${text}`)),
+    ...[...removed].flatMap(([key, { row, at }]) => {
+      const keptMs = at - (row.finalAt ?? at);
+      return keptMs < retentionMs ? [`${key}: was removed after ${keptMs} ms`] : [];
+    }),
+    ...processor.charges.flatMap(({ reference }) =>
+      stores.payments.rowOf(reference) ? [] : [`${reference} was charged without a row`],
+    ),
+    ...stores.recordedOutcomes().flatMap(([key = '', value]) => {
+      const row = stores.payments.rowOf(nameOf(key));
+      const outcome = { PROCESSING: undefined, COMPLETED: row?.transaction_id, DECLINED }[row?.state ?? 'PROCESSING'];
+      if (outcome === value) return [];
+      return [`${nameOf(key)}: its record says ${value}, its row ${row?.state ?? 'nothing'} ${row?.transaction_id}`];
+    }),
+  ];
 }
 
-function checkRow(row: ObservedPayment, issued: Issued | undefined, history: PaymentHistory): string[] {
-  const { plan, processor, faults, operator } = history;
-  const { shape } = plan;
+function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
+  const { plan, processor, faults, operator, stores, clients } = history;
+  const { state, finalAt, transaction_id, amount } = row;
   const charges = processor.charges.filter(({ reference }) => reference === row.key);
-  const violations: string[] = [];
-  const complain = (text: string) => void violations.push(`${row.key}: ${text}`);
-
-  if (charges.length > 1) complain(`charged ${charges.length} times`);
-  for (const charge of charges) {
-    if (charge.transactionId !== row.transaction_id) {
-      complain(`charged as ${charge.transactionId}, not ${row.transaction_id}`);
-    }
-    if (charge.amount !== row.amount) complain(`charged ${charge.amount}, not ${row.amount}`);
-  }
-  if (row.state === 'COMPLETED' && charges.length === 0) complain('is COMPLETED and was not charged');
-  if (row.state === 'DECLINED' && charges.some(({ sentAt }) => !operator.couldNotKnow(row, sentAt, faults))) {
-    complain('is DECLINED and was charged');
-  }
+  const needsOperator = plan.shape.dedupMs <= FOR_EVER_MS;
   const isLeftUnsent = mayBeLeftUnsent(row, history);
-  if (row.finalAt === undefined) complain('is still PROCESSING long after everything was well');
-  else if (shape.dedupMs > FOR_EVER_MS && !isLeftUnsent && row.finalAt > stuckUntil(history)) {
-    complain(`was stuck until ${row.finalAt.toFixed(0)}`);
-  }
-  if (row.resolution !== null && (shape.dedupMs > FOR_EVER_MS || wasUnsent(row)) && !isLeftUnsent) {
-    complain('an operator was let in too early');
-  }
-
-  const amounts = issued ? issued.asked.map(({ amount }) => amount) : plannedAmounts(row.key, history);
-  if (!amounts.includes(row.amount)) complain(`nobody asked to pay ${row.amount}`);
-  if (!faults.clockWasMoved() && row.firstThereAt > (history.stores.goodUntil.get(row.key) ?? 0) + TRANSIT_MS) {
-    complain('was claimed after its key had expired');
-  }
-  return violations;
+  const isStuck = !needsOperator && !isLeftUnsent && (finalAt ?? 0) > stuckUntil(history);
+  const isResolvedEarly = row.resolution !== null && !isLeftUnsent && (!needsOperator || wasUnsent(row));
+  const issued = clients.issued.find(({ key }) => key === row.key);
+  // Of a key whose client never heard of it nothing is asked.
+  const planned = plan.scripts.filter(({ number }) => `k${number}` === row.key);
+  const goodUntil = (stores.goodUntil.get(row.key) ?? 0) + TRANSIT_MS;
+  const isKnowable = charges.some(({ sentAt }) => !operator.couldNotKnow(row, sentAt, faults));
+  return [
+    ...charges.flatMap((charge) =>
+      whatIsTrue({
+        [`charged as ${charge.transactionId}, not ${transaction_id}`]: charge.transactionId !== transaction_id,
+        [`charged ${charge.amount}, not ${amount}`]: charge.amount !== amount,
+      }),
+    ),
+    ...whatIsTrue({
+      [`charged ${charges.length} times`]: charges.length > 1,
+      'is COMPLETED and was not charged': state === 'COMPLETED' && charges.length === 0,
+      'is DECLINED and was charged': state === 'DECLINED' && isKnowable,
+      'is still PROCESSING long after everything was well': finalAt === undefined,
+      [`was stuck until ${finalAt?.toFixed(0)}`]: isStuck,
+      'an operator was let in too early': isResolvedEarly,
+      [`nobody asked to pay ${amount}`]: !(issued?.asked ?? planned).some((asked) => asked.amount === amount),
+      'was claimed after its key had expired': !faults.clockWasMoved && row.firstThereAt > goodUntil,
+    }),
+  ];
 }
 
 /** The epoch before the last was given up with nothing ever sent. */
@@ -90,12 +85,7 @@ function wasUnsent({ unsent_epoch, epoch }: ObservedPayment): boolean {
 /** Recovery does not send it any more: a repeat or an operator decides (decisions P15). */
 function mayBeLeftUnsent(row: ObservedPayment, { plan, faults }: PaymentHistory): boolean {
   const ageMs = (row.finalAt ?? 0) - row.firstThereAt;
-  return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || faults.clockWasMoved());
-}
-
-/** Of a key whose client never heard of it nothing is asked. */
-function plannedAmounts(key: string, { plan }: PaymentHistory): string[] {
-  return plan.scripts.filter(({ number }) => `k${number}` === key).map(({ amount }) => amount);
+  return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || faults.clockWasMoved);
 }
 
 /** By then recovery must have finished everything that can be finished. */

@@ -5,7 +5,7 @@ import type { Simulation } from '../simulation.js';
 import { nameOf } from './keys.js';
 import type { ObservedPayments } from './observed-payments.js';
 import type { KeyScript, PaymentPlan, PlannedRequest } from './plan.js';
-import { type Answer, type Asked, describe, type Inquiry, type Issued, isFinal } from './requests.js';
+import { type Asked, describe, type Issued, isFinal } from './requests.js';
 
 const ASK_AGAIN_EVERY_MS = 5_000;
 /** A client that asks again when the faults are over often waits. */
@@ -33,18 +33,13 @@ export class PaymentClients {
 
   begin(): void {
     const { simulation, processes } = this;
-    for (const script of this.plan.scripts) {
-      const random = simulation.stream(`client ${script.number}`);
-      simulation.after(script.at, processes.clients, () => this.issue(script, random));
-    }
+    for (const script of this.plan.scripts) simulation.after(script.at, processes.clients, () => this.issue(script));
   }
 
   /** The faults have ended: a client that asks again does so until the answer is final. */
   askAgain(): void {
     this.faulty = false;
-    for (const known of this.issued) {
-      if (known.script.asksAgain) this.askOnceMore(known, this.simulation.stream(`quiet client ${known.key}`));
-    }
+    for (const known of this.issued) this.askUntilFinal(known, this.simulation.stream(`quiet client ${known.key}`));
   }
 
   /** Hours later: some repeat their payment, whose row may be removed by then. */
@@ -52,7 +47,7 @@ export class PaymentClients {
     for (const known of this.issued) {
       const random = this.simulation.stream(`late client ${known.key} at ${this.simulation.time}`);
       if (random.below(4) > 0) continue;
-      const send = () => this.pay(known, LATE_REQUEST, random.below(this.processes.size), 0, random);
+      const send = () => this.pay(known, LATE_REQUEST, random.below(this.processes.size), random);
       this.simulation.after(random.below(REPEAT_WITHIN_MS), this.processes.clients, send);
     }
   }
@@ -60,128 +55,83 @@ export class PaymentClients {
   haveTheirAnswers(): boolean {
     return this.issued.every(
       ({ asked, inquiries, script }) =>
-        asked.every(({ answer }) => answer !== undefined) &&
-        inquiries.every(({ answer }) => answer !== undefined) &&
-        (!script.asksAgain || asked.some(({ answer }) => isFinal(answer))),
+        [...asked, ...inquiries].every(({ answer }) => answer !== undefined) &&
+        (!script.asksAgain || asked.some(isFinal)),
     );
   }
 
-  private issue(script: KeyScript, random: Random): void {
+  private async issue(script: KeyScript): Promise<void> {
     const { simulation, processes } = this;
+    const random = simulation.stream(`client ${script.number}`);
     const askedForAt = simulation.time;
-    processes.call(
-      script.instance,
-      random,
-      'issue a key',
-      ({ payments }) => {
-        this.askingForKey = script.number;
-        return payments.issueKey();
-      },
-      (issued) => {
-        if (isNoAnswer(issued)) return;
-        simulation.count('keys issued');
-        const key = nameOf(issued);
-        this.keys.set(key, issued);
-        const known: Issued = { key, script, askedForAt, issuedAt: simulation.time, asked: [], inquiries: [] };
-        this.issued.push(known);
-        for (const request of script.requests) {
-          const random = simulation.stream(`request ${request.number} of ${key}`);
-          simulation.after(request.afterMs, processes.clients, () => this.send(known, request, random));
-        }
-        if (!this.faulty && script.asksAgain) this.askOnceMore(known, random);
-      },
-    );
+    const issued = await processes.call(script.instance, random, 'issue a key', ({ payments }) => {
+      this.askingForKey = script.number;
+      return payments.issueKey();
+    });
+    if (isNoAnswer(issued)) return;
+    simulation.count('keys issued');
+    const key = nameOf(issued);
+    this.keys.set(key, issued);
+    const known: Issued = { key, script, askedForAt, asked: [], inquiries: [] };
+    this.issued.push(known);
+    for (const request of script.requests) {
+      const own = simulation.stream(`request ${request.number} of ${key}`);
+      const pay = () => this.pay(known, request, request.instance, own);
+      const send = request.kind === 'ask for the outcome' ? () => this.inquire(known, request, own) : pay;
+      simulation.after(request.afterMs, processes.clients, send);
+    }
+    if (!this.faulty) await this.askUntilFinal(known, random);
   }
 
-  private send(known: Issued, request: PlannedRequest, random: Random): void {
-    if (request.kind === 'ask for the outcome') this.inquire(known, request, random);
-    else this.pay(known, request, request.instance, request.repeats, random);
-  }
-
-  private pay(known: Issued, request: PlannedRequest, instance: number, repeats: number, random: Random): void {
+  private async pay(known: Issued, request: PlannedRequest, first: number, random: Random): Promise<void> {
     const { simulation, processes } = this;
-    const amount = request.otherAmount ?? known.script.amount;
-    const asked: Asked = {
-      kind: request.kind,
-      amount,
-      patienceMs: request.patienceMs,
-      sentAt: simulation.time,
-      knownAtSend: this.isKnown(known.key),
-      pausedMsAtSend: processes.pausedMs(instance),
-      pausedMsAtAnswer: 0,
-      answeredAt: undefined,
-      answer: undefined,
-    };
-    known.asked.push(asked);
-    const money = request.kind === 'pay' ? { amount, currency: 'EUR' } : { problem: 'this is no amount' };
-    const patience =
-      request.patienceMs > 0 ? { ms: request.patienceMs, gone: new AbortController().signal } : undefined;
-    processes.call(
-      instance,
-      random,
-      simulation.tracing ? `${request.kind} ${amount} with ${known.key}` : '',
-      ({ payments }) => payments.pay(this.keyOf(known), money, patience),
-      (answer) => {
-        asked.answer = answer;
-        asked.answeredAt = simulation.time;
-        asked.pausedMsAtAnswer = processes.pausedMs(instance);
-        this.hear(known.key, answer);
-        if (isFinal(answer) || repeats === 0 || !this.faulty) return;
-        const next = random.below(processes.size);
-        const repeat = () => this.pay(known, request, next, repeats - 1, random);
-        simulation.after(random.below(REPEAT_WITHIN_MS), processes.clients, repeat);
-      },
-    );
+    const { key, script } = known;
+    const { kind, patienceMs, otherAmount: amount = script.amount } = request;
+    const money = kind === 'pay' ? { amount, currency: 'EUR' } : { problem: 'this is no amount' };
+    const patience = patienceMs > 0 ? { ms: patienceMs, gone: new AbortController().signal } : undefined;
+    let instance = first;
+    for (let { repeats } = request; ; repeats -= 1) {
+      const asked: Asked = { kind, amount, patienceMs, sentAt: simulation.time, knownAtSend: this.isKnown(key) };
+      known.asked.push(asked);
+      const pausedMs = processes.pausedMs(instance);
+      const answer = await processes.call(instance, random, `${kind} ${amount} with ${key}`, ({ payments }) =>
+        payments.pay(this.keys.get(key) as string, money, patience),
+      );
+      const stoppedMs = processes.pausedMs(instance) - pausedMs;
+      Object.assign(asked, { answer, answeredAt: simulation.time, stoppedMs });
+      simulation.witness(describe(answer));
+      simulation.note(`the client of ${key} hears: ${describe(answer)}`);
+      simulation.count(`answers: ${typeof answer === 'string' ? answer : answer.state}`);
+      if (typeof answer === 'object' && answer.waited) simulation.count('answers after a wait');
+      if (isFinal(asked) || repeats === 0 || !this.faulty) return;
+      instance = random.below(processes.size);
+      await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
+    }
   }
 
-  private inquire(known: Issued, request: PlannedRequest, random: Random): void {
+  private async inquire({ key, inquiries }: Issued, { instance }: PlannedRequest, random: Random): Promise<void> {
     const { simulation, processes } = this;
-    const row = this.rows.byKey.get(known.key);
-    const inquiry: Inquiry = {
-      sentAt: simulation.time,
-      finalAtSend: row?.finalAt !== undefined,
-      answeredAt: undefined,
-      answer: undefined,
-    };
-    known.inquiries.push(inquiry);
-    processes.call(
-      request.instance,
-      random,
-      simulation.tracing ? `tell the outcome of ${known.key}` : '',
-      ({ payments }) => payments.outcome(this.keyOf(known)).then((final) => final ?? 'none'),
-      (answer) => {
-        inquiry.answer = answer;
-        inquiry.answeredAt = simulation.time;
-        simulation.count('inquiries');
-      },
+    const inquiry = { sentAt: simulation.time, finalAtSend: this.rows.byKey.get(key)?.finalAt !== undefined };
+    inquiries.push(inquiry);
+    const answer = await processes.call(instance, random, `tell the outcome of ${key}`, ({ payments }) =>
+      payments.outcome(this.keys.get(key) as string).then((final) => final ?? 'none'),
     );
+    Object.assign(inquiry, { answer, answeredAt: simulation.time });
+    simulation.count('inquiries');
   }
 
-  private askOnceMore(known: Issued, random: Random): void {
-    const { simulation, processes } = this;
-    if (known.asked.some(({ answer }) => isFinal(answer))) return;
-    const patienceMs = random.below(2) === 0 ? PATIENCE_IN_THE_QUIET_MS : 0;
-    const request = { ...LATE_REQUEST, patienceMs };
-    this.pay(known, request, random.below(processes.size), 0, random);
-    simulation.after(ASK_AGAIN_EVERY_MS, processes.clients, () => this.askOnceMore(known, random));
-  }
-
-  private hear(key: string, answer: Answer): void {
-    const { simulation } = this;
-    const text = describe(answer);
-    simulation.witness(text);
-    simulation.note(simulation.tracing ? `the client of ${key} hears: ${text}` : '');
-    simulation.count(typeof answer === 'string' ? `answers: ${answer}` : `answers: ${answer.state}`);
-    if (typeof answer === 'object' && answer.waited) simulation.count('answers after a wait');
+  private async askUntilFinal(known: Issued, random: Random): Promise<void> {
+    const { clients, size } = this.processes;
+    while (known.script.asksAgain && !known.asked.some(isFinal)) {
+      const patienceMs = random.below(2) === 0 ? PATIENCE_IN_THE_QUIET_MS : 0;
+      this.pay(known, { ...LATE_REQUEST, patienceMs }, random.below(size), random);
+      await this.simulation.wait(ASK_AGAIN_EVERY_MS, clients);
+    }
   }
 
   /** By the row: its key is no longer one that nobody knows. */
   private isKnown(key: string): boolean {
     const row = this.rows.byKey.get(key);
-    return row !== undefined && (row.expiresAt === undefined || row.expiresAt > this.simulation.time);
-  }
-
-  private keyOf({ key }: Issued): string {
-    return this.keys.get(key) as string;
+    return row !== undefined && (row.expiresAt ?? Infinity) > this.simulation.time;
   }
 }

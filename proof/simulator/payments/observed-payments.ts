@@ -50,7 +50,7 @@ export class ObservedPayments {
       if (this.removed.has(name)) broken.push(`${name}: a key was claimed again after its row had been removed`);
     } else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
       simulation.count('takeovers');
-      simulation.note(simulation.tracing ? `${name} is now owned by ${row.owner}, epoch ${row.epoch}` : '');
+      simulation.note(`${name} is now owned by ${row.owner}, epoch ${row.epoch}`);
     }
     if (fence && (before?.owner !== fence.owner || before.epoch !== fence.epoch)) {
       broken.push(`${name}: ${fence.owner}, epoch ${fence.epoch}, wrote a row that it did not hold`);

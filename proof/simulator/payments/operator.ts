@@ -1,7 +1,7 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Faults } from '../faults.js';
 import type { Processes } from '../processes.js';
-import { hashOf, type Simulation } from '../simulation.js';
+import type { Simulation } from '../simulation.js';
 import type { PaymentClients } from './clients.js';
 import type { ObservedPayment } from './observed-payments.js';
 import type { ProcessorMachine } from './processor.js';
@@ -19,36 +19,30 @@ export class Operator {
     private readonly leaseMs: number,
   ) {}
 
-  resolve(name: string): void {
+  async resolve(name: string): Promise<void> {
     const { simulation, processes } = this;
     const state = this.processor.verdictOn(name);
     const key = this.clients.keys.get(name);
     if (state === undefined || key === undefined) return;
     if (!this.verdicts.has(name)) this.verdicts.set(name, simulation.time);
-    const random = simulation.rng(hashOf(`operator ${name}`));
+    const random = simulation.rng(`operator ${name}`);
     const verdict = { state, reason: 'the operator asked the processor' };
-    processes.call(
-      random.below(processes.size),
-      random,
-      simulation.tracing ? `resolve ${name} as ${state}` : '',
-      ({ records }) => records.resolve(key, verdict),
-      (answer) => simulation.note(typeof answer === 'string' ? answer : `the operator hears: ${answer.state}`),
+    const at = random.below(processes.size);
+    const answer = await processes.call(at, random, `resolve ${name} as ${state}`, ({ records }) =>
+      records.resolve(key, verdict),
     );
+    simulation.note(typeof answer === 'string' ? answer : `the operator hears: ${answer.state}`);
   }
 
   /**
    * Sent between the operator's look at the processor and the arrival of the verdict: the operator cannot know of it. Or
    * within a lease after it, by an owner whose lease a clock that was set ahead had ended for all others.
    */
-  couldNotKnow(
-    { key, resolution, firstThereAt, finalAt = 0 }: ObservedPayment,
-    sentAt: number,
-    faults: Faults,
-  ): boolean {
+  couldNotKnow(row: ObservedPayment, sentAt: number, { storeSetAhead }: Faults): boolean {
+    const { key, resolution, firstThereAt, finalAt = 0 } = row;
     const lookedAt = this.verdicts.get(key);
     if (resolution === null || lookedAt === undefined || sentAt < lookedAt) return false;
-    if (sentAt < finalAt) return true;
-    const wasSetAhead = faults.storeSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
-    return wasSetAhead && sentAt < finalAt + this.leaseMs;
+    const wasSetAhead = storeSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
+    return sentAt < finalAt + (wasSetAhead ? this.leaseMs : 0);
   }
 }

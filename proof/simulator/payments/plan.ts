@@ -1,18 +1,14 @@
-import type { Random } from '../../../testkit/random.js';
-import { seededRandom } from '../../../testkit/random.js';
-import { type Fault, someMs } from '../fault-plan.js';
-import { badConditions, GOOD } from '../network.js';
+import { type Random, seededRandom } from '../../../testkit/random.js';
+import { type Fault, type FaultKind, type Faulty, someMs } from '../fault-plan.js';
+import { networkFault } from '../network.js';
 import { type ProcessorBehaviour, WELL } from './processor.js';
 
-/** Everything that a seed sets in motion, before anything has happened; a smaller plan is a simpler history. */
-export interface PaymentPlan {
-  readonly seed: number;
+export interface PaymentPlan extends Faulty {
   readonly shape: Shape;
   readonly scripts: readonly KeyScript[];
-  readonly faults: readonly Fault[];
 }
 
-export interface Shape {
+interface Shape {
   readonly deployment: 'embedded' | 'distributed';
   readonly instances: number;
   readonly leaseMs: number;
@@ -103,17 +99,29 @@ function shapeOf(random: Random): Shape {
   };
 }
 
+/** Of twelve requests after the first. */
+const REQUEST_KINDS = [
+  'pay nonsense',
+  'ask for the outcome',
+  'ask for the outcome',
+  ...Array<'pay'>(9).fill('pay'),
+] as const;
+
 function scriptOf(number: number, random: Random, { instances }: Shape): KeyScript {
-  const requests = Array.from({ length: 1 + random.below(5) }, (_, index) => ({
-    number: index,
-    kind: index === 0 ? ('pay' as const) : requestKind(random),
-    // The first two often at the same moment, others while the first is under way, or long after.
-    afterMs: index < 2 ? random.below(10) : random.pick([random.below(200), random.below(5_000), random.below(50_000)]),
-    instance: random.below(instances),
-    otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
-    patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
-    repeats: random.below(4),
-  }));
+  const requests = Array.from(
+    { length: 1 + random.below(5) },
+    (_, index): PlannedRequest => ({
+      number: index,
+      kind: index === 0 ? 'pay' : random.pick(REQUEST_KINDS),
+      // The first two often at the same moment, others while the first is under way, or long after.
+      afterMs:
+        index < 2 ? random.below(10) : random.pick([random.below(200), random.below(5_000), random.below(50_000)]),
+      instance: random.below(instances),
+      otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
+      patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
+      repeats: random.below(4),
+    }),
+  );
   return {
     number,
     at: random.fraction() * FAULTS_END_MS * 0.9,
@@ -124,81 +132,56 @@ function scriptOf(number: number, random: Random, { instances }: Shape): KeyScri
   };
 }
 
-function requestKind(random: Random): PlannedRequest['kind'] {
-  const chosen = random.below(12);
-  if (chosen === 0) return 'pay nonsense';
-  return chosen <= 2 ? 'ask for the outcome' : 'pay';
-}
-
-/** What does not exist on the deployment is no fault there: undefined. */
+/** What does not exist on the deployment is no fault there: undefined. What stands here twice is twice as likely. */
 function timedFault(random: Random, { deployment, instances }: Shape, scripts: number): Fault | undefined {
   const embedded = deployment === 'embedded';
   const at = random.fraction() * FAULTS_END_MS;
   const forMs = someMs(random, LONGEST_MS);
   const target = random.below(instances);
-  switch (random.below(12)) {
-    case 0:
-    case 1:
-      return { at, kind: 'crash', target, forMs };
-    case 2:
-      return { at, kind: 'pause', target, forMs, wakesInOrder: random.below(2) === 0 };
-    case 3:
-      return embedded ? undefined : { at, kind: 'flush' };
-    case 4:
-      return embedded ? undefined : { at, kind: 'failover', forMs: random.below(3_000) };
-    case 5:
-    case 6: {
-      const server = random.pick(['redis', 'postgres'] as const);
-      // Within one machine no message is lost, but its disk may be full, or slow.
-      const ofDisk = random.below(2) === 0 ? { ...GOOD, full: true } : { ...GOOD, slow: 0.2 };
-      const conditions = embedded ? ofDisk : badConditions(random, server === 'redis');
-      return { at, kind: 'network', server, of: random.pick([target, 'all'] as const), conditions, forMs };
-    }
-    case 7:
-    case 8:
-      return { at, kind: 'processor', behaviour: badBehaviour(random), forMs };
-    case 9:
-      return { at, kind: 'operator', of: random.below(scripts) };
-    case 10:
-      return { at, kind: 'drain', target, forMs: random.below(RESTART_MS) };
-    default: {
+  const crash = () => ({ kind: 'crash', target, forMs }) as const;
+  const network = () => networkFault(random, target, embedded, true, forMs);
+  const processor = () => ({ kind: 'processor', behaviour: badBehaviour(random), forMs }) as const;
+  const fault = random.pick<() => FaultKind | undefined>([
+    crash,
+    crash,
+    () => ({ kind: 'pause', target, forMs, wakesInOrder: random.below(2) === 0 }),
+    () => (embedded ? undefined : { kind: 'flush' }),
+    () => (embedded ? undefined : { kind: 'failover', forMs: random.below(3_000) }),
+    network,
+    network,
+    processor,
+    processor,
+    () => ({ kind: 'operator', of: random.below(scripts) }),
+    () => ({ kind: 'drain', target, forMs: random.below(RESTART_MS) }),
+    () => {
       const aheadMs = (random.fraction() - 0.5) * random.pick([2_000, 120_000]);
-      return { at, kind: 'clock', of: embedded ? 'postgres' : random.pick([target, 'redis', 'postgres']), aheadMs };
-    }
-  }
+      return { kind: 'clock', of: embedded ? 'postgres' : random.pick([target, 'redis', 'postgres']), aheadMs };
+    },
+  ])();
+  return fault && { at, ...fault };
 }
 
-function triggeredFault(random: Random, { deployment, leaseMs }: Shape, scripts: number): Fault | undefined {
+function triggeredFault(random: Random, { deployment, leaseMs }: Shape, scripts: number): Fault {
   const subject = random.below(scripts);
-  const moment = {
-    subject,
-    operation: 1 + random.below(random.below(2) === 0 ? FIRST_OPERATIONS : OPERATIONS_OF_A_KEY),
-    point: random.pick(['sent', 'done'] as const),
-  };
+  const operation = 1 + random.below(random.below(2) === 0 ? FIRST_OPERATIONS : OPERATIONS_OF_A_KEY);
+  const point = random.pick(['sent', 'done'] as const);
   // Often a little more than a lease, so that another process is at work when its owner comes back.
   const forMs = random.below(3) === 0 ? leaseMs + random.below(4_000) : random.below(5_000);
   // While a process is stopped for long little happens, so a long lease is hardly ever outlived.
   const pausedMs = leaseMs > LONG_LEASE_MS ? Math.min(forMs, 5_000) : forMs;
-  switch (random.below(deployment === 'embedded' ? 5 : 11)) {
-    case 0:
-    case 1:
-      return { ...moment, kind: 'crash', target: 'caller', forMs: random.below(RESTART_MS) };
-    case 2:
-    case 3:
-      return { ...moment, kind: 'pause', target: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
-    case 4:
-      return { ...moment, kind: 'drain', target: 'caller', forMs: random.below(RESTART_MS) };
-    case 5:
-    case 6:
-      return { ...moment, kind: 'cut' };
-    case 7:
-    case 8:
-      return { ...moment, kind: 'delay', forMs };
-    case 9:
-      return { ...moment, kind: 'flush' };
-    default:
-      return { ...moment, kind: 'evict', of: subject, what: random.pick(['record', 'lock'] as const) };
-  }
+  const target = 'caller';
+  const end = (kind: 'crash' | 'drain') => (): FaultKind => ({ kind, target, forMs: random.below(RESTART_MS) });
+  const pause = (): FaultKind => ({ kind: 'pause', target, forMs: pausedMs, wakesInOrder: random.below(2) === 0 });
+  const cut = () => ({ kind: 'cut' }) as const;
+  const delay = () => ({ kind: 'delay', forMs }) as const;
+  const everywhere = [end('crash'), end('crash'), pause, pause, end('drain')];
+  const distributed: (() => FaultKind)[] = [
+    ...[...everywhere, cut, cut, delay, delay],
+    () => ({ kind: 'flush' }),
+    () => ({ kind: 'evict', of: subject, what: random.pick(['record', 'lock']) }),
+  ];
+  const fault = random.pick(deployment === 'embedded' ? everywhere : distributed)();
+  return { subject, operation, point, ...fault };
 }
 
 function badBehaviour(random: Random): ProcessorBehaviour {

@@ -1,5 +1,5 @@
-import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/ports/processor.js';
-import { hashOf, type Process, type Simulation } from '../simulation.js';
+import type { Charge, ChargeResult, Processor } from '#idempay/payments/ports/processor.js';
+import type { Process, Simulation } from '../simulation.js';
 import type { TriggeredFaults } from '../triggered-faults.js';
 import { nameOf } from './keys.js';
 
@@ -19,27 +19,18 @@ export interface ProcessorBehaviour {
   readonly refuses: number;
 }
 
-export const WELL: ProcessorBehaviour = {
-  latencyMs: 50,
-  declines: 0.1,
-  fails: 0,
-  lostRequest: 0,
-  lostReply: 0,
-  late: 0,
-  down: false,
-  refuses: 0,
-};
+const NO_FAULTS = { fails: 0, lostRequest: 0, lostReply: 0, late: 0, down: false, refuses: 0 };
+export const WELL: ProcessorBehaviour = { latencyMs: 50, declines: 0.1, ...NO_FAULTS };
 
 /** A call is late by this many of its sender's time-outs at most; a processor's promise must hold that much longer. */
 export const LATEST_ARRIVAL_TIMEOUTS = 6;
 
 interface Known {
   readonly at: number;
-  /** Undefined while it is at work. */
-  outcome: 'succeeded' | 'declined' | undefined;
+  result: ChargeResult;
 }
 
-export interface ProcessorPromise {
+interface ProcessorPromise {
   /** How long a reference that comes again is not charged again; 0: it deduplicates nothing. */
   readonly dedupMs: number;
   /** How long it remembers a reference when it is asked; then it says that it has no record. */
@@ -49,8 +40,8 @@ export interface ProcessorPromise {
 /** The other company's machine: the checker relies on its charge log. It keeps its promise on references, and not a moment longer. */
 export class ProcessorMachine {
   /** Every movement of money, in order. */
-  readonly charges: (Charge & { readonly sentAt: number; readonly at: number })[] = [];
-  behaviour: ProcessorBehaviour = WELL;
+  readonly charges: (Charge & { readonly sentAt: number })[] = [];
+  behaviour = WELL;
   private readonly known = new Map<string, Known>();
   /** Until when something about a reference may still be on its way or at work. */
   private readonly busyUntil = new Map<string, number>();
@@ -63,12 +54,12 @@ export class ProcessorMachine {
   /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */
   charge(charge: Charge, sentAt: number, done: (result: ChargeResult) => void): void {
     const { simulation, behaviour } = this;
-    const { reference } = charge;
-    const random = simulation.rng(hashOf(`charge ${reference}`));
+    const { reference, transactionId, amount } = charge;
+    const random = simulation.rng(`charge ${reference}`);
     const known = this.known.get(reference);
     if (known && simulation.time - known.at < this.promise.dedupMs) {
       simulation.count('charges deduplicated');
-      done(resultOf(known.outcome));
+      done(known.result);
       return;
     }
     if (random.fraction() < behaviour.fails) {
@@ -76,29 +67,24 @@ export class ProcessorMachine {
       done({ state: 'unknown', cause: 'the processor failed' });
       return;
     }
-    const record: Known = { at: simulation.time, outcome: undefined };
+    const record: Known = { at: simulation.time, result: { state: 'unknown', cause: 'still at work' } };
     this.known.set(reference, record);
     const declined = random.fraction() < behaviour.declines;
     const worksMs = random.fraction() * behaviour.latencyMs;
     this.stayBusy(reference, worksMs);
     simulation.arrive(worksMs, undefined, () => {
-      record.outcome = declined ? 'declined' : 'succeeded';
-      if (!declined) this.charges.push({ ...charge, sentAt, at: simulation.time });
-      if (simulation.tracing) {
-        simulation.note(`CHARGE ${reference} ${record.outcome}: ${charge.transactionId} ${charge.amount}`);
-      }
-      done(resultOf(record.outcome));
+      record.result = declined ? { state: 'declined', reason: 'insufficient funds' } : { state: 'succeeded' };
+      if (!declined) this.charges.push({ ...charge, sentAt });
+      simulation.note(`CHARGE ${reference} ${record.result.state}: ${transactionId} ${amount}`);
+      done(record.result);
     });
   }
 
   lookUp(reference: string): ChargeResult | { readonly state: 'no record' } {
     const known = this.known.get(reference);
-    if (!known) return { state: 'no record' };
-    if (this.simulation.time - known.at >= this.promise.remembersMs) {
-      this.simulation.count('references forgotten');
-      return { state: 'no record' };
-    }
-    return resultOf(known.outcome);
+    const isForgotten = known && this.simulation.time - known.at >= this.promise.remembersMs;
+    if (isForgotten) this.simulation.count('references forgotten');
+    return known && !isForgotten ? known.result : { state: 'no record' };
   }
 
   stayBusy(reference: string, ms: number): void {
@@ -113,69 +99,52 @@ export class ProcessorMachine {
   }
 }
 
-function resultOf(outcome: Known['outcome']): ChargeResult {
-  switch (outcome) {
-    case undefined:
-      return { state: 'unknown', cause: 'still at work' };
-    case 'succeeded':
-      return { state: 'succeeded' };
-    case 'declined':
-      return { state: 'declined', reason: 'insufficient funds' };
-  }
-}
-
 /** The processor's port as one process has it: over a network that loses and delays. */
 export function createSimulatedRemoteProcessor(
   simulation: Simulation,
   triggered: TriggeredFaults,
   machine: ProcessorMachine,
   process: Process,
-  settings: { name: string; timeoutMs: number; dedupMs: number },
+  settings: Pick<Processor, 'name' | 'timeoutMs' | 'dedupMs'>,
 ): Processor & { close(): void } {
-  const { name, timeoutMs, dedupMs } = settings;
+  const { timeoutMs } = settings;
   /** Ends what is still asked as unknown. */
   const open = new Set<() => void>();
 
-  function ask<T>(
+  /** `notSent`: what is answered where surely nothing was. */
+  function ask<Result, State extends string>(
     operation: string,
     reference: string,
-    serve: (done: (result: T) => void) => void,
-    unknown: (cause: string) => T,
-    notSent: (cause: string) => T,
-  ): Promise<T> {
+    serve: (done: (result: Result) => void) => void,
+    notSent: State,
+  ): Promise<Result | { readonly state: State | 'unknown'; readonly cause: string }> {
     const { behaviour } = machine;
-    const random = simulation.rng(hashOf(reference));
+    const random = simulation.rng(reference);
     const latencyMs = () => 1 + random.fraction() * 20;
-    const what = simulation.tracing ? `${process.name} ${operation} ${reference}` : '';
+    const what = `${process.name} ${operation} ${reference}`;
     return new Promise((resolve) => {
       if (!process.alive) return;
       const asked = triggered.begin(operation, [reference]);
-      let sent = true;
-      const close = () => tell(unknown('the connection was closed'));
+      const close = () => tell({ state: 'unknown', cause: 'the connection was closed' });
       open.add(close);
-      const tell = (result: T) => {
-        if (!open.delete(close)) return;
+      const tell: typeof resolve = (result) => {
+        open.delete(close);
         cancel();
         resolve(result);
       };
-      const cancel = simulation.after(
-        timeoutMs,
-        process,
-        () => tell(sent ? unknown('no answer in time') : notSent('no connection in time')),
-        what && `${what}: given up`,
-      );
-      if (behaviour.down) {
-        simulation.after(latencyMs(), process, () => tell(notSent('connection refused')));
-        return;
-      }
-      if (random.fraction() < behaviour.refuses) {
-        sent = false;
-        if (random.below(2) === 0) simulation.after(latencyMs(), process, () => tell(notSent('connection refused')));
+      const refuses = !behaviour.down && random.fraction() < behaviour.refuses;
+      const timeOut = refuses
+        ? { state: notSent, cause: 'no connection in time' }
+        : ({ state: 'unknown', cause: 'no answer in time' } as const);
+      const cancel = simulation.after(timeoutMs, process, () => tell(timeOut), `${what}: given up`);
+      if (behaviour.down || refuses) {
+        const refuse = () => tell({ state: notSent, cause: 'connection refused' });
+        if (behaviour.down || random.below(2) === 0) simulation.after(latencyMs(), process, refuse);
         return;
       }
       const fault = triggered.injectAt('sent', asked, process);
       if (fault === 'lost' || random.fraction() < behaviour.lostRequest) {
-        simulation.note(what && `${what}: lost on the network`);
+        simulation.note(`${what}: lost on the network`);
         return;
       }
       const lostReply = random.fraction() < behaviour.lostReply;
@@ -184,42 +153,34 @@ export function createSimulatedRemoteProcessor(
       const arrivesAfterMs = late ? random.fraction() * latestMs : Math.min(latencyMs() + (fault ?? 0), latestMs);
       if (late) simulation.count('late at the processor');
       machine.stayBusy(reference, arrivesAfterMs);
-      const arrive = () =>
-        serve((result) => {
-          const replyFault = triggered.injectAt('done', asked, process);
-          if (replyFault === 'lost' || lostReply) return;
-          simulation.after(latencyMs() + (replyFault ?? 0), process, () => tell(result));
-        });
-      simulation.arrive(arrivesAfterMs, undefined, arrive, what);
+      const reply = (result: Result) => {
+        const replyFault = triggered.injectAt('done', asked, process);
+        if (replyFault === 'lost' || lostReply) return;
+        simulation.after(latencyMs() + (replyFault ?? 0), process, () => tell(result));
+      };
+      simulation.arrive(arrivesAfterMs, undefined, () => serve(reply), what);
     });
   }
 
   return {
-    name,
+    ...settings,
     typicalMs: 50,
-    timeoutMs,
-    dedupMs,
     close() {
       for (const end of [...open]) end();
     },
     charge(asked) {
       const sentAt = simulation.time;
       const charge = { ...asked, reference: nameOf(asked.reference) };
-      return ask<ChargeResult | NotSent>(
-        simulation.tracing ? `sends ${charge.transactionId} ${charge.amount} for` : '',
-        charge.reference,
-        (done) => machine.charge(charge, sentAt, done),
-        (cause) => ({ state: 'unknown', cause }),
-        (cause) => ({ state: 'not sent', cause }),
-      );
+      const { reference, transactionId, amount } = charge;
+      const serve = (done: (result: ChargeResult) => void) => machine.charge(charge, sentAt, done);
+      return ask(`sends ${transactionId} ${amount} for`, reference, serve, 'not sent');
     },
     lookUp: (key) =>
-      ask<ChargeResult | { readonly state: 'no record' }>(
+      ask(
         'asks the processor about',
         nameOf(key),
-        (done) => done(machine.lookUp(nameOf(key))),
-        (cause) => ({ state: 'unknown', cause }),
-        (cause) => ({ state: 'unknown', cause }),
+        (done: (result: ReturnType<ProcessorMachine['lookUp']>) => void) => done(machine.lookUp(nameOf(key))),
+        'unknown',
       ),
   };
 }

@@ -1,55 +1,44 @@
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
-import type { NoAnswer } from '../processes.js';
+import type { NoAnswer, Request } from '../processes.js';
 import type { KeyScript, PlannedRequest } from './plan.js';
 
-export type Answer = PayAnswer | NoAnswer;
-
 /** What a client knows of one request to pay. */
-export interface Asked {
+export interface Asked extends Request<PayAnswer> {
   readonly kind: PlannedRequest['kind'];
   readonly amount: string;
   readonly patienceMs: number;
-  readonly sentAt: number;
   /** The row that there was when it was sent: its key is no longer a key that nobody knows. */
   readonly knownAtSend: boolean;
-  /** How long its process had been stopped in all, when it was sent and when it was answered. */
-  readonly pausedMsAtSend: number;
-  pausedMsAtAnswer: number;
-  answeredAt: number | undefined;
-  answer: Answer | undefined;
+  /** How long its process was stopped meanwhile. */
+  stoppedMs?: number;
 }
 
 /** A client asked for the outcome only. */
-export interface Inquiry {
-  readonly sentAt: number;
+interface Inquiry extends Request<FinalOutcome | 'none'> {
   readonly finalAtSend: boolean;
-  answeredAt: number | undefined;
-  answer: FinalOutcome | 'none' | NoAnswer | undefined;
 }
 
 /** What is known of one key at the end. */
 export interface Issued {
   readonly key: string;
   readonly script: KeyScript;
-  /** It was generated between these two. */
+  /** Its client asked for it then. */
   readonly askedForAt: number;
-  readonly issuedAt: number;
   readonly asked: Asked[];
   readonly inquiries: Inquiry[];
 }
 
-const FINAL_STATES: readonly PayAnswer['state'][] = ['processed', 'replayed', 'invalid key', 'mismatch'];
-
 /** Nobody asks again after that. */
-export function isFinal(answer: Answer | undefined): boolean {
+const FINAL_STATES: readonly string[] = ['processed', 'replayed', 'invalid key', 'mismatch'];
+
+export function isFinal({ answer }: Asked): boolean {
   return typeof answer === 'object' && FINAL_STATES.includes(answer.state);
 }
 
-export function describe(answer: Answer | undefined): string {
+export function describe(answer: PayAnswer | NoAnswer | undefined): string {
   if (answer === undefined || typeof answer === 'string') return answer ?? 'nothing';
-  if (answer.state !== 'processed' && answer.state !== 'replayed') return answer.state;
-  return `${answer.state} ${describeOutcome(answer.final)}`;
+  return 'final' in answer ? `${answer.state} ${describeOutcome(answer.final)}` : answer.state;
 }
 
 export function describeOutcome({ outcome }: FinalOutcome): string {

@@ -1,10 +1,11 @@
+import type { Clock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
 import { setBackMs } from '../fault-plan.js';
 import { Faults } from '../faults.js';
-import { type OpenService, Processes } from '../processes.js';
-import { Simulation } from '../simulation.js';
+import { type Opened, Processes } from '../processes.js';
+import { type Process, Simulation } from '../simulation.js';
 import { distributedStores, embeddedStores, type Stores } from '../stores.js';
 import { TriggeredFaults } from '../triggered-faults.js';
 import { PaymentClients } from './clients.js';
@@ -13,7 +14,6 @@ import { Operator } from './operator.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedRemoteProcessor, LATEST_ARRIVAL_TIMEOUTS, ProcessorMachine } from './processor.js';
 
-const PROCESSOR = 'the-processor';
 /** From the end of the faults: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
 const QUIET_MS = 300_000;
 /** In the quiet, whether anything is left to happen is looked at this often. */
@@ -34,7 +34,7 @@ export type PaymentHistory = Awaited<ReturnType<typeof runPayments>>;
 
 /** Carries out a plan: the real payment code of several processes, over stores and a processor that fail. */
 export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (stores: Stores) => void) {
-  const simulation = new Simulation(plan.seed, { trace });
+  const simulation = new Simulation(plan.seed, trace);
   const triggered = new TriggeredFaults(simulation);
   const { shape } = plan;
   const { leaseMs, idempotencyTtlMs, dedupMs, payloadMismatch, maxInFlight, retentionMs } = shape;
@@ -48,22 +48,19 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
   const clients = new PaymentClients(simulation, processes, stores.payments, plan);
   const operator = new Operator(simulation, processes, processor, clients, leaseMs);
   const nameOf = (client: number) => `k${client}`;
-  const resolve = (client: number) => operator.resolve(nameOf(client));
-  const settings = { endMs: FAULTS_END_MS, leaseMs, nameOf, processor, resolve };
-  const faults = new Faults(simulation, triggered, processes, stores, settings);
+  const faults = new Faults(simulation, triggered, processes, stores, {
+    ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor },
+    resolve: (client) => operator.resolve(nameOf(client)),
+  });
   let transactionIds = 0;
 
-  async function open(...[process, clock]: Parameters<OpenService<PaymentArea>>) {
+  async function open(process: Process, clock: Clock): Promise<Opened<PaymentArea>> {
     const ports = await stores.open(process, clock);
-    const remote = createSimulatedRemoteProcessor(simulation, triggered, processor, process, {
-      ...{ name: PROCESSOR, timeoutMs: shape.processorTimeoutMs, dedupMs },
-    });
+    const asked = { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs };
+    const remote = createSimulatedRemoteProcessor(simulation, triggered, processor, process, asked);
     let owners = 0;
     const service = createPaymentArea({
-      keys: ports.keys,
-      ledger: ports.ledger,
-      history: ports.paymentHistory,
-      processor: remote,
+      ...{ keys: ports.keys, ledger: ports.ledger, history: ports.paymentHistory, processor: remote },
       rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
       recoverAfterMs: backOffMs,
       clock,
@@ -74,7 +71,7 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
         fault: (fault) => void (fault instanceof StoreUnavailable || processes.bugs.push(String(fault))),
         unknown({ transactionId }, cause) {
           simulation.count('outcomes unknown');
-          simulation.note(simulation.tracing ? `${process.name}: ${transactionId} stays unknown: ${cause}` : '');
+          simulation.note(`${process.name}: ${transactionId} stays unknown: ${cause}`);
         },
         unseen: () => simulation.count('gaps in the time of retention'),
         contradiction: () => simulation.count('contradictions reported'),
@@ -100,31 +97,32 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
     };
   }
 
+  const unfinished = () => [...stores.payments.byKey.values()].filter(({ state }) => state === 'PROCESSING');
+
   /** Whatever no attempt may finish any more is an operator's. */
-  function work(): void {
-    for (const { key, state } of stores.payments.byKey.values()) if (state === 'PROCESSING') operator.resolve(key);
-    simulation.after(OPERATOR_EVERY_MS, undefined, work);
+  async function work(): Promise<void> {
+    for (;;) {
+      for (const { key } of unfinished()) operator.resolve(key);
+      await simulation.wait(OPERATOR_EVERY_MS);
+    }
   }
 
-  function stopWhenDone(): void {
-    const isFinal = [...stores.payments.byKey.values()].every(({ state }) => state !== 'PROCESSING');
-    const isDone = simulation.time > simulation.busyUntil && clients.haveTheirAnswers() && isFinal;
-    if (!isDone) simulation.after(LOOK_EVERY_MS, undefined, stopWhenDone);
-    else if (retentionMs === undefined) simulation.stop();
-    else standStill(1);
+  async function stopWhenDone(): Promise<void> {
+    const isBusy = () => simulation.time <= simulation.busyUntil || !clients.haveTheirAnswers();
+    while (isBusy() || unfinished().length > 0) await simulation.wait(LOOK_EVERY_MS);
+    if (retentionMs !== undefined) await standStill();
+    simulation.stop();
   }
 
   /** Hours pass in a few steps, and time by which nothing may be removed: a clock goes ahead, another one back. */
-  function standStill(times: number): void {
-    if (times > STILL_TIMES) {
-      simulation.stop();
-      return;
+  async function standStill(): Promise<void> {
+    for (let times = 1; times <= STILL_TIMES; times += 1) {
+      if (times === 2) faults.moveClock('postgres', MONTH_MS);
+      if (times === 3) faults.moveClock(0, -MONTH_MS / 2);
+      for (const index of processes.indexes) processes.pause(index, STILL_MS, times % 2 === 0);
+      simulation.after(STILL_MS, undefined, () => clients.comeBack(), 'the processes go on');
+      await simulation.wait(STILL_MS + AWAKE_MS);
     }
-    if (times === 2) faults.moveClock('postgres', MONTH_MS);
-    if (times === 3) faults.moveClock(0, -MONTH_MS / 2);
-    for (const index of processes.indexes()) processes.pause(index, STILL_MS, times % 2 === 0);
-    simulation.after(STILL_MS, undefined, () => clients.comeBack(), 'the processes go on');
-    simulation.after(STILL_MS + AWAKE_MS, undefined, () => standStill(times + 1));
   }
 
   processes.start();

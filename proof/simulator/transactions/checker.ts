@@ -2,6 +2,7 @@ import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idemp
 import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import { isLinearizable, type Model, type Operation } from '../../../testkit/checkers/linearizability.js';
 import { isNoAnswer } from '../processes.js';
+import { whatIsTrue } from '../violation-kinds.js';
 import { checkLists } from './list-checker.js';
 import { mayLoseMarks } from './plan.js';
 import type { Asked } from './requests.js';
@@ -10,78 +11,65 @@ import type { TransactionHistory } from './run.js';
 /** Holds a history against every promise; one sentence for each that was broken. */
 export function checkTransactions(history: TransactionHistory): string[] {
   const { clients, hot, bugs } = history;
-  const violations = bugs.map((bug) => `a bug: ${bug}`);
-  if (history.lastLookAt === undefined) violations.push('something was never answered');
-  violations.push(...checkIds(history), ...checkLists(history));
-
-  const byId = new Map<number, Asked[]>();
-  for (const asked of clients.asked) {
-    const others = byId.get(asked.id);
-    if (others) others.push(asked);
-    else byId.set(asked.id, [asked]);
-  }
   const initial = new Map(hot.map((transaction) => [transaction.id, transaction]));
   for (const { answer } of clients.created) if (!isNoAnswer(answer)) initial.set(answer.id, answer);
-  for (const [id, asked] of byId) {
-    violations.push(...checkReads(id, asked, history));
-    violations.push(...checkOrder(id, asked, initial.get(id), history));
-  }
-  return violations;
+  const byId = new Map<number, Asked[]>();
+  for (const asked of clients.asked) byId.set(asked.id, [...(byId.get(asked.id) ?? []), asked]);
+  return [
+    ...bugs.map((bug) => `a bug: ${bug}`),
+    ...whatIsTrue({ 'something was never answered': history.lastLookAt === undefined }),
+    ...checkIds(history),
+    ...checkLists(history),
+    ...[...byId].flatMap(([id, asked]) => [
+      ...checkReads(id, asked, history),
+      ...checkOrder(id, asked, initial.get(id), history),
+    ]),
+  ];
 }
 
 /** Ids are unique, and rise in the order of the answers. */
 function checkIds({ clients }: TransactionHistory): string[] {
-  const violations: string[] = [];
-  const ids = new Set<number>();
-  for (const created of clients.created) {
-    const { answer, sentAt } = created;
-    if (isNoAnswer(answer)) continue;
-    if (ids.has(answer.id)) violations.push(`${answer.id} was given twice`);
-    ids.add(answer.id);
-    for (const before of clients.created) {
-      if (isNoAnswer(before.answer) || (before.answeredAt ?? Infinity) >= sentAt) continue;
-      if (before.answer.id >= answer.id) violations.push(`${answer.id} was given after ${before.answer.id}`);
-    }
-  }
-  return violations;
+  const created = clients.created.flatMap(({ answer, sentAt, answeredAt = Infinity }) =>
+    isNoAnswer(answer) ? [] : { id: answer.id, sentAt, answeredAt },
+  );
+  return created.flatMap(({ id, sentAt }, index) =>
+    created.flatMap((other, at) =>
+      whatIsTrue({
+        [`${id} was given twice`]: other.id === id && at < index,
+        [`${id} was given after ${other.id}`]: other.answeredAt < sentAt && other.id >= id,
+      }),
+    ),
+  );
 }
 
 /** Whatever happens: only what was committed by then, and nothing older than what was acknowledged before. */
 function checkReads(id: number, asked: readonly Asked[], { table }: TransactionHistory): string[] {
-  const violations: string[] = [];
   const versions = table.versions.get(id) ?? [];
   const removedAt = table.removedAt.get(id) ?? Infinity;
-  for (const read of asked) {
-    if (read.kind !== 'get' || isNoAnswer(read.answer)) continue;
-    const { answer, sentAt, answeredAt = 0 } = read;
-    const when = `at ${sentAt.toFixed(1)}`;
+  return asked.flatMap(({ kind, answer, sentAt, answeredAt = 0 }) => {
+    if (kind !== 'get' || isNoAnswer(answer)) return [];
+    const read = `${id} was read at ${sentAt.toFixed(1)}`;
+    if (answer === 'not found') return whatIsTrue({ [`${read} as not found, and is there`]: removedAt > answeredAt });
     const acknowledged = newestAcknowledged(asked, sentAt);
-    if (answer === 'not found') {
-      if (removedAt > answeredAt) violations.push(`${id} was not found ${when}, and is there`);
-      continue;
-    }
-    if (!sameRow(versions[answer.version - 1], answer)) violations.push(`${id} was read ${when} as it never was`);
-    if (acknowledged === 'removed') violations.push(`${id} was read ${when} after its removal had been acknowledged`);
-    else if (answer.version < acknowledged) {
-      violations.push(`${id} was read ${when} in version ${answer.version}, acknowledged was ${acknowledged}`);
-    }
-  }
-  return violations;
+    const { version } = answer as Transaction;
+    return whatIsTrue({
+      [`${read} as it never was`]: !isSameRow(versions[version - 1], answer as Transaction),
+      [`${read} after its removal had been acknowledged`]: acknowledged === Infinity,
+      [`${read} in version ${version}, acknowledged was ${acknowledged}`]: version < acknowledged,
+    });
+  });
 }
 
-function newestAcknowledged(asked: readonly Asked[], before: number): number | 'removed' {
-  let newest = 0;
-  for (const write of asked) {
-    if (write.kind === 'get' || isNoAnswer(write.answer) || (write.answeredAt ?? Infinity) >= before) continue;
-    if (write.answer === 'removed') return 'removed';
-    if (typeof write.answer === 'object' && write.answer.state === 'done') {
-      newest = Math.max(newest, write.answer.transaction.version);
-    }
-  }
-  return newest;
+/** Infinity: it was removed. */
+function newestAcknowledged(asked: readonly Asked[], before: number): number {
+  const acknowledged = asked.map(({ kind, answer, answeredAt = Infinity }) => {
+    if (kind === 'get' || isNoAnswer(answer) || answeredAt >= before) return 0;
+    return answer === 'removed' ? Infinity : (versionIn(answer) ?? 0);
+  });
+  return Math.max(0, ...acknowledged);
 }
 
-function sameRow(one: Transaction | undefined, other: Transaction): boolean {
+function isSameRow(one: Transaction | undefined, other: Transaction): boolean {
   if (!one) return false;
   return one === other || Object.entries(one).every(([name, value]) => other[name as keyof Transaction] === value);
 }
@@ -94,17 +82,16 @@ function checkOrder(
   { plan, table, lastLookAt = Infinity }: TransactionHistory,
 ): string[] {
   if (!initial || plan.faults.some(mayLoseMarks)) return [];
-  const violations: string[] = [];
   const row = table.rows.get(id);
-  for (const { kind, sentAt, answer } of asked) {
-    if (kind !== 'get' || sentAt < lastLookAt || isNoAnswer(answer)) continue;
-    const last = answer as Transaction | 'not found';
-    const right = last === 'not found' ? row === undefined : last.version === row?.version;
-    if (!right) violations.push(`${id} was read last as ${last === 'not found' ? last : last.version}`);
-  }
+  const lastReads = asked.flatMap(({ kind, sentAt, answer }) =>
+    kind !== 'get' || sentAt < lastLookAt || isNoAnswer(answer) ? [] : [answer as Transaction | 'not found'],
+  );
+  const seen = lastReads.map((read) => (read === 'not found' ? undefined : read.version));
   const operations = asked.flatMap((one) => operationOf(one) ?? []);
-  if (!isLinearizable(operations, modelOf(initial))) violations.push(`the answers about ${id} have no order`);
-  return violations;
+  return [
+    ...seen.filter((version) => version !== row?.version).map((version) => `${id} was read last as ${version}`),
+    ...whatIsTrue({ [`the answers about ${id} have no order`]: !isLinearizable(operations, modelOf(initial)) }),
+  ];
 }
 
 type Output = Transaction | 'not found' | 'removed' | 'precondition failed' | StatusChangeResult;
@@ -112,11 +99,9 @@ type Output = Transaction | 'not found' | 'removed' | 'precondition failed' | St
 /** Undefined for what surely did not happen, and for a read that nobody heard of. */
 function operationOf(asked: Asked): Operation<Asked, Output> | undefined {
   const { sentAt, answeredAt = 0, answer, kind } = asked;
-  if (answer === 'refused unchanged') return undefined;
-  if (isNoAnswer(answer)) {
-    return kind === 'get' ? undefined : { invokedAt: sentAt, completed: undefined, input: asked };
-  }
-  return { invokedAt: sentAt, completed: { at: answeredAt, output: answer }, input: asked };
+  const completed = isNoAnswer(answer) ? undefined : { at: answeredAt, output: answer };
+  if (answer === 'refused unchanged' || (kind === 'get' && !completed)) return undefined;
+  return { invokedAt: sentAt, completed, input: asked };
 }
 
 interface Row {
@@ -134,8 +119,8 @@ function modelOf({ version, status }: Transaction): Model<Row, Asked, Output> {
       return output === undefined || answer === describe(output) ? next : undefined;
     },
     isPast(row, output) {
-      const version = versionIn(output);
-      return version !== undefined && (!row.there || version < row.version);
+      const seen = versionIn(output);
+      return seen !== undefined && (!row.there || seen < row.version);
     },
   };
 }
@@ -144,13 +129,12 @@ function modelOf({ version, status }: Transaction): Model<Row, Asked, Output> {
 function answerOf(row: Row, asked: Asked): { readonly answer: string; readonly next: Row } {
   if (!row.there) return { answer: 'not found', next: row };
   if (asked.kind === 'get') return { answer: `${row.version} ${row.status}`, next: row };
-  if (asked.onlyFrom !== undefined && asked.onlyFrom !== row.status)
-    return { answer: 'precondition failed', next: row };
+  const isOther = asked.onlyFrom !== undefined && asked.onlyFrom !== row.status;
+  if (isOther) return { answer: 'precondition failed', next: row };
   if (asked.kind === 'remove') return { answer: 'removed', next: { ...row, there: false } };
   const { status } = asked;
-  if (status === row.status) return { answer: `done ${row.version} ${status}`, next: row };
-  if (FINAL_STATUSES.includes(row.status)) return { answer: `final ${row.status}`, next: row };
-  const next = { ...row, status, version: row.version + 1 };
+  if (status !== row.status && FINAL_STATUSES.includes(row.status)) return { answer: `final ${row.status}`, next: row };
+  const next = status === row.status ? row : { ...row, status, version: row.version + 1 };
   return { answer: `done ${next.version} ${status}`, next };
 }
 
@@ -164,12 +148,7 @@ function versionIn(output: Output): number | undefined {
 function describe(output: Output): string {
   if (typeof output === 'string') return output;
   if (!('state' in output)) return `${output.version} ${output.status}`;
-  switch (output.state) {
-    case 'done':
-      return `done ${output.transaction.version} ${output.transaction.status}`;
-    case 'final':
-      return `final ${output.status}`;
-    default:
-      return output.state;
-  }
+  const { state } = output;
+  if (state === 'done') return `done ${output.transaction.version} ${output.transaction.status}`;
+  return state === 'final' ? `final ${output.status}` : state;
 }

@@ -1,89 +1,68 @@
 import { createHash } from 'node:crypto';
-import type { Transaction } from '#idempay/transactions/transaction.js';
+import type { Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
 import { isNoAnswer } from '../processes.js';
-import { matches, type TableState } from './observed-transactions.js';
-import type { AskedForList } from './requests.js';
+import { whatIsTrue } from '../violation-kinds.js';
 import type { TransactionHistory } from './run.js';
 
 /** Every list, and every "not modified", is what there was at one moment between its request and its answer. */
 export function checkLists(history: TransactionHistory): string[] {
-  const { clients, table } = history;
-  const violations: string[] = [];
-  for (const list of clients.lists) {
-    if (isNoAnswer(list.answer)) continue;
-    const { answer, filter, sentAt } = list;
-    const when = `the list ${JSON.stringify(filter)} at ${sentAt.toFixed(1)}`;
-    const possible = statesDuring(list, table.states);
-    if (answer.rows === undefined && history.plan.shape.deployment === 'embedded') {
-      possible.unshift(...earlierStatesNotYetSeen(possible[0], sentAt, history));
-    }
-    const filtered = possible.map(({ rows }) => rows.filter((row) => matches(row, filter)));
-    const tagged = filtered.filter((rows) => tagOf(rows) === answer.tag);
-    if (tagged.length === 0) violations.push(`${when} has a tag that no list of that time had`);
-    else if (answer.rows === undefined) {
-      if (answer.tag !== list.ifNoneMatch) violations.push(`${when} is not modified, by a tag that nobody sent`);
-    } else {
-      const sent = nameOf(answer.rows);
-      if (!tagged.some((rows) => nameOf(rows) === sent)) violations.push(`${when} has rows that do not fit its tag`);
-      if (answer.tag === list.ifNoneMatch) violations.push(`${when} was sent to somebody who has it`);
-    }
-  }
-  return violations;
-}
-
-function statesDuring({ sentAt, answeredAt = 0 }: AskedForList, states: readonly TableState[]): TableState[] {
-  return states.filter(({ from }, index) => from <= answeredAt && (states[index + 1]?.from ?? Infinity) >= sentAt);
+  const { clients, table, plan } = history;
+  return clients.lists.flatMap(({ answer, answeredAt = 0, filter, sentAt, ifNoneMatch }) => {
+    if (isNoAnswer(answer)) return [];
+    const next = table.states.findIndex(({ from }) => from >= sentAt);
+    let first = Math.max(0, (next < 0 ? table.states.length : next) - 1);
+    if (!answer.rows && plan.shape.deployment === 'embedded') first = oldestStateNotYetSeen(first, sentAt, history);
+    const possible = table.states.slice(first).filter(({ from }) => from <= answeredAt);
+    const tagged = possible
+      .map(({ rows }) => rows.filter((row) => matches(row, filter)))
+      .filter((rows) => tagOf(rows) === answer.tag);
+    const isOneOf = (sent: readonly Transaction[]) => tagged.some((rows) => nameOf(rows) === nameOf(sent));
+    const list = `the list ${JSON.stringify(filter)} at ${sentAt.toFixed(1)}`;
+    if (tagged.length === 0) return [`${list} has a tag that no list of that time had`];
+    const isKnown = answer.tag === ifNoneMatch;
+    return whatIsTrue({
+      [`${list} is not modified, by a tag that nobody sent`]: !answer.rows && !isKnown,
+      [`${list} has rows that do not fit its tag`]: answer.rows && !isOneOf(answer.rows),
+      [`${list} was sent to somebody who has it`]: answer.rows && isKnown,
+    });
+  });
 }
 
 /**
  * The embedded store knows its list version from the writer's answers: a commit that no client was answered or
  * shown may as well not have happened yet.
  */
-function earlierStatesNotYetSeen(
-  first: TableState | undefined,
-  sentAt: number,
-  { clients, table }: TransactionHistory,
-): TableState[] {
-  const states: TableState[] = [];
-  for (let index = first ? table.states.indexOf(first) : 0; index > 0; index -= 1) {
-    const { created, removed } = differenceBefore(index, table.states);
-    const acknowledgedCreate = clients.created.some(
-      ({ answer, answeredAt = Infinity }) => !isNoAnswer(answer) && answer.id === created && answeredAt < sentAt,
-    );
-    const acknowledgedRemoval = clients.asked.some(
-      ({ id, answer, answeredAt = Infinity }) => answer === 'removed' && id === removed && answeredAt < sentAt,
-    );
-    const shown = clients.lists.some(
-      ({ answer, answeredAt = Infinity }) =>
-        !isNoAnswer(answer) && answeredAt < sentAt && answer.rows?.some(({ id }) => id === created),
-    );
-    if (acknowledgedCreate || acknowledgedRemoval || shown) break;
-    states.unshift(table.states[index - 1] as TableState);
+function oldestStateNotYetSeen(first: number, sentAt: number, { clients, table }: TransactionHistory): number {
+  const before = <R extends { readonly answeredAt?: number }>(requests: readonly R[]) =>
+    requests.filter(({ answeredAt = Infinity }) => answeredAt < sentAt);
+  const known = new Set(
+    [
+      ...before(clients.created).map(({ answer }) => answer),
+      ...before(clients.lists).map(({ answer }) => answer),
+    ].flatMap((answer) =>
+      (isNoAnswer(answer) ? [] : 'tag' in answer ? (answer.rows ?? []) : [answer]).map(({ id }) => id),
+    ),
+  );
+  const gone = new Set(before(clients.asked).flatMap(({ answer, id }) => (answer === 'removed' ? [id] : [])));
+  let oldest = first;
+  while (oldest > 0) {
+    const [rows, after] = [table.states[oldest - 1]?.rows ?? [], table.states[oldest]?.rows ?? []];
+    const isCreate = after.length > rows.length;
+    const removed = rows.find(({ id }) => !after.some((row) => row.id === id));
+    if (isCreate ? known.has(after.at(-1)?.id ?? 0) : gone.has(removed?.id ?? 0)) break;
+    oldest -= 1;
   }
-  return states;
+  return oldest;
 }
 
-/** What one commit did to the ids of the list of all. */
-function differenceBefore(index: number, states: readonly TableState[]) {
-  const [before, after] = [states[index - 1]?.rows ?? [], states[index]?.rows ?? []];
-  const idOf = (row: Transaction | undefined) => row?.id;
-  if (after.length > before.length) return { created: idOf(after.at(-1)), removed: undefined };
-  const removed = before.find(({ id }) => !after.some((row) => row.id === id));
-  return { created: undefined, removed: idOf(removed) };
+function matches({ fromAccount, toAccount }: Transaction, { from, to }: TransactionFilter): boolean {
+  return (from === '' || from === fromAccount) && (to === '' || to === toAccount);
 }
-
-const tags = new WeakMap<readonly Transaction[], string>();
 
 /** Spec 4.3: MD5 over the ids in list order, then their number. */
 function tagOf(rows: readonly Transaction[]): string {
-  let tag = tags.get(rows);
-  if (tag === undefined) {
-    tag = createHash('md5')
-      .update(`${rows.map(({ id }) => id).join('')}${rows.length}`)
-      .digest('hex');
-    tags.set(rows, tag);
-  }
-  return tag;
+  const text = `${rows.map(({ id }) => id).join('')}${rows.length}`;
+  return createHash('md5').update(text).digest('hex');
 }
 
 function nameOf(rows: readonly Transaction[]): string {

@@ -1,9 +1,9 @@
 import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
-import type { Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
+import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { Simulation } from '../simulation.js';
 
 /** All rows from one commit to the next. */
-export interface TableState {
+interface TableState {
   readonly from: number;
   readonly rows: readonly Transaction[];
 }
@@ -32,8 +32,4 @@ export class ObservedTransactions {
     const rows = [...this.rows.values()].sort((one, other) => one.id - other.id);
     this.states.push({ from: this.simulation.time, rows });
   }
-}
-
-export function matches({ fromAccount, toAccount }: Transaction, { from, to }: TransactionFilter): boolean {
-  return (from === '' || from === fromAccount) && (to === '' || to === toAccount);
 }

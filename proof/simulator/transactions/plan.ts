@@ -1,20 +1,16 @@
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
 import type { TransactionStatus } from '#idempay/transactions/transaction.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
-import type { Random } from '../../../testkit/random.js';
-import { seededRandom } from '../../../testkit/random.js';
-import { type Fault, type FaultKind, someMs } from '../fault-plan.js';
-import { badConditions, GOOD } from '../network.js';
+import { type Random, seededRandom } from '../../../testkit/random.js';
+import { type Fault, type FaultKind, type Faulty, someMs } from '../fault-plan.js';
+import { GOOD, networkFault } from '../network.js';
 
-/** Everything that a seed sets in motion, before anything has happened. */
-export interface TransactionPlan {
-  readonly seed: number;
+export interface TransactionPlan extends Faulty {
   readonly shape: Shape;
   readonly scripts: readonly ClientScript[];
-  readonly faults: readonly Fault[];
 }
 
-export interface Shape {
+interface Shape {
   readonly deployment: 'embedded' | 'distributed';
   readonly instances: number;
   /** Transactions that are there from the beginning, and that most clients are interested in. */
@@ -81,8 +77,7 @@ export function planTransactions(seed: number): TransactionPlan {
     ...Array.from({ length: random.below(12) }, () => timedFault(random.fork(), shape)),
     ...Array.from({ length: random.pick([2, 6, 16]) }, () => triggeredFault(random.fork(), shape)),
   ];
-  const possible = faults.filter((fault) => fault !== undefined);
-  return { seed, shape, scripts, faults: possible.filter((fault) => !keepsMarks || !mayLoseMarks(fault)) };
+  return { seed, shape, scripts, faults: faults.filter((fault) => !keepsMarks || !mayLoseMarks(fault)) };
 }
 
 function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
@@ -128,45 +123,48 @@ function kindOf(percent: number, changes: number): Action['kind'] {
   return percent < 92 ? 'list' : 'create';
 }
 
-function timedFault(random: Random, { deployment, instances }: Shape): Fault | undefined {
+/** What does not exist on the deployment stands at the end. What stands here twice is twice as likely. */
+function timedFault(random: Random, { deployment, instances }: Shape): Fault {
   const embedded = deployment === 'embedded';
   const at = random.fraction() * FAULTS_END_MS;
   const forMs = someMs(random, LONGEST_MS);
   const target = random.below(instances);
-  switch (random.below(embedded ? 5 : 13)) {
-    case 0:
-      return { at, kind: 'crash', target, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
-    case 1:
-      return { at, kind: 'pause', target, forMs: Math.min(forMs, 3_000), wakesInOrder: random.below(2) === 0 };
-    case 2:
-    case 3: {
-      const server = random.pick(['redis', 'postgres'] as const);
-      const ofDisk = random.below(2) === 0 ? { ...GOOD, full: true } : { ...GOOD, slow: 0.2 };
-      const conditions = embedded ? ofDisk : badConditions(random, false);
-      return { at, kind: 'network', server, of: random.pick([target, 'all'] as const), conditions, forMs };
-    }
-    case 4:
-      return { at, kind: 'drain', target, forMs: Math.min(forMs, LONGEST_RESTART_MS) };
-    case 5:
-      return { at, kind: 'flush' };
-    case 6:
-      return { at, kind: 'network', server: 'redis', of: target, conditions: { ...GOOD, down: true }, forMs };
-    case 7:
-    case 12:
-      return { at, kind: 'failover', forMs: random.below(3_000) };
-    case 8:
-    case 9:
-      return { at, kind: 'slow commits', forMs };
-    case 10:
-      return { at, kind: 'no room for fills', forMs };
-    default: {
+  const end = (kind: 'crash' | 'drain') => (): FaultKind => ({
+    kind,
+    target,
+    forMs: Math.min(forMs, LONGEST_RESTART_MS),
+  });
+  const network = () => networkFault(random, target, embedded, false, forMs);
+  const redisIsDown = {
+    kind: 'network',
+    server: 'redis',
+    of: target,
+    conditions: { ...GOOD, down: true },
+    forMs,
+  } as const;
+  const failover = () => ({ kind: 'failover', forMs: random.below(3_000) }) as const;
+  const slowCommits = () => ({ kind: 'slow commits', forMs }) as const;
+  const everywhere: (() => FaultKind)[] = [
+    end('crash'),
+    () => ({ kind: 'pause', target, forMs: Math.min(forMs, 3_000), wakesInOrder: random.below(2) === 0 }),
+    ...[network, network, end('drain')],
+  ];
+  const distributed: (() => FaultKind)[] = [
+    ...everywhere,
+    () => ({ kind: 'flush' }),
+    () => redisIsDown,
+    ...[failover, slowCommits, slowCommits],
+    () => ({ kind: 'no room for fills', forMs }),
+    () => {
       const aheadMs = (random.fraction() - 0.5) * random.pick([2_000, 60_000]);
-      return { at, kind: 'clock', of: random.pick([target, 'redis', 'postgres'] as const), aheadMs };
-    }
-  }
+      return { kind: 'clock', of: random.pick([target, 'redis', 'postgres'] as const), aheadMs };
+    },
+    failover,
+  ];
+  return { at, ...random.pick(embedded ? everywhere : distributed)() };
 }
 
-function triggeredFault(random: Random, { deployment, hot }: Shape): Fault | undefined {
+function triggeredFault(random: Random, { deployment, hot }: Shape): Fault {
   const subject = random.below(hot);
   const steps = deployment === 'embedded' ? ['changeStatus'] : ['cache-mark', 'change_status', 'cache-lift'];
   const moment = {
@@ -178,26 +176,22 @@ function triggeredFault(random: Random, { deployment, hot }: Shape): Fault | und
   // A process that is stopped asks nothing and answers nothing: long stops are few.
   const pausedMs = random.below(8) === 0 ? random.below(20_000) : random.below(1_500);
   const lateMs = MARK_TTL_MS + random.below(3_000);
-  switch (random.below(deployment === 'embedded' ? 3 : 13)) {
-    case 0:
-      return { ...moment, kind: 'crash', target: 'caller', forMs: random.below(LONGEST_RESTART_MS) };
-    case 1:
-    case 2:
-      return { ...moment, kind: 'pause', target: 'caller', forMs: pausedMs, wakesInOrder: random.below(2) === 0 };
-    case 3:
-    case 4:
-    case 5:
-      return { ...moment, kind: 'cut' };
-    case 6:
-    case 7:
-    case 8:
-    case 9:
-      return { ...moment, kind: 'delay', forMs: random.pick([random.below(1_000), random.below(5_000), lateMs]) };
-    case 10:
-      return { ...moment, kind: 'pause and crash', target: 'caller', forMs: lateMs, thenMs: random.below(40) };
-    case 11:
-      return { ...moment, kind: 'evict', of: subject, what: random.pick(['entry', 'token', 'marks'] as const) };
-    default:
-      return { ...moment, kind: 'failover', forMs: random.below(100) };
-  }
+  const target = 'caller';
+  const pause = (): FaultKind => ({ kind: 'pause', target, forMs: pausedMs, wakesInOrder: random.below(2) === 0 });
+  const cut = (): FaultKind => ({ kind: 'cut' });
+  const delay = (): FaultKind => {
+    return { kind: 'delay', forMs: random.pick([random.below(1_000), random.below(5_000), lateMs]) };
+  };
+  const everywhere = [
+    (): FaultKind => ({ kind: 'crash', target, forMs: random.below(LONGEST_RESTART_MS) }),
+    pause,
+    pause,
+  ];
+  const distributed: (() => FaultKind)[] = [
+    ...[...everywhere, cut, cut, cut, delay, delay, delay, delay],
+    () => ({ kind: 'pause and crash', target, forMs: lateMs, thenMs: random.below(40) }),
+    () => ({ kind: 'evict', of: subject, what: random.pick(['entry', 'token', 'marks']) }),
+    () => ({ kind: 'failover', forMs: random.below(100) }),
+  ];
+  return { ...moment, ...random.pick(deployment === 'embedded' ? everywhere : distributed)() };
 }

@@ -1,28 +1,22 @@
 import type { Transaction, TransactionFilter, TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
-import type { NoAnswer } from '../processes.js';
+import type { Request } from '../processes.js';
 
-interface Request<Answer> {
-  readonly sentAt: number;
-  answeredAt: number | undefined;
-  answer: Answer | NoAnswer | undefined;
+interface About<Kind, Answer> extends Request<Answer> {
+  readonly kind: Kind;
+  readonly id: number;
+}
+
+interface Conditional {
+  /** Of If-Match: the status that the client saw. */
+  readonly onlyFrom: TransactionStatus | undefined;
 }
 
 /** One request about one transaction. */
 export type Asked =
-  | ({ readonly kind: 'get'; readonly id: number } & Request<Transaction | 'not found'>)
-  | ({
-      readonly kind: 'change';
-      readonly id: number;
-      readonly status: TransactionStatus;
-      /** Of If-Match: the status that the client saw. */
-      readonly onlyFrom: TransactionStatus | undefined;
-    } & Request<StatusChangeResult>)
-  | ({
-      readonly kind: 'remove';
-      readonly id: number;
-      readonly onlyFrom: TransactionStatus | undefined;
-    } & Request<'removed' | 'not found' | 'precondition failed'>);
+  | About<'get', Transaction | 'not found'>
+  | (About<'change', StatusChangeResult> & Conditional & { readonly status: TransactionStatus })
+  | (About<'remove', 'removed' | 'not found' | 'precondition failed'> & Conditional);
 
 export interface AskedForList extends Request<ListAnswer> {
   readonly filter: TransactionFilter;
@@ -35,22 +29,18 @@ export interface ListAnswer {
   readonly rows: readonly Transaction[] | undefined;
 }
 
-export interface Created extends Request<Transaction> {
-  readonly from: string;
-}
-
 /** The filters that lists are asked with; the last one matches nothing. */
-export const FILTERS: readonly TransactionFilter[] = [
+export const FILTERS = [
   { from: '', to: '' },
   { from: 'A', to: '' },
   { from: '', to: 'C' },
   { from: 'B', to: 'D' },
-];
+] as const;
 
 /** The accounts that transactions are created with. */
-export const ACCOUNTS: readonly (readonly [string, string])[] = [
-  ['A', 'B'],
-  ['A', 'C'],
-  ['B', 'C'],
-  ['B', 'D'],
-];
+const ACCOUNTS = ['AB', 'AC', 'BC', 'BD'];
+
+export function accountsOf(number: number) {
+  const [fromAccount = '', toAccount = ''] = ACCOUNTS[number % ACCOUNTS.length] ?? '';
+  return { fromAccount, toAccount };
+}

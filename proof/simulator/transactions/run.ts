@@ -7,7 +7,7 @@ import { distributedStores, embeddedStores, type Stores } from '../stores.js';
 import { TriggeredFaults } from '../triggered-faults.js';
 import { TransactionClients } from './clients.js';
 import { FAULTS_END_MS, type TransactionPlan } from './plan.js';
-import { ACCOUNTS } from './requests.js';
+import { accountsOf } from './requests.js';
 
 /** From the end of the faults: the latest message, the longest mark, and the last answers. */
 const QUIET_MS = 120_000;
@@ -23,7 +23,7 @@ export type TransactionHistory = Awaited<ReturnType<typeof runTransactions>>;
 /** Carries out a plan: the real cache protocol of several processes, over a store and a cache that fail. */
 export async function runTransactions(plan: TransactionPlan, trace: boolean, sabotage: (stores: Stores) => void) {
   const { shape } = plan;
-  const simulation = new Simulation(plan.seed, { trace });
+  const simulation = new Simulation(plan.seed, trace);
   const triggered = new TriggeredFaults(simulation);
   const processes = new Processes<Transactions>(simulation, shape.instances, async (process, clock) => {
     const { transactions, transactionCache, close } = await stores.open(process, clock);
@@ -36,35 +36,32 @@ export async function runTransactions(plan: TransactionPlan, trace: boolean, sab
       : distributedStores(simulation, triggered, shape);
   sabotage(stores);
   const hot: Transaction[] = [];
-  for (let index = 0; index < shape.hot; index += 1) {
-    const [fromAccount, toAccount] = ACCOUNTS[index % ACCOUNTS.length] as readonly [string, string];
-    hot.push(await stores.create({ fromAccount, toAccount, amount: '100', status: 'PENDING' }));
+  while (hot.length < shape.hot) {
+    hot.push(await stores.create({ ...accountsOf(hot.length), amount: '100', status: 'PENDING' }));
   }
   const clients = new TransactionClients(simulation, processes, plan, hot);
   const nameOf = (index: number) => String(hot[index]?.id);
   const faults = new Faults(simulation, triggered, processes, stores, { endMs: FAULTS_END_MS, leaseMs: 0, nameOf });
   let lastLookAt: number | undefined;
 
-  function stopWhenDone(): void {
-    const settled = simulation.time > simulation.busyUntil + ALL_IS_SETTLED_MS && clients.haveTheirAnswers();
-    if (settled && lastLookAt !== undefined) {
-      simulation.stop();
-      return;
-    }
-    if (settled) {
-      lastLookAt = simulation.time;
-      clients.readEverything();
-    }
-    simulation.after(LOOK_EVERY_MS, undefined, stopWhenDone);
+  async function untilSettled(): Promise<void> {
+    const isSettled = () => simulation.time > simulation.busyUntil + ALL_IS_SETTLED_MS && clients.haveTheirAnswers();
+    while (!isSettled()) await simulation.wait(LOOK_EVERY_MS);
+  }
+
+  async function endFaults(): Promise<void> {
+    faults.end();
+    await untilSettled();
+    lastLookAt = simulation.time;
+    clients.readEverything();
+    await simulation.wait(LOOK_EVERY_MS);
+    await untilSettled();
+    simulation.stop();
   }
 
   processes.start();
   clients.begin();
   faults.plan(plan);
-  const endFaults = () => {
-    faults.end();
-    stopWhenDone();
-  };
   simulation.after(FAULTS_END_MS, undefined, endFaults, 'the faults end');
   await simulation.run(FAULTS_END_MS + QUIET_MS);
   processes.end();
