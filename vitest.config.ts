@@ -7,7 +7,6 @@ const LONG_TESTS = [
   'test/faults/distributed-locked-table.test.ts',
   'test/faults/distributed-migrations.test.ts',
   'test/faults/distributed-processes.test.ts',
-  'test/faults/distributed-silent.test.ts',
   'test/faults/distributed-stale.test.ts',
   'test/faults/embedded-folder.test.ts',
   'test/faults/embedded-locked-file.test.ts',

@@ -1,14 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import {
-  type Answer,
-  ask,
-  generateKey,
-  pay,
-  paymentStatus,
-  transactionIdOf,
-} from '../../testkit/client/http-client.js';
-import { expectCompleted, expectFirst, expectInProgress, expectReplay } from '../../testkit/client/payment-answers.js';
+import { shownStatus, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
+import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { expectCompleted, expectFirst, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   deleteTransaction,
@@ -18,237 +12,197 @@ import {
   newAccount,
   postTransaction,
   readTransaction,
-  type Transaction,
 } from '../../testkit/client/transactions.js';
 import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
   openWires,
+  type Wires,
 } from '../../testkit/deployments/distributed-stores.js';
-import { until } from '../../testkit/time/until.js';
 
-const LEASE_SECONDS = 2;
-const LEASE_MS = LEASE_SECONDS * 1_000;
+const LEASE_MS = 2_000;
 /** What a busy machine and one round of recovery may add. */
 const SLACK_MS = 5_000;
 const AT_ONCE_MS = 1_500;
-/** After the network is healed: reconnecting, and on the way to it one time-out of every kind. */
-const BACK_DEADLINE_MS = 15_000;
-const GENERATE = '/api/server-generated/generate-key';
 
-describe('a connection cut between a request and its reply', () => {
-  let stores: DistributedStores;
-  let wires: Awaited<ReturnType<typeof openWires>>;
-  /** `near` has the connections that are cut; `far` serves the same stores on its own. */
-  let near: string;
-  let far: string;
+type Server = 'postgres' | 'redis';
+type Write = (url: string, id: number) => Promise<Answer>;
+const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');
 
-  beforeAll(async () => {
-    stores = await openDistributedStores();
-    wires = await openWires(stores);
-    const lease = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };
-    const services = [await stores.serve({ ...wires.environment, ...lease }), await stores.serve(lease)];
-    [near, far] = services.map(({ url }) => url) as [string, string];
-    // Redis knows the scripts from here on: each step is one command and one reply.
-    expectFirst(await pay(near, await generateKey(near)));
-    const { transactionId: id } = await givenTransaction(near);
-    await readTransaction(near, id);
-    expect((await changeStatus(near, id, 'FLAGGED')).status).toBe(200);
-  });
-  afterEach(async () => {
-    for (const wire of [wires.redis, wires.postgres]) {
-      wire.heal();
-      wire.cut();
-    }
-    await expectServing();
-  });
-  afterAll(async () => {
-    await stores?.close();
-    await wires?.close();
-  });
+let stores: DistributedStores;
+let wires: Wires;
+/** `near` has the connections that are damaged; `far` serves the same stores on its own. */
+let near: string;
+let far: string;
 
-  /** The payment has one id, answered by both processes, in one row, no later than a lease after its answer. */
-  async function expectOnePayment(key: string, answer: Answer): Promise<void> {
-    const first = answer.status === 200 ? expectFirst(answer) : undefined;
-    const repeat = await until('an outcome within a lease', LEASE_MS + SLACK_MS, async () => {
-      const again = await pay(far, key);
-      if (again.status === 409) expectInProgress(again, LEASE_SECONDS);
-      return again.status !== 409 && again;
-    });
-    expect(repeat.status, repeat.text).toBe(200);
-    const id = transactionIdOf(repeat) as string;
-    if (first) expect(id).toBe(first);
-    for (const url of [near, far]) {
-      expectReplay(await pay(url, key), id);
-      expectCompleted(await paymentStatus(url, key), id);
-    }
-    expect(await stores.sql('SELECT transaction_id, state FROM idempay.payments WHERE key = $1', [key])).toEqual([
-      { transaction_id: id, state: 'COMPLETED' },
-    ]);
+beforeAll(async () => {
+  stores = await openDistributedStores();
+  wires = await openWires(stores);
+  const lease = { LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` };
+  near = (await stores.serve({ ...wires.environment, ...lease })).url;
+  far = (await stores.serve(lease)).url;
+});
+beforeEach(async () => {
+  for (const wire of [wires.redis, wires.postgres]) {
+    wire.heal();
+    wire.cut();
+  }
+  await untilFullService(near);
+});
+afterAll(async () => {
+  await stores.close();
+  await wires.close();
+});
+
+/** The payment has one id, answered by both processes, in one row, no later than a lease after its answer. */
+async function expectOnePayment(key: string, answer: Answer): Promise<void> {
+  const id = await untilOutcome(far, key, [409], LEASE_MS + SLACK_MS);
+  if (answer.status === 200) expect(expectFirst(answer)).toBe(id);
+  for (const url of [near, far]) {
+    expectReplay(await pay(url, key), id);
+    expectCompleted(await paymentStatus(url, key), id);
+  }
+  expect(await stores.sql('SELECT transaction_id, state FROM idempay.payments WHERE key = $1', [key])).toEqual([
+    { transaction_id: id, state: 'COMPLETED' },
+  ]);
+}
+
+async function expectShown(id: number, status: string | number): Promise<void> {
+  for (const url of [near, far, near]) expect(await shownStatus(url, id)).toBe(status);
+}
+
+describe('a reply that is lost after', () => {
+  /** The answer to a request; the nth reply to what holds the text is lost meanwhile, then `next` happens. */
+  async function answerTo(request: Promise<Answer>, lost: Promise<unknown>, next = () => {}): Promise<Answer> {
+    const [answer] = await Promise.all([request, lost.then(next)]);
+    return answer;
   }
 
-  async function expectStatuses(id: number, status: string): Promise<void> {
-    for (const url of [near, far, near]) {
-      expect((await readTransaction(url, id)).json<Transaction>().status).toBe(status);
-    }
-  }
-
-  it.each<[string, 'postgres' | 'redis', (key: string) => [text: string, nth: number], number[], boolean?]>([
-    ['its claim was committed', 'postgres', () => [executionOf('claim'), 1], [200]],
-    ['its settlement was committed', 'postgres', () => [executionOf('settle'), 1], [200]],
-    ['its claim, with PostgreSQL out of reach then', 'postgres', () => [executionOf('claim'), 1], [503], true],
-    ['its settlement, with PostgreSQL out of reach', 'postgres', () => [executionOf('settle'), 1], [503, 504], true],
-    ['its lock was taken in Redis', 'redis', (key) => [key, 1], [503]],
-    ['its final value was stored in Redis', 'redis', (key) => [key, 2], [200]],
-  ])('after %s: a payment has one id', async (_step, server, replyTo, statuses, isOut = false) => {
-    const key = await generateKey(near);
-    const [text, nth] = replyTo(key);
-    const lost = wires[server].loseReply(text, nth).then(() => isOut && wires[server].cutOff());
-    const answer = await pay(near, key);
-    await lost;
-    expect(statuses, answer.text).toContain(answer.status);
-    // Committed is committed, for the other process at once.
-    if (text === executionOf('settle') && isOut) expectReplay(await pay(far, key));
-    wires[server].heal();
-    await expectOnePayment(key, answer);
-  });
-
-  /**
-   * Bug: nobody worked on a payment until the lease ended that its lost takeover had taken. Cause: only claims and settlements
-   * were read back. Fix: so is a takeover.
-   */
-  it('after a takeover was committed: it is answered from the row, and goes on', async () => {
-    const key = await generateKey(near);
-    await stores.sql(
+  const abandon = (key: string) =>
+    stores.sql(
       `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
          lease_until, recover_at, claimed_at)
        SELECT $1, transaction_id || '1', amount, currency, fingerprint, processor, 'PROCESSING', 1, '',
          to_timestamp(0), now() + interval '1 hour', clock_timestamp() FROM idempay.payments LIMIT 1`,
       [key],
     );
-    const lost = wires.postgres.loseReply(executionOf('take_over'));
-    const answer = await pay(near, key);
-    await lost;
-    expectFirst(answer);
+  const executed = (statement: string) => () => wires.postgres.loseReply(executionOf(statement));
+  const nth = (count: number) => (key: string) => wires.redis.loseReply(key, count);
+
+  /**
+   * Of the takeover: bug: nobody worked on a payment until the lease ended that its lost takeover had taken. Cause: only
+   * claims and settlements were read back. Fix: so is a takeover.
+   */
+  test.each<
+    [
+      step: string,
+      lose: (key: string) => Promise<unknown>,
+      statuses: number[],
+      more?: { given?: typeof abandon; isOut?: true },
+    ]
+  >([
+    ['its claim was committed', executed('claim'), [200]],
+    ['its settlement was committed', executed('settle'), [200]],
+    ['its takeover was committed', executed('take_over'), [200], { given: abandon }],
+    ['its claim, with PostgreSQL out of reach then', executed('claim'), [503], { isOut: true }],
+    ['its settlement, with PostgreSQL out of reach then', executed('settle'), [503, 504], { isOut: true }],
+    ['its lock was taken in Redis', nth(1), [503]],
+    ['its final value was stored in Redis', nth(2), [200]],
+  ])('%s leaves a payment with one id', async (step, lose, statuses, { given, isOut } = {}) => {
+    const key = await generateKey(near);
+    await given?.(key);
+    const answer = await answerTo(pay(near, key), lose(key), () => isOut && wires.postgres.cutOff());
+    expect(statuses, answer.text).toContain(answer.status);
+    // Committed is committed, for the other process at once.
+    if (step.includes('settlement')) expectReplay(await pay(far, key));
+    wires.postgres.heal();
     await expectOnePayment(key, answer);
   });
 
-  it('to Redis after a key was issued: the client learns of no key, and the next one is good', async () => {
+  test('a key was issued gives the client no key, and the next one is good', async () => {
     const lost = wires.redis.loseReply('KEY GENERATED');
-    expectError(await ask(`${near}${GENERATE}`), 503);
-    await lost;
-    const key = await until('a new key', BACK_DEADLINE_MS, () => generateKey(near).catch(() => undefined));
-    expectFirst(await pay(near, key));
+    expectError(await answerTo(ask(`${near}/api/server-generated/generate-key`), lost), 503);
+    await untilFullService(near);
   });
 
-  it('after a create was committed: unknown to the client, and there once at most', async () => {
+  test('a create was committed is unknown to the client, and the transaction is there once', async () => {
     const account = newAccount();
     const lost = wires.postgres.loseReply(executionOf('create_transactions'));
-    const refused = await postTransaction(near, draft({ fromAccount: account }));
+    const refused = await answerTo(postTransaction(near, draft({ fromAccount: account })), lost);
     expectError(refused, 503, /^It is not known .* a repeat may create it twice/);
-    // A client that repeats by itself would make two of it.
+    // A client that repeats automatically would make two of it.
     expect(refused.headers).not.toHaveProperty('retry-after');
-    await lost;
-    const lists = await Promise.all([near, far].map((url) => listTransactions(url, { from: account })));
-    for (const list of lists) expect(list.json<Transaction[]>().length).toBe(1);
-    expect(lists[0]?.text).toBe(lists[1]?.text);
+    const [one, other] = await Promise.all([near, far].map((url) => listTransactions(url, { from: account })));
+    expect(one?.json()).toHaveLength(1);
+    expect(one?.text).toBe(other?.text);
   });
 
-  it('after a status change or a delete was committed: unknown to the client, and every read shows it', async () => {
+  test.each<[step: string, Server, text: (id: number) => string, nth: number, write: Write, status: string | number]>([
+    ['the mark of a change in Redis', 'redis', (id) => `transactionCache::${id}`, 1, flag, 'PENDING'],
+    ['the new entry of a change in Redis', 'redis', (id) => `transactionCache::${id}`, 2, flag, 'FLAGGED'],
+    ['the commit of a change', 'postgres', () => executionOf('change_status'), 1, flag, 'FLAGGED'],
+    ['the commit of a delete', 'postgres', () => executionOf('remove_transaction'), 1, deleteTransaction, 404],
+  ])('%s is unknown to the client, and no read is stale', async (_step, server, text, count, write, status) => {
     const { transactionId: id } = await givenTransaction(near);
     await readTransaction(far, id);
-    const change = wires.postgres.loseReply(executionOf('change_status'));
-    expectError(await changeStatus(near, id, 'FLAGGED'), 503);
-    await change;
-    await expectStatuses(id, 'FLAGGED');
-    const removal = wires.postgres.loseReply(executionOf('remove_transaction'));
-    expectError(await deleteTransaction(near, id), 503);
-    await removal;
-    for (const url of [near, far, near]) expect((await readTransaction(url, id)).status).toBe(404);
+    expectError(await answerTo(write(near, id), wires[server].loseReply(text(id), count)), 503);
+    const rows = await stores.sql('SELECT status FROM idempay.transactions WHERE id = $1', [id]);
+    expect(rows).toEqual(status === 404 ? [] : [{ status }]);
+    await expectShown(id, status);
   });
+});
 
-  it.each([
-    ['mark', 1, 'PENDING'],
-    ['new entry', 2, 'FLAGGED'],
-  ])('to Redis after the %s of a status change: no read is stale', async (_step, nth, status) => {
-    const { transactionId: id } = await givenTransaction(near);
-    await readTransaction(far, id);
-    const lost = wires.redis.loseReply(`transactionCache::${id}`, nth);
-    expectError(await changeStatus(near, id, 'FLAGGED'), 503);
-    await lost;
-    expect(await stores.sql('SELECT status FROM idempay.transactions WHERE id = $1', [id])).toEqual([{ status }]);
-    await expectStatuses(id, status);
-  });
-
-  it.each([
+describe('a connection', () => {
+  test.each([
     ['reset', () => wires.redis.cutOff()],
     ['silent towards Redis', () => wires.redis.blackhole('to server')],
     ['silent from Redis', () => wires.redis.blackhole('to client')],
-  ])(
-    'of one process to Redis alone (%s) leaves the others at work, and that one never stale',
-    async (_kind, cutOff) => {
-      const paid = await generateKey(near);
-      const id = expectFirst(await pay(near, paid));
-      const fresh = await generateKey(far);
-      const { transactionId } = await givenTransaction(near);
-      await readTransaction(near, transactionId);
-      cutOff();
+  ])('of one process to Redis, %s, leaves the others at work, and that one never stale', async (_kind, cutOff) => {
+    const paid = await givenPaid(near);
+    const fresh = await generateKey(far);
+    const { transactionId: id } = await givenTransaction(near);
+    await readTransaction(near, id);
+    cutOff();
 
-      const begun = performance.now();
-      expectError(await pay(near, fresh), 503);
-      expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS + SLACK_MS);
-      expectReplay(await pay(near, paid), id);
-      expectError(await changeStatus(near, transactionId, 'BLOCKED'), 503);
-      expect((await changeStatus(far, transactionId, 'FLAGGED')).status).toBe(200);
-      const read = await readTransaction(near, transactionId);
-      expect(read.json<Transaction>().status).toBe('FLAGGED');
-      expect(read.headers['cache-status']).toBe('transactionCache; fwd=bypass');
-      // What was still delivered may hold the lock of a payment that was given up: for one lease at most.
-      await until('the key to be paid elsewhere', LEASE_MS + SLACK_MS, async () => {
-        const answer = await pay(far, fresh);
-        if (answer.status !== 200) expectInProgress(answer, LEASE_SECONDS);
-        return answer.status === 200;
-      });
+    const begun = performance.now();
+    expectError(await pay(near, fresh), 503);
+    expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS + SLACK_MS);
+    expectReplay(await pay(near, paid.key), paid.transactionId);
+    expectError(await changeStatus(near, id, 'BLOCKED'), 503);
+    expect((await flag(far, id)).status).toBe(200);
+    const read = await readTransaction(near, id);
+    expect(read.json()).toMatchObject({ status: 'FLAGGED' });
+    expect(read.headers['cache-status']).toBe('transactionCache; fwd=bypass');
+    // What was still delivered may hold the lock of a payment that was given up: for one lease at most.
+    const outcome = await untilOutcome(far, fresh, [409], LEASE_MS + SLACK_MS);
 
-      wires.redis.heal();
-      await expectServing();
-      await expectStatuses(transactionId, 'FLAGGED');
-      expectReplay(await pay(near, fresh));
-    },
-  );
+    wires.redis.heal();
+    await untilFullService(near);
+    await expectShown(id, 'FLAGGED');
+    expectReplay(await pay(near, fresh), outcome);
+  });
 
-  it.each(['redis', 'postgres'] as const)(
-    'that nobody ever closes (%s): service is back within seconds',
+  test.each(['redis', 'postgres'] as const)(
+    'to %s that nobody ever closes: service is back in time',
     async (server) => {
       wires[server].strand();
-      await expectServing();
+      await untilFullService(near);
     },
   );
 
-  it('that nobody ever closes does not keep a process from ending when it is told to', async () => {
+  test('that nobody ever closes does not keep a process from ending when it is told to', async () => {
     const ending = await stores.start(wires.environment);
-    expectFirst(await pay(ending.url, await generateKey(ending.url)));
+    await givenPaid(ending.url);
     wires.redis.strand();
     wires.postgres.strand();
     expect(await ending.stop()).toEqual({ code: 0, signal: null });
   });
 
-  it('or only slow: every answer is right', async () => {
+  test('that is slow gives right answers', async () => {
     wires.redis.delay(100);
     wires.postgres.delay(100);
     const key = await generateKey(near);
     await expectOnePayment(key, await pay(near, key));
   });
-
-  async function expectServing(): Promise<void> {
-    await until('full service', BACK_DEADLINE_MS, async () => {
-      const key = await ask(`${near}${GENERATE}`);
-      if (key.status !== 200) return false;
-      const first = await pay(near, key.json<string>());
-      const created = await postTransaction(near);
-      if (first.status !== 200 || created.status !== 201) return false;
-      return (await changeStatus(near, created.json<Transaction>().transactionId, 'FLAGGED')).status === 200;
-    });
-  }
 });

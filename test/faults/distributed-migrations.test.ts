@@ -1,13 +1,8 @@
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { generateKey, pay } from '../../testkit/client/http-client.js';
-import { expectFirst } from '../../testkit/client/payment-answers.js';
+import { expect, onTestFinished, test } from 'vitest';
+import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { givenTransaction } from '../../testkit/client/transactions.js';
-import {
-  type DistributedStores,
-  openDistributedStores,
-  openStoppableStores,
-} from '../../testkit/deployments/distributed-stores.js';
+import { openDistributedStores, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { startStandby } from '../../testkit/servers/standby.js';
 import { pause, until } from '../../testkit/time/until.js';
 
@@ -33,78 +28,78 @@ const EVERYTHING = `
   UNION ALL SELECT list::text FROM idempay.transaction_list list
   ORDER BY line`;
 
-describe('the schema', () => {
-  let stores: DistributedStores;
-  beforeEach(async () => {
-    stores = await openDistributedStores();
-  });
-  afterEach(() => stores.close());
+async function openStores() {
+  const stores = await openDistributedStores();
+  onTestFinished(() => stores.close());
+  return stores;
+}
 
-  it(`is made once by ${SERVICES} services that start at once on an empty database, and all of them serve`, async () => {
-    const services = await Promise.all(Array.from({ length: SERVICES }, () => stores.serve()));
-    for (const { url } of services) expectFirst(await pay(url, await generateKey(url)));
-    const applied = await stores.sql<{ name: string }>('SELECT name FROM idempay.migrations');
-    expect(applied.length).toBeGreaterThan(0);
-    expect(new Set(applied.map(({ name }) => name)).size).toBe(applied.length);
-    expect(await stores.sql('SELECT only_row FROM idempay.transaction_list')).toEqual([{ only_row: true }]);
-  });
-
-  it('is migrated by one service at a time: another start waits for its turn, and says so', async () => {
-    const migrating = new pg.Client({ connectionString: stores.databaseUrl });
-    await migrating.connect();
-    await migrating.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
-    const starting = stores.serve();
-    await until('a start to ask for its turn', DEADLINE_MS, async () => {
-      return (await stores.sql(ASKING_FOR_A_TURN)).length > 0;
-    });
-    await pause(NOTICE_AFTER_MS);
-    expect(await stores.sql("SELECT FROM pg_namespace WHERE nspname = 'idempay'")).toEqual([]);
-    await migrating.end();
-    const { url, logs } = await starting;
-    const notice = 'Another process migrates the database; the start waits for its turn.';
-    expect(logs.map(({ msg }) => msg)).toContain(notice);
-    expectFirst(await pay(url, await generateKey(url)));
-  }, 60_000);
-
-  it('and the rows are left alone by a second start; a newer version is refused with a sentence', async () => {
-    const first = await stores.serve();
-    expectFirst(await pay(first.url, await generateKey(first.url)));
-    await givenTransaction(first.url);
-    await first.stop();
-    const before = await stores.sql(EVERYTHING);
-    for (const service of await Promise.all([stores.serve(), stores.serve()])) await service.stop();
-    expect(await stores.sql(EVERYTHING)).toEqual(before);
-
-    await stores.sql("INSERT INTO idempay.migrations (name) VALUES ('9999_from_the_future.sql')");
-    const refusal = { name: 'CannotOpen', message: expect.stringContaining('migrated by a newer version of Idempay') };
-    await expect(stores.serve()).rejects.toMatchObject(refusal);
-  });
+test(`${SERVICES} services that start at once on an empty database make the schema once, and all of them serve`, async () => {
+  const stores = await openStores();
+  const services = await Promise.all(Array.from({ length: SERVICES }, () => stores.serve()));
+  for (const { url } of services) await givenPaid(url);
+  const applied = await stores.sql<{ name: string }>('SELECT name FROM idempay.migrations');
+  expect(applied.length).toBeGreaterThan(0);
+  expect(new Set(applied.map(({ name }) => name)).size).toBe(applied.length);
+  expect(await stores.sql('SELECT only_row FROM idempay.transaction_list')).toEqual([{ only_row: true }]);
 });
 
-describe('a PostgreSQL standby', () => {
-  it('is refused at start with a sentence, and used as soon as it is the primary', async () => {
-    const stores = await openStoppableStores();
-    const standby = await startStandby(stores.postgres);
-    try {
-      // It follows: what the primary acknowledged arrives there.
-      const primary = await stores.serve();
-      const { transactionId } = await givenTransaction(primary.url);
-      await until('the standby to have the row', DEADLINE_MS, () =>
-        standby.has('idempay', `SELECT 1 FROM idempay.transactions WHERE id = ${transactionId}`),
-      );
-      const environment = { DATABASE_URL: standby.url('idempay') };
-      const sentence = 'this PostgreSQL server is a standby; connect to the primary';
-      const refusal = { name: 'CannotOpen', message: expect.stringContaining(sentence) };
-      await expect(stores.serve(environment)).rejects.toMatchObject(refusal);
+test('one service at a time migrates: another start waits for its turn, and says so', async () => {
+  const stores = await openStores();
+  const migrating = new pg.Client({ connectionString: stores.databaseUrl });
+  await migrating.connect();
+  await migrating.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+  const starting = stores.serve();
+  await until('a start to ask for its turn', DEADLINE_MS, async () => {
+    return (await stores.sql(ASKING_FOR_A_TURN)).length > 0;
+  });
+  await pause(NOTICE_AFTER_MS);
+  expect(await stores.sql("SELECT FROM pg_namespace WHERE nspname = 'idempay'")).toEqual([]);
+  await migrating.end();
+  const { url, logs } = await starting;
+  const notice = 'Another process migrates the database; the start waits for its turn.';
+  expect(logs.map(({ msg }) => msg)).toContain(notice);
+  await givenPaid(url);
+}, 60_000);
 
-      await primary.stop();
-      await standby.promote();
-      const { url } = await stores.serve(environment);
-      expectFirst(await pay(url, await generateKey(url)));
-      expect((await givenTransaction(url)).transactionId).toBeGreaterThan(transactionId);
-    } finally {
-      await stores.close();
-      await standby.close();
-    }
-  }, 90_000);
+test('a second start leaves the schema and the rows alone; one of an older version is refused with a sentence', async () => {
+  const stores = await openStores();
+  const first = await stores.serve();
+  await givenPaid(first.url);
+  await givenTransaction(first.url);
+  await first.stop();
+  const before = await stores.sql(EVERYTHING);
+  for (const service of await Promise.all([stores.serve(), stores.serve()])) await service.stop();
+  expect(await stores.sql(EVERYTHING)).toEqual(before);
+
+  await stores.sql("INSERT INTO idempay.migrations (name) VALUES ('9999_from_the_future.sql')");
+  await expect(stores.serve()).rejects.toMatchObject(cannotOpen('migrated by a newer version of Idempay'));
 });
+
+test('a standby is refused at start with a sentence, and used as soon as it is the primary', async () => {
+  const stores = await openStoppableStores();
+  const standby = await startStandby(stores.postgres);
+  onTestFinished(async () => {
+    await stores.close();
+    await standby.close();
+  });
+  // It follows: what the primary acknowledged arrives there.
+  const primary = await stores.serve();
+  const { transactionId } = await givenTransaction(primary.url);
+  await until('the standby to have the row', DEADLINE_MS, () =>
+    standby.has('idempay', `SELECT 1 FROM idempay.transactions WHERE id = ${transactionId}`),
+  );
+  const environment = { DATABASE_URL: standby.url('idempay') };
+  const sentence = 'this PostgreSQL server is a standby; connect to the primary';
+  await expect(stores.serve(environment)).rejects.toMatchObject(cannotOpen(sentence));
+
+  await primary.stop();
+  await standby.promote();
+  const { url } = await stores.serve(environment);
+  await givenPaid(url);
+  expect((await givenTransaction(url)).transactionId).toBeGreaterThan(transactionId);
+}, 90_000);
+
+function cannotOpen(sentence: string) {
+  return { name: 'CannotOpen', message: expect.stringContaining(sentence) };
+}

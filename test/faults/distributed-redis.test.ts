@@ -1,11 +1,33 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
-import { expectFirst, expectKeyValue, INVALID_KEY, keyRecord } from '../../testkit/client/payment-answers.js';
-import { expectUnknownTransaction, givenTransaction, readTransaction } from '../../testkit/client/transactions.js';
-import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import {
+  beginPayment,
+  expectCompleted,
+  expectFirst,
+  expectKeyValue,
+  expectReplay,
+  givenPaid,
+  INVALID_KEY,
+  keyRecord,
+  UNKNOWN_KEY,
+} from '../../testkit/client/payment-answers.js';
+import {
+  changeStatus,
+  deleteTransaction,
+  expectUnknownTransaction,
+  givenTransaction,
+  listTransactions,
+  readTransaction,
+} from '../../testkit/client/transactions.js';
+import {
+  type DistributedStores,
+  openDistributedStores,
+  openWires,
+  type Wires,
+} from '../../testkit/deployments/distributed-stores.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -13,53 +35,57 @@ const SCRIPTS = new URL('../../dist/deployments/distributed/redis/scripts/', imp
 /** A watch that looks every few seconds has looked twice by then. */
 const DEADLINE_MS = 15_000;
 const MIB = 1024 * 1024;
-
-let stores: DistributedStores;
-afterEach(() => stores.close());
+/** All that is for a service which shares its Redis: nothing that walks or empties it, and no name of others. */
+const COMMANDS =
+  'eval evalsha del exists subscribe publish hget hgetall hmget hset hdel hlen hexists pexpire pexpireat pttl ' +
+  'hello client info ping dbsize time config|get';
+const RIGHTS = ['~idempay:*', '&idempay:*', ...COMMANDS.split(' ').map((command) => `+${command}`)];
 
 async function cacheStatus(url: string, id: number): Promise<string> {
   return String((await readTransaction(url, id)).headers['cache-status']);
 }
 
+async function openStores(settings: readonly string[] = []): Promise<DistributedStores> {
+  const stores = await openDistributedStores(settings);
+  onTestFinished(() => stores.close());
+  return stores;
+}
+
 /** What the service says and does about a Redis that is not set as it should be. */
 describe('the settings of Redis', () => {
-  async function serveOn(settings: readonly string[]) {
-    stores = await openDistributedStores(settings);
-    const { url, logs } = await stores.serve();
-    const warnings = () => logs.filter(({ level, msg }) => level === 40 && /^Redis(?! cannot serve)/.test(msg ?? ''));
-    return { url, warnings };
-  }
-
-  test('that may evict keys, or forget them in a restart, are warned of at start', async () => {
-    const { warnings } = await serveOn(['--maxmemory', '64mb', '--maxmemory-policy', 'allkeys-lru']);
-    await until('both warnings', DEADLINE_MS, () => warnings().length >= 2);
-    const text = JSON.stringify(warnings());
-    expect(text).toMatch(/maxmemory-policy is allkeys-lru/);
-    expect(text).toMatch(/append-only file/);
-  });
-
-  test('that are as they should be are not warned of', async () => {
-    const { url, warnings } = await serveOn(['--maxmemory-policy', 'noeviction', '--appendonly', 'yes']);
-    expectFirst(await pay(url, await generateKey(url)));
-    expect(warnings()).toEqual([]);
+  test.each([
+    [
+      'that may evict keys, or forget them in a restart, are warned of at start',
+      ['--maxmemory', '64mb', '--maxmemory-policy', 'allkeys-lru'],
+      [/maxmemory-policy is allkeys-lru/, /append-only file/],
+    ],
+    ['that are as they should be are not warned of', ['--maxmemory-policy', 'noeviction', '--appendonly', 'yes'], []],
+  ])('%s', async (_title, settings, warnings) => {
+    const { url, logs } = await (await openStores(settings)).serve();
+    await givenPaid(url);
+    const warned = () => logs.filter(({ level, msg }) => level === 40 && /^Redis(?! cannot serve)/.test(msg ?? ''));
+    await until('all warnings', DEADLINE_MS, () => warned().length >= warnings.length);
+    expect(warned()).toHaveLength(warnings.length);
+    for (const warning of warnings) expect(JSON.stringify(warned())).toMatch(warning);
   });
 
   test('that leave little memory keep the cache from taking more, and payments go on', async () => {
-    const { url } = await serveOn(['--maxmemory', `${64 * MIB}`, '--maxmemory-policy', 'noeviction']);
+    const stores = await openStores(['--maxmemory', `${64 * MIB}`, '--maxmemory-policy', 'noeviction']);
+    const { url } = await stores.serve();
     const { client } = stores.redis;
     const before = await givenTransaction(url);
     expect(await cacheStatus(url, before.transactionId)).toMatch(/fwd=miss/);
     expect(await cacheStatus(url, before.transactionId)).toMatch(/hit/);
 
     for (let piece = 0; piece < 43; piece += 1) await client.set(`somebody-elses:${piece}`, 'x'.repeat(MIB));
-    const after = await givenTransaction(url);
+    const { transactionId: after } = await givenTransaction(url);
+    const { entry } = (await stores.keyNames()).cached(after);
     await until('a read that is not kept', DEADLINE_MS, async () => {
-      const entries = await client.keys(`idempay:*:{transactionCache::${after.transactionId}}`);
-      if (entries.length > 0) await client.del(...entries);
-      await readTransaction(url, after.transactionId);
-      return /fwd=miss/.test(await cacheStatus(url, after.transactionId));
+      await client.del(entry);
+      await readTransaction(url, after);
+      return /fwd=miss/.test(await cacheStatus(url, after));
     });
-    expectFirst(await pay(url, await generateKey(url)));
+    await givenPaid(url);
   });
 });
 
@@ -69,19 +95,18 @@ describe('the settings of Redis', () => {
  * first run. Fix: at each connection.
  */
 test('every script is known to Redis once the service is connected, and again after a restart of Redis', async () => {
-  stores = await openDistributedStores();
-  await stores.serve();
+  const { redis, serve } = await openStores();
+  await serve();
   const texts = readdirSync(SCRIPTS).map((file) => readFileSync(new URL(file, SCRIPTS)));
   const digests = texts.map((text) => createHash('sha1').update(text).digest('hex'));
   expect(digests.length).toBeGreaterThan(5);
   const untilAllAreKnown = () =>
     until('every script to be known', DEADLINE_MS, async () => {
-      const known = (await stores.redis.client.script('EXISTS', ...digests)) as number[];
-      return known.every((each) => each === 1);
+      return !((await redis.client.script('EXISTS', ...digests)) as number[]).includes(0);
     });
   await untilAllAreKnown();
-  await stores.redis.kill();
-  await stores.redis.start();
+  await redis.kill();
+  await redis.start();
   await untilAllAreKnown();
 });
 
@@ -91,38 +116,117 @@ test('every script is known to Redis once the service is connected, and again af
  * Cause: names held the id alone, and every database counts its transactions from the same number.
  * Fix: all names begin with the deployment's id, which its database holds (decisions O5).
  */
-describe('two databases on one Redis', () => {
-  let second: Awaited<ReturnType<typeof createSharedDatabase>>;
-  let one: string;
-  let other: string;
-  beforeEach(async () => {
-    [stores, second] = await Promise.all([openDistributedStores(), createSharedDatabase()]);
-    one = (await stores.serve()).url;
-    other = (await stores.serve({ DATABASE_URL: second.url })).url;
-  });
-  // After the services, which are closed first.
-  afterEach(() => second.drop());
+test('two databases on one Redis know neither the keys nor the transactions of each other, and show their own', async () => {
+  const second = await createSharedDatabase();
+  onTestFinished(() => second.drop());
+  // Closed before the database is dropped.
+  const stores = await openStores();
+  const [one, other] = [(await stores.serve()).url, (await stores.serve({ DATABASE_URL: second.url })).url];
 
-  test('do not read the transactions of each other, also not by the same id, and find their own after a restart', async () => {
-    const ours = await givenTransaction(one);
-    const id = ours.transactionId;
-    await readTransaction(one, id);
-    expect(await cacheStatus(one, id)).toMatch(/hit/);
-    expectUnknownTransaction(await readTransaction(other, id), id);
-    const theirs = await givenTransaction(other, { fromAccount: 'somebody', toAccount: 'else' });
-    expect(theirs.transactionId).toBe(id);
-    for (const url of [other, other]) expect((await readTransaction(url, id)).json()).toEqual(theirs);
-    expect((await readTransaction(one, id)).json()).toEqual(ours);
-    expect(await cacheStatus((await stores.serve()).url, id)).toMatch(/hit/);
+  const ours = await givenTransaction(one);
+  const { transactionId: id } = ours;
+  await readTransaction(one, id);
+  expect(await cacheStatus(one, id)).toMatch(/hit/);
+  expectUnknownTransaction(await readTransaction(other, id), id);
+  const theirs = await givenTransaction(other, { fromAccount: 'somebody', toAccount: 'else' });
+  expect(theirs.transactionId).toBe(id);
+  for (const url of [other, other]) expect((await readTransaction(url, id)).json()).toEqual(theirs);
+  expect((await readTransaction(one, id)).json()).toEqual(ours);
+  expect(await cacheStatus((await stores.serve()).url, id)).toMatch(/hit/);
+
+  const key = await generateKey(one);
+  await expectKeyValue(one, key, 'KEY GENERATED');
+  expectError(await keyRecord(other, key), 404);
+  expectError(await pay(other, key), 400, INVALID_KEY);
+  await expectKeyValue(one, key, expectFirst(await pay(one, key)));
+  expectError(await paymentStatus(other, key), 404);
+  expectError(await pay(other, key), 400, INVALID_KEY);
+});
+
+describe('what Redis is asked', () => {
+  let stores: DistributedStores;
+  let wires: Wires;
+  let url: string;
+
+  beforeAll(async () => {
+    stores = await openDistributedStores();
+    wires = await openWires(stores);
+    url = (await stores.serve(wires.environment)).url;
+    // Scripts that were not run yet may cost one round trip more.
+    await wholeSession(url);
+  });
+  afterAll(async () => {
+    await stores.close();
+    await wires.close();
   });
 
-  test('do not know the keys of each other, and show their own by the bare key', async () => {
-    const key = await generateKey(one);
-    await expectKeyValue(one, key, 'KEY GENERATED');
-    expectError(await keyRecord(other, key), 404);
-    expectError(await pay(other, key), 400, INVALID_KEY);
-    await expectKeyValue(one, key, expectFirst(await pay(one, key)));
-    expectError(await paymentStatus(other, key), 404);
-    expectError(await pay(other, key), 400, INVALID_KEY);
+  test('is two round trips for a first payment, one for its repeat, its status, and for a new key', async () => {
+    const issues = wires.redis.count('KEY GENERATED');
+    const key = await generateKey(url);
+    expect(issues()).toBe(1);
+    const trips = wires.redis.count(key);
+    const id = expectFirst(await pay(url, key));
+    expect(trips()).toBe(2);
+    expectReplay(await pay(url, key), id);
+    expect(trips()).toBe(2 + 1);
+    expectCompleted(await paymentStatus(url, key), id);
+    expect(trips()).toBe(2 + 1 + 1);
   });
+
+  // The row is asked as well, which is PostgreSQL's: `distributed-lock-left.test.ts`.
+  test('is one round trip for a repeat of a payment that is under way', async () => {
+    const { url: slow } = await stores.serve({ ...wires.environment, PROCESSOR_DELAY_MS: '500' });
+    const key = await generateKey(slow);
+    const trips = wires.redis.count(key);
+    const { finished } = await beginPayment(slow, key);
+    expect(trips()).toBe(1 + 1);
+    expectFirst(await finished);
+    expect(trips()).toBe(2 + 1);
+  });
+
+  test('is one round trip for a cached read and two for a status change', async () => {
+    const { transactionId: id } = await givenTransaction(url);
+    await readTransaction(url, id);
+    const trips = wires.redis.count(`transactionCache::${id}`);
+    expect((await readTransaction(url, id)).headers['cache-status']).toBe('transactionCache; hit');
+    expect(trips()).toBe(1);
+    expect((await changeStatus(url, id, 'FLAGGED')).status).toBe(200);
+    expect(trips()).toBe(1 + 2);
+  });
+
+  test('touches no key of others who share it, and asks for nothing that walks or empties it', async () => {
+    const { client } = stores.redis;
+    await client.acl('SETUSER', 'limited', 'on', '>secret', 'resetchannels', ...RIGHTS);
+    const environment = { REDIS_URL: stores.redis.url.replace('://', '://limited:secret@') };
+    const [one, another] = await Promise.all([stores.serve(environment), stores.serve(environment)]);
+    // Every connection teaches the scripts, which the service can do without: what is refused is in the log.
+    expect(JSON.stringify(await client.acl('LOG'))).toContain('script|load');
+    await client.acl('LOG', 'RESET');
+    await client.script('FLUSH');
+
+    for (const service of [one, another]) await wholeSession(service.url, another.url);
+    expect(await client.acl('LOG')).toEqual([]);
+  });
+
+  /** Every endpoint, with the outcomes that take other ways through the scripts. */
+  async function wholeSession(each: string, another = each): Promise<void> {
+    const key = await generateKey(each);
+    await paymentStatus(each, key);
+    await Promise.all([pay(each, key), pay(url, key)]);
+    await pay(another, key);
+    await pay(each, await generateKey(each), { amount: 'none' });
+    await pay(each, UNKNOWN_KEY);
+    expectCompleted(await paymentStatus(each, key));
+
+    const { transactionId: id } = await givenTransaction(each);
+    await Promise.all([each, url, another].map((reader) => readTransaction(reader, id)));
+    await changeStatus(each, id, 'FLAGGED');
+    await readTransaction(another, id);
+    await changeStatus(each, id + 1_000, 'FLAGGED');
+    await listTransactions(each);
+    await deleteTransaction(each, id);
+    await readTransaction(each, id);
+    const paths = ['redis', 'redis/stats', `redis/key/${key}`, `redis/key/transactionCache::${id}`];
+    for (const path of [...paths, 'redis/key/transactionCache::7']) await ask(`${each}/api/health/${path}`);
+  }
 });

@@ -1,14 +1,13 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { expectError } from '../../testkit/client/error-body.js';
+import { shownStatus, untilFullService } from '../../testkit/client/full-service.js';
+import type { Answer } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
   deleteTransaction,
-  expectUnknownTransaction,
   givenTransaction,
   readTransaction,
-  type Status,
-  type Transaction,
 } from '../../testkit/client/transactions.js';
 import {
   APPEND_ONLY,
@@ -16,210 +15,156 @@ import {
   executionOf,
   openDistributedStores,
   openWires,
+  type Wires,
 } from '../../testkit/deployments/distributed-stores.js';
-import type { Service } from '../../testkit/processes/service.js';
-import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
 const CACHE_ENTRY = 'transaction';
+const HIT = 'transactionCache; hit';
+
+type Write = (url: string, id: number) => Promise<Answer>;
 
 /** What must never happen: a change was acknowledged, and a later read by id shows what was before it. */
-describe('a cache entry older than an acknowledged write', () => {
+describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, () => {
   let stores: DistributedStores;
-  let wires: Awaited<ReturnType<typeof openWires>>;
+  let wires: Wires;
   /** `writer` reaches both servers through the wires, `reader` directly. */
-  let writer: Pick<ServiceInProcess, 'url'>;
-  let reader: ServiceInProcess;
+  let writer: string;
+  let reader: string;
   let names: KeyNames;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     stores = await openDistributedStores(APPEND_ONLY);
     wires = await openWires(stores);
-    [writer, reader] = [await stores.serve(wires.environment), await stores.serve()];
+    reader = (await stores.serve()).url;
+    writer = (await stores.serve(wires.environment)).url;
     names = await stores.keyNames();
-    // Redis knows the scripts from here on: each step is one command and one reply.
-    const { transactionId: id } = await givenTransaction(writer.url);
-    await readTransaction(writer.url, id);
-    expect((await changeStatus(writer.url, id, 'FLAGGED')).status).toBe(200);
+    return async () => {
+      await stores.close();
+      await wires.close();
+    };
   });
-  afterEach(async () => {
-    await stores.close();
-    await wires.close();
-  });
+  beforeEach(untilBack);
 
-  /** One that can be stopped. */
-  async function startWriter(): Promise<Service> {
-    const process = await stores.start(wires.environment);
-    writer = process;
-    return process;
+  async function untilBack(): Promise<void> {
+    for (const url of [reader, writer]) await untilFullService(url);
   }
 
-  const entryOf = (id: number) => names.cached(id).entry;
-  const marksOf = (id: number) => names.cached(id).marks;
+  const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');
 
-  async function read(url: string, id: number): Promise<{ status: Status | 404; cache: unknown }> {
-    const answer = await readTransaction(url, id);
-    const status = answer.status === 404 ? 404 : answer.json<Transaction>().status;
-    return { status, cache: answer.headers['cache-status'] };
+  async function restartRedis(): Promise<void> {
+    await stores.redis.kill();
+    await stores.redis.start();
   }
 
-  async function rowStatus(id: number): Promise<Status> {
-    const [row] = await stores.sql<{ status: Status }>('SELECT status FROM idempay.transactions WHERE id = $1', [id]);
-    return row?.status as Status;
+  async function expectShown(id: number, status: string | 404, at = writer): Promise<void> {
+    for (const url of [reader, at, reader]) expect(await shownStatus(url, id)).toBe(status);
   }
 
-  /** A transaction whose entry is in the cache, shown by a hit. */
+  async function expectHit(id: number, status = 'PENDING'): Promise<void> {
+    const answer = await readTransaction(reader, id);
+    expect([answer.json<{ status: string }>().status, answer.headers['cache-status']]).toEqual([status, HIT]);
+  }
+
+  /** A transaction whose entry is in the cache. */
   async function cachedTransaction(): Promise<number> {
-    const { transactionId: id } = await givenTransaction(reader.url);
-    await read(reader.url, id);
-    expect(await read(reader.url, id)).toEqual({ status: 'PENDING', cache: 'transactionCache; hit' });
+    const { transactionId: id } = await givenTransaction(reader);
+    await readTransaction(reader, id);
+    await expectHit(id);
     return id;
   }
 
-  /** Both processes are connected to Redis again, so that a change goes through. */
-  async function backInService(id: number, status: Status): Promise<void> {
-    for (const { url } of [reader, writer]) {
-      await until('a status change to be taken', DEADLINE_MS, async () => {
-        return (await changeStatus(url, id, status)).status === 200;
-      });
-    }
+  async function rowStatus(id: number): Promise<string | 404> {
+    const [row] = await stores.sql<{ status: string }>('SELECT status FROM idempay.transactions WHERE id = $1', [id]);
+    return row?.status ?? 404;
   }
 
-  it('does not come back with the append-only file of a Redis that was killed while its status changed', async () => {
+  test('does not come back with the append-only file of a Redis that was killed while its status changed', async () => {
     const id = await cachedTransaction();
-    const other = (await givenTransaction(reader.url)).transactionId;
     await stores.redis.kill();
-    expectError(await changeStatus(writer.url, id, 'FLAGGED'), 503);
+    expectError(await flag(writer, id), 503);
     expect(await rowStatus(id)).toBe('PENDING');
     // A change past the service: were the old entry ever served again, it would be seen at once.
     await stores.sql("UPDATE idempay.transactions SET status = 'ON_HOLD', version = version + 1 WHERE id = $1", [id]);
     await stores.redis.start();
     // Else the old entry is not there, and the test shows nothing.
-    expect(await stores.redis.client.hget(entryOf(id), CACHE_ENTRY)).toContain('PENDING');
+    expect(await stores.redis.client.hget(names.cached(id).entry, CACHE_ENTRY)).toContain('PENDING');
 
-    await backInService(other, 'FLAGGED');
-    for (const { url } of [reader, writer]) expect((await read(url, id)).status).toBe('ON_HOLD');
-    expect(await read(reader.url, id)).toEqual({ status: 'ON_HOLD', cache: 'transactionCache; hit' });
+    await untilBack();
+    await expectShown(id, 'ON_HOLD');
+    await expectHit(id, 'ON_HOLD');
   });
 
-  it('is not stored by a reader whose token was given by the Redis before its restart', async () => {
-    const { transactionId: id } = await givenTransaction(reader.url);
-    const other = (await givenTransaction(reader.url)).transactionId;
+  test('is not stored by a reader whose token was given before a restart of Redis and a change', async () => {
+    const { transactionId: id } = await givenTransaction(reader);
     // The row was read, and is on its way back to the reader behind the wire.
     const load = wires.postgres.hold(executionOf('find_transaction'), 'reply');
-    const reading = readTransaction(writer.url, id);
+    const reading = readTransaction(writer, id);
     await load.reached;
-    await stores.redis.kill();
-    await stores.redis.start();
-    await backInService(other, 'FLAGGED');
-    expect((await changeStatus(reader.url, id, 'FLAGGED')).status).toBe(200);
+    await restartRedis();
+    await untilBack();
+    expect((await flag(reader, id)).status).toBe(200);
     load.release();
     await reading;
-
-    for (const { url } of [reader, writer, reader]) expect((await read(url, id)).status).toBe('FLAGGED');
+    await expectShown(id, 'FLAGGED');
   });
 
-  it('is not stored by a reader that read before the change and fills after it', async () => {
-    const { transactionId: id } = await givenTransaction(reader.url);
-    const load = wires.postgres.hold(executionOf('find_transaction'), 'reply');
-    const reading = readTransaction(writer.url, id);
-    await load.reached;
-    expect((await changeStatus(reader.url, id, 'FLAGGED')).status).toBe(200);
-    await stores.redis.client.del(entryOf(id));
-    load.release();
-    await reading;
+  const untilMarkIsOver = (id: number) =>
+    until('the mark to be over', DEADLINE_MS, async () => {
+      return (await stores.redis.client.exists(names.cached(id).marks)) === 0;
+    });
 
-    for (const { url } of [writer, reader]) expect((await read(url, id)).status).toBe('FLAGGED');
-  });
-
-  it('is not left when FLUSHALL takes the mark between mark and commit and a reader fills the old row', async () => {
-    const id = await cachedTransaction();
-    const change = wires.postgres.hold(executionOf('change_status'), 'request');
-    const changing = changeStatus(writer.url, id, 'FLAGGED');
-    await change.reached;
-    await stores.redis.client.flushall();
-    await read(reader.url, id);
-    expect(await read(reader.url, id)).toEqual({ status: 'PENDING', cache: 'transactionCache; hit' });
-    change.release();
-    expect((await changing).status).toBe(200);
-
-    for (const { url } of [reader, writer]) expect((await read(url, id)).status).toBe('FLAGGED');
-  });
-
-  it('is not left by a delete whose mark is lost with a restart of Redis before the commit', async () => {
-    const id = await cachedTransaction();
-    const other = (await givenTransaction(reader.url)).transactionId;
-    const removal = wires.postgres.hold(executionOf('remove_transaction'), 'request');
-    const removing = deleteTransaction(writer.url, id);
-    await removal.reached;
-    await stores.redis.kill();
-    await stores.redis.start();
-    removal.release();
-    // Acknowledged or not: the row is gone or not, and every read agrees with the row.
-    const { status } = await removing;
-    expect([204, 503]).toContain(status);
-    await backInService(other, 'FLAGGED');
-    const gone = (await rowStatus(id)) === undefined;
-    if (status === 204) expect(gone).toBe(true);
-    for (const { url } of [reader, writer]) {
-      const answer = await readTransaction(url, id);
-      if (gone) expectUnknownTransaction(answer, id);
-      else expect(answer.json<Transaction>().status).toBe('PENDING');
-    }
-  });
-
-  it('is not left by a change that was held on its way to PostgreSQL until its mark was over', async () => {
-    const id = await cachedTransaction();
-    const change = wires.postgres.hold(executionOf('change_status'), 'request');
-    const changing = changeStatus(writer.url, id, 'FLAGGED');
-    await change.reached;
-    await expectFilledAfterMark(id);
-    change.release();
-    await expectAgreement(id, (await changing).status);
-  }, 60_000);
-
-  it('is not left by a process that was stopped between mark and commit for longer than the mark lives', async () => {
-    const id = await cachedTransaction();
-    const stopped = await startWriter();
-    const mark = wires.redis.hold(marksOf(id), 'reply');
-    const changing = changeStatus(writer.url, id, 'FLAGGED');
-    await mark.reached;
-    stopped.signal('SIGSTOP');
-    mark.release();
-    await expectFilledAfterMark(id);
-    stopped.signal('SIGCONT');
-    await expectAgreement(id, (await changing).status);
-  }, 60_000);
-
-  it('is not left by a process that was stopped between commit and acknowledgement for longer', async () => {
-    const id = await cachedTransaction();
-    const stopped = await startWriter();
-    const change = wires.postgres.hold(executionOf('change_status'), 'reply');
-    const changing = changeStatus(writer.url, id, 'FLAGGED');
-    await change.reached;
-    stopped.signal('SIGSTOP');
-    change.release();
-    expect((await read(reader.url, id)).status).toBe('FLAGGED');
-    expect((await changeStatus(reader.url, id, 'ON_HOLD')).status).toBe(200);
-    await until('the mark to be over', DEADLINE_MS, async () => (await stores.redis.client.exists(marksOf(id))) === 0);
-    await read(reader.url, id);
-    stopped.signal('SIGCONT');
-    await changing;
-    for (const { url } of [reader, writer, reader]) expect((await read(url, id)).status).toBe('ON_HOLD');
-  }, 60_000);
-
-  /** While the mark stands nothing is a hit; after it the old row, which still is the row, is in the cache again. */
-  async function expectFilledAfterMark(id: number): Promise<void> {
-    expect(await read(reader.url, id)).toEqual({ status: 'PENDING', cache: 'transactionCache; fwd=bypass' });
-    await until('the mark to be over', DEADLINE_MS, async () => (await stores.redis.client.exists(marksOf(id))) === 0);
-    await read(reader.url, id);
-    expect(await read(reader.url, id)).toEqual({ status: 'PENDING', cache: 'transactionCache; hit' });
+  /** Of the old row, which still is the row. */
+  async function fill(id: number): Promise<void> {
+    await readTransaction(reader, id);
+    await expectHit(id);
   }
 
-  /** An acknowledged change is in the row; and whatever is in the row, now and a little later, is what reads show. */
-  async function expectAgreement(id: number, answered: number): Promise<void> {
-    expect([200, 503]).toContain(answered);
+  /** While the mark stands nothing is a hit. */
+  async function fillAfterMark(id: number): Promise<void> {
+    expect((await readTransaction(reader, id)).headers['cache-status']).toBe('transactionCache; fwd=bypass');
+    await untilMarkIsOver(id);
+    await fill(id);
+  }
+
+  async function changeAgain(id: number): Promise<void> {
+    expect(await shownStatus(reader, id)).toBe('FLAGGED');
+    expect((await changeStatus(reader, id, 'ON_HOLD')).status).toBe(200);
+    await untilMarkIsOver(id);
+    await readTransaction(reader, id);
+  }
+
+  async function flushAndFill(id: number): Promise<void> {
+    await stores.redis.client.flushall();
+    await fill(id);
+  }
+
+  /** Held at a message to the store: its request does not arrive; or its reply, and then the process is stopped. */
+  test.each<[string, Write, 'request' | 'reply', string, (id: number) => Promise<void>, acknowledged: string | 404]>([
+    ['a change whose mark FLUSHALL took', flag, 'request', 'change_status', flushAndFill, 'FLAGGED'],
+    ['a delete whose mark Redis lost', deleteTransaction, 'request', 'remove_transaction', restartRedis, 404],
+    ['a change whose mark ended before its commit', flag, 'request', 'change_status', fillAfterMark, 'FLAGGED'],
+    ['a process stopped between mark and commit', flag, 'reply', 'mark', fillAfterMark, 'FLAGGED'],
+    ['a process stopped between commit and answer', flag, 'reply', 'change_status', changeAgain, 'ON_HOLD'],
+  ])('is not left by %s', async (_title, write, what, message, meanwhile, acknowledged) => {
+    const id = await cachedTransaction();
+    const process = what === 'reply' ? await stores.start(wires.environment) : undefined;
+    const at = process?.url ?? writer;
+    const held =
+      message === 'mark'
+        ? wires.redis.hold(names.cached(id).marks, what)
+        : wires.postgres.hold(executionOf(message), what);
+    const writing = write(at, id);
+    await held.reached;
+    process?.signal('SIGSTOP');
+    if (process) held.release();
+    await meanwhile(id);
+    held.release();
+    process?.signal('SIGCONT');
+
+    const { status } = await writing;
+    expect([200, 204, 503]).toContain(status);
     // A statement that was held reaches PostgreSQL after its sender gave up; its connection is gone once it is done.
     await until('PostgreSQL to be at rest', DEADLINE_MS, async () => {
       const active = await stores.sql(
@@ -227,8 +172,9 @@ describe('a cache entry older than an acknowledged write', () => {
       );
       return active.length === 0;
     });
-    const row = await rowStatus(id);
-    if (answered === 200) expect(row).toBe('FLAGGED');
-    for (const { url } of [reader, writer, reader]) expect((await read(url, id)).status).toBe(row);
-  }
+    await untilBack();
+    // Acknowledged or not: whatever is in the row is what reads show.
+    if (status !== 503 || acknowledged === 'ON_HOLD') expect(await rowStatus(id)).toBe(acknowledged);
+    await expectShown(id, await rowStatus(id), at);
+  });
 });

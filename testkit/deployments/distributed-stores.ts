@@ -35,10 +35,16 @@ export async function openStoppableStores(
   return { ...manage(redis, databaseUrl, () => postgres.close()), postgres };
 }
 
-/** The wires to both servers of these stores, and the settings of a process that uses them. */
-export async function openWires(
-  stores: DistributedStores,
-): Promise<{ redis: TcpProxy; postgres: TcpProxy; environment: Record<string, string>; close(): Promise<void> }> {
+/** Wires to both servers, which a test damages. */
+export interface Wires {
+  readonly redis: TcpProxy;
+  readonly postgres: TcpProxy;
+  /** The settings of a process that uses them. */
+  readonly environment: { readonly REDIS_URL: string; readonly DATABASE_URL: string };
+  close(): Promise<void>;
+}
+
+export async function openWires(stores: Pick<DistributedStores, 'redis' | 'databaseUrl'>): Promise<Wires> {
   const redis = await startTcpProxy(stores.redis.port);
   const postgres = await startTcpProxy(Number(new URL(stores.databaseUrl).port));
   return {

@@ -4,15 +4,13 @@ import { Load } from '../client/load.js';
 import { History, type Target } from '../history/history.js';
 import { outcomeOf } from '../history/payments.js';
 import { DONE } from '../history/transactions.js';
-import { type Service, startService } from '../processes/service.js';
+import type { Service } from '../processes/service.js';
 import { seededRandom, seedFrom } from '../random.js';
 import { createSharedDatabase } from '../servers/shared-database.js';
 import { pause, until } from '../time/until.js';
+import { manageStores } from './deployments.js';
 
-const LOCK_TTL_SECONDS = 2;
-const LEASE_MS = LOCK_TTL_SECONDS * 1_000;
-/** Payments take a while, so that each failover finds some between their lock and their settlement. */
-const PROCESSOR_DELAY_MS = 20;
+const LEASE_MS = 2_000;
 const CLIENTS = { payments: 16, transactions: 4 };
 /** Of so many keys some surely lie on each master. */
 const SERIES = 30;
@@ -21,69 +19,83 @@ const UNDISTURBED_MS = 1_500;
 /** A lock's lease, one recovery round (3 s), and the time of a machine that has other work. */
 const FINISH_LIMIT_MS = LEASE_MS + 3_000 + 5_000;
 
-export interface FailoverTrial {
-  /**
-   * Lets `fail` happen under load, and `heal` once payments succeed again, and asserts everything that was promised.
-   * Prints how long payments were away.
-   */
-  round(name: string, fail: () => Promise<void>, heal?: () => void): Promise<void>;
-  close(): Promise<void>;
-}
+export type FailoverTrial = Awaited<ReturnType<typeof startTrial>>;
 
 /** Two processes on one Redis and one database, to be put through failovers. */
-export async function startTrial(redisUrl: string): Promise<FailoverTrial> {
+export async function startTrial(redisUrl: string) {
   const database = await createSharedDatabase();
   const environment = {
     REDIS_URL: redisUrl,
     DATABASE_URL: database.url,
-    LOCK_TTL_SECONDS: `${LOCK_TTL_SECONDS}`,
-    PROCESSOR_DELAY_MS: `${PROCESSOR_DELAY_MS}`,
+    LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}`,
+    // Payments take a while, so that each failover finds some between their lock and their settlement.
+    PROCESSOR_DELAY_MS: '20',
   };
-  const services = await Promise.all([startService(environment), startService(environment)]);
-  const targets = services.map(({ url }, index) => ({ name: `service ${index + 1}`, url }));
-  const history = new History(targets);
+  const stores = manageStores(environment, () => database.drop());
+  const services = await Promise.all([stores.start(), stores.start()]);
+  const history = new History(services.map(({ url }, index) => ({ name: `service ${index + 1}`, url })));
   const load = new Load(history, seededRandom(seedFrom('FAILOVER_SEED')));
 
+  const acknowledgedChanges = () => {
+    const accesses = history.transactions.flatMap((transaction) => transaction.accesses);
+    return accesses.filter(({ input, completed }) => input.what === 'change' && completed?.output === DONE).length;
+  };
+
+  /** Until the first of a series of first payments, at both processes, of which none is refused any more. */
+  async function timeAway(fail: () => Promise<void>): Promise<number> {
+    const failedAt = performance.now();
+    await fail();
+    let served = 0;
+    let refusedAt = 0;
+    await until('a series of first payments', BACK_DEADLINE_MS, async () => {
+      const paid = await Promise.all(history.targets.map((to) => payFirst(load, to)));
+      served = paid.every(Boolean) ? served + 1 : 0;
+      if (served === 0) refusedAt = performance.now();
+      // What fails is noticed by the servers only after a while: a series before that says nothing.
+      return served >= SERIES && (refusedAt > 0 || performance.now() - failedAt > BACK_DEADLINE_MS / 4);
+    }).catch((cause: Error) => {
+      const held = services.map((service) => [service.url, ...masterLines(service)].join('\n  '));
+      throw new Error([cause.message, ...held].join('\n'), { cause });
+    });
+    return Math.max(0, refusedAt - failedAt);
+  }
+
   return {
-    async round(name, fail, heal = () => {}) {
-      const [keysBefore, changesBefore] = [history.keys.length, acknowledgedChanges(history)];
+    /**
+     * Lets `fail` happen under load, and `heal` once payments succeed again, and asserts everything that was promised.
+     * Prints how long payments were away.
+     */
+    async round(name: string, fail: () => Promise<void>, heal = () => {}): Promise<void> {
+      const [keysBefore, changesBefore] = [history.keys.length, acknowledgedChanges()];
+      const whileFailing = async () => {
+        const tookMs = await timeAway(fail);
+        heal();
+        await pause(UNDISTURBED_MS);
+        return tookMs;
+      };
       const awayMs = await load.during(CLIENTS, async () => {
         await pause(UNDISTURBED_MS);
-        return history.disturbances.during(
-          'redis',
-          async () => {
-            const tookMs = await timeAway(load, targets, fail).catch((error: Error) => {
-              const held = services.map((service) => [service.url, ...masterLines(service)].join('\n  '));
-              throw new Error([error.message, ...held].join('\n'));
-            });
-            heal();
-            await pause(UNDISTURBED_MS);
-            return tookMs;
-          },
-          'everything',
-        );
+        return history.disturbances.during('redis', whileFailing, 'everything');
       });
-      const finishing = performance.now();
       const evidence = { charges: undefined, leaseMs: LEASE_MS, stuckAfterMs: FINISH_LIMIT_MS };
       await expectPromisesKept(load, evidence, name);
 
       const keys = history.keys.slice(keysBefore);
-      const paid = keys.filter((key) => outcomeOf(key) !== undefined).length;
-      const changes = acknowledgedChanges(history) - changesBefore;
-      console.log(
-        `${name}: first payments at both processes again after ${Math.round(awayMs)} ms; ` +
-          `${keys.length} keys, ${paid} paid once, ${keys.length - paid} lost unused; ` +
-          `the last requests took ${Math.round(performance.now() - finishing)} ms; ${changes} acknowledged changes, no stale read`,
-      );
+      const paid = keys.filter(outcomeOf).length;
+      console.log(`${name}: away for ${Math.round(awayMs)} ms; ${paid} of ${keys.length} keys paid, the others unused`);
       expect(paid).toBeGreaterThan(CLIENTS.payments);
-      expect(changes).toBeGreaterThan(CLIENTS.transactions);
+      expect(acknowledgedChanges() - changesBefore).toBeGreaterThan(CLIENTS.transactions);
     },
-    async close() {
+    async close(): Promise<void> {
       history.close();
-      await Promise.all(services.map((service) => service.kill()));
-      await database.drop();
+      await stores.close();
     },
   };
+}
+
+async function payFirst({ payments }: Load, to: Target): Promise<boolean> {
+  const key = await payments.issue(undefined, to);
+  return key !== undefined && (await payments.pay(key, to)).status === 200;
 }
 
 /** What the process has said of its Redis master: which it held, for how long, and what the Sentinels named. */
@@ -93,36 +105,4 @@ export function masterLines({ logs }: Pick<Service, 'logs'>): string[] {
     const cause = (err as { message?: string } | undefined)?.message;
     return `${new Date(Number(time)).toISOString()} ${msg}${cause ? `: ${cause}` : ''}`;
   });
-}
-
-/** Until the first of a series of first payments, at both processes, of which none is refused any more. */
-async function timeAway({ payments }: Load, targets: readonly Target[], fail: () => Promise<void>): Promise<number> {
-  const payFirst = async (to: Target) => {
-    const key = await payments.issue(undefined, to);
-    return key !== undefined && (await payments.pay(key, to)).status === 200;
-  };
-  const failedAt = performance.now();
-  await fail();
-  let refused = false;
-  let since = performance.now();
-  let served = 0;
-  await until('a series of first payments', BACK_DEADLINE_MS, async () => {
-    const askedAt = performance.now();
-    const paid = await Promise.all(targets.map(payFirst));
-    if (paid.every(Boolean)) {
-      if (served === 0) since = askedAt;
-      served += 1;
-    } else {
-      refused = true;
-      served = 0;
-    }
-    // What fails is noticed by the servers only after a while: a series before that says nothing.
-    return served >= SERIES && (refused || performance.now() - failedAt > BACK_DEADLINE_MS / 4);
-  });
-  return refused ? since - failedAt : 0;
-}
-
-function acknowledgedChanges({ transactions }: History): number {
-  const changes = transactions.flatMap(({ accesses }) => accesses.filter(({ input }) => input.what === 'change'));
-  return changes.filter(({ completed }) => completed?.output === DONE).length;
 }

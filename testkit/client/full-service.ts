@@ -1,0 +1,43 @@
+import { expect } from 'vitest';
+import { until } from '../time/until.js';
+import { expectError } from './error-body.js';
+import { ask, pay, transactionIdOf } from './http-client.js';
+import { changeStatus, postTransaction, readTransaction, type Status, type Transaction } from './transactions.js';
+
+const GENERATE = '/api/server-generated/generate-key';
+/** Reconnecting, and on the way to it one time-out of every kind, on a busy machine. */
+const DEADLINE_MS = 20_000;
+
+/** Waits until all that needs a store works at this service. */
+export function untilFullService(url: string): Promise<true> {
+  return until('full service', DEADLINE_MS, async () => {
+    const key = await ask(`${url}${GENERATE}`);
+    if (key.status !== 200 || (await pay(url, key.json<string>())).status !== 200) return false;
+    const created = await postTransaction(url);
+    if (created.status !== 201) return false;
+    const changed = await changeStatus(url, created.json<Transaction>().transactionId, 'FLAGGED');
+    return changed.status === 200 && (await ask(`${url}/api/health/redis`)).status === 200;
+  });
+}
+
+/** Repeats a payment until it is paid, and returns its transaction id. Each answer before is one of these refusals. */
+export function untilOutcome(
+  url: string,
+  key: string,
+  refusals: readonly number[] = [409, 503, 504],
+  deadlineMs = DEADLINE_MS,
+): Promise<string> {
+  return until(`an outcome of ${key}`, deadlineMs, async () => {
+    const answer = await pay(url, key);
+    if (answer.status === 200) return transactionIdOf(answer);
+    expect(refusals, answer.text).toContain(answer.status);
+    expectError(answer, answer.status);
+    return undefined;
+  });
+}
+
+/** What a read by id shows. */
+export async function shownStatus(url: string, id: number): Promise<Status | 404> {
+  const answer = await readTransaction(url, id);
+  return answer.status === 404 ? 404 : answer.json<Transaction>().status;
+}
