@@ -16,12 +16,7 @@ import {
   quoted,
   readTransaction,
 } from '../../testkit/client/transactions.js';
-import {
-  APPEND_ONLY,
-  openStoppableStores,
-  openWires,
-  type Wires,
-} from '../../testkit/deployments/distributed-stores.js';
+import { APPEND_ONLY, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 
 const LEASE_MS = 2_000;
 const LEASE = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}` };
@@ -41,21 +36,16 @@ type Refused = readonly [request: () => Promise<Answer>, message: RegExp, limitM
 
 describe('a store that is away', { timeout: 90_000 }, () => {
   let stores: Awaited<ReturnType<typeof openStoppableStores>>;
-  let wires: Wires;
   let url: string;
 
   beforeAll(async () => {
     stores = await openStoppableStores(APPEND_ONLY);
-    wires = await openWires(stores);
-    ({ url } = await stores.serve({ ...LEASE, DATABASE_URL: wires.environment.DATABASE_URL }));
-    return async () => {
-      await stores.close();
-      await wires.close();
-    };
+    ({ url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL }));
+    return () => stores.close();
   }, 90_000);
   afterEach(async () => {
     stores.redis.signal('SIGCONT');
-    wires.postgres.heal();
+    stores.wires.postgres.heal();
     await untilFullService(url);
   });
 
@@ -163,7 +153,7 @@ describe('a store that is away', { timeout: 90_000 }, () => {
       const known = await givenBefore();
       const { transactionId: id } = await givenTransaction(url);
       const keys = (await Promise.all(Array.from({ length: PAYMENTS }, () => generateKey(url)))).toSorted();
-      wires.postgres.blackhole(direction);
+      stores.wires.postgres.blackhole(direction);
 
       const begun = performance.now();
       const waiting = [
@@ -177,7 +167,7 @@ describe('a store that is away', { timeout: 90_000 }, () => {
       for (const answer of await Promise.all(waiting)) expectError(answer, 503);
       expect(performance.now() - begun).toBeLessThan(PATIENCE_MS);
 
-      wires.postgres.heal();
+      stores.wires.postgres.heal();
       const ids = await Promise.all(keys.map((key) => untilOutcome(url, key)));
       const rows = await stores.sql<{ transaction_id: string }>(
         "SELECT transaction_id FROM idempay.payments WHERE state = 'COMPLETED' AND key = ANY ($1) ORDER BY key",

@@ -17,8 +17,6 @@ import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
-  openWires,
-  type Wires,
 } from '../../testkit/deployments/distributed-stores.js';
 
 const LEASE_MS = 2_000;
@@ -31,14 +29,14 @@ type Write = (url: string, id: number) => Promise<Answer>;
 const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');
 
 let stores: DistributedStores;
-let wires: Wires;
+let wires: DistributedStores['wires'];
 /** `near` has the connections that are damaged; `far` serves the same stores on its own. */
 let near: string;
 let far: string;
 
 beforeAll(async () => {
   stores = await openDistributedStores();
-  wires = await openWires(stores);
+  wires = stores.wires;
   const lease = { LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` };
   near = (await stores.serve({ ...wires.environment, ...lease })).url;
   far = (await stores.serve(lease)).url;
@@ -50,10 +48,7 @@ beforeEach(async () => {
   }
   await untilFullService(near);
 });
-afterAll(async () => {
-  await stores.close();
-  await wires.close();
-});
+afterAll(() => stores.close());
 
 /** The payment has one id, answered by both processes, in one row, no later than a lease after its answer. */
 async function expectOnePayment(key: string, answer: Answer): Promise<void> {

@@ -30,18 +30,16 @@ describe('a failover of PostgreSQL that loses the newest rows', { timeout: TEST_
   let stores: Awaited<ReturnType<typeof openStoppableStores>>;
   let standby: Standby;
   let replication: TcpProxy;
-  let proxy: TcpProxy;
   let processor: ReferenceProcessor;
 
   beforeEach(async () => {
     [stores, processor] = await Promise.all([openStoppableStores(), startReferenceProcessor()]);
-    const { port } = stores.postgres;
-    [replication, proxy] = await Promise.all([startTcpProxy(port), startTcpProxy(port)]);
+    replication = await startTcpProxy(stores.postgres.port);
     standby = await startStandby(stores.postgres, replication.port);
   }, TEST_MS);
   afterEach(async () => {
     await stores.close();
-    await Promise.all([standby.close(), processor.close(), replication.close(), proxy.close()]);
+    await Promise.all([standby.close(), processor.close(), replication.close()]);
   });
 
   test.each([
@@ -50,7 +48,7 @@ describe('a failover of PostgreSQL that loses the newest rows', { timeout: TEST_
   ])('charges no key twice where the processor $title, and gives no transaction id twice', async (row) => {
     const start = () =>
       stores.start({
-        DATABASE_URL: proxy.through(stores.databaseUrl),
+        DATABASE_URL: stores.wires.environment.DATABASE_URL,
         LOCK_TTL_SECONDS: '2',
         PROCESSOR_URL: processor.url,
         PROCESSOR_TIMEOUT_MS: '1900',
@@ -80,7 +78,7 @@ describe('a failover of PostgreSQL that loses the newest rows', { timeout: TEST_
       createdBefore = created.length;
       await stores.postgres.stopImmediately();
       await standby.promote();
-      proxy.leadTo(standby.port);
+      stores.wires.postgres.leadTo(standby.port);
       // In the middle of what it does: its charges go on, and nobody settles them.
       await killed.kill();
       await pause(AFTER_MS);

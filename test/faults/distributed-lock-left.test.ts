@@ -7,8 +7,6 @@ import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
-  openWires,
-  type Wires,
 } from '../../testkit/deployments/distributed-stores.js';
 import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { until } from '../../testkit/time/until.js';
@@ -29,7 +27,7 @@ const INVALID_CONTENT = { amount: 'none' };
 describe('a lock that is left in Redis', () => {
   let stores: DistributedStores;
   /** Of the owner to Redis, and of the other service to PostgreSQL. */
-  let wires: Wires;
+  let wires: DistributedStores['wires'];
   let owner: string;
   let other: string;
   let processor: ReferenceProcessor;
@@ -41,16 +39,13 @@ describe('a lock that is left in Redis', () => {
   beforeAll(async () => {
     processor = await startReferenceProcessor();
     stores = await openDistributedStores(EVERY_WRITE_ON_DISK);
-    wires = await openWires(stores);
+    wires = stores.wires;
     const { REDIS_URL, DATABASE_URL } = wires.environment;
     const lease = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };
     const settings = { ...lease, PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '60000' };
     owner = (await stores.serve({ ...settings, REDIS_URL })).url;
     other = (await stores.serve({ ...settings, DATABASE_URL })).url;
-    return async () => {
-      await Promise.all([stores.close(), processor.close()]);
-      await wires.close();
-    };
+    return () => Promise.all([stores.close(), processor.close()]);
   });
   /** A payment whose charge is under way until `expectEnd`. */
   beforeEach(async () => {

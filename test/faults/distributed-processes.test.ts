@@ -6,7 +6,6 @@ import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
-  openWires,
 } from '../../testkit/deployments/distributed-stores.js';
 import { History } from '../../testkit/history/history.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
@@ -51,7 +50,7 @@ test(`three processes answer as one: ${KEYS} keys have one id each, nothing is s
 }, 300_000);
 
 test('three processes load a row once for all readers that miss it together', async () => {
-  const wires = await openWires(stores);
+  const { wires } = stores;
   const urls = (await start(wires.environment)).map(({ url }) => url);
   const loads = wires.postgres.count(executionOf('find_transaction'));
   let quick = 0;
@@ -68,5 +67,4 @@ test('three processes load a row once for all readers that miss it together', as
     quick += 1;
     expect(loads() - before, `loads in a round of ${tookMs} ms`).toBe(1);
   }
-  await wires.close();
 }, 60_000);

@@ -22,12 +22,7 @@ import {
   listTransactions,
   readTransaction,
 } from '../../testkit/client/transactions.js';
-import {
-  type DistributedStores,
-  openDistributedStores,
-  openWires,
-  type Wires,
-} from '../../testkit/deployments/distributed-stores.js';
+import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -145,26 +140,21 @@ test('two databases on one Redis know neither the keys nor the transactions of e
 
 describe('what Redis is asked', () => {
   let stores: DistributedStores;
-  let wires: Wires;
   let url: string;
 
   beforeAll(async () => {
     stores = await openDistributedStores();
-    wires = await openWires(stores);
-    url = (await stores.serve(wires.environment)).url;
+    url = (await stores.serve(stores.wires.environment)).url;
     // Scripts that were not run yet may cost one round trip more.
     await wholeSession(url);
   });
-  afterAll(async () => {
-    await stores.close();
-    await wires.close();
-  });
+  afterAll(() => stores.close());
 
   test('is two round trips for a first payment, one for its repeat, its status, and for a new key', async () => {
-    const issues = wires.redis.count('KEY GENERATED');
+    const issues = stores.wires.redis.count('KEY GENERATED');
     const key = await generateKey(url);
     expect(issues()).toBe(1);
-    const trips = wires.redis.count(key);
+    const trips = stores.wires.redis.count(key);
     const id = expectFirst(await pay(url, key));
     expect(trips()).toBe(2);
     expectReplay(await pay(url, key), id);
@@ -175,9 +165,9 @@ describe('what Redis is asked', () => {
 
   // The row is asked as well, which is PostgreSQL's: `distributed-lock-left.test.ts`.
   test('is one round trip for a repeat of a payment that is under way', async () => {
-    const { url: slow } = await stores.serve({ ...wires.environment, PROCESSOR_DELAY_MS: '500' });
+    const { url: slow } = await stores.serve({ ...stores.wires.environment, PROCESSOR_DELAY_MS: '500' });
     const key = await generateKey(slow);
-    const trips = wires.redis.count(key);
+    const trips = stores.wires.redis.count(key);
     const { finished } = await beginPayment(slow, key);
     expect(trips()).toBe(1 + 1);
     expectFirst(await finished);
@@ -187,7 +177,7 @@ describe('what Redis is asked', () => {
   test('is one round trip for a cached read and two for a status change', async () => {
     const { transactionId: id } = await givenTransaction(url);
     await readTransaction(url, id);
-    const trips = wires.redis.count(`transactionCache::${id}`);
+    const trips = stores.wires.redis.count(`transactionCache::${id}`);
     expect((await readTransaction(url, id)).headers['cache-status']).toBe('transactionCache; hit');
     expect(trips()).toBe(1);
     expect((await changeStatus(url, id, 'FLAGGED')).status).toBe(200);

@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { shownStatus, untilFullService } from '../../testkit/client/full-service.js';
@@ -14,8 +14,6 @@ import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
-  openWires,
-  type Wires,
 } from '../../testkit/deployments/distributed-stores.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -28,7 +26,7 @@ type Write = (url: string, id: number) => Promise<Answer>;
 /** What must never happen: a change was acknowledged, and a later read by id shows what was before it. */
 describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, () => {
   let stores: DistributedStores;
-  let wires: Wires;
+  let wires: DistributedStores['wires'];
   /** `writer` reaches both servers through the wires, `reader` directly. */
   let writer: string;
   let reader: string;
@@ -36,16 +34,13 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
 
   beforeAll(async () => {
     stores = await openDistributedStores(APPEND_ONLY);
-    wires = await openWires(stores);
+    wires = stores.wires;
     reader = (await stores.serve()).url;
     writer = (await stores.serve(wires.environment)).url;
     names = await stores.keyNames();
-    return async () => {
-      await stores.close();
-      await wires.close();
-    };
   });
   beforeEach(untilBack);
+  afterAll(() => stores.close());
 
   async function untilBack(): Promise<void> {
     for (const url of [reader, writer]) await untilFullService(url);

@@ -9,7 +9,6 @@ import {
   type DistributedStores,
   executionOf,
   openDistributedStores,
-  openWires,
 } from '../../testkit/deployments/distributed-stores.js';
 import {
   expectPaid,
@@ -28,7 +27,7 @@ const CALL_MS = 1_800;
 
 describe('a process that is stopped (distributed)', () => {
   let stores: DistributedStores;
-  let wires: Awaited<ReturnType<typeof openWires>>;
+  let wires: DistributedStores['wires'];
   let processor: ProcessorInProcess;
   let payer: Payer;
   /** Reaches its stores through the wires. */
@@ -37,7 +36,7 @@ describe('a process that is stopped (distributed)', () => {
 
   beforeAll(async () => {
     [stores, processor] = await Promise.all([openDistributedStores(), serveReferenceProcessor()]);
-    wires = await openWires(stores);
+    wires = stores.wires;
     const settings = {
       ...SENT_ONCE,
       PROCESSOR_URL: processor.url,
@@ -59,7 +58,6 @@ describe('a process that is stopped (distributed)', () => {
   afterAll(async () => {
     await processor.close();
     await stores.close();
-    await wires.close();
   });
 
   const STEPS = {

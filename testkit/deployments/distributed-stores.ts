@@ -14,6 +14,12 @@ export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'everysec'];
 export interface DistributedStores extends Stores {
   readonly redis: RedisServer;
   readonly databaseUrl: string;
+  /** Proxies before both servers, which a test damages, and the settings of a process that uses them. */
+  readonly wires: {
+    readonly redis: TcpProxy;
+    readonly postgres: TcpProxy;
+    readonly environment: { readonly REDIS_URL: string; readonly DATABASE_URL: string };
+  };
   /** What the rows say, past all services. */
   sql<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   /** What these stores' keys are called in Redis. Once a service has been started. */
@@ -32,29 +38,7 @@ export async function openStoppableStores(
 ): Promise<DistributedStores & { readonly postgres: PostgresServer }> {
   const [redis, postgres] = await Promise.all([startRedis(redisSettings), startPostgres()]);
   const databaseUrl = await postgres.createDatabase('idempay');
-  return { ...manage(redis, databaseUrl, () => postgres.close()), postgres };
-}
-
-/** Wires to both servers, which a test damages. */
-export interface Wires {
-  readonly redis: TcpProxy;
-  readonly postgres: TcpProxy;
-  /** The settings of a process that uses them. */
-  readonly environment: { readonly REDIS_URL: string; readonly DATABASE_URL: string };
-  close(): Promise<void>;
-}
-
-export async function openWires(stores: Pick<DistributedStores, 'redis' | 'databaseUrl'>): Promise<Wires> {
-  const redis = await startTcpProxy(stores.redis.port);
-  const postgres = await startTcpProxy(Number(new URL(stores.databaseUrl).port));
-  return {
-    redis,
-    postgres,
-    environment: { REDIS_URL: redis.through(stores.redis.url), DATABASE_URL: postgres.through(stores.databaseUrl) },
-    async close() {
-      await Promise.all([redis.close(), postgres.close()]);
-    },
-  };
+  return { ...(await manage(redis, databaseUrl, () => postgres.close())), postgres };
 }
 
 /** How a request that executes this named statement looks on the wire to PostgreSQL: the end of a Bind message's names. */
@@ -62,14 +46,25 @@ export function executionOf(statement: string): string {
   return `\0${statement}\0`;
 }
 
-function manage(redis: RedisServer, databaseUrl: string, remove: () => Promise<unknown>): DistributedStores {
-  const stores = manageStores({ REDIS_URL: redis.url, DATABASE_URL: databaseUrl }, async () => {
-    await Promise.all([redis.close(), remove()]);
-  });
+async function manage(
+  redis: RedisServer,
+  databaseUrl: string,
+  remove: () => Promise<unknown>,
+): Promise<DistributedStores> {
+  const toRedis = await startTcpProxy(redis.port);
+  const toPostgres = await startTcpProxy(Number(new URL(databaseUrl).port));
+  const stores = manageStores({ REDIS_URL: redis.url, DATABASE_URL: databaseUrl }, () =>
+    Promise.all([redis.close(), remove(), toRedis.close(), toPostgres.close()]),
+  );
   return {
     ...stores,
     redis,
     databaseUrl,
+    wires: {
+      redis: toRedis,
+      postgres: toPostgres,
+      environment: { REDIS_URL: toRedis.through(redis.url), DATABASE_URL: toPostgres.through(databaseUrl) },
+    },
     sql: (text, values) => runSql(databaseUrl, text, values),
     async keyNames() {
       const [row] = await runSql<{ id: string }>(databaseUrl, 'SELECT id FROM idempay.deployment');
