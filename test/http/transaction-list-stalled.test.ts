@@ -27,7 +27,7 @@ const DEADLINE_MS = 9_000;
 
 /**
  * Bug: so many clients as snapshots that stopped reading denied every list to everybody for as long as they liked. Cause: a
- * snapshot was held for as long as its client took to read. Fix: `test/unit/read-ahead.test.ts`.
+ * snapshot was held for as long as its client took to read. Fix: `test/unit/list-reply.test.ts`.
  */
 describeDeployments('clients that stop reading a long list', (deployment) => {
   let stores: Stores;

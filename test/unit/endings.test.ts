@@ -1,57 +1,56 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
-import type { FinalOutcome } from '#idempay/payments/values/payment.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
 import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
-import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { sharePorts } from '../../testkit/protocol/ports.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
-import { until } from '../../testkit/time/until.js';
 
 const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_MS = 600_000;
-const DEADLINE_MS = 5_000;
+
+const ports = sharePorts();
 
 /** The clock is the test's; the key store is real. */
 describe('an ending that failed', () => {
-  let ports: Ports;
-  let keys: FailingPort<Ports['keys']>;
+  let keys: FailingPort<KeyStore>;
   let clock: HandClock;
   let endings: Endings;
   let tries: number;
   let key: string;
   let owner: string;
 
-  beforeAll(async () => {
-    ports = await openEmbeddedPorts();
-  });
-  afterAll(() => ports.close());
-
   beforeEach(async () => {
     clock = new HandClock();
     keys = failingPort(ports.keys);
     tries = 0;
-    const finish: Ports['keys']['finish'] = (...call) => {
+    const finish: KeyStore['finish'] = (...call) => {
       tries += 1;
       return keys.port.finish(...call);
     };
-    endings = createEndings({ ...keys.port, finish, release: (...call) => keys.port.release(...call) }, clock);
+    endings = createEndings(Object.assign(Object.create(keys.port), { finish }), clock);
     [key, owner] = [newKey(), newOwner()];
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
   });
   afterEach(() => endings.stop());
 
-  async function settled(ofKey = key): Promise<FinalOutcome> {
-    return givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey }));
+  async function finish(ofKey = key): Promise<void> {
+    await endings.finish(
+      ofKey,
+      owner,
+      await givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey })),
+    );
   }
 
   async function untilTried(times: number): Promise<void> {
-    await until(`try ${times}`, DEADLINE_MS, () => tries === times);
+    await expect.poll(() => tries, { timeout: 5_000 }).toBe(times);
     // The round that tried it ends, and arms the next one.
-    await new Promise(setImmediate);
+    await nextTurn();
   }
 
   async function state(): Promise<string> {
@@ -60,8 +59,7 @@ describe('an ending that failed', () => {
 
   test('gives the record its value and deletes the lock once the store is back', async () => {
     keys.failAll('finish', AWAY);
-    await endings.finish(key, owner, await settled());
-    expect(await state()).toBe('locked');
+    await finish();
     clock.advance(FIRST_PAUSE_MS);
     await untilTried(2);
     expect(await state()).toBe('locked');
@@ -72,7 +70,7 @@ describe('an ending that failed', () => {
     expect(clock.pending).toBe(0);
 
     keys.failAll('finish', AWAY);
-    await endings.finish(key, owner, await settled(newKey()));
+    await finish(newKey());
     clock.advance(FIRST_PAUSE_MS);
     await untilTried(5);
   });
@@ -83,34 +81,36 @@ describe('an ending that failed', () => {
     await endings.release(key, newOwner());
     keys.heal();
     clock.advance(FIRST_PAUSE_MS);
-    await until('the lock to be given back', DEADLINE_MS, async () => (await state()) === 'generated');
+    await expect.poll(state, { timeout: 5_000 }).toBe('generated');
   });
 
-  test('that succeeds at once leaves no timer behind', async () => {
-    await endings.finish(key, owner, await settled());
+  test('is tried once more at the end of the process, and no later one is', async () => {
+    keys.failAll('finish', AWAY);
+    await finish();
+    keys.heal();
+    await endings.stop();
     expect(await state()).toBe('final');
     expect(clock.pending).toBe(0);
 
-    await endings.stop();
     keys.failAll('finish', AWAY);
-    await endings.finish(key, owner, await settled(newKey()));
+    await finish(newKey());
     expect(clock.pending).toBe(0);
   });
 
   test('is tried ever more seldom, and given up after ten minutes', async () => {
     keys.failAll('finish', AWAY);
-    await endings.finish(key, owner, await settled());
+    await finish();
     let elapsedMs = 0;
     for (; clock.pending > 0; elapsedMs += FIRST_PAUSE_MS) {
       clock.advance(FIRST_PAUSE_MS);
-      await new Promise(setImmediate);
+      await nextTurn();
     }
     expect(elapsedMs).toBeGreaterThanOrEqual(LONGEST_MS);
     expect(tries).toBeLessThan(LONGEST_MS / LONGEST_PAUSE_MS + 10);
   });
 
   test('is tried in batches, so that a store that is away is asked for a hundred of a thousand at a time', async () => {
-    const final = await settled();
+    const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger));
     keys.failAll('finish', AWAY);
     await Promise.all(Array.from({ length: 1_000 }, () => endings.finish(newKey(), owner, final)));
     tries = 0;
@@ -119,19 +119,6 @@ describe('an ending that failed', () => {
     keys.heal();
     clock.advance(2 * FIRST_PAUSE_MS);
     await untilTried(100 + 1_000);
-    expect(clock.pending).toBe(0);
-  });
-
-  test('is tried once more at the end of the process, and then no more', async () => {
-    keys.failAll('finish', AWAY);
-    await endings.finish(key, owner, await settled());
-    keys.heal();
-    await endings.stop();
-    expect(await state()).toBe('final');
-    expect(clock.pending).toBe(0);
-
-    keys.failAll('finish', AWAY);
-    await endings.finish(key, owner, await settled(newKey()));
     expect(clock.pending).toBe(0);
   });
 });

@@ -1,17 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type JsonBody, membersOf, readJsonBody } from '#idempay/http/json-body.js';
+import { membersOf, readJsonBody } from '#idempay/http/json-body.js';
 import { PublicError } from '#idempay/http/public-errors.js';
 
 const MAX_DEPTH = 64;
 const RUNS = 2_000;
 
-const read = (text: string): JsonBody => readJsonBody(Buffer.from(text, 'utf8'));
+const read = (text: string) => readJsonBody(Buffer.from(text));
+const membersIn = (text: string) => membersOf(read(text)) as ReadonlyMap<string, unknown>;
 
 /** The message of the 400 with which the body is refused; undefined when it is read. */
-function refusalOf(body: Buffer): string | undefined {
+function refusalOf(body: string | Buffer): string | undefined {
   try {
-    readJsonBody(body);
+    readJsonBody(Buffer.from(body));
     return undefined;
   } catch (error) {
     if (error instanceof PublicError && error.status === 400) return error.message;
@@ -28,19 +29,13 @@ function isJson(text: string): boolean {
   }
 }
 
-function membersIn(text: string): ReadonlyMap<string, unknown> {
-  const members = membersOf(read(text));
-  if ('problem' in members) throw new Error(members.problem);
-  return members;
-}
-
 /** Characters that mean something in JSON, or nearly do: most mutations of real texts are made of them. */
 const PIECES = [...'{}[]:,"\\/*-+.0123456789eEtrufalsn \t\n\r\0\b\f\v\u00a0\u2028\ufeff\ud83d', '//', '/*', '\\u00'];
-
+const pieces = fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }).map((all) => all.join(''));
+const numbers = fc.dictionary(fc.string(), fc.double({ noNaN: true, noDefaultInfinity: true }));
 const jsonTexts = fc.oneof(
   fc.json({ maxDepth: 4, stringUnit: 'binary' }),
-  fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.stringify(value, undefined, ' \t')),
-  fc.dictionary(fc.string(), fc.double({ noNaN: true, noDefaultInfinity: true })).map((value) => JSON.stringify(value)),
+  fc.oneof(fc.jsonValue({ maxDepth: 3 }), numbers).map((value) => JSON.stringify(value, undefined, ' \t')),
 );
 const mutation = fc.record({ at: fc.nat(), cut: fc.nat(2), put: fc.constantFrom('', ...PIECES) });
 /** A JSON text with some pieces cut out and others put in. */
@@ -54,34 +49,30 @@ const mutatedTexts = fc.tuple(jsonTexts, fc.array(mutation, { minLength: 1, maxL
 describe('reading a JSON body', () => {
   test.each([
     ['arbitrary text', RUNS, fc.string({ unit: 'binary' })],
-    [
-      'texts of JSON characters',
-      5 * RUNS,
-      fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }).map((all) => all.join('')),
-    ],
+    ['texts of JSON characters', 5 * RUNS, pieces],
     ['JSON', RUNS, jsonTexts],
     ['mutated JSON', 5 * RUNS, mutatedTexts],
   ])('takes exactly what JSON.parse takes, of %s', (_what, numRuns, texts) => {
     // A lone surrogate cannot be sent as UTF-8.
     const sent = texts.filter((text) => text.isWellFormed());
-    const agrees = (text: string): void => {
-      expect(refusalOf(Buffer.from(text)) === undefined, JSON.stringify(text)).toBe(isJson(text));
-    };
-    fc.assert(fc.property(sent, agrees), { numRuns });
+    const agrees = (text: string) => expect(refusalOf(text) === undefined, JSON.stringify(text)).toBe(isJson(text));
+    fc.assert(
+      fc.property(sent, (text) => void agrees(text)),
+      { numRuns },
+    );
   });
 
-  const SHORT = `{ {}} {"a":1,} [1,] {a:1} {'a':1} 01 1. .5 +1 1e 0x1 NaN tru True {}/**/ "\t" "\\x41" "\\u12g4" \ufeff{} \u00a0{}`;
-  test.each(['', ' ', '- 1', '{} {}', '// c\n{}', ...SHORT.split(' ')])('%j is no JSON', (text) => {
-    expect(refusalOf(Buffer.from(text))).toMatch(/^The request body cannot be read: it is not valid JSON/);
+  const NO_JSON = `- {a:1} {"a":1,} [1,] {'a':1} 01 1. .5 +1 0x1 NaN True {}/**/ "\t" "\\x41" "\\u12g4" \ufeff{} \u00a0{}`;
+  test.each(['', '{} {}', '// c\n{}', ...NO_JSON.split(' ')])('%j is no JSON', (text) => {
+    expect(refusalOf(text)).toMatch(/^The request body cannot be read: it is not valid JSON/);
   });
 
   test.each([
     ['a byte that never stands in UTF-8', [0xff]],
     ['half a character', [0xe2, 0x82]],
     ['a surrogate as bytes', [0xed, 0xa0, 0x80]],
-    ['an over-long form', [0xc0, 0xaf]],
   ])('%s is refused as such', (_what, bytes) => {
-    const body = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')]);
+    const body = Buffer.from([...Buffer.from('{"a":"'), ...bytes, ...Buffer.from('"}')]);
     expect(refusalOf(body)).toBe('The request body cannot be read: it is not valid UTF-8.');
   });
 
@@ -89,7 +80,7 @@ describe('reading a JSON body', () => {
     ['arrays', '[', '', ']'],
     ['objects', '{"a":', '1', '}'],
   ])('nested %s are taken up to the limit and refused beyond it', (_what, open, inner, close) => {
-    const nested = (levels: number) => Buffer.from(open.repeat(levels) + inner + close.repeat(levels));
+    const nested = (levels: number) => open.repeat(levels) + inner + close.repeat(levels);
     expect(refusalOf(nested(MAX_DEPTH))).toBeUndefined();
     for (const levels of [MAX_DEPTH + 1, 5_000]) {
       expect(refusalOf(nested(levels))).toMatch(/nested deeper than 64 levels/);
@@ -107,12 +98,9 @@ describe('the members of a body', () => {
     ]);
   });
 
-  test.each('0 -0 1.50 100.000 1e3 1E+3 1e999 -1.5e-400 123456789012345678901234567890 0.1'.split(' '))(
-    'the number %s keeps its text',
-    (text) => {
-      expect(membersIn(`{"n": ${text} }`).get('n')).toEqual({ type: 'number', text });
-      expect(membersIn(`{"n":${text},"m":2}`).get('n')).toEqual({ type: 'number', text });
-    },
+  test.each(['-0', '1.50', '1E+3', '1e999', '-1.5e-400', '123456789012345678901234567890'])(
+    'keep the text of the number %s',
+    (text) => expect(membersIn(`{"n": ${text} ,"m":2}`).get('n')).toEqual({ type: 'number', text }),
   );
 
   test('have the names and texts that JSON.parse finds', () => {
@@ -120,27 +108,28 @@ describe('the members of a body', () => {
     fc.assert(
       fc.property(fc.dictionary(texts, texts, { noNullPrototype: true }), (object) => {
         const text = JSON.stringify(object);
-        const member = ([name, value]: [string, unknown]) => [name, { type: 'string', text: value }] as const;
-        expect(new Map(membersIn(text))).toEqual(new Map(Object.entries(JSON.parse(text)).map(member)));
+        const expected = Object.entries(JSON.parse(text)).map(([name, value]) => [
+          name,
+          { type: 'string', text: value },
+        ]);
+        expect([...membersIn(text)].sort()).toEqual(expected.sort());
       }),
     );
   });
 
-  test.each(['__proto__', 'constructor', 'toString', ''])('%j is a name like any other', (name) => {
+  test.each(['__proto__', 'constructor', ''])('may have the name %j like any other', (name) => {
     expect(membersIn(`{${JSON.stringify(name)}:"x"}`).get(name)).toEqual({ type: 'string', text: 'x' });
     expect(membersIn('{}').has(name)).toBe(false);
   });
 
   test.each([
-    ['with different values', '{"a":1,"a":2}', 'a'],
     ['with equal values', '{"a":1,"a":1}', 'a'],
-    ['with one name escaped', '{"amount":1,"\\u0061mount":1}', 'amount'],
-    ['with both names escaped differently', '{"\\u0061":1,"\\u0061":1}', 'a'],
+    ['with one name escaped', '{"amount":1,"\\u0061mount":2}', 'amount'],
     ['apart from each other', '{"a":1,"b":{"x":1},"c":[],"a":1}', 'a'],
     ['with objects for values', '{"a":{},"a":{}}', 'a'],
     ['with an empty name', '{"":1,"":1}', ''],
     ['named __proto__', '{"__proto__":1,"__proto__":1}', '__proto__'],
-    ['three times', '{"a":1,"b":2,"a":3,"b":4}', 'a'],
+    ['before another that does', '{"a":1,"b":2,"a":3,"b":4}', 'a'],
   ])('that stand there twice, %s, are seen', (_how, text, name) => {
     expect(read(text)).toMatchObject({ kind: 'object', duplicate: name });
     expect(membersOf(read(text))).toEqual({ problem: `'${name}' stands in the body more than once.` });
@@ -151,7 +140,7 @@ describe('the members of a body', () => {
     (text) => expect(read(text)).toMatchObject({ kind: 'object', duplicate: undefined }),
   );
 
-  test.each(['[]', '[{"a":1,"a":2}]', 'null', 'true', '1', '"x"', ' "x" '])('there are none in %s', (text) => {
+  test.each(['[{"a":1,"a":2}]', 'null', '1', ' "x" '])('are not in %s', (text) => {
     expect(read(text)).toEqual({ kind: 'not an object' });
     expect(membersOf(read(text))).toEqual({ problem: 'The body must be a JSON object.' });
   });

@@ -1,44 +1,47 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
+import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
-import { givenClaim, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
-import { openEmbeddedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { givenClaim, inState, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
+import { sharePorts } from '../../testkit/protocol/ports.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
-import { until } from '../../testkit/time/until.js';
 
 /** The owner's clock and timer are the test's; rows and locks are real. The lease is so long that none dies by itself. */
 const LEASE_MS = LONG_MS;
 /** What a claim gets at first, so that a renewal shows. */
 const FIRST_LEASE_MS = LONG_MS / 4;
 const RENEWAL_MS = LEASE_MS / 3;
-const DEADLINE_MS = 5_000;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
 
+const ports = sharePorts();
+
 describe('a lease', () => {
-  let ports: Ports;
-  let ledger: FailingPort<Ports['ledger']>;
+  let ledger: FailingPort<Ledger>;
   let leases: Leases;
   let clock: HandClock;
   let claim: Claim;
-
-  beforeAll(async () => {
-    ports = await openEmbeddedPorts();
-  });
-  afterAll(() => ports.close());
+  /** The keys that were renewed, in order. */
+  let renewed: string[];
 
   beforeEach(async () => {
     clock = new HandClock();
     ledger = failingPort(ports.ledger);
-    leases = createLeases(ledger.port, LEASE_MS, clock);
+    renewed = [];
+    const renew: Ledger['renew'] = (fence, leaseMs) => {
+      renewed.push(fence.key);
+      return ledger.port.renew(fence, leaseMs);
+    };
+    leases = createLeases(Object.assign(Object.create(ledger.port), { renew }), LEASE_MS, clock);
     claim = await givenClaim(ports.ledger, { leaseMs: FIRST_LEASE_MS });
   });
 
-  async function remainingMs(of = claim): Promise<number> {
-    const row = await ports.ledger.find(of.key);
-    if (row.state !== 'under way') throw new Error(`the row is ${row.state}`);
-    return row.remainingMs;
+  /** A lease on the claim, asked for `agoMs` ago. */
+  const hold = (agoMs = 0) => leases.hold(claim, clock.monotonic() - agoMs);
+
+  async function remainingMs(): Promise<number> {
+    return inState(await ports.ledger.find(claim.key), 'under way').remainingMs;
   }
 
   async function fenceOff(): Promise<void> {
@@ -46,86 +49,51 @@ describe('a lease', () => {
     await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });
   }
 
-  /** A lease on the claim, asked for `agoMs` ago. */
-  const hold = (agoMs = 0) => leases.hold(claim, clock.monotonic() - agoMs);
-
-  function untilRenewed(of = claim): Promise<unknown> {
-    return until('the row to be renewed', DEADLINE_MS, async () => (await remainingMs(of)) > FIRST_LEASE_MS);
-  }
-
-  /** The keys that are renewed from now on, in order. */
-  function renewals(): string[] {
-    const renewed: string[] = [];
-    const renew: Ports['ledger']['renew'] = (fence, leaseMs) => {
-      renewed.push(fence.key);
-      return ledger.port.renew(fence, leaseMs);
-    };
-    leases = createLeases({ ...ports.ledger, renew }, LEASE_MS, clock);
-    return renewed;
-  }
-
-  test('that is held is renewed three times before it would end', async () => {
-    const lease = hold();
+  test('is renewed at each third of its life while it is held', () => {
+    const [lease, other] = [hold(), leases.hold({ ...claim, key: 'other' }, clock.monotonic())];
     clock.advance(RENEWAL_MS - 1);
-    expect(await remainingMs()).toBeLessThanOrEqual(FIRST_LEASE_MS);
+    expect(renewed).toEqual([]);
     clock.advance(1);
-    await untilRenewed();
+    expect(renewed).toEqual([claim.key, 'other']);
     lease.drop();
-  });
-
-  test('that was dropped is not renewed, while others still are', async () => {
-    const other = await givenClaim(ports.ledger, { leaseMs: FIRST_LEASE_MS });
-    hold().drop();
-    const held = leases.hold(other, clock.monotonic());
     clock.advance(RENEWAL_MS);
-    await untilRenewed(other);
-    expect(await remainingMs()).toBeLessThanOrEqual(FIRST_LEASE_MS);
-    held.drop();
-  });
-
-  test('leaves no timer behind when the last one is dropped, and takes a new one when another is held', () => {
-    const [one, other] = [hold(), hold()];
-    one.drop();
-    expect(clock.pending).toBe(1);
+    expect(renewed).toEqual([claim.key, 'other', 'other']);
     other.drop();
     expect(clock.pending).toBe(0);
-    const third = hold();
+    hold();
     expect(clock.pending).toBe(1);
-    third.drop();
   });
 
   test('that is young outlives a short call without asking the store', async () => {
-    ledger.failAll('renew', FULL);
     const lease = hold();
     clock.leap(LEASE_MS - 1_001);
     expect(await lease.outlives(1_000)).toBe(true);
-    lease.drop();
+    expect(renewed).toEqual([]);
   });
 
-  test('that is too old for a call is renewed first, and then outlives it', async () => {
+  test('that is too old for a call is renewed first, and not again before a third of its new life is over', async () => {
     const lease = hold();
     clock.leap(LEASE_MS - 1_000);
     expect(await lease.outlives(1_000)).toBe(true);
     expect(await remainingMs()).toBeGreaterThan(FIRST_LEASE_MS);
-    lease.drop();
+    clock.advance(RENEWAL_MS - 1);
+    expect(renewed).toEqual([claim.key]);
+    clock.advance(1);
+    expect(renewed).toEqual([claim.key, claim.key]);
   });
 
   test('counts from the moment before the claim was asked for, not from when it is held', async () => {
     ledger.failAll('renew', FULL);
-    const lease = hold(LEASE_MS);
-    expect(await lease.outlives(0)).toBe(false);
-    lease.drop();
+    expect(await hold(LEASE_MS).outlives(0)).toBe(false);
   });
 
   test('counts from the moment before a renewal was asked for, not from its answer', async () => {
-    const lease = hold(LEASE_MS);
     ledger.interruptNext('renew', async (proceed) => {
-      const renewed = await proceed();
+      const answer = await proceed();
       clock.leap(LEASE_MS);
-      return renewed;
+      return answer;
     });
-    expect(await lease.outlives(0)).toBe(false);
-    lease.drop();
+    expect(await hold(LEASE_MS).outlives(0)).toBe(false);
   });
 
   test('that cannot be renewed, because the store is away, lives until its time is over', async () => {
@@ -137,23 +105,14 @@ describe('a lease', () => {
     expect(await lease.outlives(1_000)).toBe(false);
     ledger.heal();
     expect(await lease.outlives(1_000)).toBe(true);
-    lease.drop();
   });
 
   test('that was fenced off outlives nothing once a renewal was refused, with much of its time left', async () => {
     const lease = hold();
     await fenceOff();
-    const noticed = vi.fn();
-    ledger.interruptNext('renew', async (proceed) => {
-      const renewed = await proceed();
-      noticed(renewed);
-      return renewed;
-    });
+    expect(await lease.outlives(0)).toBe(true);
     clock.advance(RENEWAL_MS);
-    await until('the renewal to be refused', DEADLINE_MS, () => noticed.mock.calls.length === 1);
-    expect(noticed).toHaveBeenCalledWith(false);
-    expect(await lease.outlives(0)).toBe(false);
-    lease.drop();
+    await expect.poll(() => lease.outlives(0), { timeout: 5_000 }).toBe(false);
   });
 
   test('that was fenced off leaves the lease of the winner as long as it was', async () => {
@@ -162,7 +121,6 @@ describe('a lease', () => {
     clock.leap(LEASE_MS);
     expect(await lease.outlives(0)).toBe(false);
     expect(await remainingMs()).toBeLessThanOrEqual(FIRST_LEASE_MS);
-    lease.drop();
   });
 
   /**
@@ -181,10 +139,9 @@ describe('a lease', () => {
     }
 
     test('is renewed three times in its life, at its own times and not at those of others', () => {
-      const renewed = renewals();
       holdMany(LEASE_MS / 3 / MANY);
-      expect(renewed.length).toBeLessThanOrEqual(1);
       const before = renewed.length;
+      expect(before).toBeLessThanOrEqual(1);
       clock.advance(LEASE_MS);
       expect(renewed.length - before).toBe(3 * MANY);
       for (const key of ['0', `${MANY >> 1}`, `${MANY - 1}`]) {
@@ -193,24 +150,11 @@ describe('a lease', () => {
     });
 
     test('waits for its turn where all are due at once, a few hundred to a turn, and none is forgotten', () => {
-      const renewed = renewals();
       holdMany(0);
       clock.advance(RENEWAL_MS);
       expect(renewed.length).toBe(AT_ONCE);
       clock.advance(RENEWAL_MS / 2);
       expect([new Set(renewed).size, renewed.length]).toEqual([MANY, MANY]);
-    });
-
-    test('that was renewed for a call is not due again before a third of its new life is over', async () => {
-      const renewed = renewals();
-      const lease = hold();
-      clock.leap(LEASE_MS);
-      expect(await lease.outlives(1_000)).toBe(true);
-      clock.advance(RENEWAL_MS - 1);
-      expect(renewed).toEqual([claim.key]);
-      clock.advance(1);
-      expect(renewed).toEqual([claim.key, claim.key]);
-      lease.drop();
     });
   });
 });

@@ -1,0 +1,209 @@
+import type { Readable } from 'node:stream';
+import { type FastifyReply, fastify } from 'fastify';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { ReadAheadBytes, streamReadAhead } from '#idempay/http/read-ahead.js';
+import { sendTransactionList } from '#idempay/http/transaction-list-reply.js';
+import { transactionJson } from '#idempay/transactions/representation.js';
+import type { Transaction } from '#idempay/transactions/transaction.js';
+
+/** So many parts in memory, each read at once, from a snapshot that a request may wait for. */
+class Snapshot<Part extends object> {
+  read = 0;
+  open = true;
+  wanted = false;
+
+  constructor(
+    private readonly count: number,
+    private readonly part: (index: number) => Part,
+  ) {}
+
+  async next() {
+    if (!this.open) throw new Error('a part was read from a snapshot that is closed');
+    const part = this.part(this.read);
+    this.read += 1;
+    this.open = this.read < this.count;
+    return { ...part, last: !this.open };
+  }
+
+  isWanted() {
+    return this.wanted;
+  }
+
+  close() {
+    this.open = false;
+  }
+}
+
+/**
+ * Bug: HEAD on a long list read the whole list, held its snapshot meanwhile, and threw all rows away; and a list that
+ * could not be read gave its error under the list's tag. Cause: the stream of pages was made for every method, and the
+ * headers were set before the first page was there. Fix: HEAD ends after the first page, and headers follow it.
+ */
+describe('the reply with a list', () => {
+  const PAGE = 500;
+  const HEADERS = { etag: '"the-tag"', 'cache-control': 'private, no-cache' };
+
+  const row = (index: number): Transaction => ({
+    ...{ id: 100_000_000_000_001 + index, fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' },
+    ...{ version: 1, createdAt: 1_700_000_000_000 + index },
+  });
+
+  /** Asks for a list of so many rows; of none it cannot be read. */
+  async function ask(method: 'GET' | 'HEAD', count: number | 'broken') {
+    const rows = Array.from({ length: Number(count) || 0 }, (_, index) => row(index));
+    const pages = new Snapshot(Math.floor(rows.length / PAGE) + 1, (index) => {
+      if (count === 'broken') throw new Error('the snapshot cannot be read');
+      return { rows: rows.slice(index * PAGE, (index + 1) * PAGE) };
+    });
+    const server = fastify();
+    onTestFinished(() => server.close());
+    server.get('/', (_, reply: FastifyReply) => {
+      sendTransactionList(reply, HEADERS, pages).catch((fault: unknown) => reply.send(fault));
+    });
+    const { statusCode, headers, body } = await server.inject({ method, url: '/' });
+    return { statusCode, headers, body, pages, text: `[${rows.map(transactionJson).join(',')}]` };
+  }
+
+  test.each([0, 1, PAGE - 1, PAGE, 3 * PAGE, 3 * PAGE + 7])(
+    'is whole and in order for GET with %i rows',
+    async (count) => {
+      const { statusCode, headers, body, pages, text } = await ask('GET', count);
+      expect(statusCode).toBe(200);
+      expect(headers).toMatchObject(HEADERS);
+      expect(body).toBe(text);
+      expect(pages).toMatchObject({ open: false, read: Math.floor(count / PAGE) + 1 });
+    },
+  );
+
+  test.each([0, 1, PAGE, 20 * PAGE])('to HEAD reads one page of %i rows, and says no other length', async (count) => {
+    const { statusCode, headers, body, pages } = await ask('HEAD', count);
+    expect([statusCode, body]).toEqual([200, '']);
+    expect(headers).toMatchObject({ ...HEADERS, 'content-type': 'application/json; charset=utf-8' });
+    expect(headers['content-length']).toBe((await ask('GET', count)).headers['content-length']);
+    expect(pages).toMatchObject({ open: false, read: 1 });
+  });
+
+  test.each(['GET', 'HEAD'] as const)(
+    'of rows that cannot be read is an error without the tag (%s)',
+    async (method) => {
+      const { statusCode, headers, pages } = await ask(method, 'broken');
+      expect(statusCode).toBe(500);
+      expect(headers).not.toHaveProperty('etag');
+      expect(pages.open).toBe(false);
+    },
+  );
+});
+
+/**
+ * Bug: a few clients that stopped reading denied lists to all others, and kept the write-ahead log from being checkpointed. Cause:
+ * a snapshot was held for as long as its client took to read. Fix: a few megabytes are read ahead, and a client that holds a
+ * snapshot and stalls is cut off, sooner when a request waits.
+ */
+describe('a body that is read ahead of its client', () => {
+  const CHUNK_BYTES = 64 * 1024;
+  const MEBIBYTE = 1024 * 1024;
+  let allBytes: ReadAheadBytes;
+  let streams: Readable[];
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    allBytes = new ReadAheadBytes(8 * MEBIBYTE);
+    streams = [];
+  });
+  afterEach(() => {
+    for (const stream of streams) stream.destroy();
+    vi.useRealTimers();
+  });
+
+  /** A body of so many chunks, from which the client has taken so many bytes. */
+  async function opened(count: number, bytes = 0) {
+    const chunk = Buffer.alloc(CHUNK_BYTES, 'x');
+    const chunks = new Snapshot(count, () => ({ chunk }));
+    const stream = streamReadAhead(chunk, chunks, allBytes);
+    streams.push(stream);
+    await take(stream, bytes);
+    return { chunks, stream };
+  }
+
+  /** A client that begins to read, takes so much, and no more. */
+  async function take(stream: Readable, bytes: number): Promise<void> {
+    let taken = stream.read(0)?.length ?? 0;
+    while (taken < bytes) {
+      await settled();
+      taken += stream.read()?.length ?? Number.POSITIVE_INFINITY;
+    }
+    await settled();
+  }
+
+  /** Until all that may be read has been read: no time passes. */
+  async function settled(): Promise<void> {
+    for (let turn = 0; turn < 400; turn += 1) await Promise.resolve();
+    await pass(0);
+  }
+
+  const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+
+  test('of three megabytes holds no snapshot while the client takes nothing, and memory for half a minute', async () => {
+    const { chunks, stream } = await opened(48);
+    expect(chunks).toMatchObject({ open: false, read: 48 });
+    await pass(29_000);
+    expect(stream.destroyed).toBe(false);
+    await pass(2_000);
+    expect(stream.destroyed).toBe(true);
+  });
+
+  test('is read ahead up to four megabytes, and on when the client takes some of it', async () => {
+    const { chunks, stream } = await opened(1_000);
+    const readAhead = chunks.read;
+    expect(readAhead * CHUNK_BYTES).toBeGreaterThan(3.5 * MEBIBYTE);
+    expect(readAhead * CHUNK_BYTES).toBeLessThan(4.5 * MEBIBYTE);
+    await take(stream, MEBIBYTE);
+    expect(chunks.read).toBeGreaterThan(readAhead + 10);
+    expect(chunks.open).toBe(true);
+  });
+
+  test('of all clients together is read ahead up to a bound, and then chunk by chunk', async () => {
+    let read = 0;
+    for (let client = 0; client < 10; client += 1) read += (await opened(60)).chunks.read;
+    expect(read * CHUNK_BYTES).toBeLessThan(9 * MEBIBYTE);
+    for (const stream of streams) stream.destroy();
+    await pass(0);
+    expect(allBytes.isFull()).toBe(false);
+    expect((await opened(60)).chunks.open).toBe(false);
+  });
+
+  test.each([
+    { wanted: true, keptMs: 1_250, untilMs: 2_000 },
+    { wanted: false, keptMs: 9_500, untilMs: 10_500 },
+  ])('keeps its snapshot for a while of a stall, where a request waits for it: $wanted', async (given) => {
+    const { chunks, stream } = await opened(1_000, 6 * MEBIBYTE);
+    chunks.wanted = given.wanted;
+    await pass(given.keptMs);
+    expect([stream.destroyed, chunks.open]).toEqual([false, true]);
+    await pass(given.untilMs - given.keptMs);
+    expect([stream.destroyed, chunks.open]).toEqual([true, false]);
+  });
+
+  test.each([
+    { what: 'is cut off', where: 'takes a chunk now and then', bytes: 1, everyMs: 1_250 },
+    { what: 'is not cut off', where: 'keeps reading', bytes: MEBIBYTE / 2, everyMs: 1_000 },
+  ])('$what when a request waits and the client $where', async ({ what, bytes, everyMs }) => {
+    const { chunks, stream } = await opened(1_000);
+    chunks.wanted = true;
+    for (let time = 0; time < 30 && !stream.destroyed; time += 1) {
+      await take(stream, bytes);
+      await pass(everyMs);
+    }
+    const isCutOff = what === 'is cut off';
+    expect([stream.destroyed, chunks.open]).toEqual([isCutOff, !isCutOff]);
+  });
+
+  test('is not cut off because the store is slow', async () => {
+    const never = { next: () => new Promise<never>(() => {}), isWanted: () => true, close: vi.fn() };
+    const stream = streamReadAhead(Buffer.from('['), never, allBytes).resume();
+    await pass(60_000);
+    expect(stream.destroyed).toBe(false);
+    stream.destroy();
+    expect(never.close).toHaveBeenCalled();
+  });
+});

@@ -1,0 +1,184 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { QUEUE_LIMIT_MS } from '#idempay/deployments/bounded-queue.js';
+import { Batcher } from '#idempay/deployments/distributed/postgres/batcher.js';
+import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
+import { type Postgres, StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
+import { untilPostgresIsThere } from '#idempay/deployments/distributed/postgres/postgres-start.js';
+import type { StoreUnavailable } from '#idempay/faults.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+
+let clock: HandClock;
+
+beforeEach(() => {
+  clock = new HandClock();
+});
+
+describe('a batcher', () => {
+  const LANES = 2;
+  const MAX_BATCH = 500;
+  const MAX_WAITING = 10_000;
+
+  /** A batcher whose statements answer when the test says so, with everything that was asked of them. */
+  function openBatcher() {
+    const statements: { items: readonly number[]; resolve(): void; reject(fault: unknown): void }[] = [];
+    const run = (items: readonly number[]) =>
+      new Promise<readonly number[]>((resolve, reject) => {
+        statements.push({ items, resolve: () => resolve(items.map((item) => -item)), reject });
+      });
+    return { batcher: new Batcher(run, clock, LANES), statements };
+  }
+
+  /** The same with a statement under way in every lane. */
+  async function occupiedBatcher() {
+    const { batcher, statements } = openBatcher();
+    for (let lane = 0; lane < LANES; lane += 1) {
+      batcher.add(lane);
+      await nextTurn();
+    }
+    return { batcher, statements };
+  }
+
+  const refusal = (sqlState: string) => new StatementRefused(sqlState, new Error('refused'));
+
+  /** How each ended: its result, or the effect of its fault. */
+  const endings = (results: readonly Promise<number>[]) =>
+    Promise.all(results.map((result) => result.catch((fault: StoreUnavailable) => fault.effect)));
+
+  test('refuses as unchanged what waits in its queue beyond the limit, and never sends it', async () => {
+    const { batcher, statements } = await occupiedBatcher();
+    const early = batcher.add(10);
+    clock.advance(QUEUE_LIMIT_MS / 2);
+    const late = batcher.add(11);
+    clock.advance(QUEUE_LIMIT_MS / 2);
+    await expect(early).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
+
+    statements[0]?.resolve();
+    await expect.poll(() => statements.length).toBe(LANES + 1);
+    statements[LANES]?.resolve();
+    expect(await late).toBe(-11);
+    expect(statements[LANES]?.items).toEqual([11]);
+  });
+
+  test('refuses as unchanged at once what finds its queue full', async () => {
+    const { batcher, statements } = await occupiedBatcher();
+    for (let item = 0; item < MAX_WAITING; item += 1) batcher.add(item).catch(() => {});
+    await expect(batcher.add(-1)).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
+    expect(statements).toHaveLength(LANES);
+  });
+
+  test.each(['57014', '40001', '53100'])(
+    'asks once, and fails all, when a batch is refused with %s',
+    async (sqlState) => {
+      const { batcher, statements } = openBatcher();
+      const added = Array.from({ length: MAX_BATCH }, (_, item) => batcher.add(item));
+      await nextTurn();
+      statements[0]?.reject(refusal(sqlState));
+      expect(new Set(await endings(added))).toEqual(new Set(['unchanged']));
+      await nextTurn();
+      expect(statements).toHaveLength(1);
+    },
+  );
+
+  test.each([
+    { what: 'fails only the item that violates a constraint', second: '23514', tookMs: 0, left: [-3, -4] },
+    { what: 'ends at the first fault that is not the fault of one item', second: '57014', tookMs: 0 },
+    { what: 'ends when that takes too long', second: '23505', tookMs: QUEUE_LIMIT_MS },
+  ])('runs a batch that violates a constraint one by one, and $what', async ({ second, tookMs, left }) => {
+    const asked: (readonly number[])[] = [];
+    const run = async (items: readonly number[]) => {
+      asked.push(items);
+      if (items.length > 1) throw refusal('23505');
+      if (items[0] === 2) throw refusal(second);
+      clock.advance(tookMs);
+      return items.map((item) => -item);
+    };
+    const batcher = new Batcher(run, clock, LANES);
+    const ended = await endings([1, 2, 3, 4].map((item) => batcher.add(item)));
+    expect(ended).toEqual([-1, 'unchanged', ...(left ?? ['unchanged', 'unchanged'])]);
+    const oneByOne = left ? [1, 2, 3, 4] : tookMs > 0 ? [1] : [1, 2];
+    expect(asked).toEqual([[1, 2, 3, 4], ...oneByOne.map((item) => [item])]);
+  });
+});
+
+describe('the clock of the database', () => {
+  /** How far it is ahead of our monotonic one. */
+  const AHEAD_MS = 1_700_000_000_000;
+
+  /** A database whose statements take their time on the way there and back, by the clock that the test owns. */
+  function openDatabaseClock() {
+    const way = { thereMs: 0, backMs: 0, aheadMs: AHEAD_MS };
+    const read = async () => {
+      clock.advance(way.thereMs);
+      const now = clock.monotonic() + way.aheadMs;
+      clock.advance(way.backMs);
+      return [{ now }];
+    };
+    const databaseClock = new DatabaseClock({ read } as unknown as Postgres, clock);
+    const aheadMs = () => databaseClock.at(clock.monotonic()) - clock.monotonic();
+    return { way, databaseClock, aheadMs };
+  }
+
+  test.each([
+    { thereMs: 100, backMs: 0 },
+    { thereMs: 70, backMs: 30 },
+    // The first answer is taken however slow it is.
+    { thereMs: 3_000, backMs: 2_000 },
+  ])('is never late, and early by the way of one reply ($thereMs, $backMs)', async (given) => {
+    const { way, databaseClock, aheadMs } = openDatabaseClock();
+    Object.assign(way, given);
+    await databaseClock.synchronize();
+    expect(aheadMs()).toBe(AHEAD_MS - given.backMs);
+  });
+
+  test('is not read from a slow answer after a quick one, and followed by a quick one when it was set back', async () => {
+    const { way, databaseClock, aheadMs } = openDatabaseClock();
+    await databaseClock.synchronize();
+    way.backMs = 250;
+    await databaseClock.synchronize();
+    expect(aheadMs()).toBe(AHEAD_MS);
+    Object.assign(way, { backMs: 0, aheadMs: AHEAD_MS - 60_000 });
+    await databaseClock.synchronize();
+    expect(aheadMs()).toBe(AHEAD_MS - 60_000);
+  });
+
+  /** Bug: a start that waits for the database starts the clock at each try, and all timers but the last went on for ever. */
+  test('is not asked after its stop, also when it was started more than once', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { databaseClock } = openDatabaseClock();
+    await databaseClock.start();
+    await databaseClock.start();
+    expect(vi.getTimerCount()).toBe(1);
+    databaseClock.stop();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe('the start', () => {
+  /** Opens after faults with these codes, as the driver makes them, beneath one of ours; resolves to what was reported. */
+  async function openedAfter(...codes: readonly string[]): Promise<string[]> {
+    const left = [...codes];
+    const reported: string[] = [];
+    const open = async () => {
+      const code = left.shift();
+      const cause = Object.assign(new Error('said the server'), { code });
+      if (code) throw new Error('PostgreSQL cannot be reached', { cause });
+    };
+    await untilPostgresIsThere(open, (sentence) => reported.push(sentence));
+    return reported;
+  }
+
+  test('waits for a server that is away, then starting, then full, and reports it once', async () => {
+    const sentence = 'DATABASE_URL: PostgreSQL cannot be reached; the start waits until it can';
+    expect(await openedAfter('ECONNREFUSED', '57P03', '53300')).toEqual([sentence]);
+  });
+
+  test.each(['28P01', '28000', '3D000', '42501', '25006', 'CERT_HAS_EXPIRED', '42P01'])(
+    'ends at once, with a sentence that names DATABASE_URL, at a fault that waiting cannot end (%s)',
+    async (code) => {
+      const sentence = /^DATABASE_URL: PostgreSQL cannot be used: said the server\. [A-Z]/;
+      await expect(openedAfter(code)).rejects.toThrow(sentence);
+    },
+  );
+});
