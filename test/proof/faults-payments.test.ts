@@ -6,12 +6,16 @@ import {
   PAYMENT_RULES,
   type PaymentEvidence,
 } from '../../testkit/checkers/payments.js';
-import type { Disturbance } from '../../testkit/history/disturbances.js';
-import { DECLINED, type Exchange, type KeyHistory } from '../../testkit/history/payments.js';
+import { checkRefusals, type RefusalEvidence } from '../../testkit/checkers/refusals.js';
+import { type Disturbance, PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
+import type { Refusal } from '../../testkit/history/history.js';
+import { CLAIMED_TEXT, DECLINED, type Exchange, type KeyHistory } from '../../testkit/history/payments.js';
 
 const KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee5';
 const OTHER_KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee6';
 const MONEY = { amount: '12.50', currency: 'EUR' };
+
+type Evidence = Partial<PaymentEvidence>;
 
 /** A request for the key, answered after ten milliseconds. */
 function exchange(sentAt: number, status: number, more: Partial<Exchange> = {}): Exchange {
@@ -19,269 +23,252 @@ function exchange(sentAt: number, status: number, more: Partial<Exchange> = {}):
 }
 const first = (sentAt: number, outcome = 'TXN1') => exchange(sentAt, 200, { outcome, isFirst: true });
 const repeat = (sentAt: number, outcome = 'TXN1') => exchange(sentAt, 200, { outcome });
+const decline = (sentAt: number) => exchange(sentAt, 402, { outcome: DECLINED });
 const status = (sentAt: number, code: number) => exchange(sentAt, code, { what: 'status' });
+const failed = (sentAt: number, failure: Exchange['failure']) => exchange(sentAt, 0, { failure });
 
 function history(exchanges: Exchange[], more: Partial<KeyHistory> = {}): KeyHistory {
   return { key: KEY, ...MONEY, issuedAt: 0, receivedAt: 5, exchanges, finishedAfterMs: 0, ...more };
 }
-
-function charge(more: Partial<ChargeLine> = {}): ChargeLine {
-  return { reference: KEY, transactionId: 'TXN1', ...MONEY, status: 'succeeded', at: '', ...more } as ChargeLine;
-}
-
-function kept(more: Partial<KeptPayment> = {}): KeptPayment {
+const answers = (...exchanges: Exchange[]) => ({ keys: [history(exchanges)] });
+const charge = (more: Partial<ChargeLine> = {}): ChargeLine =>
+  ({ reference: KEY, transactionId: 'TXN1', ...MONEY, status: 'succeeded', at: '', ...more }) as ChargeLine;
+const kept = (more: Partial<KeptPayment> = {}): KeptPayment => {
   return { idempotencyKey: KEY, state: 'COMPLETED', ...MONEY, transactionId: 'TXN1', attempts: 1, ...more };
-}
-
+};
 /** Claimed at that moment of the clients' clock. */
-function claimedAt(moment: number): Partial<KeptPayment> {
-  return { claimedAt: new Date(performance.timeOrigin + moment).toISOString() };
-}
-
-function disturbed(of: string, from: number, to: number, forgets?: Disturbance['forgets']): Disturbance {
-  return { of, from, to, forgets };
-}
+const claimedAt = (moment: number): Evidence => {
+  return { kept: [kept({ claimedAt: new Date(performance.timeOrigin + moment).toISOString() })] };
+};
+const disturbed = (of: string, from: number, to: number, forgets?: Disturbance['forgets']): Evidence => {
+  return { disturbances: [{ of, from, to, forgets }] };
+};
 
 /** One payment that went as it should, changed by what a test is about. */
-function evidence(more: Partial<PaymentEvidence> = {}): PaymentEvidence {
-  return {
-    keys: [history([first(100), repeat(200), exchange(300, 200, { what: 'status', outcome: 'TXN1' })])],
-    charges: [charge()],
-    kept: [kept()],
-    disturbances: [],
-    leaseMs: 2_000,
-    stuckAfterMs: 5_000,
+function rulesBroken(more: Evidence): string[] {
+  const evidence: PaymentEvidence = {
+    ...answers(first(100), repeat(200), exchange(300, 200, { what: 'status', outcome: 'TXN1' })),
+    ...{ charges: [charge()], kept: [kept()], disturbances: [], leaseMs: 2_000, stuckAfterMs: 5_000 },
     ...more,
   };
+  return checkPayments(evidence).map(({ rule }) => rule);
 }
 
-/** A key that was never charged. */
-function unpaid(exchanges: Exchange[], disturbances: Disturbance[] = [], more: Partial<KeyHistory> = {}) {
-  return { keys: [history(exchanges, more)], charges: [], kept: [], disturbances };
-}
-
-const declined = { charges: [charge({ status: 'declined', reason: 'no' })], kept: [kept({ state: 'DECLINED' })] };
-const decline = (sentAt: number) => exchange(sentAt, 402, { outcome: DECLINED });
-const verdict = {
-  keys: [history([exchange(1, 504), decline(50)])],
+const UNPAID: Evidence = { charges: [], kept: [] };
+const processing: Evidence = { kept: [kept({ state: 'PROCESSING' })] };
+const declined: Evidence = {
+  charges: [charge({ status: 'declined', reason: 'no' })],
+  kept: [kept({ state: 'DECLINED' })],
+};
+const verdict: Evidence = {
+  ...answers(exchange(1, 504), decline(50)),
   kept: [kept({ state: 'DECLINED', resolution: 'insufficient funds' })],
   verdicts: new Set([KEY]),
 };
-const killed = disturbed('service 1', 105, 400);
+const simulated: Evidence = { charges: undefined };
+const twoKeys: Evidence = {
+  keys: [history([first(1)]), history([first(1)], { key: OTHER_KEY })],
+  charges: [charge(), charge({ reference: OTHER_KEY })],
+  kept: [kept(), kept({ idempotencyKey: OTHER_KEY })],
+};
+const besideOtherKey = { keys: [history([exchange(100, 409)]), history([exchange(95, 0)], { key: OTHER_KEY })] };
+const leftProcessing = { ...answers(exchange(1, 504)), ...processing, unresolved: new Set([KEY]) };
+const forgot = disturbed('redis', 20, 40, 'everything');
+const stoodStill = (of: string) => ({ ...UNPAID, ...disturbed(of, 0, 5_000) });
 
 describe('the checker of payments accepts', () => {
-  test.each<[string, Partial<PaymentEvidence>]>([
+  test.each<[string, Evidence]>([
     ['a payment answered once as new and repeated', {}],
-    ['one that was only ever repeated', { keys: [history([exchange(1, 504), repeat(100)])] }],
-    ['two requests at once, of which one is new', { keys: [history([first(100), repeat(101)])] }],
-    ['a repeat that was answered before the first answer came', { keys: [history([repeat(100), first(99)])] }],
-    [
-      'refusals before the outcome',
-      { keys: [history([exchange(1, 503), exchange(20, 409), exchange(40, 0), first(60)])] },
-    ],
-    ['a store that is away after the outcome', { keys: [history([first(1), exchange(20, 503), exchange(40, 0)])] }],
-    [
-      'a decline, of which payment-status knows nothing',
-      { ...declined, keys: [history([exchange(1, 402, { outcome: DECLINED, isFirst: true }), status(30, 404)])] },
-    ],
+    ['one that was only ever repeated', answers(exchange(1, 504), repeat(100))],
+    ['two requests at once, of which one is new', answers(first(100), repeat(101))],
+    ['a repeat that was answered before the first answer came', answers(repeat(100), first(99))],
+    ['refusals before the outcome', answers(exchange(1, 503), exchange(20, 409), exchange(40, 0), first(60))],
+    ['a store that is away after the outcome', answers(first(1), exchange(20, 503), exchange(40, 0))],
+    ['a decline, of which payment-status knows nothing', { ...declined, ...answers(decline(1), status(30, 404)) }],
     ["an operator's decline where the processor has no charge", { ...verdict, charges: [] }],
-    ['a key that was never paid', { keys: [history([])], charges: [], kept: [] }],
-    ['simulated payments, of which there is no log', { charges: undefined }],
+    ['a key that was never paid', { ...UNPAID, ...answers() }],
+    ['simulated payments, of which there is no log', simulated],
+    ['a payment that is left PROCESSING on purpose', { ...leftProcessing, stuckAfterMs: undefined as never }],
+    ['409 while another request of the key was under way', answers(first(100), exchange(105, 409))],
     [
-      'a payment that is left PROCESSING on purpose',
-      {
-        keys: [history([exchange(1, 504)])],
-        kept: [kept({ state: 'PROCESSING' })],
-        unresolved: new Set([KEY]),
-        stuckAfterMs: undefined as never,
-      },
+      '409 when an earlier request may have left its row to recovery',
+      { ...answers(exchange(1, 504), exchange(9_000, 409), repeat(9_100)), ...claimedAt(5) },
     ],
-  ])('%s', (_what, more) => {
-    expect(checkPayments(evidence(more))).toEqual([]);
+    ['409 when it may have left its lock', { ...UNPAID, ...answers(failed(1, 'cut'), exchange(2_000, 409)) }],
+    [
+      '409 when its process stood still until a lease ago',
+      { ...stoodStill('service 1'), ...answers(failed(1, 'late'), exchange(6_000, 409)) },
+    ],
+    ['400 when Redis lost everything while the key was there', { ...UNPAID, ...answers(exchange(50, 400)), ...forgot }],
+    [
+      '400 when Redis lost the latest, and with it this key',
+      { ...UNPAID, ...answers(exchange(5_000, 400)), ...disturbed('redis', 2, 40, 'the latest') },
+    ],
+    [
+      '400 when it was claimed only later',
+      { ...answers(exchange(50, 400), repeat(900)), ...claimedAt(800), ...forgot },
+    ],
+  ])('%s', (_what, evidence) => {
+    expect(rulesBroken(evidence)).toEqual([]);
   });
 });
 
 describe('the checker of payments rejects', () => {
   const { oneCharge, paidMeansCharged, oneOutcome, nothingLost, notStuck, chargedMeansCompleted, promisedAnswers } =
     PAYMENT_RULES;
-  test.each<[string, string, Partial<PaymentEvidence>]>([
+  test.each<[string, string, Evidence]>([
     ['a second charge of a key', oneCharge, { charges: [charge(), charge()] }],
     ['a 2xx without a charge', paidMeansCharged, { charges: [] }],
     ['a 2xx for a decline', paidMeansCharged, { charges: declined.charges }],
-    ['a decline that was charged', paidMeansCharged, { keys: [history([decline(1)])] }],
-    ['two ids for one key', oneOutcome, { keys: [history([first(1), repeat(50, 'TXN2')])] }],
+    ['a decline that was charged', paidMeansCharged, answers(decline(1))],
+    ['a decline that nobody decided', paidMeansCharged, { ...answers(decline(50)), ...declined, charges: [] }],
+    ['two ids for one key', oneOutcome, answers(first(1), repeat(50, 'TXN2'))],
     ['another id than was charged', oneOutcome, { charges: [charge({ transactionId: 'TXN2' })] }],
-    [
-      'another id than is kept, without a log of charges',
-      oneOutcome,
-      { charges: undefined, kept: [kept({ transactionId: 'TXN2' })] },
-    ],
-    [
-      'one id for two keys',
-      oneOutcome,
-      {
-        keys: [history([first(1)]), history([first(1)], { key: OTHER_KEY })],
-        charges: [charge(), charge({ reference: OTHER_KEY })],
-        kept: [kept(), kept({ idempotencyKey: OTHER_KEY })],
-      },
-    ],
+    ['another id than is kept', oneOutcome, { ...simulated, kept: [kept({ transactionId: 'TXN2' })] }],
+    ['one id for two keys', oneOutcome, twoKeys],
     ['two payments of one key', oneOutcome, { kept: [kept(), kept()] }],
-    ['an outcome answered as new twice', oneOutcome, { keys: [history([first(1), first(2)])] }],
-    ['an outcome answered as new after it was known', oneOutcome, { keys: [history([repeat(1), first(50)])] }],
+    ['an outcome answered as new twice', oneOutcome, answers(first(1), first(2))],
+    ['an outcome answered as new after it was known', oneOutcome, answers(repeat(1), first(50))],
     ['a resolution that no operator gave', oneOutcome, { kept: [kept({ resolution: 'paid by cheque' })] }],
     ['an acknowledged payment that is gone', nothingLost, { kept: [] }],
-    ['an acknowledged payment that is declined later', nothingLost, { kept: [kept({ state: 'DECLINED' })] }],
-    ['504 after the outcome', nothingLost, { keys: [history([first(1), exchange(50, 504)])] }],
-    ['404 of the status after the outcome', nothingLost, { keys: [history([first(1), status(50, 404)])] }],
-    ['a payment whose outcome was never answered', nothingLost, { keys: [history([exchange(1, 504)])] }],
+    ['an acknowledged payment that is declined later', nothingLost, { kept: declined.kept }],
+    ['504 after the outcome', nothingLost, answers(first(1), exchange(50, 504))],
+    ['404 of the status after the outcome', nothingLost, answers(first(1), status(50, 404))],
+    ['a payment whose outcome was never answered', nothingLost, answers(exchange(1, 504))],
     ["an operator's decline of what was charged", chargedMeansCompleted, verdict],
-    [
-      'a decline that neither an operator nor the processor knows of',
-      paidMeansCharged,
-      { keys: [history([decline(50)])], charges: [], kept: [kept({ state: 'DECLINED' })] },
-    ],
     ['a key without an outcome', notStuck, { keys: [history([first(1)], { finishedAfterMs: undefined as never })] }],
     ['a key that took too long', notStuck, { keys: [history([first(1)], { finishedAfterMs: 5_001 })] }],
-    ['a payment that is still PROCESSING', notStuck, { ...unpaid([]), kept: [kept({ state: 'PROCESSING' })] }],
-    ['a charge without its payment', chargedMeansCompleted, { keys: [history([])], kept: [] }],
-    ['a charge of a payment that is DECLINED', chargedMeansCompleted, { keys: [history([])], kept: declined.kept }],
+    ['a payment that is still PROCESSING', notStuck, { ...answers(), charges: [], ...processing }],
+    ['a charge without its payment', chargedMeansCompleted, { ...answers(), kept: [] }],
+    ['a charge of a payment that is DECLINED', chargedMeansCompleted, { ...answers(), kept: declined.kept }],
     ['a charge of another amount', chargedMeansCompleted, { charges: [charge({ amount: '12.51' })] }],
     ['a payment kept with another amount', chargedMeansCompleted, { kept: [kept({ currency: 'USD' })] }],
     ['a charge under another id than is kept', chargedMeansCompleted, { kept: [kept({ transactionId: 'TXN2' })] }],
     ['a reason that the processor did not give', chargedMeansCompleted, { kept: [kept({ reason: 'no funds' })] }],
     ['a charge for a key that was issued to nobody', promisedAnswers, { keys: [] }],
+    ['an answer that says something else', promisedAnswers, answers(first(1), exchange(50, 503, { text: 'x' }))],
+    // Of 409 and 400 the nearest cases to those which are accepted.
+    ['409 of the only request', promisedAnswers, { ...UNPAID, ...answers(exchange(9, 409)), ...stoodStill('redis') }],
+    ['409 when all were answered', promisedAnswers, { ...UNPAID, ...answers(exchange(1, 409), exchange(50, 409)) }],
     [
-      'an answer that says something else',
+      '409 when the earlier request never arrived',
       promisedAnswers,
-      { keys: [history([first(1), exchange(50, 503, { text: 'x' })])] },
+      { ...UNPAID, ...answers(failed(1, 'refused'), exchange(50, 409)) },
     ],
-  ])('%s', (_what, rule, more) => {
-    const rules = checkPayments(evidence(more)).map((violation) => violation.rule);
-    expect(rules).toContain(rule);
+    [
+      '409 when the lock of the earlier request was over',
+      promisedAnswers,
+      { ...UNPAID, ...answers(failed(1, 'cut'), exchange(6_000, 409)) },
+    ],
+    [
+      '409 when the process that stood still had no request of the key',
+      promisedAnswers,
+      { ...stoodStill('service 2'), ...answers(failed(1, 'late'), exchange(6_000, 409)) },
+    ],
+    ['409 when the request under way was of another key', promisedAnswers, { ...UNPAID, ...besideOtherKey }],
+    [
+      '409 after the outcome, although its owner was killed and a repeat is under way',
+      nothingLost,
+      { ...answers(first(100), repeat(200), exchange(205, 409)), ...disturbed('service 1', 105, 400) },
+    ],
+    [
+      '400 when Redis was killed and lost nothing',
+      nothingLost,
+      { ...UNPAID, ...answers(exchange(50, 400)), ...disturbed('redis', 20, 40) },
+    ],
+    [
+      '400 when Redis lost everything before the key was issued',
+      nothingLost,
+      { ...UNPAID, keys: [history([exchange(950, 400)], { issuedAt: 900, receivedAt: 905 })], ...forgot },
+    ],
+    ['400 when Redis lost everything afterwards', nothingLost, { ...UNPAID, ...answers(exchange(5, 400)), ...forgot }],
+    [
+      '400 when Redis lost the latest, and the key was older',
+      nothingLost,
+      { ...UNPAID, ...answers(exchange(9_000, 400)), ...disturbed('redis', 5_000, 8_000, 'the latest') },
+    ],
+    ['400 when the outcome was known', nothingLost, { ...answers(first(1), exchange(50, 400)), ...forgot }],
+    ['400 after 504', nothingLost, { ...answers(exchange(1, 504), exchange(50, 400), repeat(90)), ...forgot }],
+    [
+      '400 after it was answered that it will be charged',
+      nothingLost,
+      { ...answers(exchange(1, 503, { isClaimed: true }), exchange(50, 400), repeat(90)), ...forgot },
+    ],
+    [
+      '400 after it was claimed, although nobody was answered so',
+      nothingLost,
+      { ...answers(exchange(1, 0), exchange(900, 400), repeat(950)), ...claimedAt(5), ...forgot },
+    ],
+  ])('%s', (_what, rule, evidence) => {
+    expect(rulesBroken(evidence)).toContain(rule);
   });
 
   test('and names the key with all that is known of it', () => {
-    const [violation] = checkPayments(evidence({ charges: [charge(), charge()] }));
+    const evidence = { ...answers(first(1)), charges: [charge(), charge()], kept: [kept()], disturbances: [] };
+    const [violation] = checkPayments({ leaseMs: 2_000, ...evidence });
     expect(violation).toMatchObject({ subject: KEY, history: [{ key: KEY }, { reference: KEY }, {}, {}] });
   });
 });
 
-/** Each refusal of a key has a reason of its own: what excuses it, and the nearest case that does not. */
-describe.each<[string, string, [string, Partial<PaymentEvidence>][], [string, Partial<PaymentEvidence>][]]>([
-  [
-    '409 before the outcome',
-    PAYMENT_RULES.promisedAnswers,
-    [
-      ['another request of the key was under way', { keys: [history([first(100), exchange(105, 409)])] }],
-      [
-        'an earlier request may have left its row to recovery',
-        { keys: [history([exchange(1, 504), exchange(9_000, 409), repeat(9_100)])], kept: [kept(claimedAt(5))] },
-      ],
-      ['an earlier request may have left its lock', unpaid([exchange(1, 0, { failure: 'cut' }), exchange(2_000, 409)])],
-      [
-        'the process that had an earlier request stood still until a lease ago',
-        unpaid([exchange(1, 0, { failure: 'late' }), exchange(6_000, 409)], [disturbed('service 1', 0, 5_000)]),
-      ],
-    ],
-    [
-      ['it is the only request of the key', unpaid([exchange(100, 409)], [disturbed('redis', 0, 1_000)])],
-      ['all earlier requests were answered', unpaid([exchange(1, 409), exchange(50, 409)])],
-      ['the earlier request never arrived', unpaid([exchange(1, 0, { failure: 'refused' }), exchange(50, 409)])],
-      ['the lock of the earlier request was over', unpaid([exchange(1, 0, { failure: 'cut' }), exchange(6_000, 409)])],
-      [
-        'the process that stood still had no request of the key',
-        unpaid([exchange(1, 0, { failure: 'late' }), exchange(6_000, 409)], [disturbed('service 2', 0, 5_000)]),
-      ],
-      [
-        'the request under way was of another key',
-        {
-          ...unpaid([exchange(100, 409)]),
-          keys: [history([exchange(100, 409)]), history([exchange(95, 0)], { key: OTHER_KEY })],
-        },
-      ],
-    ],
-  ],
-  [
-    '409 after the outcome',
-    PAYMENT_RULES.nothingLost,
-    [],
-    [
-      ['nothing was disturbed', { keys: [history([first(1), exchange(5_000, 409)])] }],
-      [
-        'its owner was killed and left its lock',
-        { keys: [history([first(100), exchange(1_000, 409)])], disturbances: [killed] },
-      ],
-      ['another repeat holds the lock', { keys: [history([first(100), repeat(200), exchange(205, 409)])] }],
-    ],
-  ],
-  [
-    '400',
-    PAYMENT_RULES.nothingLost,
-    [
-      [
-        'Redis lost everything while the key was there',
-        unpaid([exchange(50, 400)], [disturbed('redis', 20, 40, 'everything')]),
-      ],
-      [
-        'Redis lost the latest, and with it this key',
-        unpaid([exchange(5_000, 400)], [disturbed('redis', 2, 40, 'the latest')]),
-      ],
-      [
-        'it was claimed only afterwards',
-        {
-          keys: [history([exchange(50, 400), repeat(900)])],
-          kept: [kept(claimedAt(800))],
-          disturbances: [disturbed('redis', 20, 40, 'everything')],
-        },
-      ],
-    ],
-    [
-      ['nothing was disturbed', unpaid([exchange(50, 400)])],
-      ['Redis was killed and lost nothing', unpaid([exchange(50, 400)], [disturbed('redis', 20, 40)])],
-      [
-        'Redis lost everything before the key was issued',
-        unpaid([exchange(950, 400)], [disturbed('redis', 20, 40, 'everything')], { issuedAt: 900, receivedAt: 905 }),
-      ],
-      ['Redis lost everything afterwards', unpaid([exchange(50, 400)], [disturbed('redis', 70, 90, 'everything')])],
-      [
-        'Redis lost the latest, and the key was older',
-        unpaid([exchange(9_000, 400)], [disturbed('redis', 5_000, 8_000, 'the latest')]),
-      ],
-      [
-        'the outcome was known',
-        { keys: [history([first(1), exchange(50, 400)])], disturbances: [disturbed('redis', 20, 30, 'everything')] },
-      ],
-      [
-        'it had been answered 504',
-        {
-          keys: [history([exchange(1, 504), exchange(50, 400), repeat(90)])],
-          disturbances: [disturbed('redis', 20, 40, 'everything')],
-        },
-      ],
-      [
-        'it had been answered that it will be charged',
-        {
-          keys: [history([exchange(1, 503, { isClaimed: true }), exchange(50, 400), repeat(90)])],
-          disturbances: [disturbed('redis', 20, 40, 'everything')],
-        },
-      ],
-      [
-        'it had been claimed, although nobody was answered so',
-        {
-          keys: [history([exchange(1, 0), exchange(900, 400), repeat(950)])],
-          kept: [kept(claimedAt(5))],
-          disturbances: [disturbed('redis', 20, 40, 'everything')],
-        },
-      ],
-    ],
-  ],
-])('%s', (_what, rule, excused, blamed) => {
-  if (excused.length > 0) {
-    test.each(excused)('is accepted where %s', (_why, more) => {
-      expect(checkPayments(evidence(more))).toEqual([]);
-    });
-  }
-  test.each(blamed)('is a violation where %s', (_why, more) => {
-    expect(checkPayments(evidence(more)).map((violation) => violation.rule)).toContain(rule);
+const PAY = 'POST /api/payment';
+const LIST = 'GET /api/transactions?from=a';
+const CHANGE = 'PUT /api/transactions/1/status';
+const GENERATE = 'GET /api/server-generated/generate-key';
+
+function refusal(what: string, more: Partial<Refusal> = {}): Refusal {
+  return { what, to: 'service 1', key: KEY, status: 503, text: '', sentAt: 10_000, endedAt: 10_100, ...more };
+}
+const cut = refusal(LIST, { status: 0, failure: 'cut' });
+const notSent = refusal(PAY, { text: CLAIMED_TEXT });
+const during = (of: string, from = 9_900, to = 10_050) => [{ of, from, to }];
+const issued = (issuedAt: number) => ({ keys: [history([], { issuedAt })] });
+const away = during('processor', 2_000, 3_000);
+/** So many payments are in flight at that process, of which three may be (P16). */
+const inFlight = (count: number, to = 'service 1') => {
+  return { keys: [history(Array(count).fill(exchange(9_000, 200, { to, endedAt: 11_000 })))], maxInFlight: 3 };
+};
+
+describe('the checker of refusals', () => {
+  type Row = [string, Refusal, RefusalEvidence['disturbances'], Partial<RefusalEvidence>?];
+  const broken = ([, one, disturbances, more]: Row) =>
+    checkRefusals({ refusals: [one], keys: [], disturbances, ...more });
+
+  test.each<Row>([
+    ['a 503 of a process that was killed', refusal(LIST), during('service 1')],
+    ['a 503 of a process that stood still just before', refusal(LIST), during('service 1', 7_000, 9_000)],
+    ['a payment without Redis', refusal(PAY), during('redis')],
+    ['a payment without its processor', refusal(PAY), during('processor')],
+    ['a status change without Redis', refusal(CHANGE), during('redis')],
+    ['a list without PostgreSQL', refusal(LIST), during('postgres')],
+    ['a write on a full disk', refusal('POST /api/transactions'), during('disk')],
+    ['a request that took longer than a deadline of its process', refusal(LIST, { endedAt: 11_000 }), []],
+    ['a connection that was cut by a kill', cut, during('service 1')],
+    ['a connection that was cut by an end that was noticed later', cut, during('service 1', 10_500, 11_000)],
+    ['a connection that was refused while its process was down', { ...cut, failure: 'refused' }, during('service 1')],
+    ['a payment that was not sent since its key was issued, as the processor was away', notSent, away, issued(1_000)],
+    ['a payment that was not sent while replies were lost', notSent, during(PROCESSOR_REPLIES), issued(1_000)],
+    ['a first payment beyond the limit of payments in flight at its process', refusal(PAY), [], inFlight(4)],
+  ])('accepts %s', (...row) => {
+    expect(broken(row)).toEqual([]);
+  });
+
+  test.each<Row>([
+    ['a 503 without any fault', refusal(PAY), []],
+    ['a 503 while another process was killed', refusal(PAY), during('service 2')],
+    ['a 503 long after the fault', refusal(PAY), during('redis', 1_000, 6_000)],
+    ['a 503 before the fault', refusal(PAY), during('redis', 13_000, 14_000)],
+    ['a list without Redis, which it does not need', refusal(LIST), during('redis')],
+    ['a new key without PostgreSQL, which it does not need', refusal(GENERATE), during('postgres')],
+    ['a status change without the processor, which it does not need', refusal(CHANGE), during('processor')],
+    ['a payment beside a processor that only fails some replies', refusal(PAY), during(PROCESSOR_REPLIES)],
+    ['a connection that a living process cut', cut, during('redis')],
+    ['a connection that was cut long after the kill', cut, during('service 1', 1_000, 9_000)],
+    ['a payment that was not sent, whose key is younger than the fault', notSent, away, issued(9_000)],
+    ['a payment long after the processor was away, as it may have been sent', refusal(PAY), away, issued(1_000)],
+    ['a payment at the limit of payments in flight', refusal(PAY), [], inFlight(3)],
+    ['a payment when another process is at its limit', refusal(PAY), [], inFlight(4, 'service 2')],
+    ['a list when its process is at its limit', refusal(LIST), [], inFlight(4)],
+  ])('rejects %s', (...row) => {
+    expect(broken(row)).toHaveLength(1);
   });
 });
