@@ -1,13 +1,20 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readdir, readlink } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { ask, generateKey } from '../../testkit/client/http-client.js';
-import { GOOD_BODY } from '../../testkit/client/payment-bodies.js';
-import { exchange, requestText, sendAndReset, sendAndVanish } from '../../testkit/client/raw-http.js';
+import {
+  exchange,
+  GOOD_LENGTH,
+  openConnection,
+  paymentText,
+  requestText,
+  sendAndVanish,
+} from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
-import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcess } from '../../testkit/deployments/shared-service.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { until } from '../../testkit/time/until.js';
@@ -18,25 +25,29 @@ const AT_ONCE = 50;
 /** Until every socket that lingers is closed, on a busy machine too. */
 const SETTLED_MS = 15_000;
 
-const JSON_LINES = ['Content-Type: application/json', `Content-Length: ${GOOD_BODY.length}`];
-const READ = requestText('GET /api/health/redis HTTP/1.1', []);
-const CONNECT = requestText('CONNECT example.com:443 HTTP/1.1', []);
+const READ = requestText('GET /api/health/redis HTTP/1.1');
+const CONNECT = requestText('CONNECT example.com:443 HTTP/1.1');
+const HALF_OPEN = { allowHalfOpen: true };
+/** In the place of `dns.lookup`: one more address for the name. */
+const TWO_ADDRESSES = `
+  import dns from 'node:dns';
+  const lookup = dns.lookup;
+  dns.lookup = (name, options, done) => options?.all && name === 'localhost'
+    ? done(null, [{ address: '127.0.0.1', family: 4 }, { address: '127.0.0.2', family: 4 }])
+    : lookup(name, options, done);`;
 
 /** Each is sent whole and ended at every byte. */
-function requests(key: string): string[] {
-  const payment = requestText('POST /api/payment HTTP/1.1', [`Idempotency-Key: ${key}`, ...JSON_LINES], GOOD_BODY);
-  return [
-    CONNECT,
-    payment,
-    READ + CONNECT,
-    `${READ}NOISE\r\n\r\n`,
-    requestText('GET /api/transactions HTTP/1.1', ['Connection: Upgrade', 'Upgrade: websocket']),
-    requestText('POST /api/payment HTTP/1.1', ['Expect: 100-continue', `Idempotency-Key: ${key}`, ...JSON_LINES]),
-    requestText('GET /api/health/redis HTTP/1.1', ['Expect: a-miracle']),
-    requestText('POST /api/transactions HTTP/1.1', ['Transfer-Encoding: chunked'], 'zz\r\n'),
-    'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-  ];
-}
+const requests = (key: string) => [
+  CONNECT,
+  paymentText(key),
+  READ + CONNECT,
+  `${READ}NOISE\r\n\r\n`,
+  requestText('GET /api/transactions HTTP/1.1', ['Connection: Upgrade', 'Upgrade: websocket']),
+  paymentText(key, [GOOD_LENGTH, 'Expect: 100-continue'], ''),
+  requestText('GET /api/health/redis HTTP/1.1', ['Expect: a-miracle']),
+  requestText('POST /api/transactions HTTP/1.1', ['Transfer-Encoding: chunked'], 'zz\r\n'),
+  'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+];
 
 /**
  * Bug: one client ended the process. Cause: after Node's 'connect' event nobody listens for errors of the socket, and a
@@ -44,64 +55,44 @@ function requests(key: string): string[] {
  */
 describeDeployments('broken connections', (deployment) => {
   const shared = shareProcess(deployment);
-  const opened: Stores[] = [];
-  afterEach(() => Promise.all(opened.splice(0).map((stores) => stores.close())));
 
   /** A service on stores of its own. */
-  async function started(): Promise<Service> {
+  async function started(environment = {}): Promise<Service> {
     const stores = await deployment.open();
-    opened.push(stores);
-    return stores.start();
+    onTestFinished(() => stores.close());
+    return stores.start(environment);
   }
 
   it('never end the process, and leave no descriptor behind', { timeout: 240_000 }, async () => {
     const { service } = shared;
     const texts = requests(await generateKey(shared.url));
     const cuts = texts.flatMap((text) => Array.from({ length: text.length }, (_, end) => text.slice(0, end + 1)));
-    const ends = [
-      (text: string) => sendAndVanish(service.port, text),
-      (text: string) => sendAndReset(service.port, text),
-      (text: string) => sendAndReset(service.port, text, 2),
-    ];
+    const ends = [{}, { reset: true }, { reset: true, afterMs: 2 }];
     const before = await openSockets(service);
 
     await inParallel(CONNECTIONS, AT_ONCE, async (index) => {
       const text = cuts[Math.floor(index / ends.length) % cuts.length] ?? '';
-      await ends[index % ends.length]?.(text);
+      await sendAndVanish(service.port, text, ends[index % ends.length]);
     });
+    await inParallel(200, 10, (index) => sendAndVanish(service.port, CONNECT, { reset: true, afterMs: index % 4 }));
 
     expect((await ask(`${shared.url}/api/health/redis`)).status).toBe(200);
     await until('the sockets of the start', SETTLED_MS, async () => (await openSockets(service)) <= before);
   });
 
-  it('with a CONNECT before the reset do not end the process', async () => {
-    await inParallel(200, 10, (index) => sendAndReset(shared.service.port, CONNECT, index % 4));
-    expect((await ask(`${shared.url}/api/health/redis`)).status).toBe(200);
-  });
-
-  it('that a client leaves half open after CONNECT or noise are closed all the same', async () => {
-    for (const text of [CONNECT, 'NOISE\r\n\r\n']) {
-      const before = await openSockets(shared.service);
-      const sockets = Array.from({ length: 5 }, () => {
-        const socket = connect({ port: shared.service.port, host: '127.0.0.1', allowHalfOpen: true });
-        socket.on('error', () => {});
-        socket.resume().write(text);
-        return socket;
-      });
-      await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('end', resolve))));
-      await until('both halves closed', SETTLED_MS, async () => (await openSockets(shared.service)) <= before);
-      for (const socket of sockets) socket.destroy();
-    }
+  it.each([CONNECT, 'NOISE\r\n\r\n'])('that a client leaves half open are closed all the same: %j', async (text) => {
+    const { service } = shared;
+    const before = await openSockets(service);
+    const sockets = Array.from({ length: 5 }, () => openConnection(service.port, text, HALF_OPEN).resume());
+    await Promise.all(sockets.map((socket) => once(socket, 'end')));
+    await until('both halves closed', SETTLED_MS, async () => (await openSockets(service)) <= before);
+    for (const socket of sockets) socket.destroy();
   });
 
   it('do not hold the drain, whether nothing was sent on them or CONNECT was', async () => {
     const service = await started();
-    const sockets = ['', CONNECT, CONNECT].map((text) => {
-      const socket = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true });
-      socket.on('error', () => {});
-      if (text !== '') socket.resume().write(text);
-      return socket;
-    });
+    const sockets = ['', CONNECT, CONNECT].map((text) => openConnection(service.port, text, HALF_OPEN));
+    for (const socket of sockets.slice(1)) socket.resume();
     await exchange(service.port, CONNECT);
     const since = performance.now();
     const exit = await service.stop();
@@ -116,23 +107,10 @@ describeDeployments('broken connections', (deployment) => {
    * Cause: the framework makes it. Fix: one server, on the first address.
    */
   it('meet one server, also where the name in HOST has two addresses', async () => {
-    const twoAddresses = `
-      import dns from 'node:dns';
-      const lookup = dns.lookup;
-      dns.lookup = (name, options, done) => options?.all && name === 'localhost'
-        ? done(null, [{ address: '127.0.0.1', family: 4 }, { address: '127.0.0.2', family: 4 }])
-        : lookup(name, options, done);`;
-    const stores = await deployment.open();
-    opened.push(stores);
-    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(twoAddresses)}`;
-    const service = await stores.start({ HOST: 'localhost', NODE_OPTIONS });
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(TWO_ADDRESSES)}`;
+    const service = await started({ HOST: 'localhost', NODE_OPTIONS });
     expect((await ask(`${service.url}/api/health/redis`)).status).toBe(200);
-    const refused = new Promise((resolve) => {
-      connect(service.port, '127.0.0.2')
-        .on('error', () => resolve(true))
-        .on('connect', () => resolve(false));
-    });
-    expect(await refused).toBe(true);
+    await expect(once(connect(service.port, '127.0.0.2'), 'connect')).rejects.toThrow('ECONNREFUSED');
   });
 
   /** The platform refuses by itself here; the listener for the server's errors is for when even that fails. */
@@ -141,7 +119,7 @@ describeDeployments('broken connections', (deployment) => {
     const open = (await readdir(`/proc/${service.pid}/fd`)).length;
     await promisify(execFile)('prlimit', [`--pid=${service.pid}`, `--nofile=${open + 20}`]);
     const before = await openSockets(service);
-    const sockets = Array.from({ length: 200 }, () => connect(service.port, '127.0.0.1').on('error', () => {}));
+    const sockets = Array.from({ length: 200 }, () => openConnection(service.port, ''));
     await until('no socket can be had', SETTLED_MS, async () => (await openSockets(service)) >= before + 15);
     for (const socket of sockets) socket.destroy();
     await until('an answer', SETTLED_MS, async () => {

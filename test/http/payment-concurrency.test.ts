@@ -9,7 +9,6 @@ import {
   expectInProgress,
   expectKeyValue,
   expectReplay,
-  givenPaid,
   KEY_GENERATED,
   NO_PAYMENT,
   repeatUntilDone,
@@ -51,16 +50,22 @@ function expectOnePayment(answers: readonly Answer[]): string {
 
 describeDeployments('concurrent payments', (deployment) => {
   const service = shareService(deployment);
+  const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
+  const slowerThanLease = shareService(deployment, { LOCK_TTL_SECONDS: '1', PROCESSOR_DELAY_MS: '2500' });
 
-  it(`makes one payment of ${REQUESTS_AT_ONCE} requests at once on one key`, async () => {
-    const key = await generateKey(service.url);
-    const transactionId = expectOnePayment(await payAtOnce(service.url, key, REQUESTS_AT_ONCE));
-    expectReplay(await pay(service.url, key), transactionId);
-    expectCompleted(await paymentStatus(service.url, key), transactionId);
-    await expectKeyValue(service.url, key, transactionId);
+  it.each([
+    ['', () => service],
+    [', where it takes a second', () => slow],
+  ])(`make one payment of ${REQUESTS_AT_ONCE} requests at once on one key%s`, async (_where, of) => {
+    const key = await generateKey(of().url);
+    const answers = await payAtOnce(of().url, key, REQUESTS_AT_ONCE);
+    const transactionId = expectOnePayment(answers);
+    if (of() === slow) expect(answers.filter(({ status }) => status === 409).length).toBeGreaterThan(0);
+    expectReplay(await pay(of().url, key), transactionId);
+    await expectKeyValue(of().url, key, transactionId);
   });
 
-  it(`makes ${KEYS} payments of ${KEYS} keys whose every request is sent two to four times by 64 clients`, async () => {
+  it(`make ${KEYS} payments of ${KEYS} keys whose every request is sent two to four times by 64 clients`, async () => {
     const transactionIds = await inParallel(KEYS, CLIENTS, async (index) => {
       const key = await generateKey(service.url);
       const sent = Array.from({ length: 2 + (index % 3) }, () => pay(service.url, key));
@@ -71,74 +76,32 @@ describeDeployments('concurrent payments', (deployment) => {
     });
     expect(new Set(transactionIds).size).toBe(KEYS);
   });
-});
 
-describeDeployments('a payment under way', (deployment) => {
-  const service = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
-
-  it('is refused to repeats with 409, for any body and form of its key, then replayed', async () => {
-    const key = await generateKey(service.url);
-    const { conflict, finished } = await beginPayment(service.url, key);
-    const forms = [key.toUpperCase(), `"${key}"`, ` ${key} `].map((form) => pay(service.url, form));
-    const repeats = [pay(service.url, key), pay(service.url, key, { amount: '7', currency: 'EUR' }), ...forms];
-    for (const answer of [conflict, ...(await Promise.all(repeats))]) expectInProgress(answer);
+  /** The `Retry-After` is as earlier payments took. */
+  it('are refused with 409 for at most three seconds while one is under way, for any body and form of its key', async () => {
+    const key = await generateKey(slow.url);
+    const { conflict, finished } = await beginPayment(slow.url, key);
+    const forms = [key, key.toUpperCase(), `"${key}"`, ` ${key} `].map((form) => pay(slow.url, form));
+    const others = [pay(slow.url, key, { amount: '7', currency: 'EUR' }), ...forms];
+    for (const answer of [conflict, ...(await Promise.all(others))]) expectInProgress(answer, 3);
     const transactionId = expectFirst(await finished);
-    expectReplay(await pay(service.url, key), transactionId);
+    expectReplay(await pay(slow.url, key), transactionId);
   });
 
-  it('is not found by payment-status and still reads KEY GENERATED, until it is completed', async () => {
-    const key = await generateKey(service.url);
-    const { finished } = await beginPayment(service.url, key);
-    const [status] = await Promise.all([
-      paymentStatus(service.url, key),
-      expectKeyValue(service.url, key, KEY_GENERATED),
-    ]);
-    expectError(status, 404, NO_PAYMENT);
+  it('are not found by payment-status and still read KEY GENERATED, until they are completed', async () => {
+    const key = await generateKey(slow.url);
+    const { finished } = await beginPayment(slow.url, key);
+    const status = paymentStatus(slow.url, key);
+    await expectKeyValue(slow.url, key, KEY_GENERATED);
+    expectError(await status, 404, NO_PAYMENT);
     const transactionId = expectFirst(await finished);
-    expectCompleted(await paymentStatus(service.url, key), transactionId);
-    await expectKeyValue(service.url, key, transactionId);
+    expectCompleted(await paymentStatus(slow.url, key), transactionId);
+    await expectKeyValue(slow.url, key, transactionId);
   });
 
-  it('locks its own key only', async () => {
-    const { finished } = await beginPayment(service.url, await generateKey(service.url));
-    const { transactionId } = await givenPaid(service.url);
-    expect(expectFirst(await finished)).not.toBe(transactionId);
-  });
-
-  it('asks a repeat to come back in one to three seconds, as earlier payments took', async () => {
-    const key = await generateKey(service.url);
-    const { conflict, finished } = await beginPayment(service.url, key);
-    expectInProgress(conflict, 3);
-    expectFirst(await finished);
-  });
-
-  it(`refuses the others of ${REQUESTS_AT_ONCE} requests at once with 409, and the repeat then succeeds`, async () => {
-    const key = await generateKey(service.url);
-    const answers = await payAtOnce(service.url, key, REQUESTS_AT_ONCE);
-    const transactionId = expectOnePayment(answers);
-    expect(answers.filter(({ status }) => status === 409).length).toBeGreaterThan(0);
-    expectReplay(await pay(service.url, key), transactionId);
-  });
-
-  it('does not hold up others: many keys side by side, each repeated until it is done', async () => {
-    const transactionIds = await inParallel(CLIENTS, CLIENTS, async () => {
-      const key = await generateKey(service.url);
-      const { finished } = await beginPayment(service.url, key);
-      const replayed = await repeatUntilDone(service.url, key);
-      expect(replayed).toBe(expectFirst(await finished));
-      return replayed;
-    });
-    expect(new Set(transactionIds).size).toBe(CLIENTS);
-  });
-});
-
-describeDeployments('a payment that takes longer than its lease', (deployment) => {
-  const service = shareService(deployment, { LOCK_TTL_SECONDS: '1', PROCESSOR_DELAY_MS: '2500' });
-
-  it('stays locked to the end, never promises more than the lease, and is paid once', async () => {
-    const key = await generateKey(service.url);
-    const { finished } = await beginPayment(service.url, key);
-    const replayed = await repeatUntilDone(service.url, key, 1);
-    expect(replayed).toBe(expectFirst(await finished));
+  it('stay locked to the end when they take longer than a lease, promise no more than it, and are paid once', async () => {
+    const key = await generateKey(slowerThanLease.url);
+    const { finished } = await beginPayment(slowerThanLease.url, key);
+    expect(await repeatUntilDone(slowerThanLease.url, key, 1)).toBe(expectFirst(await finished));
   });
 });

@@ -1,9 +1,18 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, generateKey, transactionIdOf } from '../../testkit/client/http-client.js';
-import { beginPayment, expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import {
+  AT_ONCE_MS,
+  beginPayment,
+  expectFirst,
+  expectReplay,
+  expectWaited,
+  LONG_WAIT,
+  payPreferring,
+  timed,
+  untilPaid,
+} from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { AT_ONCE_MS, expectWaited, LONG_WAIT, payPreferring, timed } from '../../testkit/client/preferring.js';
 import { DEPLOYMENTS, describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
@@ -37,13 +46,14 @@ describeDeployments('a request that waits for an attempt that ends without an ou
     });
     await processor.behave({ latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
     expectError(await finished, 504);
-    return { url, processor, key, ...(await duplicate) };
+    const waited = await duplicate;
+    expectWaited(waited.answer, LONG_WAIT);
+    return { url, processor, key, ...waited };
   }
 
   it('begins an attempt of its own, which finds the charge whose reply was lost', async () => {
     const { url, processor, key, answer } = await givenWaiting({ replyLatencyMs: 1_000, lostReplyRate: 1 });
     expect(answer.status, answer.text).toBe(200);
-    expectWaited(answer, LONG_WAIT);
     expect(await expectCompletedAs(url, key, answer)).toBeGreaterThanOrEqual(2);
     expect(await processor.chargesOf(key)).toHaveLength(1);
   });
@@ -51,49 +61,43 @@ describeDeployments('a request that waits for an attempt that ends without an ou
   it('is answered that its own attempt did not find out either, and a later one does', async () => {
     const { url, processor, key, answer, tookMs } = await givenWaiting({ latencyMs: 4_000 });
     expectError(answer, 504);
-    expectWaited(answer, LONG_WAIT);
     expect(tookMs).toBeLessThan(AT_ONCE_MS);
-    const done = await until('the payment is done', REACHED_DEADLINE_MS, async () => {
-      const repeat = await payPreferring(url, key, 'wait=1');
-      return repeat.status === 200 && repeat;
-    });
-    await expectCompletedAs(url, key, done);
+    await expectCompletedAs(url, key, await untilPaid(url, key));
     expect(await processor.chargesOf(key)).toHaveLength(1);
   });
 });
 
-describe.each(DEPLOYMENTS.filter(({ name }) => name !== 'embedded'))(
-  'a request that waits elsewhere ($name)',
-  (deployment) => {
-    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000', ...LEASE });
-    let url: string;
-    beforeAll(async () => {
-      ({ url } = await shared.stores.serve({ PROCESSOR_DELAY_MS: '200', ...LEASE }));
-    });
+const SHARED = DEPLOYMENTS.filter(({ name }) => name !== 'embedded');
 
-    it('gets the result of another process', async () => {
-      const key = await generateKey(shared.url);
-      const { finished } = await beginPayment(shared.url, key);
-      const waited = await Promise.all([1, 2, 3].map(() => payPreferring(url, key, LONG_WAIT)));
-      const transactionId = expectFirst(await finished);
-      for (const answer of waited) {
-        expectReplay(answer, transactionId);
-        expectWaited(answer, LONG_WAIT);
-      }
-    });
+describe.each(SHARED)('a request that waits elsewhere ($name)', (deployment) => {
+  const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000', ...LEASE });
+  let url: string;
+  beforeAll(async () => {
+    ({ url } = await shared.stores.serve({ PROCESSOR_DELAY_MS: '200', ...LEASE }));
+  });
 
-    it('finishes the payment of a process that was killed', async () => {
-      const key = await generateKey(shared.url);
-      const killed = await shared.stores.start({ PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, ...LEASE });
-      const { finished } = await beginPayment(killed.url, key);
-      finished.catch(() => {});
-      const waiting = payPreferring(url, key, LONG_WAIT);
-      await killed.kill();
-      const { answer, tookMs } = await timed(waiting);
-      expect(answer.status, answer.text).toBe(200);
+  it('gets the result of another process', async () => {
+    const key = await generateKey(shared.url);
+    const { finished } = await beginPayment(shared.url, key);
+    const waited = await Promise.all([1, 2, 3].map(() => payPreferring(url, key, LONG_WAIT)));
+    const transactionId = expectFirst(await finished);
+    for (const answer of waited) {
+      expectReplay(answer, transactionId);
       expectWaited(answer, LONG_WAIT);
-      expect(tookMs).toBeLessThan(3_000 + AT_ONCE_MS);
-      await expectCompletedAs(url, key, answer);
-    });
-  },
-);
+    }
+  });
+
+  it('finishes the payment of a process that was killed', async () => {
+    const key = await generateKey(shared.url);
+    const killed = await shared.stores.start({ PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, ...LEASE });
+    const { finished } = await beginPayment(killed.url, key);
+    finished.catch(() => {});
+    const waiting = payPreferring(url, key, LONG_WAIT);
+    await killed.kill();
+    const { answer, tookMs } = await timed(waiting);
+    expect(answer.status, answer.text).toBe(200);
+    expectWaited(answer, LONG_WAIT);
+    expect(tookMs).toBeLessThan(3_000 + AT_ONCE_MS);
+    await expectCompletedAs(url, key, answer);
+  });
+});

@@ -1,29 +1,25 @@
 import { Agent } from 'node:http';
-import { connect, type Socket } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
 import {
+  AT_ONCE_MS,
   beginPayment,
   expectFirst,
   expectInProgress,
   expectReplay,
+  expectWaited,
   INVALID_KEY,
+  LONG_WAIT,
   MISSING_KEY,
   NO_PAYMENT,
+  payPreferring,
+  timed,
   UNKNOWN_KEY,
 } from '../../testkit/client/payment-answers.js';
 import { GOOD_BODY, UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
 import { readPayment, shownIn } from '../../testkit/client/payment-records.js';
-import {
-  AT_ONCE_MS,
-  expectNotWaited,
-  expectWaited,
-  LONG_WAIT,
-  payPreferring,
-  timed,
-} from '../../testkit/client/preferring.js';
-import { GOOD_LENGTH, paymentText } from '../../testkit/client/raw-http.js';
+import { GOOD_LENGTH, openConnection, paymentText } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { pause } from '../../testkit/time/until.js';
@@ -32,40 +28,41 @@ import { pause } from '../../testkit/time/until.js';
 const ENDLESS_MS = 600_000;
 /** A timer may fire a little before the moment by another clock. */
 const CLOCK_GRAIN_MS = 10;
-/** By then a request that would be answered at once has been. */
-const SURELY_WAITING_MS = 300;
+/** By then a request that would be answered at once has been. A busy machine takes its time to accept connections. */
+const SURELY_WAITING_MS = 900;
 const MANY = 200;
 
 const OTHER_PAYMENT = { amount: '7', currency: 'EUR' };
 const NO_PAYMENT_AT_ALL = { amount: true };
 
+/** `test/unit/prefer` has every form of the header. */
 describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
+  const endless = shareService(deployment, { PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, PAYLOAD_MISMATCH: 'reject' });
+  const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000' });
+
   describe('with a payment that does not end', () => {
-    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, PAYLOAD_MISMATCH: 'reject' });
     let key: string;
 
     beforeAll(async () => {
-      key = await generateKey(shared.url);
-      const { finished } = await beginPayment(shared.url, key);
+      key = await generateKey(endless.url);
+      const { finished } = await beginPayment(endless.url, key);
       // Its service ends before it does.
       finished.catch(() => {});
     });
 
-    it.each([
-      undefined,
-      ...['wait=0', 'wait=abc', 'wait=-20', 'wait=', 'wait', '', 'respond-async', 'note="a,wait=20,b"', 'x; wait=20'],
-    ])('is not read from %j: a duplicate is refused at once', async (prefer) => {
-      const sent = prefer === undefined ? pay(shared.url, key) : payPreferring(shared.url, key, prefer);
-      const { answer, tookMs } = await timed(sent);
-      expectNotWaited(answer);
-      expectInProgress(answer);
-      expect(tookMs).toBeLessThan(AT_ONCE_MS);
-    });
+    it.each([[], 'wait=0', 'note="a,wait=20,b"'])(
+      'is not read from %j: a duplicate is refused at once',
+      async (prefer) => {
+        const { answer, tookMs } = await timed(payPreferring(endless.url, key, prefer));
+        expectWaited(answer, undefined);
+        expectInProgress(answer);
+        expect(tookMs).toBeLessThan(AT_ONCE_MS);
+      },
+    );
 
-    it('lets the duplicate wait so many seconds, in whatever form it comes, and no longer', async () => {
-      const single = ['wait=1', 'respond-async, wait="1"; x=y', 'WAIT=1', 'wait = 1, wait=20'];
-      const forms = [...single, ['respond-async', 'wait=1']];
-      const waited = await Promise.all(forms.map((prefer) => timed(payPreferring(shared.url, key, prefer))));
+    it('lets the duplicate wait so many seconds, also where the header comes twice, and no longer', async () => {
+      const forms = ['WAIT = "1", wait=20', ['respond-async', 'wait=1']];
+      const waited = await Promise.all(forms.map((prefer) => timed(payPreferring(endless.url, key, prefer))));
       for (const { answer, tookMs } of waited) {
         expectInProgress(answer);
         expectWaited(answer, 'wait=1');
@@ -78,62 +75,57 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       const headers = { Prefer: LONG_WAIT };
       const begun = performance.now();
       for (const body of [OTHER_PAYMENT, NO_PAYMENT_AT_ALL]) {
-        const answer = await payPreferring(shared.url, key, LONG_WAIT, body);
-        expectNotWaited(answer);
+        const answer = await payPreferring(endless.url, key, LONG_WAIT, body);
+        expectWaited(answer, undefined);
         expectError(answer, 422);
       }
       const keyless = { method: 'POST', headers, body: GOOD_BODY };
-      expectError(await ask(`${shared.url}/api/payment`, keyless), 400, MISSING_KEY);
-      expectError(await payPreferring(shared.url, UNKNOWN_KEY, LONG_WAIT), 400, INVALID_KEY);
+      expectError(await ask(`${endless.url}/api/payment`, keyless), 400, MISSING_KEY);
+      expectError(await payPreferring(endless.url, UNKNOWN_KEY, LONG_WAIT), 400, INVALID_KEY);
       for (const { status, body, headers: more } of UNREADABLE_BODIES) {
-        expectError(await pay(shared.url, key, body, { headers: { ...headers, ...more } }), status);
+        expectError(await pay(endless.url, key, body, { headers: { ...headers, ...more } }), status);
       }
       expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS);
     });
 
     it('is for paying only: a request that reads is answered at once', async () => {
       const headers = { Prefer: LONG_WAIT, 'Idempotency-Key': key };
+      const read = (path: string) => ask(`${endless.url}/api/${path}`, { headers });
       const begun = performance.now();
-      const shown = await readPayment(shared.url, key, { headers });
+      const shown = await readPayment(endless.url, key, { headers });
       expect(shownIn(shown).state).toBe('PROCESSING');
-      const status = await ask(`${shared.url}/api/payment-status`, { headers });
+      const status = await read('payment-status');
       expectError(status, 404, NO_PAYMENT);
-      const [list, exported] = await Promise.all(
-        ['payments', 'payments/export?day=1970-01-01'].map((path) => ask(`${shared.url}/api/${path}`, { headers })),
-      );
-      for (const answer of [shown, status, list, exported]) if (answer) expectNotWaited(answer);
-      expect([list?.status, exported?.status]).toEqual([200, 200]);
+      const [list, exported] = [await read('payments'), await read('payments/export?day=1970-01-01')];
+      expect([list.status, exported.status]).toEqual([200, 200]);
+      for (const answer of [shown, status, list, exported]) expectWaited(answer, undefined);
       expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS);
     });
 
     it('leaves a service well whose clients do not wait to the end', async () => {
-      const clients = await Promise.all(Array.from({ length: 50 }, () => beginWaiting(shared.service, key)));
+      const text = paymentText(key, [GOOD_LENGTH, 'Prefer: wait=30']);
+      const clients = Array.from({ length: 50 }, () => openConnection(endless.service.port, text));
       await pause(SURELY_WAITING_MS);
       for (const client of clients) client.destroy();
-      expectInProgress(await pay(shared.url, key));
-      expectWaited(await payPreferring(shared.url, key, 'wait=1'), 'wait=1');
-      expect(shared.service.logs.filter(({ level }) => level >= 50)).toEqual([]);
+      expectInProgress(await pay(endless.url, key));
+      expectWaited(await payPreferring(endless.url, key, 'wait=1'), 'wait=1');
+      expect(endless.service.logs.filter(({ level }) => level >= 50)).toEqual([]);
     });
   });
 
   describe('with a payment that ends', () => {
-    const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000' });
-
     it('lets duplicates wait for its result, whatever they would pay themselves', async () => {
       const key = await generateKey(shared.url);
       const { finished } = await beginPayment(shared.url, key);
       const duplicates = [
         [LONG_WAIT, 'wait=20', undefined],
         ['wait=100', 'wait=30', undefined],
-        ['return=minimal, Wait="25";x', 'wait=25', undefined],
         [LONG_WAIT, 'wait=20', OTHER_PAYMENT],
         [LONG_WAIT, 'wait=20', NO_PAYMENT_AT_ALL],
       ] as const;
-      const waited = await Promise.all(
-        duplicates.map(([prefer, , body]) => timed(payPreferring(shared.url, key, prefer, body))),
-      );
+      const waited = duplicates.map(([prefer, , body]) => timed(payPreferring(shared.url, key, prefer, body)));
       const transactionId = expectFirst(await finished);
-      for (const [index, { answer, tookMs }] of waited.entries()) {
+      for (const [index, { answer, tookMs }] of (await Promise.all(waited)).entries()) {
         expectReplay(answer, transactionId);
         expectWaited(answer, duplicates[index]?.[1]);
         expect(tookMs).toBeLessThan(AT_ONCE_MS);
@@ -145,46 +137,37 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       const first = await payPreferring(shared.url, key, LONG_WAIT);
       const repeat = await payPreferring(shared.url, key, LONG_WAIT);
       expectReplay(repeat, expectFirst(first));
-      for (const answer of [first, repeat]) expectNotWaited(answer);
+      for (const answer of [first, repeat]) expectWaited(answer, undefined);
     });
 
     it(`answers one result to ${MANY} requests that wait or pay at the same moment`, async () => {
       const key = await generateKey(shared.url);
-      const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
-      try {
-        const sent = Array.from({ length: MANY }, () => payPreferring(shared.url, key, LONG_WAIT, undefined, agent));
-        const answers = await Promise.all(sent);
-        expect(new Set(answers.map(transactionIdOf)).size).toBe(1);
-        const replays = answers.filter(({ headers }) => headers['idempotent-replayed'] !== undefined);
-        for (const answer of replays) expectReplay(answer);
-        for (const answer of answers) if (!replays.includes(answer)) expectFirst(answer);
-        expect(replays).toHaveLength(MANY - 1);
-        const waited = answers.filter(({ headers }) => headers['preference-applied'] === LONG_WAIT);
-        expect(waited.length).toBeGreaterThan(MANY / 2);
-      } finally {
-        agent.destroy();
-      }
+      const agent = new Agent();
+      const sent = Array.from({ length: MANY }, () => payPreferring(shared.url, key, LONG_WAIT, undefined, agent));
+      const answers = await Promise.all(sent);
+      expect(new Set(answers.map(transactionIdOf)).size).toBe(1);
+      const [first, ...others] = answers.filter(({ headers }) => headers['idempotent-replayed'] === undefined);
+      expect(others).toEqual([]);
+      for (const answer of answers) answer === first ? expectFirst(answer) : expectReplay(answer);
+      const waited = answers.filter(({ headers }) => headers['preference-applied'] === LONG_WAIT);
+      expect(waited.length).toBeGreaterThan(MANY / 2);
     });
-  });
 
-  it('lets nobody wait for the end of a process that drains', async () => {
-    const stores = await deployment.open();
-    try {
-      const service = await stores.serve({ PROCESSOR_DELAY_MS: '2000' });
-      const key = await generateKey(service.url);
-      const { finished } = await beginPayment(service.url, key);
+    /** The last one: its service ends. */
+    it('lets nobody wait for the end of a process that drains', async () => {
+      const key = await generateKey(shared.url);
+      const { finished } = await beginPayment(shared.url, key);
       let ended = 0;
       const waiting = Array.from({ length: 5 }, () =>
-        payPreferring(service.url, key, LONG_WAIT).finally(() => {
+        payPreferring(shared.url, key, LONG_WAIT).finally(() => {
           ended += 1;
         }),
       );
-      // A busy machine takes its time to accept five connections.
-      await pause(3 * SURELY_WAITING_MS);
+      await pause(SURELY_WAITING_MS);
       expect(ended, 'requests answered before the drain').toBe(0);
 
       const begun = performance.now();
-      const drained = service.stop();
+      const drained = shared.service.stop();
       const paid = finished.then((answer) => ({ answer, paidAt: performance.now() }));
       for (const answer of await Promise.all(waiting)) {
         expectInProgress(answer);
@@ -197,17 +180,6 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       await drained;
       // The drain itself would take 25 s at most, and a wait 20.
       expect(performance.now() - begun).toBeLessThan(12_000);
-    } finally {
-      await stores.close();
-    }
+    });
   });
 });
-
-/** A duplicate that is sent and waits for long, on a connection that the test may end at any moment. */
-function beginWaiting({ port }: { readonly port: number }, key: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.on('error', reject);
-    socket.write(paymentText(key, [GOOD_LENGTH, 'Prefer: wait=30']), () => resolve(socket));
-  });
-}

@@ -1,14 +1,14 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import pg from 'pg';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { requestText } from '../../testkit/client/raw-http.js';
+import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { givenTransaction, idsOf, listTransactions, newAccount } from '../../testkit/client/transactions.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { storeTransactions } from '../../testkit/protocol/stored-transactions.js';
+import { runSql } from '../../testkit/servers/run-sql.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Some 14 MB: more than is read ahead and what the kernel holds for a client that takes nothing. */
@@ -21,7 +21,6 @@ const BEGIN_DEADLINE_MS = 40_000;
 const TEST_TIMEOUT_MS = 90_000;
 /** Some 6 MB: more than the kernel holds for a client that takes nothing, and with that not more than is read ahead. */
 const SHORTER_LIST = 9_000;
-const SNAPSHOTS_IN_QUESTION = 3;
 /** Sooner than a client that stalls is cut off for that alone. */
 const DEADLINE_MS = 9_000;
 
@@ -35,7 +34,6 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
   let sockets: Socket[];
 
   beforeEach(async () => {
-    sockets = [];
     stores = await deployment.open();
     await (await stores.start()).stop();
   });
@@ -52,16 +50,13 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
   /** They ask for the list of everything, and read no more than its beginning. Resolves when so many have that. */
   async function stallReaders(count: number, begun: number): Promise<void> {
     let reading = 0;
-    for (let n = 0; n < count; n += 1) {
-      const socket = connect({ port: service.port, host: '127.0.0.1' });
-      socket.on('error', () => {});
-      socket.once('data', () => {
+    sockets = Array.from({ length: count }, () => {
+      const socket = openConnection(service.port, requestText('GET /api/transactions HTTP/1.1'));
+      return socket.once('data', () => {
         socket.pause();
         reading += 1;
       });
-      socket.write(requestText('GET /api/transactions HTTP/1.1', []));
-      sockets.push(socket);
-    }
+    });
     await until('the lists to begin', BEGIN_DEADLINE_MS, () => reading >= begun);
   }
 
@@ -81,7 +76,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
 
   it('hold no snapshot of a list of a few megabytes', { timeout: TEST_TIMEOUT_MS }, async () => {
     await startWith(SHORTER_LIST);
-    await stallReaders(SNAPSHOTS_IN_QUESTION, SNAPSHOTS_IN_QUESTION);
+    await stallReaders(3, 3);
     await until('no snapshot to be held', DEADLINE_MS, async () => {
       await inParallel(500, 48, () => givenTransaction(service.url));
       return isTidy(stores.environment);
@@ -93,28 +88,18 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
 /** In SQLite the log begins anew when nobody needs its old frames; PostgreSQL says who is in a transaction. */
 async function isTidy({ DATA_DIR, DATABASE_URL }: Record<string, string>): Promise<boolean> {
   if (DATABASE_URL) {
-    const client = new pg.Client({ connectionString: DATABASE_URL });
-    await client.connect();
-    try {
-      const text =
-        "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
-      return (await client.query(text)).rowCount === 0;
-    } finally {
-      await client.end();
-    }
+    const inTransaction = "datname = current_database() AND state LIKE 'idle in transaction%'";
+    return (await runSql(DATABASE_URL, `SELECT FROM pg_stat_activity WHERE ${inTransaction}`)).length === 0;
   }
   const database = new DatabaseSync(join(DATA_DIR ?? '', 'idempay.sqlite'));
   try {
-    const { busy, log, checkpointed } = database.prepare('PRAGMA wal_checkpoint(RESTART)').get() as Checkpoint;
+    // Busy is 1 while somebody still reads what the log held before.
+    const { busy, log, checkpointed } = database.prepare('PRAGMA wal_checkpoint(RESTART)').get() as Record<
+      string,
+      number
+    >;
     return busy === 0 && log === checkpointed;
   } finally {
     database.close();
   }
-}
-
-interface Checkpoint {
-  /** 1: somebody still reads what the log held before. */
-  busy: number;
-  log: number;
-  checkpointed: number;
 }

@@ -1,4 +1,6 @@
-import { Agent, type IncomingHttpHeaders, request as nodeRequest } from 'node:http';
+import { once } from 'node:events';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as nodeRequest } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 
 /** What came back, with the body as it was sent: text, never re-encoded. */
 export interface Answer {
@@ -28,34 +30,19 @@ const IDLE_CONNECTION_MS = 1_000;
 const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_CONNECTION_MS });
 
 /** One HTTP request without any of the corrections that a friendlier client would make. */
-export function ask(url: string, options: Ask = {}): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const outgoing = nodeRequest(
-      url,
-      {
-        ...options,
-        method: options.method ?? 'GET',
-        headers: options.headers ?? {},
-        agent: options.agent ?? sharedAgent,
-      },
-      (incoming) => {
-        const chunks: Buffer[] = [];
-        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-        incoming.on('error', reject);
-        incoming.on('end', () => {
-          const text = Buffer.concat(chunks).toString('utf8');
-          resolve({
-            status: incoming.statusCode ?? 0,
-            headers: incoming.headers,
-            text,
-            json: <T>() => JSON.parse(text) as T,
-          });
-        });
-      },
-    );
-    outgoing.on('error', reject);
-    outgoing.end(options.body);
-  });
+export async function ask(url: string, { body, agent = sharedAgent, ...options }: Ask = {}): Promise<Answer> {
+  const outgoing = nodeRequest(url, { ...options, agent });
+  // What fails after the answer has begun is an error of the answer too.
+  outgoing.on('error', () => {});
+  outgoing.end(body);
+  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+  const text = (await buffer(incoming)).toString();
+  return {
+    status: incoming.statusCode ?? 0,
+    headers: incoming.headers,
+    text,
+    json: <T>() => JSON.parse(text) as T,
+  };
 }
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };

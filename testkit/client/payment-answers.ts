@@ -1,3 +1,4 @@
+import type { Agent } from 'node:http';
 import { expect } from 'vitest';
 import { until } from '../time/until.js';
 import { expectError } from './error-body.js';
@@ -21,17 +22,34 @@ const REPEAT_TEXT = /^"Transaction ID: TXN\d+"$/;
 
 /** The answer that processed the payment (spec 2.4). Returns its transaction id. */
 export function expectFirst(answer: Answer): string {
-  expectJsonString(answer, FIRST_TEXT);
-  expect(answer.headers).not.toHaveProperty('idempotent-replayed');
-  return transactionIdOf(answer) as string;
+  return expectPaid(answer, FIRST_TEXT);
 }
 
 /** An answer from the stored result (spec 2.4, decision P5), of that transaction where one is named. Returns its id. */
-export function expectReplay(answer: Answer, transactionId?: string): string {
-  expectJsonString(answer, REPEAT_TEXT);
-  expect(answer.headers['idempotent-replayed']).toBe('true');
-  if (transactionId !== undefined) expect(transactionIdOf(answer)).toBe(transactionId);
+export function expectReplay(answer: Answer, transactionId = transactionIdOf(answer)): string {
+  expect(expectPaid(answer, REPEAT_TEXT, 'true')).toBe(transactionId);
+  return transactionId as string;
+}
+
+/** The answer of payment-status for a completed payment. Returns its transaction id. */
+export function expectCompleted(answer: Answer, transactionId = transactionIdOf(answer)): string {
+  expect(expectPaid(answer, REPEAT_TEXT)).toBe(transactionId);
+  return transactionId as string;
+}
+
+function expectPaid(answer: Answer, text: RegExp, replayed?: string): string {
+  expectJsonString(answer, text);
+  expect(answer.headers['idempotent-replayed']).toBe(replayed);
   return transactionIdOf(answer) as string;
+}
+
+/** All that decision P1 says of an answer of the payment area, and the id that G1 puts on every answer. */
+export function expectJsonString(answer: Answer, text: RegExp): void {
+  expect(answer.status, `the status of ${answer.text}`).toBe(200);
+  expect(answer.text).toMatch(text);
+  expect(answer.headers['content-type']).toMatch(/^application\/json(\s*;\s*charset=utf-8)?$/i);
+  expect(answer.headers['cache-control']).toBe('no-store');
+  expect(answer.headers['x-request-id'], 'X-Request-Id').toMatch(/\S/);
 }
 
 /** The 409 of spec table 7, with a `Retry-After` that promises no more than the lease can hold (decision P5). */
@@ -61,27 +79,10 @@ export function untilPaid(url: string, key: string): Promise<Answer> {
   });
 }
 
-/** The answer of payment-status for a completed payment. Returns its transaction id. */
-export function expectCompleted(answer: Answer, transactionId?: string): string {
-  expectJsonString(answer, REPEAT_TEXT);
-  expect(answer.headers).not.toHaveProperty('idempotent-replayed');
-  if (transactionId !== undefined) expect(transactionIdOf(answer)).toBe(transactionId);
-  return transactionIdOf(answer) as string;
-}
-
 /** A refusal of the body itself: the status says why, and a 400 is not one of the errors about the key. */
 export function expectBodyRefused(answer: Answer, status: number, message?: RegExp): void {
   expectError(answer, status, message);
   expect([MISSING_KEY, INVALID_KEY]).not.toContain(answer.json<{ message: string }>().message);
-}
-
-/** All that decision P1 says of an answer of the payment area, and the id that G1 puts on every answer. */
-export function expectJsonString(answer: Answer, text: RegExp): void {
-  expect(answer.status, `the status of ${answer.text}`).toBe(200);
-  expect(answer.text).toMatch(text);
-  expect(answer.headers['content-type']).toMatch(/^application\/json(\s*;\s*charset=utf-8)?$/i);
-  expect(answer.headers['cache-control']).toBe('no-store');
-  expect(answer.headers['x-request-id'], 'X-Request-Id').toMatch(/\S/);
 }
 
 /** What the key-value store holds for a key, seen from outside (decisions P8, H2). */
@@ -103,23 +104,6 @@ export async function expectUnspent(url: string, key: string): Promise<void> {
   await expectKeyValue(url, key, KEY_GENERATED);
   expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
   expectFirst(await pay(url, key));
-}
-
-/** Some refusal that blames the request, in the form that all refusals have. */
-export function expectClientError(answer: Answer): void {
-  expect(answer.status, answer.text).toBeGreaterThanOrEqual(400);
-  expect(answer.status, answer.text).toBeLessThan(500);
-  expectError(answer, answer.status);
-}
-
-/** For input that nobody judged beforehand: the payment was made, or it was refused and the key is as it was. */
-export async function expectPaidOrUnspent(url: string, key: string, answer: Answer): Promise<void> {
-  if (answer.status === 200) {
-    expectFirst(answer);
-    return;
-  }
-  expectClientError(answer);
-  await expectUnspent(url, key);
 }
 
 /** A key that has paid, and the transaction id of its payment. */
@@ -164,4 +148,24 @@ export async function beginPayment(
   );
   expect(answer.status, `one of two requests at once is refused, but: ${answer.text}`).toBe(409);
   return { conflict: answer, finished: requests[1 - index] as Promise<Answer> };
+}
+
+/** What a busy machine needs for an answer that nothing is waited for; far less than a long wait. */
+export const AT_ONCE_MS = 5_000;
+export const LONG_WAIT = 'wait=20';
+
+/** A payment with a `Prefer` header; an array sends it several times. */
+export function payPreferring(url: string, key: string, prefer: string | string[], body?: unknown, agent?: Agent) {
+  return pay(url, key, body, { headers: { Prefer: prefer }, ...(agent && { agent }) });
+}
+
+/** The request has waited, and says how it understood that it should (RFC 7240 3); undefined: it has not waited. */
+export function expectWaited({ headers }: Answer, applied: string | undefined): void {
+  expect(headers['preference-applied']).toBe(applied);
+}
+
+export async function timed<T>(work: Promise<T>): Promise<{ readonly answer: T; readonly tookMs: number }> {
+  const begun = performance.now();
+  const answer = await work;
+  return { answer, tookMs: performance.now() - begun };
 }

@@ -23,7 +23,7 @@ const MEMBERS: readonly string[] = [
 ];
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
-export const JSON_UTF8 = 'application/json; charset=utf-8';
+const JSON_UTF8 = 'application/json; charset=utf-8';
 
 export function readPayment(url: string, key: string, options: Ask = {}): Promise<Answer> {
   return ask(`${url}/api/payments/${key}`, options);
@@ -32,8 +32,7 @@ export function readPayment(url: string, key: string, options: Ask = {}): Promis
 /** What a 200 shows, with all that such an answer must have. */
 export function shownIn(answer: Answer): ShownPayment {
   expect(answer.status, answer.text).toBe(200);
-  expect(answer.headers['content-type']).toBe(JSON_UTF8);
-  expect(answer.headers['cache-control']).toBe('private, no-cache');
+  expect(answer.headers).toMatchObject({ 'content-type': JSON_UTF8, 'cache-control': 'private, no-cache' });
   expect(answer.headers.etag).toMatch(/^"[0-9a-f]{32}"$/);
   return shownPayment(answer.text);
 }
@@ -70,28 +69,20 @@ export async function expectHeadAsGet(url: string, headers: readonly string[]): 
   for (const name of [...headers, 'content-length']) expect(head.headers[name], name).toBe(get.headers[name]);
 }
 
-export interface PaymentPage {
-  readonly payments: readonly ShownPayment[];
-  /** Path and query of the next page, exactly as the `Link` header has it; undefined after the last one. */
-  readonly next: string | undefined;
-}
-
-/** One page of the list; `target` is a path and query, or a query alone. */
-export async function listPayments(url: string, target = ''): Promise<PaymentPage> {
+/**
+ * One page of the list, and path and query of the next one, exactly as the `Link` header has it; undefined after the last.
+ * `target` is a path and query, or a query alone.
+ */
+export async function listPayments(url: string, target = '') {
   const answer = await ask(`${url}${target.startsWith('/') ? target : `/api/payments${target}`}`);
   expect(answer.status, answer.text).toBe(200);
-  expect(answer.headers['content-type']).toBe(JSON_UTF8);
-  expect(answer.headers['cache-control']).toBe('no-store');
+  expect(answer.headers).toMatchObject({ 'content-type': JSON_UTF8, 'cache-control': 'no-store' });
   const payments = answer.json<unknown[]>().map((payment) => shownPayment(JSON.stringify(payment)));
   expect(answer.text).toBe(JSON.stringify(payments));
-  return { payments, next: nextOf(answer) };
-}
-
-function nextOf({ headers: { link } }: Answer): string | undefined {
-  if (link === undefined) return undefined;
-  const [, next] = /^<(\/api\/payments\?[!-~]+)>; rel="next"$/.exec(link as string) ?? [];
-  expect(next, `a Link: ${link}`).toBeDefined();
-  return next;
+  const { link } = answer.headers;
+  const [, next] = /^<(\/api\/payments\?[!-~]+)>; rel="next"$/.exec((link as string | undefined) ?? '') ?? [];
+  if (link !== undefined) expect(next, `a Link: ${link}`).toBeDefined();
+  return { payments, next };
 }
 
 /** Every payment that was settled on a day (UTC), in the order of the export. */
@@ -103,9 +94,11 @@ export async function exportDay(url: string, day: string): Promise<ShownPayment[
 export async function exportLines(url: string, day: string, more = ''): Promise<string[]> {
   const answer = await ask(`${url}/api/payments/export?day=${day}${more}`);
   expect(answer.status, answer.text.slice(0, 500)).toBe(200);
-  expect(answer.headers['content-type']).toBe('application/x-ndjson; charset=utf-8');
-  expect(answer.headers['content-disposition']).toBe(`attachment; filename="payments-${day}.ndjson"`);
-  expect(answer.headers['cache-control']).toBe('no-store');
+  expect(answer.headers).toMatchObject({
+    'content-type': 'application/x-ndjson; charset=utf-8',
+    'content-disposition': `attachment; filename="payments-${day}.ndjson"`,
+    'cache-control': 'no-store',
+  });
   const lines = answer.text.split('\n');
   expect(lines.pop(), 'what follows the last line end').toBe('');
   return lines;
@@ -119,3 +112,5 @@ export function resolvePayment(
 ): Promise<Answer> {
   return sendJson(`${url}/api/payments/${key}/resolution`, 'POST', body, headers);
 }
+
+export const keysOf = (payments: readonly ShownPayment[]) => payments.map(({ idempotencyKey }) => idempotencyKey);

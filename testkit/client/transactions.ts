@@ -93,11 +93,8 @@ export function idsOf(list: Answer): number[] {
 /** The per-transaction tag of spec 4.3, unquoted. `String` of an amount with 15 digits is its shortest plain decimal. */
 export function transactionTag(transaction: Transaction): string {
   const { transactionId, fromAccount, toAccount, amount, status } = transaction;
-  return md5(`${transactionId}${fromAccount}${toAccount}${String(amount)}${status}`);
+  const text = `${transactionId}${fromAccount}${toAccount}${String(amount)}${status}`;
+  return createHash('md5').update(text).digest('hex');
 }
 
 export const quoted = (tag: string): string => `"${tag}"`;
-
-function md5(text: string): string {
-  return createHash('md5').update(text, 'utf8').digest('hex');
-}
