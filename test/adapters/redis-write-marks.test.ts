@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { NAMES } from '../../testkit/protocol/redis-caches.js';
+import { NAMES } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { pause } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';

@@ -1,33 +1,37 @@
 import { describe } from 'vitest';
 import { type OpenPorts, sharePorts } from '../../testkit/protocol/ports.js';
-import { describeKeyStoreContract } from './key-store-contract.js';
-import { describeKeyValueStoreReportContract } from './key-value-store-report-contract.js';
-import { describeKeyWatchContract } from './key-watch-contract.js';
-import { describeLedgerContract } from './ledger-contract.js';
-import { describeLedgerRecoveryContract } from './ledger-recovery-contract.js';
-import { describeLedgerResolutionContract } from './ledger-resolution-contract.js';
-import { describeLedgerRetentionContract } from './ledger-retention-contract.js';
-import { describeLedgerUnsentContract } from './ledger-unsent-contract.js';
-import { describePaymentHistoryContract } from './payment-history-contract.js';
-import { describeTransactionCacheContract } from './transaction-cache-contract.js';
-import { describeTransactionListContract } from './transaction-list-contract.js';
-import { describeTransactionStoreContract } from './transaction-store-contract.js';
+import { keyStoreContract } from './key-store-contract.js';
+import { keyValueStoreReportContract } from './key-value-store-report-contract.js';
+import { keyWatchContract } from './key-watch-contract.js';
+import { ledgerContract } from './ledger-contract.js';
+import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
+import { ledgerResolutionContract } from './ledger-resolution-contract.js';
+import { ledgerRetentionContract } from './ledger-retention-contract.js';
+import { paymentHistoryContract } from './payment-history-contract.js';
+import { transactionCacheContract } from './transaction-cache-contract.js';
+import { transactionListContract } from './transaction-list-contract.js';
+import { transactionStoreContract } from './transaction-store-contract.js';
+
+const CONTRACTS = {
+  'key store': keyStoreContract,
+  'key watch': keyWatchContract,
+  ledger: ledgerContract,
+  'ledger recovery': ledgerRecoveryContract,
+  'ledger resolution': ledgerResolutionContract,
+  'payment history': paymentHistoryContract,
+  'transaction store': transactionStoreContract,
+  'transaction list': transactionListContract,
+  'transaction cache': transactionCacheContract,
+  'key-value store report': keyValueStoreReportContract,
+};
 
 /** All that a deployment must keep; each runs them in one line. */
 export function describeEveryContract(deployment: string, open: OpenPorts): void {
-  describe(deployment, () => {
-    const ports = sharePorts(open);
-    describeKeyStoreContract(ports, open);
-    describeKeyWatchContract(ports);
-    describeLedgerContract(ports);
-    describeLedgerRecoveryContract(ports);
-    describeLedgerResolutionContract(ports);
-    describeLedgerUnsentContract(ports);
-    describePaymentHistoryContract(ports);
-    describeTransactionStoreContract(ports, open);
-    describeTransactionListContract(ports);
-    describeTransactionCacheContract(ports, open);
-    describeKeyValueStoreReportContract(ports, open);
-    describeLedgerRetentionContract(open);
+  describe(deployment, async () => {
+    const ports = await sharePorts(open);
+    for (const [name, contract] of Object.entries(CONTRACTS))
+      describe(`the ${name} contract`, () => contract(ports, open));
+    // On ports of its own: its time goes on by days.
+    describe('the ledger retention contract', async () => ledgerRetentionContract(await sharePorts(open)));
   });
 }

@@ -1,11 +1,11 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { DECLINED, inState, LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 import { STEP_MS, SteppingClock } from '../../testkit/time/stepping-clock.js';
 
 /**
- * What every KeyStore guarantees beyond its types:
+ * What every KeyStore guarantees beyond its types (of `watch`: `key-watch-contract.ts`):
  *
  *  1. A key is known from `issue` on, and only then; a begin that finds no record takes nothing.
  *  2. One lock per key: of any number of begins at once exactly one is taken; the others learn of the attempt that holds it.
@@ -21,174 +21,127 @@ import { STEP_MS, SteppingClock } from '../../testkit/time/stepping-clock.js';
  *
  * Only what was settled is finished, as the protocol does: a deployment may write the record's value where it settles.
  */
-export function describeKeyStoreContract(ports: ContractPorts, open: OpenPorts): void {
-  describe('the key store contract', () => {
-    const { keys, pass } = ports;
-    const given = paymentSteps(ports);
-    const { begin } = given;
+export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
+  const { keys, pass } = ports;
+  const given = paymentSteps(ports);
+  const { begin, issuedKey, lockedKey, settledKey: settled } = given;
 
-    async function settled(key: string, ending: Parameters<typeof given.settled>[1] = {}) {
-      return given.settled(await given.claim({ key }), ending);
+  test('1, 9: a key is absent until it is issued, and looking or beginning on it before leaves no lock behind', async () => {
+    const key = newKey();
+    expect(await begin(key)).toMatchObject({ state: 'absent' });
+    expect(await keys.look(key)).toMatchObject({ state: 'absent' });
+    await keys.issue(key, LONG_MS);
+    expect(await keys.look(key)).toMatchObject({ state: 'generated' });
+    expect(await begin(key)).toMatchObject({ state: 'taken' });
+  });
+
+  test('2: of a hundred begins at once exactly one is taken, and the others find the key locked', async () => {
+    const [key, other] = [await issuedKey(), await issuedKey()];
+    const begun = await Promise.all(Array.from({ length: 100 }, () => begin(key)));
+    expect(begun.filter(({ state }) => state === 'taken')).toHaveLength(1);
+    expect(begun.filter(({ state }) => state === 'locked')).toHaveLength(99);
+    expect(await begin(other)).toMatchObject({ state: 'taken' });
+  });
+
+  test('2, 9: begin and look tell of a lock the fingerprint of its attempt, and how long it was and will be held', async () => {
+    const key = await issuedKey();
+    await begin(key, newOwner(), LONG_MS, '7.00 EUR');
+    await pass(SHORT_MS);
+    for (const answer of [await begin(key, newOwner(), LONG_MS, '9.00 CHF'), await keys.look(key)]) {
+      const { fingerprint, heldMs, remainingMs } = inState(answer, 'locked');
+      expect(fingerprint).toBe('7.00 EUR');
+      expect(heldMs).toBeGreaterThanOrEqual(SHORT_MS);
+      expect(heldMs).toBeLessThan(LONG_MS / 2);
+      expect(remainingMs).toBeLessThanOrEqual(LONG_MS - SHORT_MS);
+      expect(remainingMs).toBeGreaterThan(LONG_MS / 2);
     }
+  });
 
-    async function lockedKey(leaseMs = LONG_MS) {
-      const key = await given.issuedKey();
-      const owner = newOwner();
-      inState(await begin(key, owner, leaseMs), 'taken');
-      return { key, owner };
-    }
+  test('3, 4: its owner begins again and releases the lock, and no other owner does', async () => {
+    const { key, owner } = await lockedKey();
+    expect(await begin(key, owner)).toMatchObject({ state: 'taken' });
+    await keys.release(key, newOwner());
+    expect(await begin(key)).toMatchObject({ state: 'locked' });
+    await keys.release(key, owner);
+    expect(await keys.look(key)).toMatchObject({ state: 'generated' });
+    expect(await begin(key)).toMatchObject({ state: 'taken' });
+  });
 
-    test('1: a key that was never issued is absent, and beginning on it leaves no lock behind', async () => {
-      const key = newKey();
-      expect(await begin(key)).toMatchObject({ state: 'absent' });
-      expect(await keys.look(key)).toMatchObject({ state: 'absent' });
-      await keys.issue(key, LONG_MS);
-      expect(await keys.look(key)).toMatchObject({ state: 'generated' });
-      expect(await begin(key)).toMatchObject({ state: 'taken' });
-    });
+  test('5: a lock whose lease has died is free for another owner, and its old owner does not release the new one', async () => {
+    const { key, owner } = await lockedKey(SHORT_MS);
+    await pass(SHORT_MS);
+    expect(await keys.look(key)).toMatchObject({ state: 'generated' });
+    expect(await begin(key)).toMatchObject({ state: 'taken' });
+    await keys.release(key, owner);
+    expect(inState(await keys.look(key), 'locked').remainingMs).toBeLessThanOrEqual(LONG_MS);
+  });
 
-    test('2: of a hundred begins at once exactly one is taken, and the others find the key locked', async () => {
-      const key = await given.issuedKey();
-      const begun = await Promise.all(Array.from({ length: 100 }, () => begin(key)));
-      expect(begun.filter(({ state }) => state === 'taken')).toHaveLength(1);
-      expect(begun.filter(({ state }) => state === 'locked')).toHaveLength(99);
-    });
+  test('6, 11: finish, once or twice, gives a locked record its final value and deletes the lock of its owner', async () => {
+    const { key, owner } = await lockedKey();
+    const final = await settled(key);
+    for (let time = 0; time < 2; time += 1) await keys.finish(key, owner, final);
+    expect(await begin(key)).toEqual({ state: 'final', final });
+    for (let time = 0; time < 2; time += 1) await keys.release(key, owner);
+    expect(await keys.look(key)).toEqual({ state: 'final', final });
+  });
 
-    test('2, 9: begin and look tell of a lock the fingerprint of its attempt, and how long it was and will be held', async () => {
-      const key = await given.issuedKey();
-      await begin(key, newOwner(), LONG_MS, '7.00 EUR');
-      await pass(SHORT_MS);
-      for (const answer of [await begin(key, newOwner(), LONG_MS, '9.00 CHF'), await keys.look(key)]) {
-        const { fingerprint, heldMs, remainingMs } = inState(answer, 'locked');
-        expect(fingerprint).toBe('7.00 EUR');
-        expect(heldMs).toBeGreaterThanOrEqual(SHORT_MS);
-        expect(heldMs).toBeLessThan(LONG_MS / 2);
-        expect(remainingMs).toBeLessThanOrEqual(LONG_MS - SHORT_MS);
-        expect(remainingMs).toBeGreaterThan(LONG_MS / 2);
-      }
-    });
-
-    test('2: a lock on one key leaves other keys free', async () => {
-      await lockedKey();
-      expect(await begin(await given.issuedKey())).toMatchObject({ state: 'taken' });
-    });
-
-    test('3: a second begin by the same owner is taken again, and others still find the key locked', async () => {
-      const { key, owner } = await lockedKey();
-      expect(await begin(key, owner)).toMatchObject({ state: 'taken' });
-      expect(await begin(key)).toMatchObject({ state: 'locked' });
-    });
-
-    test('4: a release by another owner leaves the lock; the owner releases it, and the key can be begun again', async () => {
-      const { key, owner } = await lockedKey();
-      await keys.release(key, newOwner());
-      expect(await begin(key)).toMatchObject({ state: 'locked' });
-      await keys.release(key, owner);
-      expect(await keys.look(key)).toMatchObject({ state: 'generated' });
-      expect(await begin(key)).toMatchObject({ state: 'taken' });
-    });
-
-    test('5: a lock whose lease has died is free for another owner, and its old owner does not release the new one', async () => {
-      const { key, owner } = await lockedKey(SHORT_MS);
-      await pass(SHORT_MS);
-      expect(await keys.look(key)).toMatchObject({ state: 'generated' });
-      expect(await begin(key)).toMatchObject({ state: 'taken' });
-      await keys.release(key, owner);
-      expect(inState(await keys.look(key), 'locked').remainingMs).toBeLessThanOrEqual(LONG_MS);
-    });
-
-    test('6: finish gives the final value and deletes the lock of its owner', async () => {
-      const { key, owner } = await lockedKey();
-      const final = await settled(key);
-      await keys.finish(key, owner, final);
-      expect(await begin(key)).toEqual({ state: 'final', final });
-    });
-
-    test('6: a declined payment keeps its reason and its fingerprint', async () => {
-      const key = await given.issuedKey();
+  test('6: finish gives the value, with reason and fingerprint, to a record that is not locked or not there', async () => {
+    for (const key of [await issuedKey(), newKey()]) {
       const final = await settled(key, { outcome: DECLINED });
       await keys.finish(key, newOwner(), final);
       expect(await keys.look(key)).toEqual({ state: 'final', final });
       expect(final).toMatchObject({ outcome: DECLINED, fingerprint: '100.50 USD' });
-    });
+    }
+  });
 
-    test('6: finish gives the final value to a record that was never there or is forgotten', async () => {
+  test('6, 7: finish by another owner leaves the lock, which is answered first; once it is gone the value is there', async () => {
+    const { key, owner } = await lockedKey();
+    const final = await settled(key);
+    await keys.finish(key, newOwner(), final);
+    expect(await begin(key)).toMatchObject({ state: 'locked' });
+    expect(await begin(key, owner)).toEqual({ state: 'final', final });
+    await keys.release(key, owner);
+    expect(await begin(key)).toEqual({ state: 'final', final });
+  });
+
+  test('8: a record is absent once its life is over, generated or final, however long the key had to live', async () => {
+    const [unused, paid, kept] = [await issuedKey(SHORT_MS), await issuedKey(LONG_MS), await issuedKey(SHORT_MS)];
+    await keys.finish(paid, newOwner(), await settled(paid, { ttlMs: SHORT_MS }));
+    const final = await settled(kept, { ttlMs: LONG_MS });
+    await keys.finish(kept, newOwner(), final);
+    await pass(SHORT_MS);
+    for (const key of [unused, paid]) {
+      expect(await keys.look(key)).toMatchObject({ state: 'absent' });
+      expect(await begin(key)).toMatchObject({ state: 'absent' });
+    }
+    expect(await begin(kept)).toEqual({ state: 'final', final });
+  });
+
+  test('10: claimBy is a lease after the moment before the question, however late the reply', async () => {
+    const clock = new SteppingClock();
+    const slow = await open({ clock });
+    try {
       const key = newKey();
-      const final = await settled(key);
-      await keys.finish(key, newOwner(), final);
-      expect(await keys.look(key)).toEqual({ state: 'final', final });
-    });
+      await slow.keys.issue(key, 10 * LONG_MS);
+      const askedAt = clock.startStepping();
+      const { claimBy } = inState(await paymentSteps(slow).begin(key), 'taken');
+      const answeredAt = clock.monotonic();
+      // The store may start the lease as soon as it is asked, and the reply came at least one step later.
+      expect(claimBy).toBeLessThan(askedAt + STEP_MS + LONG_MS);
+      expect(claimBy).toBeGreaterThan(askedAt + LONG_MS / 2);
+      expect(answeredAt).toBeGreaterThan(askedAt + STEP_MS);
+    } finally {
+      await slow.close();
+    }
+  });
 
-    test('6, 7: finish by another owner leaves the lock, which is answered first; once it is gone the value is there', async () => {
-      const { key, owner } = await lockedKey();
-      const final = await settled(key);
-      await keys.finish(key, newOwner(), final);
-      expect(await begin(key)).toMatchObject({ state: 'locked' });
-      expect(await begin(key, owner)).toEqual({ state: 'final', final });
-      await keys.release(key, owner);
-      expect(await begin(key)).toEqual({ state: 'final', final });
-    });
-
-    test('8: a record is absent once its life is over: generated, or final in a key that had long to live', async () => {
-      const [unused, paid] = [await given.issuedKey(SHORT_MS), await given.issuedKey(LONG_MS)];
-      await keys.finish(paid, newOwner(), await settled(paid, { ttlMs: SHORT_MS }));
-      await pass(SHORT_MS);
-      for (const key of [unused, paid]) {
-        expect(await keys.look(key)).toMatchObject({ state: 'absent' });
-        expect(await begin(key)).toMatchObject({ state: 'absent' });
-      }
-    });
-
-    test('8: a final record lives on after the key itself would have expired', async () => {
-      const key = await given.issuedKey(SHORT_MS);
-      const final = await settled(key, { ttlMs: LONG_MS });
-      await keys.finish(key, newOwner(), final);
-      await pass(SHORT_MS);
-      expect(await begin(key)).toEqual({ state: 'final', final });
-    });
-
-    test('9: looking does not take the lock', async () => {
-      const key = await given.issuedKey();
-      await keys.look(key);
-      expect(await keys.look(key)).toMatchObject({ state: 'generated' });
-      expect(await begin(key)).toMatchObject({ state: 'taken' });
-    });
-
-    test('10: claimBy is a lease after the moment before the question, however late the reply', async () => {
-      const clock = new SteppingClock();
-      const slow = await open({ clock });
-      try {
-        const key = newKey();
-        await slow.keys.issue(key, 10 * LONG_MS);
-        const askedAt = clock.startStepping();
-        const begun = await slow.keys.begin({ key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '1.00 USD' });
-        const answeredAt = clock.monotonic();
-        const { claimBy } = inState(begun, 'taken');
-        // The store may start the lease as soon as it is asked, and the reply came at least one step later.
-        expect(claimBy).toBeLessThan(askedAt + STEP_MS + LONG_MS);
-        expect(claimBy).toBeGreaterThan(askedAt + LONG_MS / 2);
-        expect(answeredAt).toBeGreaterThan(askedAt + STEP_MS);
-      } finally {
-        await slow.close();
-      }
-    });
-
-    test('11: an issue that is sent twice neither unlocks a key nor takes a final value back', async () => {
-      const { key, owner } = await lockedKey();
-      await keys.issue(key, LONG_MS);
-      expect(await begin(key)).toMatchObject({ state: 'locked' });
-      const final = await settled(key);
-      await keys.finish(key, owner, final);
-      await keys.issue(key, LONG_MS);
-      expect(await keys.look(key)).toEqual({ state: 'final', final });
-    });
-
-    test('11: finishing and releasing twice is the same as once', async () => {
-      const { key, owner } = await lockedKey();
-      const final = await settled(key);
-      for (let time = 0; time < 2; time += 1) await keys.finish(key, owner, final);
-      for (let time = 0; time < 2; time += 1) await keys.release(key, owner);
-      expect(await keys.look(key)).toEqual({ state: 'final', final });
-    });
+  test('11: an issue that is sent twice neither unlocks a key nor takes a final value back', async () => {
+    const { key, owner } = await lockedKey();
+    await keys.issue(key, LONG_MS);
+    expect(await begin(key)).toMatchObject({ state: 'locked' });
+    const final = await settled(key);
+    await keys.finish(key, owner, final);
+    await keys.issue(key, LONG_MS);
+    expect(await keys.look(key)).toEqual({ state: 'final', final });
   });
 }

@@ -1,8 +1,15 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { completed, DECLINED, inState, LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import {
+  claimAttempt,
+  completed,
+  DECLINED,
+  inState,
+  LONG_MS,
+  newKey,
+} from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
-import { type OpenPorts, sharePorts } from '../../testkit/protocol/ports.js';
+import type { ContractPorts } from '../../testkit/protocol/ports.js';
 import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -11,7 +18,7 @@ const CLAIMS = 100;
 const RETENTION_MS = 24 * HOUR_MS;
 /** After so many hours it is over for what was settled before: with those by which it may be longer. */
 const RETENTION_HOURS = 24 + 2;
-const HORIZON_DEADLINE_MS = 15_000;
+const DEADLINE_MS = 15_000;
 
 /**
  * What every Ledger guarantees of `removeSettled` beyond its types:
@@ -27,200 +34,169 @@ const HORIZON_DEADLINE_MS = 15_000;
  *  7. Ages are the time that was noted, an hour at most with each call, and once however many processes note it: the wall
  *     clock of a process or of the store, however wrong, makes no payment older.
  */
-export function describeLedgerRetentionContract(open: OpenPorts): void {
-  describe('the ledger contract for retention', () => {
-    const ports = sharePorts(open);
-    const { keys, ledger, paymentHistory: history, clock, pass } = ports;
-    const given = paymentSteps(ports);
-    const { attempt } = given;
-    let claims: Claim[];
-    /** Generated with the claims, and never claimed. */
-    let unused: string[];
+export function ledgerRetentionContract(ports: ContractPorts): void {
+  const { keys, ledger, paymentHistory: history, clock, pass } = ports;
+  const given = paymentSteps(ports);
+  let claims: Claim[];
+  /** Generated with the claims, and never claimed. */
+  let unused: string[];
 
-    beforeAll(async () => {
-      unused = Array.from({ length: 3 }, newKey);
-      claims = await given.claims(CLAIMS);
-      const probe = claims.pop() as Claim;
-      await given.settled(probe, { ttlMs: 1 });
-      await pass(1);
-      await passHours(ledger, RETENTION_HOURS);
-      await until('the horizon to have passed', HORIZON_DEADLINE_MS, async () => {
-        await ports.endClaims();
-        await removeOld(ledger, RETENTION_MS);
-        return (await history.find(probe.key)) === undefined;
-      });
-    });
-    // What the test before left is not counted by the next one.
-    beforeEach(async () => {
+  beforeAll(async () => {
+    unused = [newKey(), newKey()];
+    claims = await given.claims(CLAIMS);
+    const [probe] = await givenRemovable(1);
+    await until('the horizon to have passed', DEADLINE_MS, async () => {
+      await ports.endClaims();
       await removeOld(ledger, RETENTION_MS);
+      return (await history.find(probe.key)) === undefined;
     });
+  });
+  // What the test before left is not counted by the next one.
+  beforeEach(async () => {
+    await removeOld(ledger, RETENTION_MS);
+  });
 
-    function oldClaims(count: number): Claim[] {
-      if (claims.length < count) throw new Error('all the old claims are used up');
-      return claims.splice(0, count);
-    }
-    const oldClaim = () => oldClaims(1)[0] as Claim;
-    const remove = (limit: number) => ledger.removeSettled(RETENTION_MS, limit);
+  function oldClaims(count: number): [Claim, ...Claim[]] {
+    if (claims.length < count) throw new Error('all the old claims are used up');
+    return claims.splice(0, count) as [Claim];
+  }
+  const remove = (limit: number) => ledger.removeSettled(RETENTION_MS, limit);
+  const expectRemoved = async (count: number) => expect(await removeOld(ledger, RETENTION_MS)).toBe(count);
+  const claim = (key: string) => ledger.claim(claimAttempt({ key }));
 
-    /** Old claims that are settled one after the other, and may be removed when this resolves. */
-    async function givenRemovable(count: number): Promise<Claim[]> {
-      const removable = oldClaims(count);
-      for (const claim of removable) {
-        await given.settled(claim, { ttlMs: 1 });
-        await pass(1);
-      }
-      await passHours(ledger, RETENTION_HOURS);
-      return removable;
-    }
-
-    async function kept(payments: readonly Claim[]): Promise<string[]> {
-      const found = await Promise.all(payments.map(({ key }) => history.find(key)));
-      return found.flatMap((payment) => payment?.key ?? []);
-    }
-
-    test('1: a payment that is completed, declined or resolved, expired and old enough is removed', async () => {
-      const ended = oldClaims(3) as [Claim, Claim, Claim];
-      const [paid, refused, resolved] = ended;
-      await given.settled(paid, { ttlMs: 1 });
-      await given.settled(refused, { outcome: DECLINED, ttlMs: 1 });
-      await ledger.abandon(resolved, 0);
-      await given.resolve(resolved.key, { idempotencyTtlMs: 1 });
+  /** Old claims that are settled one after the other, and may be removed when this resolves. */
+  async function givenRemovable(count: number): Promise<[Claim, ...Claim[]]> {
+    const removable = oldClaims(count);
+    for (const each of removable) {
+      await given.settled(each, { ttlMs: 1 });
       await pass(1);
-      await passHours(ledger, RETENTION_HOURS);
-      expect(await removeOld(ledger, RETENTION_MS)).toBe(3);
-      expect(await kept(ended)).toEqual([]);
-      expect(await ledger.find(paid.key)).toEqual({ state: 'absent' });
-    });
+    }
+    await passHours(ledger, RETENTION_HOURS);
+    return removable;
+  }
 
-    test('1: a limit is kept, and those settled first go first', async () => {
-      const payments = await givenRemovable(5);
-      const left = payments.map(({ key }) => key);
+  async function kept(payments: readonly Claim[]): Promise<string[]> {
+    const found = await Promise.all(payments.map(({ key }) => history.find(key)));
+    return found.flatMap((payment) => payment?.key ?? []);
+  }
+
+  test('1: a payment that is completed, declined or resolved, expired and old enough is removed', async () => {
+    const [refused, resolved] = oldClaims(2) as [Claim, Claim];
+    await given.settled(refused, { outcome: DECLINED, ttlMs: 1 });
+    await ledger.abandon(resolved, 0);
+    await given.resolve(resolved.key, { idempotencyTtlMs: 1 });
+    const [paid] = await givenRemovable(1);
+    await expectRemoved(3);
+    expect(await kept([paid, refused, resolved])).toEqual([]);
+    expect(await ledger.find(paid.key)).toEqual({ state: 'absent' });
+  });
+
+  test('1: a limit is kept, and those settled first go first', async () => {
+    const payments = await givenRemovable(5);
+    const left = payments.map(({ key }) => key);
+    for (const gone of [2, 4]) {
       expect(await remove(2)).toEqual({ removed: 2, more: true });
-      expect(await kept(payments)).toEqual(left.slice(2));
-      expect(await remove(2)).toEqual({ removed: 2, more: true });
-      expect(await kept(payments)).toEqual(left.slice(4));
-      expect(await remove(2)).toEqual({ removed: 1, more: false });
-      expect(await remove(2)).toEqual({ removed: 0, more: false });
-    });
+      expect(await kept(payments)).toEqual(left.slice(gone));
+    }
+    expect(await remove(2)).toEqual({ removed: 1, more: false });
+    expect(await remove(2)).toEqual({ removed: 0, more: false });
+  });
 
-    /** Bug: ten that were repeated for long, for each that was asked for, ended the removal for ever. */
-    test('1, 2: payments that are still repeated are kept, and hide none that were settled after them', async () => {
-      const repeated = oldClaims(12);
-      const finals = [];
-      for (const claim of repeated) finals.push(await given.settled(claim));
-      await pass(1);
-      const removable = await givenRemovable(1);
-      let removed = 0;
-      for (let more = true; more; ) {
-        const round = await remove(1);
-        removed += round.removed;
-        more = round.more;
-      }
-      expect(removed).toBe(1);
-      expect(await kept([...repeated, ...removable])).toEqual(repeated.map(({ key }) => key));
-      expect(await ledger.find(repeated[0]?.key ?? '')).toEqual({ state: 'final', final: finals[0] });
-    });
+  /** Bug: ten that were repeated for long, for each that was asked for, ended the removal for ever. */
+  test('1, 2: payments that are still repeated are kept, and hide none that were settled after them', async () => {
+    const repeated = oldClaims(12);
+    const finals = [];
+    for (const each of repeated) finals.push(await given.settled(each));
+    await pass(1);
+    const removable = await givenRemovable(1);
+    let removed = 0;
+    for (let more = true; more; ) {
+      const round = await remove(1);
+      removed += round.removed;
+      more = round.more;
+    }
+    expect(removed).toBe(1);
+    expect(await kept([...repeated, ...removable])).toEqual(repeated.map(({ key }) => key));
+    for (const answer of [await ledger.find(repeated[0].key), await claim(repeated[0].key)])
+      expect(answer).toEqual({ state: 'final', final: finals[0] });
+  });
 
-    test('2: a payment that was settled lately is kept', async () => {
-      const payments = await givenRemovable(1);
-      expect(await removeOld(ledger, RETENTION_MS + 24 * HOUR_MS)).toBe(0);
-      expect(await kept(payments)).toHaveLength(1);
-    });
+  test('2: a payment that was settled lately is kept', async () => {
+    const payments = await givenRemovable(1);
+    expect(await removeOld(ledger, RETENTION_MS + 24 * HOUR_MS)).toBe(0);
+    expect(await kept(payments)).toHaveLength(1);
+  });
 
-    test('2: a payment that is PROCESSING is kept, alive or abandoned', async () => {
-      const [alive, abandoned] = oldClaims(2) as [Claim, Claim];
-      await ledger.abandon(abandoned, 0);
-      await passHours(ledger, RETENTION_HOURS);
-      expect(await removeOld(ledger, RETENTION_MS)).toBe(0);
-      expect(await ledger.find(alive.key)).toMatchObject({ state: 'under way' });
-      expect(await ledger.find(abandoned.key)).toMatchObject({ state: 'abandoned' });
-    });
+  test('2, 5: an old payment that is PROCESSING is kept, is taken over once it is abandoned, and settles', async () => {
+    const [alive, abandoned] = oldClaims(2) as [Claim, Claim];
+    await ledger.abandon(abandoned, 0);
+    await passHours(ledger, RETENTION_HOURS);
+    await expectRemoved(0);
+    expect(await claim(alive.key)).toMatchObject({ state: 'under way' });
+    const second = inState(await claim(abandoned.key), 'taken over').claim;
+    expect(await ledger.settle(second, completed(second), LONG_MS)).toMatchObject({ state: 'settled' });
+  });
 
-    test('3: several at once remove each row once, and together all of them', async () => {
-      const payments = await givenRemovable(20);
-      let removed = 0;
-      await until('all to be removed', HORIZON_DEADLINE_MS, async () => {
-        for (const round of await Promise.all(Array.from({ length: 4 }, () => remove(7)))) removed += round.removed;
-        return (await kept(payments)).length === 0;
-      });
-      expect(removed).toBe(20);
-    });
+  test('3: several at once remove each row once, and together all of them', async () => {
+    const payments = await givenRemovable(20);
+    let removed = 0;
+    const look = async () => {
+      for (const round of await Promise.all(Array.from({ length: 4 }, () => remove(7)))) removed += round.removed;
+      return kept(payments);
+    };
+    await expect.poll(look, { timeout: DEADLINE_MS }).toEqual([]);
+    expect(removed).toBe(20);
+  });
 
-    test('4: a removed key is expired, although the key store has it as generated', async () => {
-      const [{ key }] = (await givenRemovable(1)) as [Claim];
-      expect(await removeOld(ledger, RETENTION_MS)).toBe(1);
-      // As a key store would have it that was restored from a copy. One that still has the outcome must forget it first.
-      await until('the key to be generated', HORIZON_DEADLINE_MS, async () => {
-        await keys.issue(key, LONG_MS);
-        return (await keys.look(key)).state === 'generated';
-      });
-      const { claimBy } = inState(await given.begin(key), 'taken');
-      expect(await ledger.claim(attempt({ key, claimBy }))).toEqual({ state: 'expired' });
-      expect(await ledger.find(key)).toEqual({ state: 'absent' });
-    });
+  test('4: a removed key is expired, although the key store has it as generated, and after a longer retention', async () => {
+    const [{ key }] = await givenRemovable(1);
+    await expectRemoved(1);
+    await removeOld(ledger, RETENTION_MS + 24 * HOUR_MS);
+    // As a key store would have it that was restored from a copy. One that still has the outcome must forget it first.
+    const look = async () => {
+      await keys.issue(key, LONG_MS);
+      return keys.look(key);
+    };
+    await expect.poll(look, { timeout: DEADLINE_MS }).toEqual({ state: 'generated' });
+    const { claimBy } = inState(await given.begin(key), 'taken');
+    expect(await ledger.claim(claimAttempt({ key, claimBy }))).toEqual({ state: 'expired' });
+    expect(await ledger.find(key)).toEqual({ state: 'absent' });
+  });
 
-    test('4: an old key that never had a row is expired too, in time or late', async () => {
-      const [first, second] = unused.splice(0, 2) as [string, string];
-      expect(await ledger.claim(attempt({ key: first }))).toEqual({ state: 'expired' });
-      const late = attempt({ key: second, claimBy: clock.monotonic() - SHORT_MS });
-      expect(await ledger.claim(late)).toEqual({ state: 'expired' });
-      expect(await ledger.find(first)).toEqual({ state: 'absent' });
-    });
+  test('4, 6: an old key that never had a row is expired, in time or late, and younger ones are claimed beside it', async () => {
+    const [first, second] = unused as [string, string];
+    const late = claimAttempt({ key: first, claimBy: clock.monotonic() - 1 });
+    expect(await ledger.claim(late)).toEqual({ state: 'expired' });
+    const claimed = await Promise.all([newKey(), second, newKey()].map(claim));
+    expect(claimed.map(({ state }) => state)).toEqual(['claimed', 'expired', 'claimed']);
+    expect(await ledger.find(second)).toEqual({ state: 'absent' });
+  });
 
-    test('4: a longer retention brings no removed key back', async () => {
-      const [{ key }] = (await givenRemovable(1)) as [Claim];
-      expect(await removeOld(ledger, RETENTION_MS)).toBe(1);
-      await removeOld(ledger, RETENTION_MS + 24 * HOUR_MS);
-      expect(await ledger.claim(attempt({ key }))).toEqual({ state: 'expired' });
-    });
+  test('7: an hour counts once, however many processes saw it, and no more of one call', async () => {
+    const { seenMs } = await passHours(ledger, 0);
+    const lowestKeyMs = Date.now();
+    const note = (sinceMs: number, elapsedMs: number) => ledger.noteElapsed({ sinceMs, elapsedMs, lowestKeyMs });
+    await Promise.all(Array.from({ length: 5 }, () => note(seenMs, HOUR_MS)));
+    expect(await passHours(ledger, 0)).toMatchObject({ seenMs: seenMs + HOUR_MS });
+    const noted = { seenMs: seenMs + 2 * HOUR_MS };
+    // A process that stood still for a day; one that saw less than was noted; one that knew another store, or this one
+    // before it was restored.
+    expect(await note(seenMs + HOUR_MS, 24 * HOUR_MS)).toMatchObject(noted);
+    expect(await note(seenMs, HOUR_MS)).toMatchObject(noted);
+    expect(await note(seenMs + 100 * HOUR_MS, HOUR_MS)).toMatchObject(noted);
+  });
 
-    test('5: an old payment that is final is repeated', async () => {
-      const claim = oldClaim();
-      const final = await given.settled(claim);
-      expect(await ledger.claim(attempt({ key: claim.key }))).toEqual({ state: 'final', final });
-    });
-
-    test('5: an old payment that is abandoned is taken over, and settles', async () => {
-      const claim = oldClaim();
-      const { key } = claim;
-      expect(await ledger.claim(attempt({ key }))).toMatchObject({ state: 'under way' });
-      await ledger.abandon(claim, 0);
-      const second = inState(await ledger.claim(attempt({ key })), 'taken over').claim;
-      expect(await ledger.settle(second, completed(second), LONG_MS)).toMatchObject({ state: 'settled' });
-    });
-
-    test('6: keys that were generated lately are claimed, also when an old one is refused together with them', async () => {
-      const old = unused.pop() as string;
-      const claimed = await Promise.all([newKey(), old, newKey()].map((key) => ledger.claim(attempt({ key }))));
-      expect(claimed.map(({ state }) => state)).toEqual(['claimed', 'expired', 'claimed']);
-    });
-
-    test('7: an hour counts once, however many processes saw it, and no more of one call', async () => {
-      const { seenMs } = await passHours(ledger, 0);
-      const lowestKeyMs = Date.now();
-      const note = (sinceMs: number, elapsedMs: number) => ledger.noteElapsed({ sinceMs, elapsedMs, lowestKeyMs });
-      await Promise.all(Array.from({ length: 5 }, () => note(seenMs, HOUR_MS)));
-      expect(await passHours(ledger, 0)).toMatchObject({ seenMs: seenMs + HOUR_MS });
-      const noted = { seenMs: seenMs + 2 * HOUR_MS };
-      // A process that stood still for a day; one that saw less than was noted; one that knew another store, or this one
-      // before it was restored.
-      expect(await note(seenMs + HOUR_MS, 24 * HOUR_MS)).toMatchObject(noted);
-      expect(await note(seenMs, HOUR_MS)).toMatchObject(noted);
-      expect(await note(seenMs + 100 * HOUR_MS, HOUR_MS)).toMatchObject(noted);
-    });
-
-    test('7: a process whose clock is far ahead makes no payment older, and no good key is refused', async () => {
-      const claim = oldClaim();
-      await given.settled(claim, { ttlMs: 1 });
-      const unpaid = newKey();
-      let { seenMs } = await passHours(ledger, 0);
-      const lowestKeyMs = Date.now() + 60 * 24 * HOUR_MS;
-      for (let hour = 0; hour < 10; hour += 1) {
-        ({ seenMs } = await ledger.noteElapsed({ sinceMs: seenMs, elapsedMs: HOUR_MS, lowestKeyMs }));
-        await removeOld(ledger, RETENTION_MS);
-      }
-      expect(await kept([claim])).toHaveLength(1);
-      expect(await ledger.claim(attempt({ key: unpaid }))).toMatchObject({ state: 'claimed' });
-    });
+  test('7: a process whose clock is far ahead makes no payment older, and no good key is refused', async () => {
+    const [old] = oldClaims(1);
+    await given.settled(old, { ttlMs: 1 });
+    const unpaid = newKey();
+    let { seenMs } = await passHours(ledger, 0);
+    const lowestKeyMs = Date.now() + 60 * 24 * HOUR_MS;
+    for (let hour = 0; hour < 10; hour += 1) {
+      ({ seenMs } = await ledger.noteElapsed({ sinceMs: seenMs, elapsedMs: HOUR_MS, lowestKeyMs }));
+      await removeOld(ledger, RETENTION_MS);
+    }
+    expect(await kept([old])).toHaveLength(1);
+    expect(await claim(unpaid)).toMatchObject({ state: 'claimed' });
   });
 }

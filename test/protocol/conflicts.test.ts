@@ -1,7 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, type Composition, compose, MONEY, OTHER_MONEY } from '../../testkit/protocol/payment-composition.js';
+import {
+  AWAY,
+  type Composition,
+  compose,
+  composeWithKey,
+  MONEY,
+  NO_MONEY,
+  OTHER_MONEY,
+  patience,
+} from '../../testkit/protocol/payment-composition.js';
+import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import { openEmbeddedPorts, sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { until } from '../../testkit/time/until.js';
@@ -14,7 +24,6 @@ import { untilPast } from '../../testkit/time/until-past.js';
  * of the lock, and a lock alone decided. Fix: the row is asked before every 409, and the end of the lock is repeated.
  */
 
-const NO_MONEY = { problem: "Member 'amount' is missing." };
 const DEADLINE_MS = 10_000;
 const HOUR_MS = 3_600_000;
 /** The lease as a whole number of seconds less a bit, so that a remainder that is rounded up is more than remains. */
@@ -22,9 +31,8 @@ const ODD_LEASE_MS = 1_900;
 /** One that ends within a test; the row's is renewed, also on a busy machine. */
 const OUTLIVED_LEASE_MS = 600;
 
-const ports = sharePorts();
-
-const patience = (ms = 300) => ({ ms, gone: new AbortController().signal });
+const ports = await sharePorts();
+const { statesOf } = paymentSteps(ports);
 
 function keepLocks({ keys }: Composition): void {
   for (const operation of ['finish', 'release'] as const) keys.failAll(operation, AWAY);
@@ -32,13 +40,12 @@ function keepLocks({ keys }: Composition): void {
 
 /** The outcome was answered, and the lock is still there. */
 async function givenLockLeft(settings: Parameters<typeof compose>[1] = {}) {
-  const process = compose(ports, settings);
-  const key = await process.payments.issueKey();
-  keepLocks(process);
+  const { key, another, ...process } = await composeWithKey(ports, settings);
+  keepLocks({ another, ...process });
   const first = await process.payments.pay(key, MONEY);
   expect(first).toMatchObject({ state: 'processed' });
-  expect(await ports.keys.look(key)).toMatchObject({ state: 'locked' });
-  return { key, first, another: process.another };
+  expect(await statesOf(key)).toEqual(['locked', 'final']);
+  return { key, first, another };
 }
 
 describe('a repeat that meets a lock', () => {
@@ -49,15 +56,12 @@ describe('a repeat that meets a lock', () => {
     expect(await payments.pay(key, MONEY)).toEqual(replayed);
     expect(await payments.pay(key, MONEY, patience())).toEqual(replayed);
     expect(await payments.pay(key, NO_MONEY)).toEqual(replayed);
-    expect(await ports.keys.look(key)).toMatchObject({ state: 'locked' });
-  });
-
-  test('left beside an outcome is judged by the row where a mismatch is rejected', async () => {
-    const { key, another } = await givenLockLeft();
-    const { payments } = another({ payloadMismatch: 'reject' });
+    expect(replayed).toMatchObject({ final: await payments.outcome(key) });
+    const { payments: strict } = another({ payloadMismatch: 'reject' });
     for (const content of [OTHER_MONEY, NO_MONEY])
-      expect(await payments.pay(key, content)).toEqual({ state: 'mismatch' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+      expect(await strict.pay(key, content)).toEqual({ state: 'mismatch' });
+    expect(await strict.pay(key, MONEY)).toEqual(replayed);
+    expect(await statesOf(key)).toEqual(['locked', 'final']);
   });
 
   test('left beside an outcome that has expired has an invalid key', async () => {
@@ -80,9 +84,8 @@ describe('a repeat that meets a lock', () => {
   });
 
   test('of an attempt that has not claimed yet is in progress, or a mismatch', async () => {
-    const { payments, ledger, another } = compose(ports);
+    const { payments, ledger, another, key } = await composeWithKey(ports);
     const { payments: strict } = another({ payloadMismatch: 'reject' });
-    const key = await payments.issueKey();
     const repeats: PayAnswer[] = [];
     ledger.interruptNext('claim', async (proceed) => {
       for (const money of [MONEY, OTHER_MONEY]) repeats.push(await strict.pay(key, money));
@@ -97,29 +100,34 @@ test('a repeat whose wait ends is answered with the outcome of meanwhile, althou
   const process = compose(ports);
   const { key, answer, finish } = await process.chargingPayment();
   keepLocks(process);
-  const waiting = process.another().payments.pay(key, MONEY, patience());
+  const waiting = process.another().payments.pay(key, MONEY, patience(300));
   finish();
   expect(await answer).toMatchObject({ state: 'processed' });
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
 });
 
-// A lock is not renewed (ADR 16): the row says that the payment is under way, and a repeat's lock is given back.
+// A lock is not renewed (ADR 16): the row is, and says that the payment is under way. A repeat's lock is given back.
 test('a payment that outlives its lock is in progress, charged once, and waited for with one more try a second', async () => {
   const { payments, processor, another, chargingPayment } = compose(ports, { leaseMs: OUTLIVED_LEASE_MS });
   const { key, answer, finish } = await chargingPayment();
+  const expectInProgress = async () => {
+    for (const content of [MONEY, NO_MONEY])
+      expect(await payments.pay(key, content)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
+    expect(await payments.outcome(key)).toBeUndefined();
+  };
+  await expectInProgress();
   await until('the lock to end', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
-  for (const content of [MONEY, NO_MONEY])
-    expect(await payments.pay(key, content)).toMatchObject({ state: 'in progress' });
-  expect(await ports.keys.look(key)).toEqual({ state: 'generated' });
+  await expectInProgress();
+  expect(await statesOf(key)).toEqual(['generated', 'under way']);
   const other = another({ leaseMs: OUTLIVED_LEASE_MS });
   const waiting = other.payments.pay(key, MONEY, patience(DEADLINE_MS));
   await untilPast(2 * OUTLIVED_LEASE_MS);
+  expect(await other.recovery.runOnce()).toBe(0);
   finish();
   expect(await answer).toMatchObject({ state: 'processed' });
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
   expect(other.owners.length).toBeLessThan(12);
-  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
-  expect(processor.charges).toHaveLength(1);
+  expect([processor.charges.length, processor.lookUps]).toEqual([1, []]);
 });
 
 test('a repeat that comes too late to take an abandoned payment over is answered with the outcome of the takeover', async () => {
@@ -145,8 +153,7 @@ test('Retry-After is never more than what remains of the lease', async () => {
   // Payments of this processor take an hour, so it is the lease that bounds the answer.
   const slow = Object.assign(new RecordingProcessor(processor.name), { typicalMs: HOUR_MS });
   const { payments } = compose(ports, { leaseMs: ODD_LEASE_MS }, slow);
-  for (let repeat = 0; repeat < 3; repeat += 1)
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
+  expect(await payments.pay(key, MONEY)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
   finish();
   expect(await answer).toMatchObject({ state: 'processed' });
 });
@@ -155,8 +162,7 @@ test('Retry-After is never more than what remains of the lease', async () => {
 test.each(['its charge is unknown', 'its outcome cannot be written'])(
   'an attempt that gives up because %s keeps the lock until the row is abandoned',
   async (reason) => {
-    const { payments, ledger, keys, processor } = compose(ports);
-    const key = await payments.issueKey();
+    const { payments, ledger, keys, processor, key } = await composeWithKey(ports);
     if (reason === 'its charge is unknown') processor.plan({ outcome: 'succeeded', answerLost: true });
     else ledger.failNext('settle', AWAY);
     let looked: unknown;

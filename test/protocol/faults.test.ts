@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import { gate } from '../../testkit/concurrency.js';
-import { inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { type Composition, compose, LOST, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { type Composition, compose, composeWithKey, LOST, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
@@ -16,16 +16,11 @@ import { untilPast } from '../../testkit/time/until-past.js';
 const DEADLINE_MS = 10_000;
 /** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
 const SHORT_LEASE_MS = 500;
-/** One that dies within a test unless it is renewed, and that a busy machine still renews in time. */
-const RENEWED_LEASE_MS = 20 * SHORT_MS;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
+const unwritten = (cause: Error) => ({ effect: 'unknown', cause });
 
-const ports = sharePorts();
-
-async function newPayment(settings: Parameters<typeof compose>[1] = {}) {
-  const process = compose(ports, settings);
-  return { ...process, key: await process.payments.issueKey() };
-}
+const ports = await sharePorts();
+const { statesOf } = paymentSteps(ports);
 
 /** One charge, and its transaction id is what the outcome and every repeat name. */
 async function expectPaidOnce(key: string, { processor, another }: Pick<Composition, 'processor' | 'another'>) {
@@ -37,126 +32,72 @@ async function expectPaidOnce(key: string, { processor, another }: Pick<Composit
   expect(processor.charges).toHaveLength(1);
 }
 
-describe('a store that fails', () => {
-  test('and was full at the claim leaves no lock and no row, and the next payment is the first', async () => {
-    const { payments, ledger, key, ...process } = await newPayment();
-    ledger.failNext('claim', FULL);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(FULL);
-    expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
-    expect(await ports.ledger.find(key)).toEqual({ state: 'absent' });
-    expect(process.processor.charges).toEqual([]);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    await expectPaidOnce(key, process);
-  });
-
-  /**
-   * Bug: a charge of unknown outcome was answered 503 "nothing was changed". Cause: the store failed in the look for another
-   * attempt's outcome, and its fault was passed on. Fix: then the outcome is unknown, like before the look.
-   */
-  test('after a charge of unknown outcome leaves it unknown, never unchanged', async () => {
-    const { payments, ledger, unknown, processor, key } = await newPayment();
-    processor.plan({ outcome: 'succeeded', answerLost: true });
-    for (const operation of ['find', 'abandon'] as const) ledger.failAll(operation, FULL);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    expect(unknown).toMatchObject([{ key, cause: 'the answer was lost' }]);
-  });
-
-  test('to answer a claim charges nothing, and the row is taken over under its own id once its lease has died', async () => {
-    const { payments, ledger, key, ...process } = await newPayment({ leaseMs: SHORT_LEASE_MS });
-    ledger.loseNextAnswer('claim', LOST);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(LOST);
-    expect(process.processor.charges).toEqual([]);
+type Fault = (process: Composition) => void;
+const pauseAtClaim: Fault = ({ ledger }) =>
+  ledger.interruptNext('claim', async (proceed) => {
     await untilPast(SHORT_LEASE_MS);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(process.processor.lookUps).toEqual([key]);
+    return proceed();
+  });
+function failSettleAndAbandon({ ledger }: Composition): void {
+  for (const operation of ['settle', 'abandon', 'renew'] as const) ledger.failAll(operation, FULL);
+}
+
+/** `left`: what the key store and the row say at the latest when the lease has died. */
+test.each<[title: string, fail: Fault, fault: object, charges: number, left: [string, string]]>([
+  ['fails at begin', ({ keys }) => keys.failNext('begin', FULL), FULL, 0, ['generated', 'absent']],
+  ['fails at the claim', ({ ledger }) => ledger.failNext('claim', FULL), FULL, 0, ['generated', 'absent']],
+  ['is asked to claim too late', pauseAtClaim, { effect: 'unchanged' }, 0, ['generated', 'absent']],
+  ['loses a claim', ({ ledger }) => ledger.loseNextAnswer('claim', LOST), LOST, 0, ['generated', 'abandoned']],
+  [
+    'fails at the settle',
+    ({ ledger }) => ledger.failNext('settle', FULL),
+    unwritten(FULL),
+    1,
+    ['generated', 'abandoned'],
+  ],
+  ['fails at settle and abandon', failSettleAndAbandon, unwritten(FULL), 1, ['generated', 'abandoned']],
+  ['loses a settle', ({ ledger }) => ledger.loseNextAnswer('settle', LOST), unwritten(LOST), 1, ['generated', 'final']],
+])(
+  'a store that %s is a fault, and the next repeat finishes the payment once',
+  async (_, fail, fault, charges, left) => {
+    const process = await composeWithKey(ports, { leaseMs: SHORT_LEASE_MS });
+    const { payments, processor, key } = process;
+    fail(process);
+    await expect(payments.pay(key, MONEY)).rejects.toMatchObject(fault);
+    expect(processor.charges).toHaveLength(charges);
+    process.ledger.heal();
+    await expect.poll(() => statesOf(key), { timeout: DEADLINE_MS }).toEqual(left);
+    expect(await payments.pay(key, MONEY)).toMatchObject({ state: left[1] === 'final' ? 'replayed' : 'processed' });
+    expect(processor.lookUps).toEqual(left[1] === 'abandoned' ? [key] : []);
     await expectPaidOnce(key, process);
-  });
+  },
+);
 
-  test('and was full at the settle is an error, leaves no lock, and the next repeat settles under the same id', async () => {
-    const { payments, ledger, key, ...process } = await newPayment();
-    ledger.failNext('settle', FULL);
-    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unknown', cause: FULL });
-    expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
-    expect(await ports.ledger.find(key)).toMatchObject({ state: 'abandoned' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(process.processor.lookUps).toEqual([key]);
-    await expectPaidOnce(key, process);
-  });
-
-  test('to answer a settle is an error, and every repeat replays what it wrote', async () => {
-    const { payments, ledger, key, ...process } = await newPayment();
-    ledger.loseNextAnswer('settle', LOST);
-    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unknown', cause: LOST });
-    await expectPaidOnce(key, process);
-  });
-
-  test('at settle and abandon leaves a payment that is finished once its lease has died', async () => {
-    const { payments, ledger, recovery, key, ...process } = await newPayment({ leaseMs: SHORT_LEASE_MS });
-    for (const operation of ['settle', 'abandon', 'renew'] as const) ledger.failAll(operation, FULL);
-    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unknown', cause: FULL });
-    ledger.heal();
-    await untilPast(SHORT_LEASE_MS);
-    expect(await recovery.runOnce()).toBe(1);
-    await expectPaidOnce(key, process);
-  });
-
-  test('at begin charges and claims nothing', async () => {
-    const { payments, keys, processor, key } = await newPayment();
-    keys.failNext('begin', FULL);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(FULL);
-    expect(await ports.ledger.find(key)).toEqual({ state: 'absent' });
-    expect(processor.charges).toEqual([]);
-  });
-
-  test('in the key store once the settle is known changes nothing: the answer is the outcome', async () => {
-    const { payments, keys, key } = await newPayment();
-    for (const operation of ['finish', 'release'] as const) keys.failAll(operation, FULL);
-    const { final } = inState(await payments.pay(key, MONEY), 'processed');
-    expect(await payments.outcome(key)).toEqual(final);
-  });
+/**
+ * Bug: a charge of unknown outcome was answered 503 "nothing was changed". Cause: the store failed in the look for another
+ * attempt's outcome, and its fault was passed on. Fix: then the outcome is unknown, like before the look.
+ */
+test('a store that fails after a charge of unknown outcome leaves it unknown, never unchanged', async () => {
+  const { payments, ledger, unknown, processor, key } = await composeWithKey(ports);
+  processor.plan({ outcome: 'succeeded', answerLost: true });
+  for (const operation of ['find', 'abandon'] as const) ledger.failAll(operation, FULL);
+  expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+  expect(unknown).toMatchObject([{ key, cause: 'the answer was lost' }]);
 });
 
 describe('an owner', () => {
-  test('renews its lease for as long as the processor works, so that nobody takes over', async () => {
-    const { chargingPayment, another, processor } = compose(ports, { leaseMs: RENEWED_LEASE_MS });
-    const { key, answer, finish } = await chargingPayment();
-    const other = another({ leaseMs: RENEWED_LEASE_MS });
-    for (let look = 0; look < 2; look += 1) {
-      await untilPast(RENEWED_LEASE_MS);
-      expect(await other.payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
-      expect(await other.recovery.runOnce()).toBe(0);
-    }
-    finish();
-    expect(await answer).toMatchObject({ state: 'processed' });
-    expect(processor.lookUps).toEqual([]);
-    await expectPaidOnce(key, { processor, another });
-  });
-
   /** Its charge is with the processor, its lease dies, and it hears nothing until `finish`. */
   async function givenFrozenWhileCharging() {
     const frozen = compose(ports, { leaseMs: SHORT_LEASE_MS });
     frozen.ledger.failAll('renew', FULL);
     const charging = await frozen.chargingPayment();
-    const { key } = charging;
-    await until('the lease to die', DEADLINE_MS, async () => (await ports.ledger.find(key)).state === 'abandoned');
-    await until('the lock to end', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
+    await expect.poll(() => statesOf(charging.key), { timeout: DEADLINE_MS }).toEqual(['generated', 'abandoned']);
     return { ...frozen, ...charging };
   }
 
-  test('that lost its payment while it charged answers the outcome of the winner, with the same id', async () => {
-    const { key, answer, finish, ...process } = await givenFrozenWhileCharging();
-    // The processor has it on record already; only the answer to the first process is still on its way.
-    process.processor.planLookUp(async () => ({ state: 'succeeded' }));
-    const winner = await process.another().payments.pay(key, MONEY);
-    expect(winner).toMatchObject({ state: 'processed' });
-    finish();
-    expect(await answer).toEqual({ ...winner, state: 'replayed' });
-    await expectPaidOnce(key, process);
-  });
-
-  test('that lost its payment never answers its own outcome, not even where it differs', async () => {
+  test('that lost its payment while it charged answers the outcome of the winner, also where its own differs', async () => {
     const { key, answer, finish, processor, another } = await givenFrozenWhileCharging();
-    processor.planLookUp(async () => ({ state: 'declined', reason: 'insufficient funds' }));
+    processor.planLookUp({ state: 'declined', reason: 'insufficient funds' });
     const winner = await another().payments.pay(key, MONEY);
     expect(winner).toMatchObject({ state: 'processed', final: { outcome: { state: 'DECLINED' } } });
     finish();
@@ -171,8 +112,7 @@ describe('an owner', () => {
     await until('the winner to look it up', DEADLINE_MS, () => process.processor.lookUps.length === 1);
     finish();
     expect(await answer).toEqual({ state: 'unknown' });
-    expect(await ports.keys.look(key)).toMatchObject({ state: 'locked' });
-    expect(await ports.ledger.find(key)).toMatchObject({ state: 'under way' });
+    expect(await statesOf(key)).toEqual(['locked', 'under way']);
     found.open();
     expect(await winner).toMatchObject({ state: 'processed' });
     await expectPaidOnce(key, process);
@@ -187,7 +127,7 @@ describe('an owner', () => {
 
   // The protocol, step 4: a fenced-off owner answers the outcome of the winner, also when it never sent anything.
   test('that lost its lease before the charge was sent sends nothing, and answers the outcome of the winner', async () => {
-    const { payments, ledger, key, ...process } = await newPayment({ leaseMs: SHORT_LEASE_MS });
+    const { payments, ledger, key, ...process } = await composeWithKey(ports, { leaseMs: SHORT_LEASE_MS });
     let winner: PayAnswer | undefined;
     ledger.interruptNext('claim', async (proceed) => {
       const claimed = await proceed();
@@ -198,20 +138,6 @@ describe('an owner', () => {
     const answer = await payments.pay(key, MONEY);
     expect(winner).toMatchObject({ state: 'processed' });
     expect(answer).toEqual({ ...winner, state: 'replayed' });
-    await expectPaidOnce(key, process);
-  });
-
-  test('that claims after the lease of its begin is refused: no row, no charge, no lock, and the key lives on', async () => {
-    const { payments, ledger, key, ...process } = await newPayment({ leaseMs: SHORT_LEASE_MS });
-    ledger.interruptNext('claim', async (proceed) => {
-      await untilPast(SHORT_LEASE_MS);
-      return proceed();
-    });
-    await expect(payments.pay(key, MONEY)).rejects.toMatchObject({ effect: 'unchanged' });
-    expect(process.processor.charges).toEqual([]);
-    expect(await ports.ledger.find(key)).toEqual({ state: 'absent' });
-    expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
     await expectPaidOnce(key, process);
   });
 });

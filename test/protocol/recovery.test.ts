@@ -1,93 +1,178 @@
 import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { AWAY, type Composition, compose, MONEY, OTHER_MONEY } from '../../testkit/protocol/payment-composition.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
-/** Recovery: what a dead owner left PROCESSING is finished by a living process, once, under the id it had (protocol, step 6). */
+/** What an attempt left PROCESSING is finished once, under the id it had: by a repeat or by recovery (protocol, step 6). */
 
 const DEADLINE_MS = 15_000;
-/** More than recovery takes over at a time. */
+/** More than two processes take over at a time. */
 const MANY = 150;
 
-const ports = sharePorts();
+const ports = await sharePorts();
 const given = paymentSteps(ports);
 
 /** Claims whose owners have died, with nothing charged. */
-async function givenAbandoned({ name }: RecordingProcessor, count: number): Promise<string[]> {
+async function givenAbandoned({ name }: RecordingProcessor, count: number): Promise<[string, ...string[]]> {
   const claims = await Promise.all(Array.from({ length: count }, () => given.abandoned({ processor: name })));
-  return claims.map(({ key }) => key).sort();
+  return claims.map(({ key }) => key).sort() as [string];
 }
 
 const references = ({ charges }: RecordingProcessor) => charges.map(({ reference }) => reference).sort();
-const stateOf = async (key = '') => (await ports.ledger.find(key)).state;
+const stateOf = async (key: string) => (await ports.ledger.find(key)).state;
 
 async function untilFinal(key: string): Promise<void> {
   await until('the payment to be finished', DEADLINE_MS, async () => (await stateOf(key)) === 'final');
 }
 
-describe('recovery', () => {
+/** The first repeat of a payment gives the first answer; recovery gives none. */
+async function finishBy(by: 'a repeat' | 'recovery', { payments, recovery }: Composition, key: string): Promise<void> {
+  if (by === 'recovery') expect(await recovery.runOnce()).toBe(1);
+  else expect(await payments.pay(key, OTHER_MONEY)).toMatchObject({ state: 'processed' });
+}
+
+describe('an outcome that is not known', () => {
   test.each([
-    ['succeeded', 'COMPLETED'],
-    ['declined', 'DECLINED'],
-  ] as const)(
-    'finishes what has %s at the processor without charging again, and repeats replay it',
-    async (at, state) => {
-      const { payments, recovery, processor, unknownPayment } = compose(ports);
-      const key = await unknownPayment(at);
-      expect(await recovery.runOnce()).toBe(1);
-      const { transactionId } = processor.charges[0] ?? {};
-      const outcome = state === 'COMPLETED' ? { state, transactionId } : { state };
-      for (let repeat = 0; repeat < 2; repeat += 1)
-        expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
-      expect(processor.charges).toHaveLength(1);
+    ['a repeat', 'succeeded'],
+    ['a repeat', 'declined'],
+    ['recovery', 'succeeded'],
+    ['recovery', 'declined'],
+  ] as const)('ends lease and lock, and %s looks up that it has %s and sends nothing', async (by, at) => {
+    const process = compose(ports);
+    const { payments, processor, unknownPayment } = process;
+    const key = await unknownPayment(at);
+    expect(await given.statesOf(key)).toEqual(['generated', 'abandoned']);
+    await finishBy(by, process, key);
+    const { transactionId } = processor.charges[0] ?? {};
+    const outcome = at === 'succeeded' ? { state: 'COMPLETED', transactionId } : { state: 'DECLINED' };
+    for (let repeat = 0; repeat < 2; repeat += 1)
+      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
+    expect([processor.charges.length, processor.lookUps]).toEqual([1, [key]]);
+  });
+
+  test.each(['a repeat', 'recovery'] as const)(
+    'of a charge that never arrived: %s sends it, once, with the id and the money of the row',
+    async (by) => {
+      const process = compose(ports);
+      const { payments, processor } = process;
+      const money = { amount: '7.00', currency: 'EUR' };
+      const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
+      await ports.keys.issue(key, LONG_MS);
+      await finishBy(by, process, key);
+      expect(processor.lookUps).toEqual([key]);
+      expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
+      const final = { outcome: { transactionId }, fingerprint: '7.00 EUR' };
+      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final });
     },
   );
 
-  test('sends what never arrived, once, with the transaction id and the money of the row', async () => {
-    const { processor, recovery, payments } = compose(ports);
-    const money = { amount: '7.00', currency: 'EUR' };
-    const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
-    expect(await recovery.runOnce()).toBe(1);
-    expect(processor.lookUps).toEqual([key]);
-    expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome: { transactionId } } });
+  test('is finished by a repeat with another amount, which is a mismatch where that is rejected', async () => {
+    const { payments, processor, unknownPayment } = compose(ports, { payloadMismatch: 'reject' });
+    const key = await unknownPayment('none');
+    expect(await payments.pay(key, OTHER_MONEY)).toEqual({ state: 'mismatch' });
+    expect(processor.charges).toMatchObject([MONEY]);
+    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
   });
 
-  test('leaves payments under a live lease, final ones and those of another processor alone', async () => {
-    const { processor, recovery, payments } = compose(ports);
-    const living = await given.claim({ processor: processor.name });
-    const foreign = await given.abandoned({ processor: newProcessorName() });
-    await payments.pay(await payments.issueKey(), MONEY);
+  test('stays unknown while the look-up is unclear too, and nothing is sent', async () => {
+    const { payments, recovery, processor, unknownPayment } = compose(ports);
+    const key = await unknownPayment('none');
+    const unclear = { state: 'unknown', cause: 'no answer' } as const;
+    processor.planLookUp(unclear, unclear);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(0);
-    expect(processor.lookUps).toEqual([]);
-    expect([await stateOf(living.key), await stateOf(foreign.key)]).toEqual(['under way', 'abandoned']);
-  });
-
-  test('finishes all of many in one run, alone or shared by two processes, each charged once', async () => {
-    const { processor, recovery, another } = compose(ports);
-    const keys = await givenAbandoned(processor, MANY);
-    expect(await recovery.runOnce()).toBe(MANY);
-    expect(references(processor)).toEqual(keys);
-    expect(await recovery.runOnce()).toBe(0);
-    const more = await givenAbandoned(processor, MANY);
-    const [one, other] = await Promise.all([recovery.runOnce(), another().recovery.runOnce()]);
-    expect(one + other).toBe(MANY);
-    expect(references(processor)).toEqual([...keys, ...more].sort());
-  });
-
-  test('leaves what is still unclear to the next run, which asks again', async () => {
-    const { recovery, processor, unknownPayment } = compose(ports);
-    const key = await unknownPayment('succeeded');
-    processor.planLookUp(async () => ({ state: 'unknown', cause: 'no answer' }));
-    expect(await recovery.runOnce()).toBe(0);
-    expect(await stateOf(key)).toBe('abandoned');
+    expect([processor.charges, await stateOf(key)]).toEqual([[], 'abandoned']);
     expect(await recovery.runOnce()).toBe(1);
     expect(processor.charges).toHaveLength(1);
+  });
+
+  test('without a record stays unknown once it is older than the processor deduplicates, and nothing is sent', async () => {
+    const { payments, processor, unknownPayment } = compose(ports, { dedupMs: SHORT_MS });
+    const key = await unknownPayment('none');
+    await untilPast(SHORT_MS);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect([processor.charges, processor.lookUps]).toEqual([[], [key]]);
+  });
+
+  // Also one whose former name is the beginning of the name in the row (decision P14).
+  test('is left alone by an instance with another processor, or another account at the same', async () => {
+    const name = newProcessorName();
+    const owner = compose(ports, {}, new RecordingProcessor(`${name}?account=b`));
+    const key = await owner.unknownPayment('succeeded');
+    const otherAccount = new RecordingProcessor(`${name}?account=a`, undefined, name);
+    for (const stranger of [compose(ports), compose(ports, {}, otherAccount)]) {
+      expect(await stranger.payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
+      expect(await stranger.recovery.runOnce()).toBe(0);
+      expect([stranger.processor.charges, stranger.processor.lookUps]).toEqual([[], []]);
+    }
+    expect(await owner.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+  });
+});
+
+/**
+ * Bug: a row named its processor without the account, so an instance with another account took it over, found no record
+ * there, and charged the second account. Fix: names have the account (decision P14). Rows of the time before have a name
+ * without it: they are looked up, and never sent again.
+ */
+describe('a payment under the former name of its processor', () => {
+  async function givenFormer(charged: boolean) {
+    const formerName = newProcessorName();
+    const processor = new RecordingProcessor(`${formerName}?account=a`, undefined, formerName);
+    const claim = await given.abandoned({ processor: formerName, key: await given.issuedKey() });
+    const { key, transactionId } = claim;
+    if (charged) await processor.charge({ reference: key, ...claim });
+    return { ...compose(ports, { dedupMs: 0 }, processor), key, transactionId };
+  }
+
+  test.each(['a repeat', 'recovery'] as const)(
+    'is finished by %s when the processor has a record of it',
+    async (by) => {
+      const { key, transactionId, ...process } = await givenFormer(true);
+      await finishBy(by, process, key);
+      expect(await process.payments.outcome(key)).toMatchObject({ outcome: { transactionId } });
+      expect(process.processor.charges).toHaveLength(1);
+    },
+  );
+
+  test('is never sent again without a record, by a repeat or by recovery', async () => {
+    const { recovery, payments, processor, key, unknown } = await givenFormer(false);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(await recovery.runOnce()).toBe(0);
+    expect([processor.lookUps, processor.charges]).toEqual([[key, key], []]);
+    expect(unknown[0]?.cause).toContain('before rows named the account');
+  });
+
+  test('is looked up before an operator resolves it', async () => {
+    const verdict = { state: 'DECLINED', reason: 'not on the statement' } as const;
+    const [charged, unsent] = [await givenFormer(true), await givenFormer(false)];
+    await untilPast(1);
+    const kept = { state: 'final', payment: { state: 'COMPLETED' } };
+    expect(await charged.records.resolve(charged.key, verdict)).toMatchObject(kept);
+    expect(await unsent.records.resolve(unsent.key, verdict)).toMatchObject({ state: 'resolved' });
+  });
+});
+
+describe('recovery', () => {
+  test('leaves payments under a live lease and final ones alone', async () => {
+    const { processor, recovery, payments } = compose(ports);
+    const { key } = await given.claim({ processor: processor.name });
+    await payments.pay(await payments.issueKey(), MONEY);
+    expect(await recovery.runOnce()).toBe(0);
+    expect([processor.lookUps, await stateOf(key)]).toEqual([[], 'under way']);
+  });
+
+  test('finishes all of many in one run, shared by two processes, each charged once', async () => {
+    const { processor, recovery, another } = compose(ports);
+    const keys = await givenAbandoned(processor, MANY);
+    const [one, other] = await Promise.all([recovery.runOnce(), another().recovery.runOnce()]);
+    expect(one + other).toBe(MANY);
+    expect(references(processor)).toEqual(keys);
+    expect(await recovery.runOnce()).toBe(0);
   });
 
   test('leaves a payment alone for as long as its age says, whichever attempt gave it up', async () => {
@@ -114,11 +199,11 @@ describe('recovery', () => {
 
   // Payments without a record that are too old to be sent again stay unclear until an operator resolves them.
   test('is not kept from the others by payments that stay unclear, however many those are', async () => {
-    const processor = new RecordingProcessor(newProcessorName(), SHORT_MS);
+    let patienceMs = LONG_MS;
+    const settings = { dedupMs: SHORT_MS, recoverAfterMs: () => patienceMs };
+    const { processor, recovery, unknownPayment } = compose(ports, settings);
     await givenAbandoned(processor, MANY);
     await untilPast(SHORT_MS);
-    let patienceMs = LONG_MS;
-    const { recovery, unknownPayment } = compose(ports, { recoverAfterMs: () => patienceMs }, processor);
     expect(await recovery.runOnce(), 'finished of those that stay unclear').toBe(0);
     patienceMs = 0;
     const key = await unknownPayment('succeeded');
@@ -148,7 +233,7 @@ describe('recovery', () => {
 
   test('waits at its start for a slow processor no longer than it is told, and the round goes on behind it', async () => {
     const { processor, recovery } = compose(ports);
-    const [key = ''] = await givenAbandoned(processor, 1);
+    const [key] = await givenAbandoned(processor, 1);
     const answer = gate();
     processor.plan({ outcome: 'succeeded', after: answer.opened });
     await recovery.start(SHORT_MS);
@@ -160,7 +245,7 @@ describe('recovery', () => {
 
   test('reports a round that fails, and begins the next one by itself', async () => {
     const { processor, recovery, ledger, faults } = compose(ports);
-    const [key = ''] = await givenAbandoned(processor, 1);
+    const [key] = await givenAbandoned(processor, 1);
     ledger.failNext('takeOverAbandoned', AWAY);
     await recovery.start(LONG_MS);
     expect(faults).toEqual([AWAY]);

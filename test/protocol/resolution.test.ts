@@ -1,71 +1,125 @@
-import { expect, test } from 'vitest';
-import { newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { describe, expect, test } from 'vitest';
+import { inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { AWAY, compose, composeWithKey, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
-import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
 const DEADLINE_MS = 10_000;
-const NOT_FOUND_THERE = { state: 'DECLINED', reason: 'not on the statement' } as const;
+const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
+const AWAY_THERE = { state: 'unknown', cause: 'the processor is away' } as const;
+const SUCCEEDED = { state: 'succeeded' } as const;
+const FOUND = { state: 'final', payment: { state: 'COMPLETED' } };
 
-const ports = sharePorts();
+const ports = await sharePorts();
 
-/** A payment whose charge was sent once, with this end, and is never sent again. */
-async function givenUnknown(outcome: 'succeeded' | 'none') {
-  const process = compose(ports, { dedupMs: SHORT_MS }, new RecordingProcessor(newProcessorName(), 0));
-  const key = await process.unknownPayment(outcome);
+/** A payment whose charge had this end, and is never sent again. */
+async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none') {
+  const process = await composeWithKey(ports, { dedupMs: SHORT_MS });
+  process.processor.plan({ outcome, answerLost: true });
+  inState(await process.payments.pay(process.key, MONEY), outcome === 'not sent' ? 'not sent' : 'unknown');
+  process.unknown.length = 0;
   await untilPast(SHORT_MS);
-  return { ...process, key };
+  return process;
 }
 
-test("what the processor knows counts more than an operator's verdict", async () => {
-  const { key, payments, records } = await givenUnknown('succeeded');
-  const kept = { state: 'final', payment: { state: 'COMPLETED' } };
-  expect(await records.resolve(key, NOT_FOUND_THERE)).toMatchObject(kept);
-  const replayed = { state: 'replayed', final: { outcome: { state: 'COMPLETED' } } };
-  expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
-});
+describe('the processor is asked before an operator resolves a payment', () => {
+  test('and what it knows counts more than the verdict', async () => {
+    const { key, payments, records } = await givenUnknown('succeeded');
+    expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
+    const replayed = { state: 'replayed', final: { outcome: { state: 'COMPLETED' } } };
+    expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
+  });
 
-test('where the processor knows nothing, the verdict is final, and the processor is sent nothing any more', async () => {
-  const { key, payments, records, processor } = await givenUnknown('none');
-  const resolved = { state: 'resolved', payment: { state: 'DECLINED', resolution: NOT_FOUND_THERE.reason } };
-  for (let time = 0; time < 2; time += 1) expect(await records.resolve(key, NOT_FOUND_THERE)).toMatchObject(resolved);
-  expect(await records.resolve(key, { ...NOT_FOUND_THERE, state: 'COMPLETED' })).toMatchObject({ state: 'final' });
-  const replayed = { state: 'replayed', final: { outcome: { state: 'DECLINED' } } };
-  expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
-  expect(processor.charges).toEqual([]);
+  test('and where it knows nothing, the verdict is final; it is asked once, and sent nothing any more', async () => {
+    const { key, payments, records, processor } = await givenUnknown();
+    const resolved = { state: 'resolved', payment: { state: 'DECLINED', resolution: VERDICT.reason } };
+    for (let time = 0; time < 2; time += 1) expect(await records.resolve(key, VERDICT)).toMatchObject(resolved);
+    expect(await records.resolve(key, { ...VERDICT, state: 'COMPLETED' })).toMatchObject({ state: 'final' });
+    const replayed = { state: 'replayed', final: { outcome: { state: 'DECLINED' } } };
+    expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
+    expect([processor.lookUps, processor.charges]).toEqual([[key], []]);
+  });
+
+  test('but not one that has no such payment', async () => {
+    const { key } = await givenUnknown();
+    const elsewhere = compose(ports);
+    await elsewhere.records.resolve(key, VERDICT);
+    expect(elsewhere.processor.lookUps).toEqual([]);
+  });
+
+  test('and where it does not answer, the row is left to the verdict', async () => {
+    const { key, records, processor, owners } = await givenUnknown();
+    processor.planLookUp(AWAY_THERE);
+    const before = owners.length;
+    expect(await records.resolve(key, VERDICT)).toMatchObject({ state: 'resolved' });
+    expect([processor.lookUps, owners.length - before]).toEqual([[key], 1]);
+  });
+
+  test.each(['none', 'not sent'] as const)(
+    'and is logged as unknown when it answers once and not again (%s)',
+    async (outcome) => {
+      const { key, records, processor, unknown } = await givenUnknown(outcome);
+      processor.planLookUp(SUCCEEDED, AWAY_THERE);
+      await records.resolve(key, VERDICT);
+      expect(unknown).toMatchObject([{ key, cause: AWAY_THERE.cause }]);
+    },
+  );
+
+  test('and is not logged as unknown when its answer finishes the payment', async () => {
+    const { key, records, processor, unknown } = await givenUnknown();
+    processor.planLookUp(SUCCEEDED, SUCCEEDED);
+    expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
+    expect(unknown).toEqual([]);
+  });
 });
 
 /** Bug: the processor's "succeeded" met a payment that an operator had declined, and nobody was told. Fix: an alarm. */
-test.each([
-  ['succeeds', 'DECLINED', 'is an alarm that names the transaction'],
-  ['is declined', 'COMPLETED', 'is an alarm that names the transaction'],
-  ['succeeds', 'COMPLETED', 'is no alarm'],
-] as const)('a charge that %s after its payment was resolved as %s %s', async (told, state, alarm) => {
-  const owner = compose(ports, { leaseMs: SHORT_MS });
-  const operator = owner.another({ dedupMs: 0 });
-  const { key, answer, finish } = await owner.chargingPayment(told === 'succeeds' ? 'succeeded' : 'declined');
-  owner.ledger.failAll('renew', AWAY);
-  const verdict = { state, reason: 'not found out otherwise' } as const;
-  await until('the lease to end', DEADLINE_MS, async () => {
-    return (await operator.records.resolve(key, verdict)).state === 'resolved';
-  });
-  finish();
-  expect(await answer).toMatchObject({ state: 'replayed', final: { outcome: { state } } });
-  const { transactionId } = owner.processor.charges[0] ?? {};
-  const contradiction = { transactionId, told: told === 'succeeds' ? 'COMPLETED' : 'DECLINED', kept: state };
-  expect(owner.contradictions).toEqual(alarm === 'is no alarm' ? [] : [contradiction]);
-  expect(operator.contradictions).toEqual([]);
-});
+describe('an outcome at the processor', () => {
+  const told = { succeeded: 'COMPLETED', declined: 'DECLINED' } as const;
+  const cases = [
+    ['succeeded', 'DECLINED', 'an alarm that names the transaction'],
+    ['declined', 'COMPLETED', 'an alarm that names the transaction'],
+    ['succeeded', 'COMPLETED', 'no alarm'],
+    ['declined', 'DECLINED', 'no alarm'],
+  ] as const;
 
-test('an outcome that is looked up while another operator resolves otherwise is an alarm', async () => {
-  const { key, processor, records, contradictions, another } = await givenUnknown('none');
-  const other = another({ dedupMs: 0 });
-  processor.planLookUp(async () => {
-    await other.records.resolve(key, NOT_FOUND_THERE);
-    return { state: 'succeeded' };
+  test.each(cases)('that is "%s" after its payment was resolved as %s is %s', async (outcome, state, alarm) => {
+    const owner = compose(ports, { leaseMs: SHORT_MS });
+    const operator = owner.another({ dedupMs: 0 });
+    const { key, answer, finish } = await owner.chargingPayment(outcome);
+    owner.ledger.failAll('renew', AWAY);
+    await until('the lease to end', DEADLINE_MS, async () => {
+      return (await operator.records.resolve(key, { ...VERDICT, state })).state === 'resolved';
+    });
+    finish();
+    expect(await answer).toMatchObject({ state: 'replayed', final: { outcome: { state } } });
+    const { transactionId } = owner.processor.charges[0] ?? {};
+    const contradiction = { transactionId, told: told[outcome], kept: state };
+    expect(owner.contradictions).toEqual(alarm === 'no alarm' ? [] : [contradiction]);
+    expect(operator.contradictions).toEqual([]);
   });
-  expect(await records.resolve(key, { ...NOT_FOUND_THERE, state: 'COMPLETED' })).toMatchObject({ state: 'final' });
-  expect(contradictions).toMatchObject([{ told: 'COMPLETED', kept: 'DECLINED' }]);
+
+  test.each(cases)('that is looked up as "%s" while another operator resolves it as %s is %s', async (...row) => {
+    const [outcome, state, alarm] = row;
+    const { key, processor, records, contradictions, another } = await givenUnknown();
+    const other = another({ dedupMs: 0 });
+    processor.planLookUp(async () => {
+      await other.records.resolve(key, { ...VERDICT, state });
+      return outcome === 'succeeded' ? SUCCEEDED : { state: outcome, reason: 'no funds' };
+    });
+    await records.resolve(key, { ...VERDICT, state: told[outcome] });
+    expect(contradictions).toMatchObject(alarm === 'no alarm' ? [] : [{ told: told[outcome], kept: state }]);
+  });
+
+  test('is no alarm while the attempt of the payment is in progress', async () => {
+    const owner = compose(ports);
+    const { key, answer, finish } = await owner.chargingPayment();
+    const operator = owner.another({ dedupMs: 0 });
+    owner.processor.planLookUp(SUCCEEDED);
+    expect(await operator.records.resolve(key, VERDICT)).toMatchObject({ state: 'in progress' });
+    expect(operator.contradictions).toEqual([]);
+    finish();
+    expect(await answer).toMatchObject({ state: 'processed' });
+  });
 });

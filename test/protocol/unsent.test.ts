@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { inState, LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, compose, LOST, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { AWAY, compose, composeWithKey, LOST, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { untilPast } from '../../testkit/time/until-past.js';
@@ -13,17 +13,15 @@ import { untilPast } from '../../testkit/time/until-past.js';
 
 /** Of a key that a test outlives. */
 const SHORT_LIFE_MS = 15 * SHORT_MS;
+const NO_ANSWER = { state: 'unknown', cause: 'connection refused' } as const;
 
-const ports = sharePorts();
+const ports = await sharePorts();
 
 /** With a processor that does not recognise a repeat: nothing that may have been sent is ever sent again. */
-async function newPayment(settings: Parameters<typeof compose>[1] = {}) {
-  const process = compose(ports, settings, new RecordingProcessor(newProcessorName(), 0));
-  return { ...process, key: await process.payments.issueKey() };
-}
+const newPayment = (settings: Parameters<typeof compose>[1] = {}) => composeWithKey(ports, { dedupMs: 0, ...settings });
 
 /** Its first charge did not leave the process. */
-async function givenUnsent(settings: Parameters<typeof compose>[1] = {}) {
+async function givenUnsent(settings?: Parameters<typeof compose>[1]) {
   const process = await newPayment(settings);
   process.processor.plan({ outcome: 'not sent' });
   inState(await process.payments.pay(process.key, MONEY), 'not sent');
@@ -39,26 +37,20 @@ describe('a payment whose charge was not sent', () => {
     expect([processor.lookUps, processor.charges]).toMatchObject([[key], [{ reference: key, ...MONEY }]]);
   });
 
-  test('is sent by recovery, once', async () => {
+  test('stays unsent through takeovers that cannot ask or cannot send, and is sent by recovery once it can', async () => {
     const { payments, processor, recovery, key } = await givenUnsent();
+    processor.planLookUp(NO_ANSWER);
+    expect(await payments.pay(key, MONEY)).toEqual({ state: 'not sent' });
+    processor.plan({ outcome: 'not sent' });
+    expect(await recovery.runOnce()).toBe(0);
     expect(await recovery.runOnce()).toBe(1);
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
     expect(processor.charges).toHaveLength(1);
   });
 
-  test('stays unsent through takeovers that cannot ask or cannot send, and is sent by the one that can', async () => {
-    const { payments, processor, recovery, key } = await givenUnsent();
-    processor.planLookUp(async () => ({ state: 'unknown', cause: 'connection refused' }));
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'not sent' });
-    processor.plan({ outcome: 'not sent' });
-    expect(await recovery.runOnce()).toBe(0);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(processor.charges).toHaveLength(1);
-  });
-
   test('is finished by what a look-up finds all the same, and not sent', async () => {
     const { payments, processor, key } = await givenUnsent();
-    processor.planLookUp(async () => ({ state: 'succeeded' }));
+    processor.planLookUp({ state: 'succeeded' });
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.charges).toEqual([]);
   });
@@ -73,8 +65,7 @@ describe('a payment whose charge was not sent', () => {
   });
 
   test('is resolved by an operator when recovery does not send it any more, and not before', async () => {
-    const settings = { idempotencyTtlMs: SHORT_LIFE_MS, dedupMs: 0 };
-    const { payments, processor, records, key } = await givenUnsent(settings);
+    const { payments, processor, records, key } = await givenUnsent({ idempotencyTtlMs: SHORT_LIFE_MS });
     const verdict = { state: 'DECLINED', reason: 'cancelled by the payer' } as const;
     expect(await records.resolve(key, verdict)).toMatchObject({ state: 'too early' });
     await untilPast(SHORT_LIFE_MS);
@@ -104,22 +95,16 @@ describe('a payment whose charge was not sent', () => {
 });
 
 describe('a payment that an earlier attempt may have sent', () => {
-  test('is not made unsent by a later charge that was not', async () => {
-    const patient = compose(ports, {}, new RecordingProcessor(newProcessorName(), LONG_MS));
+  test('is not made unsent by a later charge that was not, nor by a look-up that fails', async () => {
+    const patient = compose(ports, { dedupMs: LONG_MS });
     const key = await patient.unknownPayment('none');
     patient.processor.plan({ outcome: 'not sent' });
     expect(await patient.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     const once = compose(ports, {}, new RecordingProcessor(patient.processor.name, 0));
-    expect(await once.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    once.processor.planLookUp(NO_ANSWER);
+    for (let repeat = 0; repeat < 2; repeat += 1)
+      expect(await once.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     expect([...patient.processor.charges, ...once.processor.charges]).toEqual([]);
-  });
-
-  test('is not made unsent by a look-up that fails', async () => {
-    const { payments, processor, unknownPayment } = await newPayment();
-    const key = await unknownPayment('none');
-    processor.planLookUp(async () => ({ state: 'unknown', cause: 'connection refused' }));
-    for (let repeat = 0; repeat < 2; repeat += 1) expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    expect(processor.charges).toEqual([]);
   });
 
   test.each(['was sent', 'was taken over by a process that died'])(

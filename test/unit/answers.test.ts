@@ -7,7 +7,7 @@ import { sharePorts } from '../../testkit/protocol/ports.js';
 const LEASE_MS = 60_000;
 /** As many durations as are remembered. */
 const WINDOW = 64;
-const ports = sharePorts();
+const ports = await sharePorts();
 
 /** The client's next request is 250 ms on its way; so much is no reason to wait one more second. */
 describe('Retry-After', () => {

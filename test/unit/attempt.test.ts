@@ -16,7 +16,7 @@ const DEDUP_MS = 1_000;
 const BUG = new Error('a bug');
 const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 
-const ports = sharePorts();
+const ports = await sharePorts();
 let clock: HandClock;
 let ledger: FailingPort<Ledger>;
 let processor: RecordingProcessor;

@@ -13,7 +13,7 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_MS = 600_000;
 
-const ports = sharePorts();
+const ports = await sharePorts();
 
 /** The clock is the test's; the key store is real. */
 describe('an ending that failed', () => {

@@ -15,7 +15,7 @@ const FIRST_LEASE_MS = LONG_MS / 4;
 const RENEWAL_MS = LEASE_MS / 3;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
 
-const ports = sharePorts();
+const ports = await sharePorts();
 
 describe('a lease', () => {
   let ledger: FailingPort<Ledger>;

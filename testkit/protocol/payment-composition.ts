@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '#idempay/clock.js';
+import { systemClock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea } from '#idempay/payments/payment-area.js';
 import { gate } from '../concurrency.js';
@@ -10,6 +10,8 @@ import { type NextCharge, RecordingProcessor } from './recording-processor.js';
 
 export const MONEY = { amount: '100.50', currency: 'USD' };
 export const OTHER_MONEY = { amount: '9.00', currency: 'EUR' };
+/** A request whose content cannot be paid. */
+export const NO_MONEY = { problem: "Member 'amount' is missing." };
 export const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 const CHARGED_DEADLINE_MS = 10_000;
@@ -18,11 +20,10 @@ interface Settings {
   readonly leaseMs?: number;
   readonly idempotencyTtlMs?: number;
   readonly payloadMismatch?: 'replay' | 'reject';
+  /** Of a new processor too, which has none unless it is given. */
   readonly dedupMs?: number;
   readonly maxInFlight?: number;
-  readonly retentionMs?: number;
   readonly recoverAfterMs?: (ageMs: number) => number;
-  readonly clock?: Clock;
 }
 
 export type Composition = ReturnType<typeof compose>;
@@ -33,14 +34,17 @@ export type Composition = ReturnType<typeof compose>;
  */
 export function compose(
   ports: Pick<Ports, 'keys' | 'ledger' | 'paymentHistory'>,
-  settings: Settings = {},
-  processor: RecordingProcessor = new RecordingProcessor(newProcessorName()),
+  { recoverAfterMs = () => 0, ...settings }: Settings = {},
+  processor = new RecordingProcessor(newProcessorName(), settings.dedupMs),
 ) {
-  const { leaseMs = LONG_MS, idempotencyTtlMs = LONG_MS, payloadMismatch = 'replay', clock = systemClock } = settings;
-  const { dedupMs = LONG_MS, maxInFlight = 10_000, retentionMs, recoverAfterMs = () => 0 } = settings;
   const keys = failingPort(ports.keys);
   const ledger = failingPort(ports.ledger);
-
+  const defaults = {
+    leaseMs: LONG_MS,
+    idempotencyTtlMs: LONG_MS,
+    payloadMismatch: 'replay',
+    dedupMs: LONG_MS,
+  } as const;
   const seen = {
     /** The owners of its attempts so far, oldest first. */
     owners: [] as string[],
@@ -56,9 +60,9 @@ export function compose(
     ledger: ledger.port,
     history: ports.paymentHistory,
     processor,
-    rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
+    rules: { ...defaults, maxInFlight: 10_000, retentionMs: undefined, ...settings },
     recoverAfterMs,
-    clock,
+    clock: systemClock,
     newKey,
     newTransactionId,
     newOwner() {
@@ -86,12 +90,12 @@ export function compose(
     /** Another process with the same processor. */
     another: (others: Settings = {}) => compose(ports, others, processor),
 
-    /** A payment whose first attempt ended without knowing what the processor did; `key`: a new one unless given. */
-    async unknownPayment(outcome: 'succeeded' | 'declined' | 'none', key?: string): Promise<string> {
-      const paid = key ?? (await payments.issueKey());
+    /** A payment whose first attempt ended without knowing what the processor did. */
+    async unknownPayment(outcome: NextCharge['outcome']): Promise<string> {
+      const key = await payments.issueKey();
       processor.plan({ outcome, answerLost: true });
-      inState(await payments.pay(paid, MONEY), 'unknown');
-      return paid;
+      inState(await payments.pay(key, MONEY), 'unknown');
+      return key;
     },
 
     /** A payment whose charge is with the processor, which answers it after `finish`. */
@@ -105,3 +109,12 @@ export function compose(
     },
   };
 }
+
+/** The same with a key that can be paid. */
+export async function composeWithKey(...composed: Parameters<typeof compose>) {
+  const process = compose(...composed);
+  return { ...process, key: await process.payments.issueKey() };
+}
+
+/** Of a request that waits as long for a payment under way. */
+export const patience = (ms = LONG_MS) => ({ ms, gone: new AbortController().signal });

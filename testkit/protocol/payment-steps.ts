@@ -1,33 +1,65 @@
-import type { ClaimAttempt, Ledger, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
+import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
+import type { ClaimAttempt, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { claimAttempt, givenSettled, inState, LONG_MS, newKey, newOwner, SHORT_MS } from './payment-attempts.js';
+import { until } from '../time/until.js';
+import { givenClaim, givenSettled, inState, LONG_MS, newKey, newOwner, SHORT_MS } from './payment-attempts.js';
 import type { ContractPorts } from './ports.js';
 
+const TOLD_DEADLINE_MS = 15_000;
+
+/** A watch that counts how often it is told. */
+export type CountingWatch = Watch & { told(): number };
 type Attempt = Partial<ClaimAttempt>;
 
-/** What contract cases begin with, on these ports: each fails when a port answers in any other way. */
-export function paymentSteps({ keys, ledger, clock, pass }: ContractPorts) {
-  const attempt = (members: Attempt = {}) => claimAttempt({ claimBy: clock.monotonic() + LONG_MS, ...members });
+export function untilTold({ told }: Pick<CountingWatch, 'told'>): Promise<unknown> {
+  return until('the end of the lock to be told', TOLD_DEADLINE_MS, () => told() > 0);
+}
 
-  async function claim(members: Attempt = {}): Promise<Claim> {
-    return inState(await ledger.claim(attempt(members)), 'claimed').claim;
+/** What cases begin with, on this key store: each fails when it answers in any other way. */
+export function keySteps(keys: KeyStore) {
+  function begin(key: string, owner = newOwner(), leaseMs = LONG_MS, fingerprint = '100.50 USD') {
+    return keys.begin({ key, owner, leaseMs, fingerprint });
+  }
+
+  async function issuedKey(ttlMs = LONG_MS): Promise<string> {
+    const key = newKey();
+    await keys.issue(key, ttlMs);
+    return key;
   }
 
   return {
-    attempt,
+    begin,
+    issuedKey,
+
+    async lockedKey(leaseMs = LONG_MS) {
+      const [key, owner] = [await issuedKey(), newOwner()];
+      inState(await begin(key, owner, leaseMs), 'taken');
+      return { key, owner };
+    },
+
+    async watching(key: string): Promise<CountingWatch> {
+      let told = 0;
+      const watch = await keys.watch(key, () => {
+        told += 1;
+      });
+      return { ...watch, told: () => told };
+    },
+  };
+}
+
+/** The same of payments, on these ports. */
+export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
+  const claim = (members?: Attempt): Promise<Claim> => givenClaim(ledger, members);
+  const settled = (given: Claim, ending?: Parameters<typeof givenSettled>[2]) => givenSettled(ledger, given, ending);
+
+  return {
+    ...keySteps(keys),
     claim,
-
-    async issuedKey(ttlMs = LONG_MS): Promise<string> {
-      const key = newKey();
-      await keys.issue(key, ttlMs);
-      return key;
-    },
-
-    begin(key: string, owner = newOwner(), leaseMs = LONG_MS, fingerprint = '100.50 USD') {
-      return keys.begin({ key, owner, leaseMs, fingerprint });
-    },
-
-    claims: (count: number, members: Attempt = {}) => Promise.all(Array.from({ length: count }, () => claim(members))),
+    settled,
+    settledKey: async (key: string, ending?: Parameters<typeof settled>[1]) => settled(await claim({ key }), ending),
+    claims: (count: number, members?: Attempt) => Promise.all(Array.from({ length: count }, () => claim(members))),
+    /** What the key store and the row say of a key. */
+    statesOf: async (key: string) => [(await keys.look(key)).state, (await ledger.find(key)).state],
 
     /** Its lease is over when this resolves. */
     async deadClaim(members: Attempt = {}): Promise<Claim> {
@@ -37,7 +69,7 @@ export function paymentSteps({ keys, ledger, clock, pass }: ContractPorts) {
     },
 
     /** Given up by its owner. */
-    async abandoned(members: Attempt = {}, recoverAfterMs = 0, mark?: 'unsent'): Promise<Claim> {
+    async abandoned(members?: Attempt, recoverAfterMs = 0, mark?: 'unsent'): Promise<Claim> {
       const given = await claim(members);
       if (!(await ledger.abandon(given, recoverAfterMs, mark))) throw new Error('the claim was not given up');
       return given;
@@ -49,9 +81,7 @@ export function paymentSteps({ keys, ledger, clock, pass }: ContractPorts) {
       return taken;
     },
 
-    settled: (given: Claim, ending: Parameters<typeof givenSettled>[2] = {}) => givenSettled(ledger, given, ending),
-
-    resolve(key: string, members: Partial<Resolution> = {}): ReturnType<Ledger['resolve']> {
+    resolve(key: string, members: Partial<Resolution> = {}) {
       const verdict = { state: 'COMPLETED', reason: 'seen on the statement' } as const;
       const limits = { dedupMs: 0, idempotencyTtlMs: LONG_MS };
       return ledger.resolve({ key, owner: newOwner(), ...verdict, ...limits, ...members });

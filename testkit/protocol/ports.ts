@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll } from 'vitest';
 import { type Clock, systemClock } from '#idempay/clock.js';
 import type { Deployment } from '#idempay/deployments/deployment.js';
 import { openDistributed } from '#idempay/deployments/distributed/open.js';
@@ -34,7 +34,6 @@ export type OpenPorts = (settings?: PortSettings) => Promise<ContractPorts>;
 /** Longer than any test, so that only a test that asks for a short one sees an entry expire. */
 const LONG_CACHE_TTL_MS = 600_000;
 const CONNECT_DEADLINE_MS = 10_000;
-const REAL_TIME = { clock: systemClock, pass: untilPast };
 
 export const openEmbeddedPorts: OpenPorts = async ({
   transactionCacheTtlMs = LONG_CACHE_TTL_MS,
@@ -44,7 +43,8 @@ export const openEmbeddedPorts: OpenPorts = async ({
   const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock });
   return {
     ...deployment,
-    ...REAL_TIME,
+    clock,
+    pass: untilPast,
     async endClaims() {},
     async close() {
       await deployment.close();
@@ -58,7 +58,8 @@ export const openDistributedPorts: OpenPorts = async (settings) => {
   const ports = await openDistributedPortsOn(stores, settings);
   return {
     ...ports,
-    ...REAL_TIME,
+    clock: systemClock,
+    pass: untilPast,
     async endClaims() {
       await stores.client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
     },
@@ -98,52 +99,22 @@ export async function openDistributedPortsOn(
 ): Promise<Ports> {
   const redis = readRedisUrl(stores.redisUrl);
   if (!redis) throw new Error(`${stores.redisUrl} is no Redis URL`);
-  const { databaseUrl } = stores;
-  const rest = { databasePoolSize: 10, transactionCacheTtlMs, clock, notices: { warn: () => {} } };
-  const deployment = await openDistributed({ redis, databaseUrl, ...rest });
-  await until('Redis to be connected', CONNECT_DEADLINE_MS, () =>
-    deployment.keyValueStore.ping().then(
-      () => true,
-      () => false,
-    ),
-  );
+  const deployment = await openDistributed({
+    redis,
+    databaseUrl: stores.databaseUrl,
+    databasePoolSize: 10,
+    transactionCacheTtlMs,
+    clock,
+    notices: { warn: () => {} },
+  });
+  const isUp = () => true;
+  await until('Redis to be up', CONNECT_DEADLINE_MS, () => deployment.keyValueStore.ping().then(isUp, () => false));
   return deployment;
 }
 
-/** Opens ports before the tests of the enclosing suite and closes them after it. Their operations work in hooks and tests. */
-export function sharePorts(open: OpenPorts = openEmbeddedPorts): ContractPorts {
-  let ports: ContractPorts | undefined;
-  beforeAll(async () => {
-    ports = await open();
-  });
-  afterAll(() => ports?.close());
-
-  function current(): ContractPorts {
-    if (!ports) throw new Error('the shared ports are not open yet');
-    return ports;
-  }
-  const late = <N extends keyof ContractPorts>(name: N): ContractPorts[N] =>
-    forwarding(() => current()[name] as object);
-  return {
-    keys: late('keys'),
-    ledger: late('ledger'),
-    paymentHistory: late('paymentHistory'),
-    transactions: late('transactions'),
-    transactionCache: late('transactionCache'),
-    keyValueStore: late('keyValueStore'),
-    clock: late('clock'),
-    pass: (ms) => current().pass(ms),
-    endClaims: () => current().endClaims(),
-    close: () => current().close(),
-  };
-}
-
-/** Stands for an object that is not there yet. */
-function forwarding<T>(current: () => object): T {
-  return new Proxy({} as object, {
-    get(_, name) {
-      const member: unknown = Reflect.get(current(), name);
-      return typeof member === 'function' ? member.bind(current()) : member;
-    },
-  }) as T;
+/** Opens ports for the tests of a file or suite, and closes them after these. */
+export async function sharePorts(open: OpenPorts = openEmbeddedPorts): Promise<ContractPorts> {
+  const ports = await open();
+  afterAll(() => ports.close());
+  return ports;
 }

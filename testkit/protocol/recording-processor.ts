@@ -26,7 +26,7 @@ export class RecordingProcessor implements Processor {
   readonly lookUps: string[] = [];
   private readonly outcomes = new Map<string, ChargeResult>();
   private readonly plans: NextCharge[] = [];
-  private lookUpPlans: (() => Promise<ChargeResult>)[] = [];
+  private readonly lookUpPlans: (ChargeResult | (() => Promise<ChargeResult>))[] = [];
 
   constructor(
     readonly name: string,
@@ -38,8 +38,8 @@ export class RecordingProcessor implements Processor {
     this.plans.push(...charges);
   }
 
-  planLookUp(answer: () => Promise<ChargeResult>): void {
-    this.lookUpPlans.push(answer);
+  planLookUp(...answers: (ChargeResult | (() => Promise<ChargeResult>))[]): void {
+    this.lookUpPlans.push(...answers);
   }
 
   async charge(charge: Charge): Promise<ChargeResult | NotSent> {
@@ -56,8 +56,8 @@ export class RecordingProcessor implements Processor {
   async lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }> {
     this.lookUps.push(reference);
     const planned = this.lookUpPlans.shift();
-    if (planned) return planned();
-    return this.outcomes.get(reference) ?? { state: 'no record' };
+    if (typeof planned === 'function') return planned();
+    return planned ?? this.outcomes.get(reference) ?? { state: 'no record' };
   }
 
   chargesOf(reference: string): Charge[] {

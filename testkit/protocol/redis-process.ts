@@ -2,15 +2,18 @@ import { systemClock } from '#idempay/clock.js';
 import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
 import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
-import { connected, connectRedis } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
-import { until } from '../time/until.js';
-import { LONG_MS, newKey, newOwner } from './payment-attempts.js';
+import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
+import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
+import type { RedisServer } from '../servers/redis.js';
+import { LONG_MS } from './payment-attempts.js';
+import { type CountingWatch, keySteps } from './payment-steps.js';
 
-const DEADLINE_MS = 15_000;
+export { untilTold } from './payment-steps.js';
 
-/** What the processes' keys and channel are called: those of one deployment. */
+/** What the keys, entries and channel of the processes are called: those of one deployment. */
 export const NAMES = createKeyNames('0123456789abcdef');
 
 /** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
@@ -26,17 +29,20 @@ export interface LockedKey {
   readonly owner: string;
 }
 
-export interface Watching extends Watch, LockedKey {
-  told(): number;
-}
+export type Watching = CountingWatch & LockedKey;
 
-export async function openRedisProcess(url: string): Promise<RedisProcess> {
+async function connect(url: string): Promise<RedisClient> {
   const location = readRedisUrl(url);
   if (!location) throw new Error(`${url} is no Redis URL`);
   const client = connectRedis(location, () => {});
+  await connected(client);
+  return client;
+}
+
+export async function openRedisProcess(url: string): Promise<RedisProcess> {
+  const client = await connect(url);
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
-  await connected(client);
   return {
     keys: createRedisKeyStore(client, NAMES, ends, systemClock),
     refusals,
@@ -48,23 +54,26 @@ export async function openRedisProcess(url: string): Promise<RedisProcess> {
 }
 
 /** A key whose lock is held when this resolves. */
-export async function givenLockedKey({ keys }: RedisProcess, leaseMs = LONG_MS): Promise<LockedKey> {
-  const [key, owner] = [newKey(), newOwner()];
-  await keys.issue(key, LONG_MS);
-  const begun = await keys.begin({ key, owner, leaseMs, fingerprint: '100.50 USD' });
-  if (begun.state !== 'taken') throw new Error(`the begin was answered '${begun.state}'`);
-  return { key, owner };
+export function givenLockedKey({ keys }: RedisProcess, leaseMs?: number): Promise<LockedKey> {
+  return keySteps(keys).lockedKey(leaseMs);
 }
 
-/** A watch that counts how often it is told. */
-export async function givenWatch({ keys }: RedisProcess, { key, owner }: LockedKey): Promise<Watching> {
-  let told = 0;
-  const watch = await keys.watch(key, () => {
-    told += 1;
-  });
-  return { key, owner, ...watch, told: () => told };
+export async function givenWatch({ keys }: RedisProcess, locked: LockedKey): Promise<Watching> {
+  return { ...locked, ...(await keySteps(keys).watching(locked.key)) };
 }
 
-export function untilTold({ told }: Watching): Promise<unknown> {
-  return until('the end of the lock to be told', DEADLINE_MS, () => told() > 0);
+/** The real cache adapter, as a process has it that is connected to one server, and reads from one database. */
+export function redisCaches() {
+  const clients: RedisClient[] = [];
+  return {
+    async on({ url }: RedisServer, database = () => 'database'): Promise<TransactionCache> {
+      const client = await connect(url);
+      clients.push(client);
+      const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
+      return createRedisTransactionCache(client, NAMES, database, settings);
+    },
+    disconnect() {
+      for (const client of clients) client.disconnect();
+    },
+  };
 }
