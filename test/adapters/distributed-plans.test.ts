@@ -7,6 +7,12 @@ import { COUNT_ABANDONED, TAKE_OVER_ABANDONED } from '#idempay/deployments/distr
 import { NEWEST, SETTLED } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/payment-horizon-statements.js';
 import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
+import {
+  accountParameters,
+  LIST_IDS,
+  LIST_ROWS,
+} from '#idempay/deployments/distributed/postgres/transaction-statements.js';
+import type { ListSelection } from '#idempay/deployments/list-selection.js';
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
 import {
   givenClaim,
@@ -18,25 +24,22 @@ import {
 import { openSqlTables } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
-const ROWS = 20_000;
 const PAGE = 500;
-const BELOW_ALL = '00000000-0000-0000-0000-000000000000';
-/** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
-const UNTIL_THE_PLAN_IS_KEPT = 10;
+const FILL_TIMEOUT_MS = 240_000;
 
 let stores: Awaited<ReturnType<typeof openSqlTables>>;
-
 beforeAll(async () => {
   stores = await openSqlTables();
 });
-afterAll(() => stores.close());
+afterAll(() => stores?.close());
 
 /** Payments as they are after long service: a few under way, some declined, each key and time after the one before. */
 describe('what is read and removed of payments in PostgreSQL', () => {
+  const ROWS = 20_000;
   const FIRST_MS = Date.UTC(2020, 0);
   const MIDDLE_MS = FIRST_MS + (ROWS / 2) * 1_000;
-  const MIDDLE_US = MIDDLE_MS * 1_000;
   const END_MS = FIRST_MS + ROWS * 1_000;
+  const BELOW_ALL = '00000000-0000-0000-0000-000000000000';
   const ABOVE_ALL = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   beforeAll(async () => {
     const { client } = stores;
@@ -58,17 +61,15 @@ describe('what is read and removed of payments in PostgreSQL', () => {
 
   /** Whatever the parameters, and for those that are given. */
   async function plansOf(statement: Statement, values: (string | number)[]) {
-    const modes = ['force_custom_plan', 'force_generic_plan'];
-    const plans = [];
-    for (const mode of modes) plans.push(await planOf(stores.client, statement, mode, values));
-    return plans;
+    const planWith = (mode: string) => planOf(stores.client, statement, mode, values);
+    return [await planWith('force_custom_plan'), await planWith('force_generic_plan')];
   }
 
   const FROM_FIRST = [BELOW_ALL, ABOVE_ALL, PAGE];
   const LATER = [BELOW_ALL, lowestKeyAt(MIDDLE_MS), PAGE];
   const BETWEEN = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS), PAGE];
   const SETTLED_FIRST = [FIRST_MS * 1_000, BELOW_ALL, FIRST_MS, END_MS, PAGE];
-  const SETTLED_LATER = [MIDDLE_US, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
+  const SETTLED_LATER = [MIDDLE_MS * 1_000, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
   test.each([
     ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
     ['the newest COMPLETED', NEWEST.COMPLETED, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
@@ -76,9 +77,8 @@ describe('what is read and removed of payments in PostgreSQL', () => {
     ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
   ])('%s: first and later pages come from one index as it is', async (_what, statement, pages, index) => {
     for (const values of pages) {
-      for (const { nodes, indexes } of await plansOf(statement, values)) {
-        expect(nodes).toEqual(['Limit', 'Index Scan']);
-        expect(indexes).toEqual([index]);
+      for (const plan of await plansOf(statement, values)) {
+        expect(plan).toMatchObject({ nodes: ['Limit', 'Index Scan'], indexes: [index] });
       }
     }
   });
@@ -86,8 +86,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
   test('the newest under way are sorted from the index of what is under way', async () => {
     for (const { nodes, indexes, tables } of await plansOf(NEWEST.PROCESSING, FROM_FIRST)) {
       expect(nodes).toContain('Sort');
-      expect(tables).toEqual([]);
-      expect(indexes).toEqual(['payments_under_way']);
+      expect({ tables, indexes }).toEqual({ tables: [], indexes: ['payments_under_way'] });
     }
   });
 
@@ -111,37 +110,97 @@ describe('what is read and removed of payments in PostgreSQL', () => {
  * joined it with the sub-select, which ran again, with its limit, for each row. Fix: the sub-select is an array, which is
  * computed once.
  */
-describe('taking over what was abandoned, in PostgreSQL', () => {
-  const ABANDONED = 300;
-  const LIMIT = 64;
+test('taking over what was abandoned keeps its limit with a plan from when the table had one row', async () => {
+  const [ABANDONED, LIMIT] = [300, 64];
+  /** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
+  const UNTIL_THE_PLAN_IS_KEPT = 10;
+  const { client, databaseUrl, close } = await openSqlTables();
+  // One connection, so that it is the one that keeps the plan.
+  const database = new Postgres(databaseUrl, 1, () => {});
+  const clock = new DatabaseClock(database, systemClock);
+  try {
+    await clock.start();
+    const ledger = createPostgresLedger(database, clock, createConfirmDurable(database, clock.clock));
+    const processor = newProcessorName();
+    const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
+    await client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
+    await givenSettled(ledger, await givenClaim(ledger, { processor }));
+    await client.query('ANALYZE idempay.payments');
+    for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) expect(await takeOver()).toEqual([]);
 
-  test('keeps its limit with a plan from when the table had one row', async () => {
-    const { client, databaseUrl, close } = await openSqlTables();
-    // One connection, so that it is the one that keeps the plan.
-    const database = new Postgres(databaseUrl, 1, () => {});
-    const clock = new DatabaseClock(database, systemClock);
-    try {
-      await clock.start();
-      const ledger = createPostgresLedger(database, clock, createConfirmDurable(database, clock.clock));
-      const processor = newProcessorName();
-      const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
-      await client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
-      await givenSettled(ledger, await givenClaim(ledger, { processor }));
-      await client.query('ANALYZE idempay.payments');
-      for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) expect(await takeOver()).toEqual([]);
+    const claims = await Promise.all(Array.from({ length: ABANDONED }, () => givenClaim(ledger, { processor })));
+    await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
+    for (let left = ABANDONED; left > 0; left -= LIMIT) expect(await takeOver()).toHaveLength(Math.min(LIMIT, left));
+    expect(await takeOver()).toEqual([]);
+  } finally {
+    clock.stop();
+    await database.close();
+    await close();
+  }
+});
 
-      const claims = await Promise.all(Array.from({ length: ABANDONED }, () => givenClaim(ledger, { processor })));
-      await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
-      const rounds: number[] = [];
-      for (let left = ABANDONED; left > 0; left -= rounds.at(-1) ?? 0) {
-        rounds.push((await takeOver()).length);
-        expect(rounds.at(-1)).toBe(Math.min(LIMIT, left));
+/**
+ * Bug: a list filtered by both accounts scanned the table, in PostgreSQL and in SQLite, where it blocked the event loop. Cause: one
+ * statement for all combinations of filters, and no index of both accounts. Fix: a statement and an index for each.
+ *
+ * Bug: every page of a list read and sorted all the rows after it. Cause: `ORDER BY id` meant the output column, a float8
+ * that no index is ordered by. Fix: it orders by the table's column.
+ */
+describe('a page of a million transactions in PostgreSQL', () => {
+  /** A row and an index entry of each row of a page, and the way down the index. */
+  const BLOCKS_OF_A_PAGE = 2 * PAGE + 20;
+  /**
+   * In the order of the index; or all that there is, sorted, where the planner's random sample says that it is less than a page.
+   * How much that really was shows in the blocks.
+   */
+  const IN_ORDER_OR_FEW = [
+    'Limit, Index Scan',
+    'Limit, Index Only Scan',
+    'Limit, Sort, Bitmap Heap Scan, Bitmap Index Scan',
+    'Limit, Sort, Index Scan',
+  ];
+  /**
+   * Half of them are from `big`, most of those to `shop`. What `early` sent is all among the first thousand, and so is what
+   * `big` sent to `friend`; a third was sent to `popular`, by others than `big`. A plan that walks all rows in the order of
+   * their ids, because it takes an account for evenly spread, reads half a million to find none.
+   */
+  const FILL = `
+    INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
+    SELECT 100000000000000 + n,
+      CASE WHEN n % 2 = 0 THEN 'big' WHEN n < 1000 THEN 'early' ELSE 'from-' || n % 4999 END,
+      CASE WHEN n < 1000 THEN 'friend' WHEN n % 2 = 1 AND n % 3 > 0 THEN 'popular' WHEN n % 10 < 7 THEN 'shop'
+        ELSE 'to-' || n % 4999 END,
+      10000, 'PENDING', 1, now()
+    FROM generate_series(1, 1000000) AS n`;
+  const PLACES = [0, 100_000_000_000_700, 100_000_000_500_000, 100_000_000_999_900];
+
+  beforeAll(async () => {
+    await stores.client.query(FILL);
+    await stores.client.query('VACUUM ANALYZE idempay.transactions');
+  }, FILL_TIMEOUT_MS);
+
+  /** Filters as `from to`, and the index of the list. */
+  const LISTS: [ListSelection, string[], string][] = [
+    ['all', [''], 'transactions_pkey'],
+    ['from', ['big', 'early', 'from-77', 'nobody'], 'transactions_by_from_account'],
+    ['to', [' shop', ' friend', ' to-77'], 'transactions_by_to_account'],
+    ['both', ['big shop', 'big friend', 'big to-78', 'big popular'], 'transactions_by_both_accounts'],
+    ['both', ['early shop', 'nobody shop'], 'transactions_by_both_accounts'],
+  ];
+  describe.each(['force_custom_plan', 'force_generic_plan', 'auto'])('with %s', (mode) => {
+    test.each(LISTS)('of the list %s is a few blocks of one index: %j', async (selection, filters, index) => {
+      for (const filter of filters) {
+        const [from = '', to = ''] = filter.split(' ');
+        for (const statement of [LIST_IDS[selection], LIST_ROWS[selection]]) {
+          for (const after of PLACES) {
+            const values = [after, PAGE, ...accountParameters({ from, to })];
+            const { nodes, indexes, blocks } = await planOf(stores.client, statement, mode, values, { executed: true });
+            expect(IN_ORDER_OR_FEW).toContain(nodes.join(', '));
+            expect(indexes).toEqual([index]);
+            expect(blocks).toBeLessThanOrEqual(BLOCKS_OF_A_PAGE);
+          }
+        }
       }
-      expect(await takeOver()).toEqual([]);
-    } finally {
-      clock.stop();
-      await database.close();
-      await close();
-    }
+    });
   });
 });

@@ -21,7 +21,6 @@ import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
-const EVERYTHING = { from: '', to: '' };
 /** Several of the looks that are made every second. */
 const SEEN_DEADLINE_MS = 10_000;
 const LOOK_EVERY_MS = 1_000;
@@ -33,48 +32,43 @@ const ANOTHER_TIMELINE = 'FFFFFFFF';
 
 let redis: RedisServer;
 let database: Awaited<ReturnType<typeof createSharedDatabase>>;
-let sql: pg.Client;
+let client: pg.Client;
 let ports: Ports;
 
+const sql = (text: string, values: unknown[] = []) => client.query(text, values);
 const openPorts = () => openDistributedPortsOn({ redisUrl: redis.url, databaseUrl: database.url });
 
 async function openAll(): Promise<void> {
   [redis, database] = await Promise.all([startRedis(), createSharedDatabase()]);
   ports = await openPorts();
-  sql = new pg.Client({ connectionString: database.url });
-  await sql.connect();
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
 }
 
 async function closeAll(): Promise<void> {
   await ports.close();
-  await sql.end();
+  await client.end();
   await Promise.all([redis.close(), database.drop()]);
 }
 
-async function deployment<T>(column: string): Promise<T> {
-  return (await sql.query(`SELECT ${column} AS value FROM idempay.deployment`)).rows[0].value;
+async function deployment(column: string): Promise<string> {
+  return (await sql(`SELECT ${column} AS value FROM idempay.deployment`)).rows[0].value;
 }
 
 /** As a standby's promotion does: the server is on another timeline than the one that was written down. */
-async function changeTimeline(): Promise<void> {
-  await sql.query(`UPDATE idempay.deployment SET timeline = '${ANOTHER_TIMELINE}'`);
-}
-
-async function untilSeen(): Promise<void> {
-  await until('the new timeline to be seen', SEEN_DEADLINE_MS, async () => {
-    return (await deployment('timeline')) !== ANOTHER_TIMELINE;
-  });
-}
+const changeTimeline = () => sql(`UPDATE idempay.deployment SET timeline = '${ANOTHER_TIMELINE}'`);
+const untilSeen = () =>
+  until(
+    'the new timeline to be seen',
+    SEEN_DEADLINE_MS,
+    async () => (await deployment('timeline')) !== ANOTHER_TIMELINE,
+  );
 
 /** Generated that much later than now, or earlier. */
-async function issuedKey(laterMs: number): Promise<string> {
+async function issuedKey(laterMs = 0): Promise<string> {
   const key = newKeyOf(Date.now() + laterMs);
   await ports.keys.issue(key, LONG_MS);
   return key;
-}
-
-async function loseRow(key: string): Promise<void> {
-  await sql.query('DELETE FROM idempay.payments WHERE key = $1', [key]);
 }
 
 /**
@@ -84,17 +78,13 @@ async function loseRow(key: string): Promise<void> {
  * Fix: the timeline that was seen last is written down (decisions O5), and what may be lost is looked up before a charge.
  */
 describe('after a database was replaced by one without the newest rows', () => {
+  const all = () => transactions.list({ from: '', to: '' }, () => true);
+  const loseRow = (key: string) => sql('DELETE FROM idempay.payments WHERE key = $1', [key]);
   let others: Ports[];
   let process: Composition;
-  /** Their processors deduplicate nothing, and for an hour. */
-  let without: Composition;
-  let hourly: Composition;
   let lost: string;
   let final: string;
   let first: PayAnswer;
-  let unpaid: string;
-  let young: string;
-  let old: string;
   let unsent: Claim;
   let transactions: Transactions;
   let kept: Transaction;
@@ -105,35 +95,31 @@ describe('after a database was replaced by one without the newest rows', () => {
     await openAll();
     others = await Promise.all([1, 2, 3].map(openPorts));
     process = compose(ports);
-    without = compose(ports, {}, new RecordingProcessor(newProcessorName(), 0));
-    hourly = compose(ports, {}, new RecordingProcessor(newProcessorName(), HOUR_MS));
 
     // Charged, and then the row is lost; the record is as the key store has it after it lost its newest writes too.
-    lost = await issuedKey(0);
+    lost = await issuedKey();
     await process.payments.pay(lost, MONEY);
     await loseRow(lost);
     await redis.client.flushall();
     await ports.keys.issue(lost, LONG_MS);
 
-    final = await issuedKey(0);
+    final = await issuedKey();
     first = await process.payments.pay(final, MONEY);
     await loseRow(final);
-    unpaid = await issuedKey(0);
-    [young, old] = [await issuedKey(-HOUR_MS / 2), await issuedKey(-2 * HOUR_MS)];
     unsent = await givenClaim(ports.ledger, { key: newKeyOf(Date.now()) });
     await ports.ledger.abandon(unsent, 0, 'unsent');
 
     transactions = createTransactions(ports.transactions, ports.transactionCache);
     kept = await ports.transactions.create(NEW);
     const { id } = await ports.transactions.create(NEW);
-    ({ tag } = await transactions.list(EVERYTHING, () => true));
-    await sql.query('DELETE FROM idempay.transactions WHERE id = $1', [id]);
-    await sql.query('UPDATE idempay.transaction_list SET last_id = $1, version = version - 1', [kept.id]);
+    ({ tag } = await all());
+    await sql('DELETE FROM idempay.transactions WHERE id = $1', [id]);
+    await sql('UPDATE idempay.transaction_list SET last_id = $1, version = version - 1', [kept.id]);
     version = await ports.transactions.listVersion();
     await transactions.changeStatus(kept.id, 'FLAGGED');
     expect(await transactions.get(kept.id)).toMatchObject({ cache: 'hit', transaction: { status: 'FLAGGED' } });
     expect(await ports.keyValueStore.value(`transactionCache::${kept.id}`)).toBeDefined();
-    await sql.query("UPDATE idempay.transactions SET status = 'PENDING', version = 1 WHERE id = $1", [kept.id]);
+    await sql("UPDATE idempay.transactions SET status = 'PENDING', version = 1 WHERE id = $1", [kept.id]);
 
     await changeTimeline();
     await untilSeen();
@@ -157,19 +143,21 @@ describe('after a database was replaced by one without the newest rows', () => {
     expect(process.processor.chargesOf(final)).toHaveLength(1);
   });
 
-  test('where the processor does not deduplicate and has no record, an operator decides', async () => {
-    expect(await without.payments.pay(unpaid, MONEY)).toEqual({ state: 'unknown' });
-    expect(without.processor.charges).toEqual([]);
-    expect(await ports.ledger.find(unpaid)).toEqual({ state: 'abandoned' });
-  });
-
-  test('without a record the reference is sent again as long as the processor deduplicates what a lost row may have sent', async () => {
-    const { payments, processor } = hourly;
-    expect(await payments.pay(young, MONEY)).toMatchObject({ state: 'processed' });
-    expect(await payments.pay(old, MONEY), 'its lost claim may be as old as its key').toEqual({ state: 'unknown' });
-    expect(await payments.pay(old, MONEY), 'a takeover counts from there as well').toEqual({ state: 'unknown' });
-    expect(processor.charges.map(({ reference }) => reference)).toEqual([young]);
-  });
+  test.each([
+    ['nothing', 0, []],
+    ['for an hour', HOUR_MS, ['processed']],
+  ])(
+    'without a record at a processor that deduplicates %s a reference is sent again only so long',
+    async (_what, dedupMs, sent) => {
+      const { payments, processor } = compose(ports, {}, new RecordingProcessor(newProcessorName(), dedupMs));
+      const [young, old] = [await issuedKey(-HOUR_MS / 2), await issuedKey(-2 * HOUR_MS)];
+      expect(await payments.pay(young, MONEY)).toMatchObject({ state: sent[0] ?? 'unknown' });
+      expect(await payments.pay(old, MONEY), 'its lost claim may be as old as its key').toEqual({ state: 'unknown' });
+      expect(await payments.pay(old, MONEY), 'a takeover counts from there as well').toEqual({ state: 'unknown' });
+      expect(processor.charges.map(({ reference }) => reference)).toEqual(sent.map(() => young));
+      expect(await ports.ledger.find(old)).toEqual({ state: 'abandoned' });
+    },
+  );
 
   test('a payment that was never sent counts as one that may have been: a lost takeover may have sent it', async () => {
     const takeover = { key: unsent.key, owner: newOwner(), leaseMs: LONG_MS, processor: unsent.processor };
@@ -183,10 +171,9 @@ describe('after a database was replaced by one without the newest rows', () => {
   });
 
   test('ids, list versions and tags go on after one gap, however many processes see the replacement', async () => {
-    const created = await (others[0] as Ports).transactions.create(NEW);
-    expect(created.id).toBe(kept.id + GAP + 1);
+    expect((await others[0]?.transactions.create(NEW))?.id).toBe(kept.id + GAP + 1);
     expect(await ports.transactions.listVersion()).toBe(version + GAP + 1);
-    expect((await transactions.list(EVERYTHING, () => true)).tag).not.toBe(tag);
+    expect((await all()).tag).not.toBe(tag);
   });
 
   test('a cache entry from before is not shown by the health endpoint, and the row is read again', async () => {
@@ -202,17 +189,18 @@ describe('a database that is replaced', () => {
   /** Bug: keys from before the first failover were no longer looked up when the second one's server had a clock that was behind. */
   test('a second replacement by a server whose clock is behind looks up no fewer keys', async () => {
     const later = newKeyOf(Date.now() + HOUR_MS);
-    await sql.query('UPDATE idempay.deployment SET look_up_before = $1', [later]);
+    await sql('UPDATE idempay.deployment SET look_up_before = $1', [later]);
     await changeTimeline();
     await untilSeen();
     expect(await deployment('look_up_before')).toBe(later);
   });
 
   test('nothing is claimed or taken over before somebody has written the new timeline down', async () => {
-    const { key, processor: name, ...fence } = await givenClaim(ports.ledger);
-    await ports.ledger.abandon({ key, ...fence }, 0);
-    const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor: name };
-    await sql.query(`
+    const claim = await givenClaim(ports.ledger);
+    await ports.ledger.abandon(claim, 0);
+    const { key, processor } = claim;
+    const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor };
+    await sql(`
       CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
       CREATE TRIGGER keep BEFORE UPDATE ON idempay.deployment FOR EACH ROW WHEN (old.timeline = '${ANOTHER_TIMELINE}') EXECUTE FUNCTION keep()`);
     await changeTimeline();
@@ -220,7 +208,7 @@ describe('a database that is replaced', () => {
     await expect(ports.transactions.create(NEW)).rejects.toMatchObject({ effect: 'unchanged' });
     expect(await ports.ledger.takeOver({ key, ...takeover })).toBeUndefined();
     expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toEqual([]);
-    await sql.query('DROP TRIGGER keep ON idempay.deployment');
+    await sql('DROP TRIGGER keep ON idempay.deployment');
     await untilSeen();
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over', claim: { epoch: 1 } });
     expect((await ports.transactions.create(NEW)).id).toBeGreaterThan(GAP);
@@ -228,23 +216,20 @@ describe('a database that is replaced', () => {
   });
 
   test('a connection that leads to the database of another deployment is refused', async () => {
-    await sql.query("UPDATE idempay.deployment SET id = '0123456789abcdef'");
-    await sql.query(`
-      SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    await sql("UPDATE idempay.deployment SET id = '0123456789abcdef'");
+    await sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE datname = current_database() AND pid <> pg_backend_pid()`);
-    await until('the lost connections to be noticed', SEEN_DEADLINE_MS, () =>
-      ports.ledger.claim(claimAttempt()).then(
-        () => false,
-        (fault) => String(fault.cause).includes('another deployment'),
-      ),
-    );
-    expect((await sql.query('SELECT FROM idempay.payments')).rowCount).toBe(0);
+    await until('the lost connections to be noticed', SEEN_DEADLINE_MS, async () => {
+      const fault = await ports.ledger.claim(claimAttempt()).catch((error) => error);
+      return String(fault.cause).includes('another deployment');
+    });
+    expect((await sql('SELECT FROM idempay.payments')).rowCount).toBe(0);
   });
 
   test('a log that is shorter than it was before is a restored snapshot, on the same timeline', async () => {
     const { id } = await ports.transactions.create(NEW);
-    const incarnation = await deployment<string>('incarnation');
-    const names = createKeyNames(await deployment<string>('id'));
+    const incarnation = await deployment('incarnation');
+    const names = createKeyNames(await deployment('id'));
     const remembered = () => redis.client.keys(`${names.logPosition('')}*`);
     expect(await remembered()).toHaveLength(1);
     await redis.client.hset(String((await remembered())[0]), 'bytes', String(2 ** 50));

@@ -1,18 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { USUAL_BEHAVIOUR } from '#idempay/reference-processor/behaviour.js';
-import { readSettings, SettingsError } from '#idempay/reference-processor/settings.js';
+import { readSettings } from '#idempay/reference-processor/settings.js';
 import { ask } from '../../testkit/client/http-client.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-
-function problemsOf(environment: Record<string, string>): readonly string[] {
-  try {
-    readSettings(environment);
-    return [];
-  } catch (error) {
-    if (error instanceof SettingsError) return error.problems;
-    throw error;
-  }
-}
 
 describe('the settings of the reference processor', () => {
   it('have their defaults when nothing is set, or set to nothing', () => {
@@ -22,33 +12,15 @@ describe('the settings of the reference processor', () => {
   });
 
   it('are read from the environment, next to variables of the service', () => {
-    const environment = {
-      PROCESSOR_HOST: '0.0.0.0',
-      PROCESSOR_PORT: '0',
-      CHARGE_LOG: '/tmp/log',
-      PROCESSOR_LATENCY_MS: '5',
-      PROCESSOR_REPLY_LATENCY_MS: '6',
-      PROCESSOR_DECLINE_RATE: '0.1',
-      PROCESSOR_FAIL_RATE: '1',
-      PROCESSOR_LOST_REPLY_RATE: '.5',
-      PROCESSOR_DEDUPLICATE: 'false',
-      PROCESSOR_REFUSE_WITH: '503',
-      PROCESSOR_URL: 'http://127.0.0.1:8090',
-      PROCESSOR_TIMEOUT_MS: '1000',
-    };
-    expect(readSettings(environment)).toEqual({
-      host: '0.0.0.0',
-      port: 0,
-      chargeLog: '/tmp/log',
-      behaviour: {
-        latencyMs: 5,
-        replyLatencyMs: 6,
-        declineRate: 0.1,
-        failRate: 1,
-        lostReplyRate: 0.5,
-        deduplicate: false,
-        refuseWith: 503,
-      },
+    const place = { PROCESSOR_HOST: '0.0.0.0', PROCESSOR_PORT: '0', CHARGE_LOG: '/tmp/log' };
+    const times = { PROCESSOR_LATENCY_MS: '5', PROCESSOR_REPLY_LATENCY_MS: '6' };
+    const rates = { PROCESSOR_DECLINE_RATE: '0.1', PROCESSOR_FAIL_RATE: '1', PROCESSOR_LOST_REPLY_RATE: '.5' };
+    const rest = { PROCESSOR_DEDUPLICATE: 'false', PROCESSOR_REFUSE_WITH: '503' };
+    const ofService = { PROCESSOR_URL: 'http://127.0.0.1:8090', PROCESSOR_TIMEOUT_MS: '1000' };
+    const expectedRates = { declineRate: 0.1, failRate: 1, lostReplyRate: 0.5 };
+    expect(readSettings({ ...place, ...times, ...rates, ...rest, ...ofService })).toEqual({
+      ...{ host: '0.0.0.0', port: 0, chargeLog: '/tmp/log' },
+      behaviour: { latencyMs: 5, replyLatencyMs: 6, ...expectedRates, deduplicate: false, refuseWith: 503 },
     });
   });
 
@@ -63,8 +35,9 @@ describe('the settings of the reference processor', () => {
     ['PROCESSOR_REFUSE_WITH', ['200', '600', 'false']],
   ])('are refused when %s is bad', (name, values) => {
     for (const value of values) {
-      const refusal = expect.stringMatching(new RegExp(`^${name} must be .*, not '${value}'$`));
-      expect(problemsOf({ [name]: value })).toEqual([refusal]);
+      const problems = [expect.stringMatching(new RegExp(`^${name} must be .*, not '${value}'$`))];
+      const refusal = expect.objectContaining({ name: 'SettingsError', problems });
+      expect(() => readSettings({ [name]: value })).toThrow(refusal);
     }
   });
 

@@ -1,38 +1,41 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type FailoverTrial, startTrial } from '../../testkit/deployments/failover-trial.js';
+import {
+  givenLockedKey,
+  givenWatch,
+  openRedisProcess,
+  type RedisProcess,
+  untilTold,
+} from '../../testkit/protocol/redis-process.js';
 import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';
 import type { RedisServer } from '../../testkit/servers/redis.js';
 import { type SentinelTrio, startSentinelTrio } from '../../testkit/servers/sentinel.js';
 import { until } from '../../testkit/time/until.js';
 
-const ROUND_MS = 240_000;
-const TURN_DEADLINE_MS = 30_000;
+const TEST_MS = 240_000;
+const TURN_DEADLINE_MS = 60_000;
+/** Enough for every master of a Cluster to have some. */
+const KEYS = 30;
 
-interface Topology {
-  readonly url: string;
-  masters(): Promise<readonly RedisServer[]>;
-  /** Has a replica take over from a master that is well. */
-  giveWay(): Promise<void>;
-  whole(): Promise<void>;
-  close(): Promise<void>;
-}
+describe.each([
+  ['Cluster', startCluster],
+  ['Sentinels', startSentinelTrio],
+] as const)('masters that change on %s', { timeout: TEST_MS }, (name, start) => {
+  let servers: RedisCluster | SentinelTrio;
+  beforeAll(async () => {
+    servers = await start();
+  });
+  afterAll(() => servers?.close());
 
-/** Two processes pay and write on while masters change under them. */
-function describeFailovers(name: string, start: () => Promise<Topology>): void {
-  describe(`under load on ${name}`, { timeout: ROUND_MS }, () => {
-    let topology: Topology;
+  describe('under two processes that pay and write', () => {
     let trial: FailoverTrial;
     beforeAll(async () => {
-      topology = await start();
-      trial = await startTrial(topology.url);
+      trial = await startTrial(servers.url);
     });
-    afterAll(async () => {
-      await trial?.close();
-      await topology?.close();
-    });
+    afterAll(() => trial?.close());
 
     async function someMaster(index = 0): Promise<RedisServer> {
-      const masters = await topology.masters();
+      const masters = await servers.masters();
       return masters[index % masters.length] as RedisServer;
     }
 
@@ -40,7 +43,7 @@ function describeFailovers(name: string, start: () => Promise<Topology>): void {
       const victim = await someMaster(round);
       await trial.round(`${name}, master killed, ${round} of 3`, () => victim.kill());
       await victim.start();
-      await topology.whole();
+      await servers.whole();
     });
 
     test('a master that hangs, is replaced and then goes on shows nobody what it held', async () => {
@@ -50,43 +53,84 @@ function describeFailovers(name: string, start: () => Promise<Topology>): void {
         async () => victim.signal('SIGSTOP'),
         () => victim.signal('SIGCONT'),
       );
-      await topology.whole();
+      await servers.whole();
     });
 
     test('a master that a replica replaces on command, and that goes on as a replica, costs as little', async () => {
-      const before = await topology.masters();
-      await trial.round(`${name}, master replaced on command`, () => topology.giveWay());
-      expect(await topology.masters()).not.toEqual(before);
+      const before = await servers.masters();
+      await trial.round(`${name}, master replaced on command`, () => servers.giveWay());
+      expect(await servers.masters()).not.toEqual(before);
     });
 
-    if (name !== 'Cluster') return;
-    test('all nodes killed at once and started again are found again without a restart of ours', async () => {
-      const { nodes } = topology as RedisCluster & Topology;
-      await trial.round('Cluster, all nodes killed and started', async () => {
-        await Promise.all(nodes.map((node) => node.kill()));
-        await Promise.all(nodes.map((node) => node.start()));
+    test.runIf(name === 'Cluster')(
+      'all nodes killed and started are found again without a restart of ours',
+      async () => {
+        const { nodes } = servers as RedisCluster;
+        await trial.round('Cluster, all nodes killed and started', async () => {
+          await Promise.all(nodes.map((node) => node.kill()));
+          await Promise.all(nodes.map((node) => node.start()));
+        });
+        await servers.whole();
+      },
+    );
+  });
+
+  /** Two clients, the second of which ends locks that the first waits for. */
+  describe('the ends of locks', () => {
+    let one: RedisProcess;
+    let other: RedisProcess;
+    beforeEach(async () => {
+      [one, other] = await Promise.all([openRedisProcess(servers.url), openRedisProcess(servers.url)]);
+    });
+    afterEach(() => {
+      one?.close();
+      other?.close();
+    });
+
+    const givenWatches = () =>
+      Promise.all(Array.from({ length: KEYS }, async () => givenWatch(one, await givenLockedKey(other))));
+
+    /** The server that tells the first client. */
+    async function teller(): Promise<RedisServer> {
+      for (const server of 'nodes' in servers ? servers.nodes : await servers.masters()) {
+        const list = await server.client.call('CLIENT', 'LIST', 'TYPE', 'pubsub').catch(() => '');
+        if (String(list).includes('idempay-listener')) return server;
+      }
+      throw new Error('no server has a listener');
+    }
+
+    test.each<[string, () => Promise<() => unknown>]>([
+      [
+        'after the server that told them was killed',
+        async () => {
+          const victim = await teller();
+          await victim.kill();
+          return victim.start;
+        },
+      ],
+      [
+        'while the server that told them hangs',
+        async () => {
+          const victim = await teller();
+          victim.signal('SIGSTOP');
+          return () => victim.signal('SIGCONT');
+        },
+      ],
+      ['after a master was replaced on command', () => servers.giveWay().then(() => () => {})],
+    ])('are heard again %s, and who waited is told', async (_title, cause) => {
+      const before = await givenWatches();
+      const mend = await cause();
+      await until('who waited to be told', TURN_DEADLINE_MS, async () => {
+        // As whoever waits does, about once a second.
+        const watches = before.map(({ key }) => one.keys.watch(key, () => {}).then(({ unwatch }) => unwatch()));
+        await Promise.allSettled(watches);
+        return before.every(({ told }) => told() > 0);
       });
-      await topology.whole();
+      const later = await until('all keys to be served', TURN_DEADLINE_MS, () => givenWatches().catch(() => undefined));
+      await Promise.all(later.map(({ key, owner }) => other.keys.release(key, owner)));
+      await Promise.all(later.map(untilTold));
+      await mend();
+      await servers.whole();
     });
   });
-}
-
-describeFailovers('Cluster', async () => {
-  const cluster = await startCluster();
-  return {
-    ...cluster,
-    async giveWay() {
-      const masters = await cluster.masters();
-      const replica = cluster.nodes.find((node) => !masters.includes(node)) as RedisServer;
-      await replica.client.cluster('FAILOVER');
-      await until('the replica to be master', TURN_DEADLINE_MS, async () =>
-        (await replica.client.info('replication')).includes('role:master'),
-      );
-    },
-  };
-});
-
-describeFailovers('Sentinels', async () => {
-  const trio: SentinelTrio = await startSentinelTrio();
-  return { ...trio, masters: async () => [await trio.master()] };
 });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { manageStores, type Stores } from '../../testkit/deployments/deployments.js';
 import { masterLines } from '../../testkit/deployments/failover-trial.js';
-import { makeCertificates } from '../../testkit/servers/certificates.js';
+import { makeCertificates, tlsSettings } from '../../testkit/servers/certificates.js';
 import { freePort } from '../../testkit/servers/free-port.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { type SentinelTrio, startSentinel, startSentinelTrio } from '../../testkit/servers/sentinel.js';
@@ -66,24 +66,20 @@ test('a Sentinel that hangs keeps no service from finding the master', async () 
  * Fix: both are set.
  */
 test('a master is found through a Sentinel that speaks TLS on the port that the URL names', async () => {
-  const { authority, certificate, key, remove } = await makeCertificates();
-  const files = { 'tls-cert-file': certificate, 'tls-key-file': key, 'tls-ca-cert-file': authority };
-  const tls = { ...files, 'tls-auth-clients': 'no' };
+  const certificates = await makeCertificates();
   const [masterPort, sentinelPort] = [await freePort(), await freePort()];
-  const settings = Object.entries({ 'tls-port': String(masterPort), ...tls });
-  const master = await startRedis(settings.flatMap(([name, value]) => [`--${name}`, value]));
-  const secured = Object.entries({ 'tls-port': String(sentinelPort), 'tls-replication': 'yes', ...tls });
-  const lines = secured.map(([name, value]) => `${name} ${value}`);
-  const sentinel = await startSentinel(masterPort, lines);
+  const master = await startRedis(tlsSettings(masterPort, certificates));
+  const tls = ['--tls-replication', 'yes', ...tlsSettings(sentinelPort, certificates)];
+  const sentinel = await startSentinel(masterPort, tls);
   try {
     // Trusted authorities are read when a process starts.
     const service = await stores.start({
       REDIS_URL: `rediss+sentinel://127.0.0.1:${sentinelPort}/idempay`,
-      NODE_EXTRA_CA_CERTS: authority,
+      NODE_EXTRA_CA_CERTS: certificates.authority,
     });
     await untilPaid(service);
   } finally {
-    await Promise.all([sentinel.close(), master.close(), remove()]);
+    await Promise.all([sentinel.close(), master.close(), certificates.remove()]);
   }
 });
 

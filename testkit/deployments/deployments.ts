@@ -2,10 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe } from 'vitest';
-import { type Service, startService } from '../processes/service.js';
+import { startService } from '../processes/service.js';
 import { type ServiceInProcess, serveInProcess } from '../processes/service-in-process.js';
 import { openStores } from './topologies/open-stores.js';
 import { TOPOLOGY } from './topologies/topology.js';
+
+type Environment = Record<string, string>;
 
 /** One way to run the service. The black-box suites run once over each, knowing nothing of what is behind it. */
 export interface Deployment {
@@ -14,15 +16,7 @@ export interface Deployment {
   open(): Promise<Stores>;
 }
 
-export interface Stores {
-  readonly environment: Record<string, string>;
-  /** Starts one service on these stores in this process; `environment` adds to or overrides the deployment's settings. */
-  serve(environment?: Record<string, string>): Promise<ServiceInProcess>;
-  /** The same as a process of its own, for tests that signal or kill it. */
-  start(environment?: Record<string, string>): Promise<Service>;
-  /** Ends every service started here that still runs, then removes the stores. */
-  close(): Promise<void>;
-}
+export type Stores = ReturnType<typeof manageStores>;
 
 /** For a service whose suite has ended: what is still under way is of no interest. */
 const LAST_DRAIN_MS = 50;
@@ -48,37 +42,32 @@ export const DEPLOYMENTS: readonly Deployment[] = TOPOLOGY ? [distributed] : [em
 
 /** Registers the same suite once for each deployment. */
 export function describeDeployments(title: string, suite: (deployment: Deployment) => void): void {
-  describe.each(DEPLOYMENTS.map((deployment) => [deployment.name, deployment] as const))(
-    `${title} (%s)`,
-    (_name, deployment) => suite(deployment),
-  );
+  describe.each(DEPLOYMENTS)(`${title} ($name)`, suite);
 }
 
-export function manageStores(environment: Record<string, string>, remove: () => Promise<unknown>): Stores {
-  const started = new Set<Service>();
-  const served = new Set<ServiceInProcess>();
+export function manageStores(environment: Environment, remove: () => Promise<unknown>) {
+  const ends = new Set<() => Promise<unknown>>();
   return {
     environment,
-    async serve(more = {}) {
+    /** Starts one service on these stores in this process; `more` adds to or overrides the deployment's settings. */
+    async serve(more: Environment = {}): Promise<ServiceInProcess> {
       const service = await serveInProcess({ ...environment, ...more });
       const stop = async (limitMs?: number) => {
-        if (served.delete(tracked)) await service.stop(limitMs);
+        if (ends.delete(end)) await service.stop(limitMs);
       };
-      const tracked = { ...service, stop };
-      served.add(tracked);
-      return tracked;
+      const end = () => stop(LAST_DRAIN_MS);
+      ends.add(end);
+      return { ...service, stop };
     },
-    async start(more = {}) {
+    /** The same as a process of its own, for tests that signal or kill it. */
+    async start(more: Environment = {}) {
       const service = await startService({ ...environment, ...more });
-      started.add(service);
-      service.ended.then(() => started.delete(service));
+      ends.add(service.kill);
       return service;
     },
-    async close() {
-      await Promise.all([
-        ...[...started].map((service) => service.kill()),
-        ...[...served].map((service) => service.stop(LAST_DRAIN_MS)),
-      ]);
+    /** Ends every service started here that still runs, then removes the stores. */
+    async close(): Promise<void> {
+      await Promise.all([...ends].map((end) => end()));
       await remove();
     },
   };

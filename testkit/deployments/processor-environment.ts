@@ -9,12 +9,9 @@ import {
   type Behaviour,
   lookUpCharge,
   type ProcessorInProcess,
-  type ReferenceProcessor,
   serveReferenceProcessor,
   startReferenceProcessor,
 } from '../processes/reference-processor.js';
-import type { Service } from '../processes/service.js';
-import type { ServiceInProcess } from '../processes/service-in-process.js';
 import { until } from '../time/until.js';
 import type { Deployment, Stores } from './deployments.js';
 
@@ -28,7 +25,7 @@ export const ENDLESS_MS = 600_000;
 /** Nothing is sent twice. */
 export const SENT_ONCE = { PROCESSOR_DEDUP_SECONDS: '0' };
 
-const UNKNOWN_OUTCOME = 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.';
+const USUAL_SETTINGS = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${TIMEOUT_MS}` };
 
 interface Running {
   readonly url: string;
@@ -37,60 +34,23 @@ interface Running {
   signal?(name: NodeJS.Signals): void;
 }
 
-/** A reference processor, the stores of a deployment, and services on both: shared by the tests of a suite. */
-export interface ProcessorEnvironment<S extends Running = ServiceInProcess, P = ProcessorInProcess> {
-  readonly processor: P;
-  readonly stores: Stores;
-  /** Another one for each test. */
-  readonly payer: Payer;
-  /** A service with these settings: the one that runs if it has exactly them, else the others end and one is started. */
-  serve(settings?: Record<string, string>): Promise<S>;
-  /** Two services, where the deployment takes two; else the one service twice. */
-  serveTwo(settings?: Record<string, string>): Promise<[S, S]>;
-  /** Ends the services that run; the next `serve` is a restart. */
-  stop(): Promise<void>;
-  /** A fresh key whose first payment met this behaviour of the processor, and whose outcome is unknown. */
-  givenUnknown(url: string, behaviour: Partial<Behaviour>): Promise<string>;
-  /** A repeat is answered with the outcome, and the next one, at `then`, with the same. */
-  expectRepeatPays(url: string, key: string, then?: string): Promise<void>;
-  /** Compares the payments of this test with the processor's log; it must be the last thing that a test does. */
-  check(unresolved?: readonly string[]): Promise<void>;
-}
-
 /** Services and processor in the process of the test. */
-export function setProcessorEnvironment(deployment: Deployment): ProcessorEnvironment {
-  return set(deployment, (stores, environment) => stores.serve(environment), serveReferenceProcessor);
+export function setProcessorEnvironment(deployment: Deployment) {
+  return setEnvironment(deployment, (stores, settings) => stores.serve(settings), serveReferenceProcessor);
 }
 
 /** Each service and the processor a process of its own, for tests that kill or signal them. */
-export function setProcessorProcesses(deployment: Deployment): ProcessorEnvironment<Service, ReferenceProcessor> {
-  return set(deployment, (stores, environment) => stores.start(environment), startReferenceProcessor);
+export function setProcessorProcesses(deployment: Deployment) {
+  return setEnvironment(deployment, (stores, settings) => stores.start(settings), startReferenceProcessor);
 }
 
-function set<S extends Running, P extends ProcessorInProcess & { resume?(): void }>(
+/** A reference processor, the stores of a deployment, and services on both: shared by the tests of a suite. */
+function setEnvironment<S extends Running, P extends ProcessorInProcess & { resume?(): void }>(
   deployment: Deployment,
-  start: (stores: Stores, environment: Record<string, string>) => Promise<S>,
+  start: (stores: Stores, settings: Record<string, string>) => Promise<S>,
   startProcessor: () => Promise<P>,
-): ProcessorEnvironment<S, P> {
-  let processor: P;
-  let stores: Stores;
-  let payer: Payer;
+) {
   let running: { service: S; settings: string; ended: boolean }[] = [];
-
-  beforeAll(async () => {
-    [processor, stores] = await Promise.all([startProcessor(), deployment.open()]);
-  });
-  // Whatever state a test that failed has left behind.
-  beforeEach(async () => {
-    payer = new Payer();
-    for (const { service } of running) service.signal?.('SIGCONT');
-    processor.resume?.();
-    await processor.behave(USUAL_BEHAVIOUR).catch(() => processor.restart(USUAL_BEHAVIOUR));
-  });
-  afterAll(async () => {
-    await processor?.close();
-    await stores?.close();
-  });
 
   async function stop(kept?: string): Promise<void> {
     for (const { service, settings, ended } of running) if (!ended && settings !== kept) await service.stop();
@@ -100,9 +60,9 @@ function set<S extends Running, P extends ProcessorInProcess & { resume?(): void
   async function serveSome(count: number, more: Record<string, string>): Promise<S[]> {
     const settings = JSON.stringify(more);
     await stop(settings);
-    const usual = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${TIMEOUT_MS}` };
     while (running.length < count) {
-      const service = await start(stores, { PROCESSOR_URL: processor.url, ...usual, ...more });
+      const { stores, processor } = environment;
+      const service = await start(stores, { PROCESSOR_URL: processor.url, ...USUAL_SETTINGS, ...more });
       const entry = { service, settings, ended: false };
       running.push(entry);
       service.ended?.then(() => {
@@ -112,41 +72,67 @@ function set<S extends Running, P extends ProcessorInProcess & { resume?(): void
     return running.map(({ service }) => service);
   }
 
-  return {
-    get processor() {
-      return processor;
+  const environment = {
+    processor: undefined as unknown as P,
+    stores: undefined as unknown as Stores,
+    /** Another one for each test. */
+    payer: new Payer(),
+
+    /** A service with these settings: the one that runs if it has exactly them, else the others end and one is started. */
+    async serve(settings: Record<string, string> = {}): Promise<S> {
+      return (await serveSome(1, settings))[0] as S;
     },
-    get stores() {
-      return stores;
-    },
-    get payer() {
-      return payer;
-    },
-    async serve(settings = {}) {
-      const [service] = await serveSome(1, settings);
-      return service as S;
-    },
-    async serveTwo(settings = {}) {
+
+    /** Two services, where the deployment takes two; else the one service twice. */
+    async serveTwo(settings: Record<string, string> = {}): Promise<[S, S]> {
       const [one, other = one] = await serveSome(deployment.name === 'embedded' ? 1 : 2, settings);
       return [one as S, other as S];
     },
+
+    /** Ends the services that run; the next `serve` is a restart. */
     stop: () => stop(),
-    async givenUnknown(url, behaviour) {
+
+    /** A fresh key whose first payment met this behaviour of the processor, and whose outcome is unknown. */
+    async givenUnknown(url: string, behaviour: Partial<Behaviour>): Promise<string> {
+      const { payer, processor } = environment;
       const key = await payer.newKey(url);
       await processor.behave(behaviour);
       expectUnknown(await payer.pay(url, key));
       await processor.behave(USUAL_BEHAVIOUR);
       return key;
     },
-    async expectRepeatPays(url, key, then = url) {
-      const id = expectPaid(await payer.repeat(url, key));
-      expectReplay(await payer.pay(then, key), id);
+
+    /** A repeat is answered with the outcome, and the next one, at `then`, with the same. */
+    async expectRepeatPays(url: string, key: string, then = url): Promise<void> {
+      const id = expectPaid(await environment.payer.repeat(url, key));
+      expectReplay(await environment.payer.pay(then, key), id);
     },
-    async check(unresolved = []) {
+
+    /** Compares the payments of this test with the processor's log; it must be the last thing that a test does. */
+    async check(unresolved: readonly string[] = []): Promise<void> {
       const url = running.find(({ ended }) => !ended)?.service.url ?? '';
+      const { processor, payer } = environment;
       await expectChargedOnce({ processor, payer, url, leaseMs: LEASE_MS, unresolved });
     },
   };
+
+  beforeAll(async () => {
+    const [processor, stores] = await Promise.all([startProcessor(), deployment.open()]);
+    Object.assign(environment, { processor, stores });
+  });
+  // Whatever state a test that failed has left behind.
+  beforeEach(async () => {
+    const { processor } = environment;
+    environment.payer = new Payer();
+    for (const { service } of running) service.signal?.('SIGCONT');
+    processor.resume?.();
+    await processor.behave(USUAL_BEHAVIOUR).catch(() => processor.restart(USUAL_BEHAVIOUR));
+  });
+  afterAll(async () => {
+    await environment.processor?.close();
+    await environment.stores?.close();
+  });
+  return environment;
 }
 
 /** The processor has the charge in its hands, and it is not logged yet. */
@@ -165,7 +151,7 @@ export function untilCharged(processor: ProcessorInProcess, key: string): Promis
 
 /** Decisions P11: the outcome is not known, and nobody says failed. */
 export function expectUnknown(answer: Answer): void {
-  expectError(answer, 504, UNKNOWN_OUTCOME);
+  expectError(answer, 504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.');
 }
 
 /** Decisions P15: the charge surely never left the service, the payment is under way, and it will be charged. */

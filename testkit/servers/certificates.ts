@@ -7,15 +7,7 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 
 /** Files of a certificate authority of the test's own and of one server certificate that it signed for this machine. */
-export interface Certificates {
-  readonly folder: string;
-  readonly authority: string;
-  readonly certificate: string;
-  readonly key: string;
-  remove(): Promise<void>;
-}
-
-export async function makeCertificates(): Promise<Certificates> {
+export async function makeCertificates() {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-tls-'));
   const openssl = (parameters: string, ...subject: string[]) =>
     run('openssl', [...parameters.split(' '), ...subject], { cwd: folder }).catch((cause) => {
@@ -30,7 +22,18 @@ export async function makeCertificates(): Promise<Certificates> {
   return { ...certificatesIn(folder), remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-export function certificatesIn(folder: string): Omit<Certificates, 'remove'> {
+export function certificatesIn(folder: string) {
   const file = (name: string) => join(folder, name);
   return { folder, authority: file('ca.pem'), certificate: file('server.pem'), key: file('server.key') };
+}
+
+/** Settings of a Redis or a Sentinel that speaks TLS on this port. */
+export function tlsSettings(
+  port: number,
+  { authority, certificate, key }: ReturnType<typeof certificatesIn>,
+): string[] {
+  return [
+    ...['--tls-port', `${port}`, '--tls-cert-file', certificate, '--tls-key-file', key],
+    ...['--tls-ca-cert-file', authority, '--tls-auth-clients', 'no'],
+  ];
 }

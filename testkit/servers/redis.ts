@@ -1,51 +1,34 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { until } from '../time/until.js';
-import { type Binary, findRedis } from './binaries.js';
+import { findServer } from './binaries.js';
 import { freePort } from './free-port.js';
 import { endServer } from './server-process.js';
 
 const START_DEADLINE_MS = 10_000;
 
-/** A real Redis server of the test's own, on a free port, its data in a temporary folder. */
-export interface RedisServer {
-  readonly port: number;
-  readonly url: string;
-  readonly pid: number;
-  /** A client for looking at what the service left there. */
-  readonly client: Redis;
-  signal(name: NodeJS.Signals): void;
-  /** SIGKILL; the folder stays, so that `start` brings back what was on the disk. */
-  kill(): Promise<void>;
-  /** SIGTERM, with a last save when it persists. */
-  stop(): Promise<void>;
-  start(): Promise<void>;
-  close(): Promise<void>;
-}
+export type RedisServer = Awaited<ReturnType<typeof startRedis>>;
 
-/** `settings` are lines of redis.conf as arguments, such as `['--appendonly', 'yes']`. */
-export function startRedis(settings: readonly string[] = [], program?: Binary): Promise<RedisServer> {
-  return startRedisProgram(
-    (port, folder) => [
-      ...['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--daemonize', 'no'],
-      ...settings,
-    ],
-    program,
-  );
-}
-
-/** Redis or a Sentinel, with the arguments for a free port and a temporary folder. */
-export async function startRedisProgram(
-  argumentsFor: (port: number, folder: string) => Promise<readonly string[]> | readonly string[],
-  program?: Binary,
-): Promise<RedisServer> {
-  const { path, environment } = program ?? (await findRedis());
+/**
+ * A real Redis server of the test's own, on a free port, its data in a temporary folder. `settings` are lines of redis.conf
+ * as arguments, such as `['--appendonly', 'yes']`; with `--sentinel` it is a Sentinel.
+ */
+export async function startRedis(settings: readonly string[] = [], program: 'redis' | 'valkey' = 'redis') {
+  const { path, environment } = await findServer(program);
   const folder = await mkdtemp(join(tmpdir(), 'idempay-redis-'));
   const port = await freePort();
-  const parameters = await argumentsFor(port, folder);
+  const usual = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--daemonize', 'no'];
+  const parameters = [...usual, ...settings];
+  if (settings.includes('--sentinel')) {
+    // Sentinels write what they learn into their file of settings.
+    const file = join(folder, 'sentinel.conf');
+    await writeFile(file, '');
+    parameters.unshift(file);
+  }
+  /** For looking at what the service left there. */
   const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 1 });
   client.on('error', () => {});
   let child: ChildProcess | undefined;
@@ -59,15 +42,14 @@ export async function startRedisProgram(
   return {
     port,
     url: `redis://127.0.0.1:${port}`,
-    get pid() {
-      return child?.pid ?? 0;
-    },
     client,
-    signal: (name) => child?.kill(name),
+    signal: (name: NodeJS.Signals): void => void child?.kill(name),
+    /** SIGKILL; the folder stays, so that `start` brings back what was on the disk. */
     kill: () => endServer(child, 'SIGKILL'),
+    /** SIGTERM, with a last save when it persists. */
     stop: () => endServer(child, 'SIGTERM'),
     start,
-    async close() {
+    async close(): Promise<void> {
       client.disconnect();
       await endServer(child, 'SIGKILL');
       await rm(folder, { recursive: true, force: true });

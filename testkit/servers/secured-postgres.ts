@@ -7,25 +7,18 @@ import { runSql } from './run-sql.js';
 const USER = 'service';
 /** Characters that a URL must escape are part of the proof. */
 const PASSWORD = 'p@ss:w/rd#1';
+const RULES = `host all idempay 127.0.0.1/32 trust
+hostssl all ${USER} 127.0.0.1/32 scram-sha-256
+host all all all reject
+`;
 
-export interface SecuredPostgres {
-  readonly port: number;
-  /** Of the database `postgres`, for the user who needs TLS and a password. */
-  readonly userUrl: string;
-  /** Of the same database, for the test's administrator. */
-  readonly adminUrl: string;
-  /** File of the authority that signed the server's certificate. */
-  readonly authority: string;
-  close(): Promise<void>;
-}
+export type SecuredPostgres = Awaited<ReturnType<typeof startSecuredPostgres>>;
 
 /** A server whose own user needs TLS and a password; without TLS only the test's administrator gets in. */
-export async function startSecuredPostgres(settings: readonly string[]): Promise<SecuredPostgres> {
-  const certificates = await makeCertificates();
-  const { folder, certificate, authority } = certificates;
+export async function startSecuredPostgres(settings: readonly string[]) {
+  const { folder, certificate, authority, ...certificates } = await makeCertificates();
   const hba = join(folder, 'hba.conf');
-  const rules = ['host all idempay 127.0.0.1/32 trust', `hostssl all ${USER} 127.0.0.1/32 scram-sha-256`];
-  await writeFile(hba, `${rules.join('\n')}\nhost all all all reject\n`);
+  await writeFile(hba, RULES);
   await chmod(folder, 0o755);
   // PostgreSQL refuses a key that others own or can read.
   const key = join(folder, 'postgres.key');
@@ -34,15 +27,19 @@ export async function startSecuredPostgres(settings: readonly string[]): Promise
   if (OWNER) await chown(key, OWNER.uid, OWNER.gid);
   const tls = ['ssl=on', `ssl_cert_file=${certificate}`, `ssl_key_file=${key}`, `hba_file=${hba}`];
   const server = await startPostgres([...tls, ...settings]);
+  /** Of the database `postgres`, for the test's administrator. */
   const adminUrl = server.url('postgres');
   await runSql(adminUrl, `CREATE ROLE ${USER} LOGIN PASSWORD '${PASSWORD}'`);
   await runSql(adminUrl, `GRANT CREATE ON DATABASE postgres TO ${USER}`);
+  const login = `${USER}:${encodeURIComponent(PASSWORD)}`;
   return {
     port: server.port,
-    userUrl: `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${server.port}/postgres?sslmode=verify-full`,
     adminUrl,
+    /** Of the same database, for the user who needs TLS and a password. */
+    userUrl: `postgres://${login}@127.0.0.1:${server.port}/postgres?sslmode=verify-full`,
+    /** File of the authority that signed the server's certificate. */
     authority,
-    async close() {
+    async close(): Promise<void> {
       await server.close();
       await certificates.remove();
     },

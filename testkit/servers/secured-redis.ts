@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { certificatesIn } from './certificates.js';
+import { certificatesIn, tlsSettings } from './certificates.js';
 import { freePort } from './free-port.js';
 import { startRedis } from './redis.js';
 
@@ -9,24 +9,16 @@ const PASSWORD = 'p@ss:w/rd#1';
 const RIGHTS =
   '~idempay:* resetchannels &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish';
 
-/** TLS on a second port. */
-export interface SecuredRedis {
-  readonly url: string;
-  close(): Promise<void>;
-}
+export type SecuredRedis = Awaited<ReturnType<typeof startSecuredRedis>>;
 
 /**
  * A server with the certificate beside `authority` and a user who may touch our keys only. The plain port stays, for the
  * test's own client; whoever does not say who they are gets nothing but an answer to a ping.
  */
-export async function startSecuredRedis(authority: string): Promise<SecuredRedis> {
-  const { certificate, key } = certificatesIn(dirname(authority));
+export async function startSecuredRedis(authority: string) {
   const port = await freePort();
-  const redis = await startRedis([
-    ...['--tls-port', String(port), '--tls-cert-file', certificate, '--tls-key-file', key],
-    ...['--tls-ca-cert-file', authority, '--tls-auth-clients', 'no'],
-  ]);
-  await redis.client.call('ACL', 'SETUSER', 'idempay', 'on', `>${PASSWORD}`, ...RIGHTS.split(' '));
-  await redis.client.call('ACL', 'SETUSER', 'default', '-@all', '+ping', '+info', '+@connection');
-  return { url: `rediss://idempay:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`, close: redis.close };
+  const { client, close } = await startRedis(tlsSettings(port, certificatesIn(dirname(authority))));
+  await client.call('ACL', 'SETUSER', 'idempay', 'on', `>${PASSWORD}`, ...RIGHTS.split(' '));
+  await client.call('ACL', 'SETUSER', 'default', '-@all', '+ping', '+info', '+@connection');
+  return { url: `rediss://idempay:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`, close };
 }

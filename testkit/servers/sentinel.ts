@@ -1,7 +1,5 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { until } from '../time/until.js';
-import { type RedisServer, startRedis, startRedisProgram } from './redis.js';
+import { type RedisServer, startRedis } from './redis.js';
 
 const FORM_DEADLINE_MS = 30_000;
 const MASTER = 'idempay';
@@ -9,29 +7,15 @@ const SENTINELS = 3;
 const REPLICAS = 2;
 /** Short, so that a failover in a test takes seconds; the default is 30 s. */
 const DOWN_AFTER_MS = 1_000;
+const PERSISTENCE = ['--appendonly', 'yes', '--repl-diskless-sync-delay', '0'];
+
+export type SentinelTrio = Awaited<ReturnType<typeof startSentinelTrio>>;
 
 /** Three real Sentinels that watch a master with two replicas, all of the test's own. */
-export interface SentinelTrio {
-  readonly url: string;
-  /** The servers that hold data, whatever their roles are at this moment. */
-  readonly servers: readonly RedisServer[];
-  /** In the order of the URL. */
-  readonly sentinels: readonly RedisServer[];
-  master(): Promise<RedisServer>;
-  /** Has the Sentinels replace a master that is well. */
-  giveWay(): Promise<void>;
-  /** Waits until the master has both its replicas in step and every Sentinel says so. */
-  whole(): Promise<void>;
-  close(): Promise<void>;
-}
-
-export async function startSentinelTrio(settings: readonly string[] = []): Promise<SentinelTrio> {
-  const persistence = ['--appendonly', 'yes', '--repl-diskless-sync-delay', '0', ...settings];
-  const first = await startRedis(persistence);
-  const replicas = await Promise.all(
-    Array.from({ length: REPLICAS }, () => startRedis([...persistence, '--replicaof', '127.0.0.1', `${first.port}`])),
-  );
-  const servers = [first, ...replicas];
+export async function startSentinelTrio() {
+  const first = await startRedis(PERSISTENCE);
+  const replicated = [...PERSISTENCE, '--replicaof', '127.0.0.1', `${first.port}`];
+  const servers = [first, ...(await Promise.all(Array.from({ length: REPLICAS }, () => startRedis(replicated))))];
   const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startSentinel(first.port)));
   const ask = (...words: string[]) => (sentinels[0] as RedisServer).client.call('SENTINEL', ...words, MASTER);
 
@@ -53,41 +37,37 @@ export async function startSentinelTrio(settings: readonly string[] = []): Promi
     return role.includes('role:master') && (role.match(/state=online/g) ?? []).length === REPLICAS;
   }
 
-  const trio: SentinelTrio = {
+  /** Waits until the master has both its replicas in step and every Sentinel says so. */
+  const whole = () => until('the Sentinels to see a whole set', FORM_DEADLINE_MS, isWhole);
+  await whole();
+  return {
     url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/${MASTER}`,
-    servers,
+    /** In the order of the URL. */
     sentinels,
     master,
-    async giveWay() {
+    masters: async () => [await master()],
+    /** Has the Sentinels replace a master that is well. */
+    async giveWay(): Promise<void> {
       const before = await master();
       await ask('FAILOVER');
       await until('another master', FORM_DEADLINE_MS, async () => (await master()) !== before);
     },
-    whole: async () => void (await until('the Sentinels to see a whole set', FORM_DEADLINE_MS, isWhole)),
-    async close() {
+    whole,
+    async close(): Promise<void> {
       await Promise.all([...sentinels, ...servers].map((each) => each.close()));
     },
   };
-  await trio.whole();
-  return trio;
 }
 
-/** A Sentinel rewrites its own file of settings, so each has one; `more` are lines of it. */
-export function startSentinel(masterPort: number, more: readonly string[] = []): Promise<RedisServer> {
-  return startRedisProgram(async (port, folder) => {
-    const file = join(folder, 'sentinel.conf');
-    const lines = [
-      `port ${port}`,
-      'bind 127.0.0.1',
-      `dir ${folder}`,
-      `sentinel monitor ${MASTER} 127.0.0.1 ${masterPort} 2`,
-      `sentinel down-after-milliseconds ${MASTER} ${DOWN_AFTER_MS}`,
-      `sentinel failover-timeout ${MASTER} 3000`,
-      `sentinel parallel-syncs ${MASTER} ${REPLICAS}`,
-      ...more,
-      '',
-    ];
-    await writeFile(file, lines.join('\n'));
-    return [file, '--sentinel'];
-  });
+/** One that watches the master on that port. It must not be started again: its file would name the master twice. */
+export function startSentinel(masterPort: number, settings: readonly string[] = []): Promise<RedisServer> {
+  const sentinel = (name: string, ...values: string[]) => ['--sentinel', name, MASTER, ...values];
+  return startRedis([
+    '--sentinel',
+    ...settings,
+    ...sentinel('monitor', '127.0.0.1', `${masterPort}`, '2'),
+    ...sentinel('down-after-milliseconds', `${DOWN_AFTER_MS}`),
+    ...sentinel('failover-timeout', '3000'),
+    ...sentinel('parallel-syncs', `${REPLICAS}`),
+  ]);
 }

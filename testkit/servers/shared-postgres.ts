@@ -18,16 +18,12 @@ const UNSAFE = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
 
 /** Tests that stop or break PostgreSQL start their own. */
 export default async function startSharedPostgres(project: TestProject): Promise<() => Promise<void>> {
-  if (TOPOLOGY === 'tls') {
-    const secured = await startSecuredPostgres(UNSAFE);
-    project.provide('postgresPort', secured.port);
-    project.provide('postgresUserUrl', secured.userUrl);
-    // For the processes of this run, which are started after this: theirs is read when they start.
-    process.env.NODE_EXTRA_CA_CERTS = secured.authority;
-    return () => secured.close();
-  }
-  const server = await startPostgres(UNSAFE, TOPOLOGY === 'postgres-18' ? await embeddedPostgres() : undefined);
+  const secured = TOPOLOGY === 'tls' ? await startSecuredPostgres(UNSAFE) : undefined;
+  const binaries = TOPOLOGY === 'postgres-18' ? await embeddedPostgres() : undefined;
+  const server = secured ?? (await startPostgres(UNSAFE, binaries));
   project.provide('postgresPort', server.port);
-  project.provide('postgresUserUrl', '');
-  return () => server.close();
+  project.provide('postgresUserUrl', secured?.userUrl ?? '');
+  // For the processes of this run, which are started after this: theirs is read when they start.
+  if (secured) process.env.NODE_EXTRA_CA_CERTS = secured.authority;
+  return server.close;
 }

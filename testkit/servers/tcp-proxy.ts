@@ -1,21 +1,17 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { gate } from '../concurrency.js';
 import { pause } from '../time/until.js';
 
 /** Which way the bytes go. */
 export const DIRECTIONS = ['to server', 'to client'] as const;
-export type Direction = (typeof DIRECTIONS)[number];
-
-/** How exactly a delay is kept. */
-const TICK_MS = 2;
+type Direction = (typeof DIRECTIONS)[number];
 
 /** Listens on a port of its own and speaks to `port` of 127.0.0.1. */
 export async function startTcpProxy(port: number): Promise<TcpProxy> {
-  const listener = createServer({ noDelay: true });
-  const proxy = new TcpProxy(listener, port);
-  listener.listen(0, '127.0.0.1');
+  const listener = createServer({ noDelay: true }).listen(0, '127.0.0.1');
   await once(listener, 'listening');
-  return proxy;
+  return new TcpProxy(listener, port);
 }
 
 /**
@@ -28,7 +24,7 @@ export class TcpProxy {
   readonly #blocked = new Set<Direction>();
   #delayMs = 0;
   #refusing = false;
-  #timer: NodeJS.Timeout | undefined;
+  #healing = gate();
 
   constructor(
     private readonly listener: Server,
@@ -77,16 +73,14 @@ export class TcpProxy {
   /** Each piece of either direction waits so long; until `heal`. */
   delay(ms: number): void {
     this.#delayMs = ms;
-    this.#timer ??= setInterval(() => this.#flush(), TICK_MS);
   }
 
   heal(): void {
     this.#refusing = false;
     this.#delayMs = 0;
     this.#blocked.clear();
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-    this.#flush(Number.POSITIVE_INFINITY);
+    this.#healing.open();
+    this.#healing = gate();
   }
 
   /**
@@ -94,48 +88,45 @@ export class TcpProxy {
    * to false when no such request came within `withinMs`.
    */
   async loseReply(text: string, nth = 1, withinMs?: number): Promise<boolean> {
-    const lost = deferred();
-    const watch = this.#watch(text, nth, (connection) => {
+    const lost = gate();
+    let left = nth;
+    const watch = this.#watch(text, (connection) => {
+      left -= 1;
+      if (left > 0) return;
+      this.#watches.delete(watch);
       connection.onReply = () => {
         connection.reset();
-        lost.resolve();
+        lost.open();
       };
     });
-    if (withinMs === undefined) return lost.promise.then(() => true);
-    const isLost = await Promise.race([lost.promise.then(() => true), pause(withinMs).then(() => false)]);
+    const isLost = lost.opened.then(() => true);
+    if (withinMs === undefined) return isLost;
+    const inTime = await Promise.race([isLost, pause(withinMs).then(() => false)]);
     this.#watches.delete(watch);
-    return isLost;
+    return inTime;
   }
 
   /** Keeps the next request that holds the text, or its reply, on the way until it is released. */
   hold(text: string, what: 'request' | 'reply'): { readonly reached: Promise<void>; release(): void } {
-    const reached = deferred();
-    const held: Piece[] = [];
+    const [reached, released] = [gate(), gate()];
     const keep = (piece: Piece) => {
-      piece.held = true;
-      held.push(piece);
-      reached.resolve();
+      piece.held = released.opened;
+      reached.open();
     };
-    this.#watch(text, 1, (connection, piece) => {
+    const watch = this.#watch(text, (connection, piece) => {
+      this.#watches.delete(watch);
       if (what === 'request') keep(piece);
       else connection.onReply = keep;
     });
-    const release = () => {
-      for (const piece of held) piece.held = false;
-      this.#flush();
-    };
-    return { reached: reached.promise, release };
+    return { reached: reached.opened, release: released.open };
   }
 
   /** How many requests held the text since this was called. */
   count(text: string): () => number {
     let seen = 0;
-    this.#watch(
-      text,
-      Number.POSITIVE_INFINITY,
-      () => {},
-      () => (seen += 1),
-    );
+    this.#watch(text, () => {
+      seen += 1;
+    });
     return () => seen;
   }
 
@@ -147,8 +138,8 @@ export class TcpProxy {
     await closed;
   }
 
-  #watch(text: string, nth: number, found: Watch['found'], seen?: () => void): Watch {
-    const watch = { text: Buffer.from(text), left: nth, found, seen };
+  #watch(text: string, found: Watch['found']): Watch {
+    const watch = { text: Buffer.from(text), found };
     this.#watches.add(watch);
     return watch;
   }
@@ -160,91 +151,58 @@ export class TcpProxy {
     server.on('error', () => {});
     const connection = new Connection(client, server);
     this.#connections.add(connection);
-    client.on('data', (bytes) => this.#toServer(connection, bytes));
-    server.on('data', (bytes) => this.#toClient(connection, bytes));
-    client.on('close', () => {
-      connection.isLeft = true;
-      this.#endIfDone(connection);
-    });
-    server.on('close', () => {
+    const end = () => {
       if (connection.stranded) return;
       this.#connections.delete(connection);
       connection.end();
+    };
+    client.on('data', (bytes) => {
+      const piece: Piece = { bytes };
+      for (const { text, found } of this.#watches) if (bytes.includes(text)) found(connection, piece);
+      this.#pass(connection, 'to server', piece);
     });
+    server.on('data', (bytes) => {
+      const piece: Piece = { bytes };
+      const { onReply } = connection;
+      connection.onReply = undefined;
+      onReply?.(piece);
+      this.#pass(connection, 'to client', piece);
+    });
+    // All that it sent arrives before.
+    client.on('close', () => connection.passed['to server'].then(end));
+    server.on('close', end);
   }
 
-  #toServer(connection: Connection, bytes: Buffer): void {
-    const piece = this.#pieceOf(bytes);
-    for (const watch of this.#watches) {
-      if (!bytes.includes(watch.text)) continue;
-      watch.seen?.();
-      watch.left -= 1;
-      if (watch.left > 0) continue;
-      this.#watches.delete(watch);
-      watch.found(connection, piece);
-    }
-    this.#pass(connection, 'to server', piece);
-  }
-
-  #toClient(connection: Connection, bytes: Buffer): void {
-    const piece = this.#pieceOf(bytes);
-    const { onReply } = connection;
-    connection.onReply = undefined;
-    onReply?.(piece);
-    this.#pass(connection, 'to client', piece);
-  }
-
-  #pieceOf(bytes: Buffer): Piece {
-    return { bytes, dueAt: this.#delayMs === 0 ? 0 : performance.now() + this.#delayMs, held: false };
-  }
-
-  #pass(connection: Connection, direction: Direction, piece: Piece): void {
-    connection.waiting[direction].push(piece);
-    this.#flushOne(connection, direction, performance.now());
-  }
-
-  #flush(now = performance.now()): void {
-    for (const connection of this.#connections) {
-      for (const direction of DIRECTIONS) this.#flushOne(connection, direction, now);
-      if (connection.isLeft) this.#endIfDone(connection);
-    }
-  }
-
-  #flushOne(connection: Connection, direction: Direction, now: number): void {
-    if (this.#blocked.has(direction)) return;
-    const waiting = connection.waiting[direction];
-    while (waiting[0] && !waiting[0].held && waiting[0].dueAt <= now) {
-      connection.write(direction, (waiting.shift() as Piece).bytes);
-    }
-  }
-
-  /** Of one that its client has left: when all that it sent has arrived. */
-  #endIfDone(connection: Connection): void {
-    if (connection.stranded || connection.waiting['to server'].length > 0) return;
-    this.#connections.delete(connection);
-    connection.end();
+  #pass(connection: Connection, direction: Direction, { bytes, held }: Piece): void {
+    const before = connection.passed[direction];
+    const isDue = this.#delayMs > 0 && Promise.race([pause(this.#delayMs), this.#healing.opened]);
+    const pass = async () => {
+      await Promise.all([before, held, isDue]);
+      while (this.#blocked.has(direction)) await this.#healing.opened;
+      connection.write(direction, bytes);
+    };
+    connection.passed[direction] = pass();
   }
 }
 
 interface Piece {
   readonly bytes: Buffer;
-  readonly dueAt: number;
-  held: boolean;
+  held?: Promise<void>;
 }
 
 interface Watch {
   readonly text: Buffer;
-  left: number;
   readonly found: (connection: Connection, piece: Piece) => void;
-  readonly seen?: (() => void) | undefined;
 }
 
 class Connection {
-  readonly waiting: Record<Direction, Piece[]> = { 'to server': [], 'to client': [] };
+  /** Resolves when all that came so far has been passed on. */
+  readonly passed: Record<Direction, Promise<void>> = {
+    'to server': Promise.resolve(),
+    'to client': Promise.resolve(),
+  };
   /** Of the next piece of the server. */
   onReply: ((piece: Piece) => void) | undefined;
-  /** Its client has closed it. */
-  isLeft = false;
   stranded = false;
 
   constructor(
@@ -266,12 +224,4 @@ class Connection {
     this.client.resetAndDestroy();
     this.server.destroy();
   }
-}
-
-function deferred(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = () => {};
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
 }

@@ -1,3 +1,6 @@
+import { readdir, readlink } from 'node:fs/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import {
@@ -7,8 +10,10 @@ import {
   inState,
   LONG_MS,
   newKey,
+  newKeyOf,
   newOwner,
 } from '../../testkit/protocol/payment-attempts.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
@@ -16,13 +21,20 @@ import { untilPast } from '../../testkit/time/until-past.js';
 const EXPIRED = 10_000;
 /** More than one sweep looks at. */
 const LIVING = 6_000;
-const SWEPT_DEADLINE_MS = 5_000;
+const DEADLINE_MS = 5_000;
 /** The end of a key is counted in whole milliseconds, the claim in fractions of one. */
 const WALL_CLOCK_GRAIN_MS = 1;
 /** Long enough that a busy machine begins before it is over. */
 const KEY_LIFE_MS = 1_000;
+const RETENTION_MS = 24 * HOUR_MS;
+const RETENTION_HOURS = 24 + 2;
 
 const folder = openEmbeddedFolder();
+
+async function restart(): Promise<void> {
+  await folder.deployment.close();
+  await folder.start();
+}
 
 async function issueMany(count: number, ttlMs: number): Promise<void> {
   await Promise.all(Array.from({ length: count }, () => folder.deployment.keys.issue(newKey(), ttlMs)));
@@ -44,7 +56,7 @@ describe('the number of key records', () => {
     await givenSettled(ledger, await givenClaim(ledger));
     expectStored(202);
     await issueMany(30, 1);
-    await until('the expired ones to be swept', SWEPT_DEADLINE_MS, async () => (await totalKeys()) === 202);
+    await until('the expired ones to be swept', DEADLINE_MS, async () => (await totalKeys()) === 202);
     expectStored(202);
   });
 
@@ -71,12 +83,9 @@ describe('the sweep of expired keys', () => {
     const living = newKey();
     await keys.issue(living, LONG_MS);
     await issueMany(EXPIRED, 1);
-    const statistics = await until('the expired keys to be gone', SWEPT_DEADLINE_MS, async () => {
-      const now = await keyValueStore.statistics();
-      // The two are counted one after the other: the last sweep may be in the first and not yet in the second.
-      return now.totalKeys === 1 && now.expiredKeys >= EXPIRED && now;
-    });
-    expect(statistics.expiredKeys).toBe(EXPIRED);
+    // The two are counted one after the other: the last sweep may be in the first and not yet in the second.
+    const swept = expect.objectContaining({ totalKeys: 1, expiredKeys: EXPIRED });
+    await expect.poll(() => keyValueStore.statistics(), { timeout: DEADLINE_MS }).toEqual(swept);
     expect(await keyValueStore.value(living)).toMatchObject({ value: 'KEY GENERATED' });
     expect(await keys.look(living)).toEqual({ state: 'generated' });
   });
@@ -88,7 +97,7 @@ describe('the sweep of expired keys', () => {
   test('finds expired keys behind any number that live long', async () => {
     await issueMany(LIVING, LONG_MS);
     await issueMany(500, 1);
-    await until('the expired keys to be gone', SWEPT_DEADLINE_MS, async () => (await totalKeys()) === LIVING);
+    await until('the expired keys to be gone', DEADLINE_MS, async () => (await totalKeys()) === LIVING);
   });
 });
 
@@ -107,4 +116,72 @@ test('a claim with a key that ends before the lease is refused once the key has 
   await untilPast(KEY_LIFE_MS);
   expect(await ledger.claim(claimAttempt({ key, owner, claimBy }))).toEqual({ state: 'too late' });
   expect(await ledger.find(key)).toEqual({ state: 'absent' });
+});
+
+test('a removed key is expired also after a new start', async () => {
+  const { ledger } = folder.deployment;
+  const claim = await givenClaim(ledger);
+  await givenSettled(ledger, claim, { ttlMs: 1 });
+  await untilPast(1);
+  await passHours(ledger, RETENTION_HOURS);
+  expect(await removeOld(ledger, RETENTION_MS)).toBe(1);
+  await restart();
+  expect(await folder.deployment.ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'expired' });
+  expect(await folder.deployment.ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed' });
+});
+
+test('a payment that was settled by a clock 60 days behind stays for the retention', async () => {
+  const { ledger } = folder.deployment;
+  await passHours(ledger, RETENTION_HOURS);
+  const backMs = 60 * 24 * HOUR_MS;
+  const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - backMs) });
+  await givenSettled(ledger, claim, { ttlMs: 1 });
+  folder.inFile((database) =>
+    database.prepare('UPDATE payments SET settled_at = settled_at - ? WHERE key = ?').run(backMs, claim.key),
+  );
+  await passHours(ledger, RETENTION_HOURS - 3);
+  expect(await removeOld(ledger, RETENTION_MS)).toBe(0);
+  await passHours(ledger, 3);
+  expect(await removeOld(ledger, RETENTION_MS)).toBe(1);
+});
+
+test('a start makes every payment due that was under way, whatever its lease and its back-off', async () => {
+  const { ledger } = folder.deployment;
+  const [alive, backedOff] = [await givenClaim(ledger), await givenClaim(ledger)];
+  await ledger.abandon(backedOff, LONG_MS);
+  await restart();
+  const recovery = { owner: 'recovery', leaseMs: LONG_MS, processor: alive.processor, limit: 10 };
+  const due = await folder.deployment.ledger.takeOverAbandoned(recovery);
+  expect(due.map(({ key }) => key).sort()).toEqual([alive.key, backedOff.key].sort());
+});
+
+/**
+ * Bug: after 32 lists at once their 32 connections stayed open for the life of the process. Cause: every connection went
+ * back to the idle ones. Fix: a few are kept, the others closed.
+ */
+test.runIf(process.platform === 'linux')('connections of lists that ended are closed, but for a few', async () => {
+  const [SNAPSHOTS, KEPT] = [32, 4];
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  // Descriptors of the log: SQLite keeps those of the database file for the next connections.
+  const openConnections = async () => {
+    const files = (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => ''));
+    return (await Promise.all(files)).filter((file) => file.endsWith('/idempay.sqlite-wal')).length;
+  };
+  const others = await openConnections();
+  const readInSnapshots = async () => {
+    const { transactions } = folder.deployment;
+    const opening = Array.from({ length: SNAPSHOTS }, () => transactions.openSnapshot({ from: '', to: '' }));
+    const snapshots = await Promise.all(opening);
+    expect(await openConnections()).toBeGreaterThanOrEqual(others + SNAPSHOTS);
+    for (const snapshot of snapshots) snapshot.close();
+  };
+  for (let round = 0; round < 3; round += 1) {
+    await readInSnapshots();
+    // The binding lets go of a closed connection when its statements have been collected.
+    await until('the others to be closed', DEADLINE_MS, async () => {
+      collectGarbage();
+      return (await openConnections()) <= others + KEPT;
+    });
+  }
 });
