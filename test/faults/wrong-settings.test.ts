@@ -1,5 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { runToExit, type Service, startService } from '../../testkit/processes/service.js';
 import { startCluster } from '../../testkit/servers/cluster.js';
@@ -21,199 +22,140 @@ import { pause, until } from '../../testkit/time/until.js';
 const BACK_DEADLINE_MS = 30_000;
 /** Longer than a process takes to start and to find that a store is away. */
 const FOUND_AWAY_MS = 4_000;
+const UNTRUSTING = { NODE_EXTRA_CA_CERTS: '' };
 
-let redis: RedisServer;
-let securedRedis: SecuredRedis;
-let database: Awaited<ReturnType<typeof createSharedDatabase>>;
-let secured: SecuredPostgres;
-/** Needed by whoever uses the secured servers. */
-let trust: Record<string, string>;
-const closing: (() => Promise<unknown>)[] = [];
+describe('at the start', { timeout: 60_000 }, () => {
+  let redis: RedisServer;
+  /** Asks for the password `secret`. */
+  let locked: RedisServer;
+  let replica: RedisServer;
+  let sentinel: RedisServer;
+  let cluster: Awaited<ReturnType<typeof startCluster>>;
+  let securedRedis: SecuredRedis;
+  let database: Awaited<ReturnType<typeof createSharedDatabase>>;
+  let secured: SecuredPostgres;
+  let environment: Record<string, string>;
+  const started: Service[] = [];
 
-beforeAll(async () => {
-  secured = await startSecuredPostgres(['fsync=off']);
-  trust = { NODE_EXTRA_CA_CERTS: secured.authority };
-  const starts = [startRedis(), startSecuredRedis(secured.authority), createSharedDatabase()] as const;
-  [redis, securedRedis, database] = await Promise.all(starts);
-}, 60_000);
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
-afterAll(() => Promise.all([redis?.close(), securedRedis?.close(), secured?.close(), database?.drop()]));
-
-/** Closed after the test. */
-async function opened<T extends { close(): Promise<unknown> }>(opening: Promise<T>): Promise<T> {
-  const value = await opening;
-  closing.push(() => value.close());
-  return value;
-}
-
-async function startPaying(environment: Record<string, string>): Promise<Service> {
-  const service = await startService(environment);
-  closing.push(() => service.kill());
-  expect((await pay(service.url, await generateKey(service.url))).status).toBe(200);
-  return service;
-}
-
-/** One that waits is killed and has no exit code. Ends with a sentence that begins with the setting's name, holds no password, and is no stack. */
-async function expectRefusal(environment: Record<string, string>, sentence: RegExp): Promise<void> {
-  const { code, output } = await runToExit(environment);
-  expect(output).toMatch(sentence);
-  expect(code).toBe(1);
-  expect(output, 'a stack').not.toMatch(/^\s+at /m);
-  expect(output).not.toContain('not-this-one');
-}
-
-const withUser = (url: string, user: string) => url.replace('//', `//${user}@`);
-
-describe('a wrong REDIS_URL ends the start', { timeout: 60_000 }, () => {
-  const refused = (url: string, sentence: RegExp, more = trust) =>
-    expectRefusal({ ...more, DATABASE_URL: database.url, REDIS_URL: url }, sentence);
-
-  test('that names a database which the server does not have', async () => {
-    await refused(`${redis.url}/99`, /^REDIS_URL: Redis at 127\.0\.0\.1:\d+ cannot be used: .*DB index.* database/m);
-  });
-
-  test('with a wrong password, or without one; the right one serves', async () => {
-    const wrong = securedRedis.url.replace(/:[^:@]*@/, ':not-this-one@');
-    await refused(wrong, /^REDIS_URL: .*WRONGPASS.*password/m);
-    const { client, url } = await opened(startRedis());
-    await client.config('SET', 'requirepass', 'secret');
-    await refused(url, /^REDIS_URL: .*NOAUTH.*password/m);
-    await refused(withUser(url, ':not-this-one'), /^REDIS_URL: .*WRONGPASS.*password/m);
-    await startPaying({ DATABASE_URL: database.url, REDIS_URL: withUser(url, ':secret') });
-    await startPaying({ ...trust, DATABASE_URL: secured.userUrl, REDIS_URL: securedRedis.url });
-  });
-
-  test('whose user lacks rights on our keys', async () => {
+  beforeAll(async () => {
+    [redis, locked, database, secured] = await Promise.all([
+      startRedis(),
+      startRedis(),
+      createSharedDatabase(),
+      startSecuredPostgres(['fsync=off']),
+    ]);
+    [replica, sentinel, cluster, securedRedis] = await Promise.all([
+      startRedis(['--replicaof', '127.0.0.1', `${redis.port}`]),
+      startSentinel(redis.port),
+      startCluster(),
+      startSecuredRedis(secured.authority),
+    ]);
+    environment = { NODE_EXTRA_CA_CERTS: secured.authority, REDIS_URL: redis.url, DATABASE_URL: database.url };
+    await locked.client.config('SET', 'requirepass', 'secret');
     await redis.client.call('ACL', 'SETUSER', 'narrow', 'on', '>secret', '~other:*', '+@all');
-    await refused(withUser(redis.url, 'narrow:secret'), /^REDIS_URL: .*NOPERM.*rights.*docs\/deployment\.md/m);
-  });
+  }, 60_000);
+  afterEach(() => Promise.all(started.splice(0).map((service) => service.kill())));
+  afterAll(() =>
+    Promise.all([
+      ...[redis, locked, replica, sentinel, cluster, securedRedis, secured].map((server) => server?.close()),
+      database?.drop(),
+    ]),
+  );
 
-  test('with TLS at a plain server, without TLS at a server that wants it, with an untrusted certificate', async () => {
-    await refused(redis.url.replace('redis:', 'rediss:'), /^REDIS_URL: .*does not speak TLS.*redis:\/\//m);
-    await refused(securedRedis.url.replace('rediss:', 'redis:'), /^REDIS_URL: .*TLS only.*rediss:\/\//m);
-    await refused(securedRedis.url, /^REDIS_URL: .*certificate.*NODE_EXTRA_CA_CERTS/m, {});
-  });
+  async function start(settings: Record<string, string>): Promise<Service> {
+    const service = await startService({ ...environment, ...settings });
+    started.push(service);
+    return service;
+  }
 
-  test('whose form is that of Sentinels or of a Cluster, at a plain server', async () => {
-    const host = redis.url.replace('redis://', '');
-    await refused(`redis+sentinel://${host}/idempay`, /^REDIS_URL: .*not a Sentinel/m);
-    await refused(`redis+cluster://${host}`, /^REDIS_URL: .*not a node of a Cluster/m);
-  });
+  async function startPaying(settings: Record<string, string>): Promise<Service> {
+    const service = await start(settings);
+    await givenPaid(service.url);
+    return service;
+  }
 
-  test('whose form is plain, at a Sentinel; and with a master that the Sentinel does not know', async () => {
-    const { port } = await opened(startSentinel(redis.port));
-    await refused(`redis://127.0.0.1:${port}`, /^REDIS_URL: .*it is a Sentinel.*redis\+sentinel/m);
-    await refused(`redis+sentinel://127.0.0.1:${port}/other`, /^REDIS_URL: .*no master named other/m);
+  /** Ends with a sentence that begins with the setting's name, holds no password, and is no stack. One that waits has no exit code. */
+  async function expectRefusal(name: string, url: string, sentence: RegExp, more = {}): Promise<void> {
+    const { code, output } = await runToExit({ ...environment, ...more, [name]: url });
+    expect(output.split('\n').find((line) => line.startsWith(`${name}: `))).toMatch(sentence);
+    expect(code).toBe(1);
+    expect(output, 'a stack').not.toMatch(/^\s+at /m);
+    expect(output).not.toContain('not-this-one');
+  }
+
+  type Wrong = [what: string, url: () => string, sentence: RegExp, more?: Record<string, string>];
+  const withUser = (url: string, user: string) => url.replace('//', `//${user}@`);
+  const withPassword = (url: string, password: string) => url.replace(/:[^:@]*@/, `:${password}@`);
+  const atSentinel = (path: string) => `redis+sentinel://127.0.0.1:${sentinel.port}/${path}`;
+
+  test.each<Wrong>([
+    ['of a database that the server does not have', () => `${redis.url}/99`, /127\.0\.0\.1:\d+ .*DB index.* database/],
+    ['with a wrong password', () => withPassword(securedRedis.url, 'not-this-one'), /WRONGPASS.*password/],
+    ['with a wrong password alone', () => withUser(locked.url, ':not-this-one'), /WRONGPASS.*password/],
+    ['without a password', () => locked.url, /NOAUTH.*password/],
+    ['of a user without rights', () => withUser(redis.url, 'narrow:secret'), /NOPERM.*rights.*docs\/deployment\.md/],
+    ['with TLS', () => redis.url.replace('redis:', 'rediss:'), /does not speak TLS.*redis:\/\//],
+    ['without TLS', () => securedRedis.url.replace('rediss:', 'redis:'), /TLS only.*rediss:\/\//],
+    ['with an untrusted certificate', () => securedRedis.url, /certificate.*NODE_EXTRA_CA_CERTS/, UNTRUSTING],
+    ['for Sentinels', () => `${redis.url.replace('redis:', 'redis+sentinel:')}/idempay`, /not a Sentinel/],
+    ['for a Cluster', () => redis.url.replace('redis:', 'redis+cluster:'), /not a node of a Cluster/],
+    ['not for Sentinels', () => `redis://127.0.0.1:${sentinel.port}`, /it is a Sentinel.*redis\+sentinel/],
+    ['of an unknown master', () => atSentinel('other'), /no master named other/],
     // The rest of the URL is about the master behind a Sentinel.
-    await refused(`redis+sentinel://127.0.0.1:${port}/idempay/99`, /^REDIS_URL: .*DB index/m);
-  });
+    ['of a database that the master does not have', () => atSentinel('idempay/99'), /DB index/],
+    ['not for a Cluster', () => `redis://127.0.0.1:${cluster.nodes[0]?.port}`, /node of a Cluster.*redis\+cluster/],
+    ['of a replica', () => replica.url, /it is a replica/],
+  ])('a REDIS_URL %s is refused where the server wants another one', (_what, url, sentence, more) =>
+    expectRefusal('REDIS_URL', url(), sentence, more),
+  );
 
-  test('whose form is plain, at a node of a Cluster', async () => {
-    const { nodes } = await opened(startCluster());
-    await refused(`redis://127.0.0.1:${nodes[0]?.port}`, /^REDIS_URL: .*node of a Cluster.*redis\+cluster/m);
-  });
+  test.each<Wrong>([
+    ['with a wrong password', () => withPassword(secured.userUrl, 'not-this-one'), /authentication failed.*password/],
+    ['without a password', () => withPassword(secured.userUrl, ''), /password/],
+    ['of an unknown user', () => database.url.replace('//idempay@', '//nobody@'), /"nobody".*user/],
+    ['of an unknown database', () => database.url.replace(/\/test_\w+/, '/nowhere'), /"nowhere".*Create the database/],
+    ['with TLS', () => `${database.url}?sslmode=verify-full`, /SSL.*sslmode/],
+    ['without TLS', () => secured.userUrl.replace('verify-full', 'disable'), /sslmode=verify-full/],
+    ['with an untrusted certificate', () => secured.userUrl, /certificate.*NODE_EXTRA_CA_CERTS/, UNTRUSTING],
+    ['without its certificate', () => `${database.url}?sslmode=verify-full&sslrootcert=/no/ca.pem`, /\/no\/ca\.pem/],
+  ])('a DATABASE_URL %s is refused where the server wants another one', (_what, url, sentence, more) =>
+    expectRefusal('DATABASE_URL', url(), sentence, more),
+  );
 
-  test('that names a replica', async () => {
-    const replica = await opened(startRedis(['--replicaof', '127.0.0.1', String(redis.port)]));
-    await refused(replica.url, /^REDIS_URL: .*it is a replica/m);
-  });
-
-  test('but a password that the server does not ask for is only warned of', async () => {
-    const { logs } = await startPaying({ DATABASE_URL: database.url, REDIS_URL: withUser(redis.url, ':early') });
-    expect(logs.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(/Redis asks for no password/));
-  });
-});
-
-describe('a wrong DATABASE_URL ends the start', { timeout: 60_000 }, () => {
-  const refused = (url: string, sentence: RegExp, more: Record<string, string> = {}) =>
-    expectRefusal({ REDIS_URL: redis.url, DATABASE_URL: url, ...more }, sentence);
-
-  test('with a wrong password, without one, with an unknown user, with an unknown database', async () => {
-    const wrong = new URL(secured.userUrl);
-    wrong.password = 'not-this-one';
-    await refused(String(wrong), /^DATABASE_URL: .*password authentication failed.*password/m, trust);
-    wrong.password = '';
-    await refused(String(wrong), /^DATABASE_URL: .*password/m, trust);
-    await refused(database.url.replace('//idempay@', '//nobody@'), /^DATABASE_URL: .*"nobody".*user/m);
-    const nowhere = database.url.replace(/\/test_\w+/, '/nowhere');
-    await refused(nowhere, /^DATABASE_URL: .*"nowhere".*Create the database/m);
-  });
-
-  test('with TLS at a plain server, without TLS for a user who needs it, with an untrusted certificate', async () => {
-    await refused(`${database.url}?sslmode=verify-full`, /^DATABASE_URL: .*SSL.*sslmode/m);
-    await refused(secured.userUrl.replace('verify-full', 'disable'), /^DATABASE_URL: .*sslmode=verify-full/m);
-    await refused(secured.userUrl, /^DATABASE_URL: .*certificate.*NODE_EXTRA_CA_CERTS/m);
-    const lost = `${database.url}?sslmode=verify-full&sslrootcert=/nowhere/ca.pem`;
-    await refused(lost, /^DATABASE_URL: .*\/nowhere\/ca\.pem/m);
-  });
-
-  test('whose user may not create the schema, or may not use what is in it', async () => {
+  test('a DATABASE_URL whose user may not create the schema, or not use what is in it, is refused', async () => {
     const { url } = database;
     const role = `guest_${new URL(url).pathname.slice(1)}`;
-    const guest = url.replace('//idempay@', `//${role}@`);
+    const refused = (sentence: RegExp) =>
+      expectRefusal('DATABASE_URL', url.replace('//idempay@', `//${role}@`), sentence);
     await runSql(url, `CREATE ROLE ${role} LOGIN`);
     try {
       // As the first start does: no schema is there yet.
       await runSql(url, 'DROP SCHEMA IF EXISTS idempay CASCADE');
-      await refused(guest, /^DATABASE_URL: .*permission denied.*schema idempay/m);
-      await (await startService({ REDIS_URL: redis.url, DATABASE_URL: url })).stop();
-      await refused(guest, /^DATABASE_URL: .*permission denied.*schema idempay/m);
+      await refused(/permission denied.*schema idempay/);
+      await startPaying({});
+      await refused(/permission denied.*schema idempay/);
       await runSql(url, `GRANT USAGE, CREATE ON SCHEMA idempay TO ${role}`);
       await runSql(url, `GRANT ALL ON idempay.migrations TO ${role}`);
       await runSql(url, `GRANT SELECT ON idempay.payments TO ${role}`);
-      await refused(guest, /^DATABASE_URL: .*may not read and write .*payments/m);
+      await refused(/may not read and write .*payments/);
     } finally {
       await runSql(url, `DROP OWNED BY ${role}`);
       await runSql(url, `DROP ROLE ${role}`);
     }
   });
-});
 
-describe('what is only away is waited for', { timeout: 60_000 }, () => {
-  let stores: Awaited<ReturnType<typeof openStoppableStores>>;
-  beforeEach(async () => {
-    stores = await opened(openStoppableStores());
+  test('a right password serves, and one that the server does not ask for is only warned of', async () => {
+    await startPaying({ REDIS_URL: withUser(locked.url, ':secret') });
+    const { logs } = await startPaying({ REDIS_URL: withUser(redis.url, ':early') });
+    expect(logs.map(({ msg }) => msg)).toContainEqual(expect.stringMatching(/Redis asks for no password/));
   });
 
-  test('PostgreSQL: the start goes on when it comes, and says once that it waits', async () => {
-    await stores.postgres.stopImmediately();
-    const starting = stores.serve();
-    await pause(FOUND_AWAY_MS);
-    await stores.postgres.start();
-    const { url, logs } = await starting;
-    expect((await pay(url, await generateKey(url))).status).toBe(200);
-    const waits = logs.filter(({ msg }) => msg?.includes('the start waits'));
-    expect(waits.map(({ msg }) => msg)).toEqual([expect.stringMatching(/^DATABASE_URL: PostgreSQL/)]);
-  });
-
-  test('PostgreSQL: a signal ends a start that waits', async () => {
-    await stores.postgres.stopImmediately();
-    const { code } = await runToExit(stores.environment, { signalAfter: /the start waits/ });
-    expect(code).toBe(0);
-  });
-
-  test('Redis: one that comes without the database of the URL is not served from another one', async () => {
-    const late = await opened(startRedis(['--databases', '1']));
-    await late.kill();
-    const { url, logs } = await stores.serve({ REDIS_URL: `${late.url}/15` });
-    await late.start();
-    await until('the refusal of the database to be logged', BACK_DEADLINE_MS, () =>
-      logs.some((line) => JSON.stringify(line).includes('DB index')),
-    );
-    expect((await ask(`${url}/api/server-generated/generate-key`)).status).toBe(503);
-    expect(await late.client.keys('*')).toEqual([]);
-  });
-});
-
-describe('a password that changes while the service runs', { timeout: 60_000 }, () => {
-  test('of Redis or PostgreSQL costs 503 and no process, and all is back with it', async () => {
+  test('a password that changes while the service runs costs 503 and no process, and all is back with it', async () => {
     const { client } = redis;
     await client.call('ACL', 'SETUSER', 'idempay', 'on', '>secret', '~*', '&*', '+@all');
     const password = decodeURIComponent(new URL(secured.userUrl).password);
     const REDIS_URL = withUser(redis.url, 'idempay:secret');
-    const { url } = await startPaying({ ...trust, DATABASE_URL: secured.userUrl, REDIS_URL });
+    const { url } = await startPaying({ DATABASE_URL: secured.userUrl, REDIS_URL });
     await client.call('ACL', 'SETUSER', 'idempay', 'resetpass', '>another');
     await client.call('CLIENT', 'KILL', 'USER', 'idempay');
     const generate = `${url}/api/server-generated/generate-key`;
@@ -226,5 +168,38 @@ describe('a password that changes while the service runs', { timeout: 60_000 }, 
     expect((await pay(url, key)).status).toBe(503);
     await runSql(secured.adminUrl, `ALTER ROLE service PASSWORD '${password}'`);
     await until('the payment', BACK_DEADLINE_MS, async () => (await pay(url, key)).status === 200);
+  });
+
+  test('a store that is only away is waited for: PostgreSQL, until it comes or a signal ends the start', async () => {
+    const stores = await openStoppableStores();
+    try {
+      await stores.postgres.stopImmediately();
+      expect((await runToExit(stores.environment, { signalAfter: /the start waits/ })).code).toBe(0);
+      const starting = stores.serve();
+      await pause(FOUND_AWAY_MS);
+      await stores.postgres.start();
+      const { url, logs } = await starting;
+      await givenPaid(url);
+      const waits = logs.filter(({ msg }) => msg?.includes('the start waits'));
+      expect(waits.map(({ msg }) => msg)).toEqual([expect.stringMatching(/^DATABASE_URL: PostgreSQL/)]);
+    } finally {
+      await stores.close();
+    }
+  });
+
+  test('a store that is only away is waited for: Redis, which is not used if it has no such database', async () => {
+    const late = await startRedis(['--databases', '1']);
+    try {
+      await late.kill();
+      const { url, logs } = await start({ REDIS_URL: `${late.url}/15` });
+      await late.start();
+      await until('the refusal of the database to be logged', BACK_DEADLINE_MS, () =>
+        logs.some((line) => JSON.stringify(line).includes('DB index')),
+      );
+      expect((await ask(`${url}/api/server-generated/generate-key`)).status).toBe(503);
+      expect(await late.client.keys('*')).toEqual([]);
+    } finally {
+      await late.close();
+    }
   });
 });
