@@ -1,8 +1,7 @@
-import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
-import type { LogLine } from './service.js';
+import type { Environment, LogLine } from './service.js';
 
 /** The whole service behind a real port, in the process of the test: starts in milliseconds, and cannot be killed. */
 export interface ServiceInProcess {
@@ -13,15 +12,10 @@ export interface ServiceInProcess {
   stop(limitMs?: number): Promise<void>;
 }
 
-export async function serveInProcess(environment: Readonly<Record<string, string>>): Promise<ServiceInProcess> {
+export async function serveInProcess(environment: Environment): Promise<ServiceInProcess> {
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
   const logs: LogLine[] = [];
-  const sink = new Writable({
-    write(line: Buffer, _encoding, done) {
-      logs.push(JSON.parse(line.toString()) as LogLine);
-      done();
-    },
-  });
+  const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
   const app = await createApp(config, pino({ level: config.logLevel }, sink));
   const port = await app.listen();
   return { url: `http://127.0.0.1:${port}`, port, logs, stop: (limitMs) => app.drain(limitMs) };

@@ -1,11 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { SERVICE } from '../programs.js';
 
-/** How long a start may take before the test gives up on it: far longer than any real start, on a loaded machine too. */
+/** A start that takes longer is killed: far longer than any real start, on a loaded machine too. */
 const START_DEADLINE_MS = 20_000;
-const STOP_DEADLINE_MS = 20_000;
 
 export interface Exit {
   code: number | null;
@@ -33,7 +32,7 @@ export interface Service {
   kill(): Promise<Exit>;
 }
 
-type Environment = Readonly<Record<string, string>>;
+export type Environment = Readonly<Record<string, string>>;
 
 /** `launcher` is a command that becomes the program named after it, such as `nsenter`: the process id stays the service's. */
 export function startService(environment: Environment, launcher: readonly string[] = []): Promise<Service> {
@@ -46,32 +45,27 @@ export async function startProgram(
   environment: Environment,
   launcher: readonly string[] = [],
 ): Promise<Service> {
-  const child = spawnProgram(program, environment, launcher);
+  const { child, ended } = spawnProgram(program, environment, launcher);
   const logs: LogLine[] = [];
   const output: string[] = [];
-  const ended = exitOf(child);
+  const deadline = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS);
+  const port = await new Promise<number>((resolve, reject) => {
+    const read = (line: string) => {
+      output.push(line);
+      const entry = parseLog(line);
+      if (entry) logs.push(entry);
+      if (entry?.msg === 'listening') resolve(entry.port as number);
+    };
+    for (const input of [child.stdout, child.stderr]) createInterface({ input }).on('line', read);
+    ended.then((exit) => {
+      reject(new Error(`ended before it listened: ${JSON.stringify(exit)}\n${output.join('\n')}`));
+    }, reject);
+  }).finally(() => clearTimeout(deadline));
 
-  const listening = new Promise<number>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      if (!stream) continue;
-      createInterface({ input: stream }).on('line', (line) => {
-        output.push(line);
-        const parsed = parseLog(line);
-        if (!parsed) return;
-        logs.push(parsed);
-        if (parsed.msg === 'listening') resolve(parsed.port as number);
-      });
-    }
-  });
-  const early = ended.then((exit) => {
-    throw new Error(`ended before it listened: ${JSON.stringify(exit)}\n${output.join('\n')}`);
-  });
-  const late = rejectAfter(START_DEADLINE_MS, () => `did not listen in time\n${output.join('\n')}`);
-  const port = await Promise.race([listening, early, late]).catch((error: unknown) => {
-    child.kill('SIGKILL');
-    throw error;
-  });
-
+  const end = (name: NodeJS.Signals) => {
+    child.kill(name);
+    return ended;
+  };
   return {
     url: `http://127.0.0.1:${port}`,
     port,
@@ -79,14 +73,8 @@ export async function startProgram(
     logs,
     ended,
     signal: (name) => child.kill(name),
-    stop() {
-      child.kill('SIGTERM');
-      return Promise.race([ended, rejectAfter(STOP_DEADLINE_MS, () => 'did not end after SIGTERM')]);
-    },
-    kill() {
-      child.kill('SIGKILL');
-      return ended;
-    },
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
   };
 }
 
@@ -98,33 +86,32 @@ export async function runToExit(
   environment: Environment,
   { signalAfter, parameters = [] }: { signalAfter?: RegExp; parameters?: readonly string[] } = {},
 ): Promise<Exit & { output: string }> {
-  const child = spawnProgram(SERVICE, { HOST: '127.0.0.1', PORT: '0', ...environment }, [], parameters);
+  const usual = { HOST: '127.0.0.1', PORT: '0' };
+  const { child, ended } = spawnProgram(SERVICE, { ...usual, ...environment }, [], parameters);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk) => {
+    stream.on('data', (chunk) => {
       output += chunk;
       if (signalAfter?.test(output)) child.kill('SIGTERM');
     });
   }
   const deadline = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS);
-  const exit = await exitOf(child);
-  clearTimeout(deadline);
+  const exit = await ended.finally(() => clearTimeout(deadline));
   return { ...exit, output };
 }
 
-function spawnProgram(
+/** A process of node, at once, and its end. */
+export function spawnProgram(
   program: string,
-  environment: Environment,
-  launcher: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  launcher: readonly string[] = [],
   parameters: readonly string[] = [],
-): ChildProcess {
+) {
   const [command = process.execPath, ...args] = [...launcher, process.execPath, program, ...parameters];
-  return spawn(command, args, { env: { PATH: process.env.PATH, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
-}
-
-async function exitOf(child: ChildProcess): Promise<Exit> {
-  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-  return { code, signal };
+  const env = { PATH: process.env.PATH, ...environment };
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = once(child, 'close').then(([code, signal]): Exit => ({ code, signal }));
+  return { child, ended };
 }
 
 function parseLog(line: string): LogLine | undefined {
@@ -133,10 +120,4 @@ function parseLog(line: string): LogLine | undefined {
   } catch {
     return undefined;
   }
-}
-
-function rejectAfter(ms: number, message: () => string): Promise<never> {
-  return new Promise((_, reject) => {
-    setTimeout(() => reject(new Error(message())), ms).unref();
-  });
 }

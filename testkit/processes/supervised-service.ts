@@ -1,16 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { connect } from 'node:net';
+import { ask } from '../client/http-client.js';
 import type { Disturbances } from '../history/disturbances.js';
 import { SERVICE } from '../programs.js';
+import { freePort } from '../servers/free-port.js';
 import { pause, until } from '../time/until.js';
-import { portOutOfTheWay } from './reference-processor.js';
+import { spawnProgram } from './service.js';
 
 /** A start that fails, because what it needs is away just now, is tried again: that is what supervisors are for. */
 const START_AGAIN_MS = 150;
 /** With all that it needs at hand. */
 const UP_DEADLINE_MS = 60_000;
-const POLL_MS = 15;
 const MOST_OUTPUT = 4_000;
 
 export interface SupervisedOptions {
@@ -32,7 +30,9 @@ export interface SupervisedOptions {
 export class SupervisedService {
   /** Where the process that runs will end itself: `point:nth`. */
   crashAt: string | undefined;
-  #child: ChildProcess | undefined;
+  readonly name: string;
+  readonly url: string;
+  #running: ReturnType<typeof spawnProgram> | undefined;
   #isUp = false;
   #stopped = false;
   #next: { downMs: number; crashAt?: string | undefined } = { downMs: 0 };
@@ -41,24 +41,18 @@ export class SupervisedService {
 
   private constructor(
     private readonly options: SupervisedOptions,
-    readonly port: number,
+    private readonly port: number,
   ) {
+    this.name = options.name;
+    this.url = `http://127.0.0.1:${port}`;
     this.#endDisturbance = options.disturbances.begin(options.name);
   }
 
   /** Resolves before it serves. */
   static async create(options: SupervisedOptions): Promise<SupervisedService> {
-    const service = new SupervisedService(options, await portOutOfTheWay());
+    const service = new SupervisedService(options, await freePort());
     service.#supervising = service.#supervise();
     return service;
-  }
-
-  get name(): string {
-    return this.options.name;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
   }
 
   /** Resolves when it serves, however often it has to be started until then. */
@@ -69,32 +63,32 @@ export class SupervisedService {
   /** SIGKILL; nothing of the process runs any more when this resolves. Started again after `downMs`, to crash there. */
   async kill(downMs = 0, crashAt?: string): Promise<void> {
     this.#next = { downMs, crashAt };
-    const child = this.#child;
-    if (!child) return;
-    const ended = once(child, 'close');
-    this.#child = undefined;
-    this.#isDown();
+    if (!this.#running) return;
     this.options.onKilled?.(undefined);
-    child.kill('SIGKILL');
-    await ended;
+    await this.#end();
   }
 
   /** SIGSTOP: it takes connections, as the kernel does that, and answers nothing. */
   async pause(ms: number): Promise<void> {
-    const paused = this.#child;
+    const child = this.#running?.child;
     await this.options.disturbances.during(this.name, async () => {
-      paused?.kill('SIGSTOP');
+      child?.kill('SIGSTOP');
       await pause(ms);
-      paused?.kill('SIGCONT');
+      child?.kill('SIGCONT');
     });
   }
 
   async close(): Promise<void> {
     this.#stopped = true;
-    const child = this.#child;
-    this.#child = undefined;
-    child?.kill('SIGKILL');
+    await this.#end();
     await this.#supervising;
+  }
+
+  async #end(): Promise<void> {
+    const running = this.#running;
+    this.#isDown();
+    running?.child.kill('SIGKILL');
+    await running?.ended;
   }
 
   async #supervise(): Promise<void> {
@@ -108,53 +102,42 @@ export class SupervisedService {
 
   /** From its start to its end. */
   async #run(crashAt: string | undefined): Promise<void> {
-    const { environment, launcher = [], program = SERVICE, onKilled, onOwnEnd } = this.options;
-    const [command = process.execPath, ...args] = [...launcher, process.execPath, program];
-    const child = spawn(command, args, {
-      env: { PATH: process.env.PATH, HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, CRASH_AT: crashAt },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    const ended = once(child, 'close');
+    const { environment, launcher, program = SERVICE, onKilled, onOwnEnd } = this.options;
+    const settings = { HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, CRASH_AT: crashAt };
+    const running = spawnProgram(program, settings, launcher);
+    this.#running = running;
+    this.crashAt = crashAt;
     let output = '';
-    child.stderr?.on('data', (chunk: Buffer) => {
+    running.child.stdout.resume();
+    running.child.stderr.on('data', (chunk: Buffer) => {
       output = (output + chunk).slice(-MOST_OUTPUT);
     });
-    this.#child = child;
-    this.crashAt = crashAt;
-
-    while (this.#child === child && !hasEnded(child) && !this.#isUp) {
-      if ((await answers(this.port)) && this.#child === child && !hasEnded(child)) {
+    void until('an answer', Number.POSITIVE_INFINITY, () => this.#running !== running || isAnswered(this.url)).then(
+      () => {
+        if (this.#running !== running) return;
         this.#isUp = true;
         this.#endDisturbance();
-      } else await pause(POLL_MS);
-    }
-    const wasUp = this.#isUp;
-    await ended;
+      },
+    );
+    const { code, signal } = await running.ended;
     this.crashAt = undefined;
-    if (this.#child !== child) return;
-    this.#child = undefined;
+    if (this.#running !== running) return;
+    const wasUp = this.#isUp;
     this.#isDown();
-    if (crashAt && child.signalCode === 'SIGKILL') onKilled?.(crashAt.split(':')[0]);
-    else if (wasUp) onOwnEnd?.(`${this.name} ended by itself: ${child.exitCode ?? child.signalCode} ${output}`);
+    if (crashAt && signal === 'SIGKILL') onKilled?.(crashAt.split(':')[0]);
+    else if (wasUp) onOwnEnd?.(`${this.name} ended by itself: ${code ?? signal} ${output}`);
   }
 
   #isDown(): void {
     if (this.#isUp) this.#endDisturbance = this.options.disturbances.begin(this.name);
     this.#isUp = false;
+    this.#running = undefined;
   }
 }
 
-function hasEnded(child: ChildProcess): boolean {
-  return child.exitCode !== null || child.signalCode !== null;
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port });
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
+function isAnswered(url: string): Promise<boolean> {
+  return ask(url).then(
+    () => true,
+    () => false,
+  );
 }
