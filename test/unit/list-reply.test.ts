@@ -25,13 +25,10 @@ class Snapshot<Part extends object> {
     return { ...part, last: !this.open };
   }
 
-  isWanted() {
-    return this.wanted;
-  }
-
-  close() {
+  isWanted = () => this.wanted;
+  close = () => {
     this.open = false;
-  }
+  };
 }
 
 /**
@@ -48,17 +45,17 @@ describe('the reply with a list', () => {
     ...{ version: 1, createdAt: 1_700_000_000_000 + index },
   });
 
-  /** Asks for a list of so many rows; of none it cannot be read. */
-  async function ask(method: 'GET' | 'HEAD', count: number | 'broken') {
-    const rows = Array.from({ length: Number(count) || 0 }, (_, index) => row(index));
-    const pages = new Snapshot(Math.floor(rows.length / PAGE) + 1, (index) => {
-      if (count === 'broken') throw new Error('the snapshot cannot be read');
+  /** Asks for a list of so many rows, or for one that cannot be read. */
+  async function ask(method: 'GET' | 'HEAD', count: number, fault?: Error) {
+    const rows = Array.from({ length: count }, (_, index) => row(index));
+    const pages = new Snapshot(Math.floor(count / PAGE) + 1, (index) => {
+      if (fault) throw fault;
       return { rows: rows.slice(index * PAGE, (index + 1) * PAGE) };
     });
     const server = fastify();
     onTestFinished(() => server.close());
     server.get('/', (_, reply: FastifyReply) => {
-      sendTransactionList(reply, HEADERS, pages).catch((fault: unknown) => reply.send(fault));
+      sendTransactionList(reply, HEADERS, pages).catch((error: unknown) => reply.send(error));
     });
     const { statusCode, headers, body } = await server.inject({ method, url: '/' });
     return { statusCode, headers, body, pages, text: `[${rows.map(transactionJson).join(',')}]` };
@@ -86,10 +83,8 @@ describe('the reply with a list', () => {
   test.each(['GET', 'HEAD'] as const)(
     'of rows that cannot be read is an error without the tag (%s)',
     async (method) => {
-      const { statusCode, headers, pages } = await ask(method, 'broken');
-      expect(statusCode).toBe(500);
-      expect(headers).not.toHaveProperty('etag');
-      expect(pages.open).toBe(false);
+      const { statusCode, headers, pages } = await ask(method, 1, new Error('the snapshot cannot be read'));
+      expect([statusCode, headers.etag, pages.open]).toEqual([500, undefined, false]);
     },
   );
 });
@@ -155,8 +150,7 @@ describe('a body that is read ahead of its client', () => {
   test('is read ahead up to four megabytes, and on when the client takes some of it', async () => {
     const { chunks, stream } = await opened(1_000);
     const readAhead = chunks.read;
-    expect(readAhead * CHUNK_BYTES).toBeGreaterThan(3.5 * MEBIBYTE);
-    expect(readAhead * CHUNK_BYTES).toBeLessThan(4.5 * MEBIBYTE);
+    expect(Math.round((readAhead * CHUNK_BYTES) / MEBIBYTE)).toBe(4);
     await take(stream, MEBIBYTE);
     expect(chunks.read).toBeGreaterThan(readAhead + 10);
     expect(chunks.open).toBe(true);

@@ -156,13 +156,10 @@ describe('list tags', () => {
     list.create('A');
     expect(await list.idsReadBy(() => list.tag(tags))).toBe(1);
     expect(await list.idsReadBy(() => list.tag(tags))).toBe(0);
-  });
-
-  test('a question whether the tag is still the same opens no snapshot when it is known', async () => {
-    const { tags, list } = await known(1);
+    const { opened } = list;
     const tag = tagOf(list.ids());
     expect(await tags.open(ALL, list, (other) => other === tag)).toEqual({ tag });
-    expect(list.opened).toBe(1);
+    expect(list.opened, 'a known tag needs no snapshot').toBe(opened);
   });
 
   test('a store that has gone back is believed, and its tag made from nothing', async () => {
@@ -184,29 +181,22 @@ describe('list tags', () => {
    * and one making for each filter and version.
    */
   describe('after a removal', () => {
-    test('45 that ask at once whether their tag is the newest share one reading of the ids behind the removed one', async () => {
+    test.each([
+      { what: 'whether their tag is the newest', hasNewest: true, snapshots: 1 },
+      { what: 'for the list, with a snapshot each,', hasNewest: false, snapshots: POLLERS },
+    ])('45 that ask at once $what share one reading of the ids behind the removed one', async (given) => {
       const { tags, list } = await known(50_000);
       expect(list.idsRead).toBe(50_000);
       list.remove(40_000);
       const newest = tagOf(list.ids());
-      const read = await list.idsReadBy(async () => {
-        const polls = Array.from({ length: POLLERS }, () => tags.open(ALL, list, (tag) => tag === newest));
-        for (const poll of await Promise.all(polls)) expect(poll).toEqual({ tag: newest });
-      });
-      expect(read).toBeLessThan(10_000 + 2 * LARGE_PAGE);
-      expect([list.opened, list.closed]).toEqual([2, 2]);
-    });
-
-    test('requests for the list have a snapshot each, and share the reading of the ids', async () => {
-      const { tags, list } = await known(100, ID_PAGE);
-      list.remove(0);
-      const reading = async () => {
-        const { snapshot, tag } = await tags.open(ALL, list, () => false);
-        expect(tag).toBe(tagOf(list.ids()));
+      const ask = async () => {
+        const { tag, snapshot } = await tags.open(ALL, list, () => given.hasNewest);
+        expect([tag, snapshot === undefined]).toEqual([newest, given.hasNewest]);
         snapshot?.close();
       };
-      expect(await list.idsReadBy(() => Promise.all(Array.from({ length: POLLERS }, reading)))).toBe(99);
-      expect(list.closed).toBe(list.opened);
+      const read = await list.idsReadBy(() => Promise.all(Array.from({ length: POLLERS }, ask)));
+      expect(read).toBeLessThan(10_000 + 2 * LARGE_PAGE);
+      expect([list.opened, list.closed]).toEqual([1 + given.snapshots, 1 + given.snapshots]);
     });
 
     test.each([0, 500, 998])('of place %i of a thousand, at most two pages before it are read again', async (place) => {
@@ -287,27 +277,18 @@ describe('list tags', () => {
   });
 });
 
-describe('the checkpoints of a list', () => {
-  const DISTANCE = 10;
-  const keptOf = (counts: readonly number[]) =>
-    sparse(
-      counts.map((count) => ({ lastId: count, count, digest: createHash('md5') })),
-      DISTANCE,
-    ).map(({ count }) => count);
-  const rising = (length: number, distance: number) => Array.from({ length }, (_, index) => (index + 1) * distance);
+/** So many checkpoints, each so far behind the one before. */
+const rising = (length: number, distance: number) => Array.from({ length }, (_, index) => (index + 1) * distance);
 
-  test.each([
-    ['none', 0, []],
-    ['all of 256, which is as many as are kept', 256, rising(256, DISTANCE)],
-    ['each second of 257', 257, [...rising(128, 2 * DISTANCE), 257 * DISTANCE]],
-    ['each fourth of 1,000', 1_000, rising(250, 4 * DISTANCE)],
-  ])('are kept: %s', (_what, length, kept) => {
-    expect(keptOf(rising(length, DISTANCE))).toEqual(kept);
-  });
-
-  test('are left out where they are too close to the one before', () => {
-    expect(keptOf([10, 15, 20, 29, 30, 31])).toEqual([10, 20, 30, 31]);
-  });
+test.each<[what: string, counts: readonly number[], kept: readonly number[]]>([
+  ['none of none', [], []],
+  ['all of 256, which is as many as are kept', rising(256, 10), rising(256, 10)],
+  ['each second of 257', rising(257, 10), [...rising(128, 20), 2_570]],
+  ['each fourth of 1,000', rising(1_000, 10), rising(250, 40)],
+  ['the end, and none that is too close to the one before', [10, 15, 20, 29, 30, 31], [10, 20, 30, 31]],
+])('of the checkpoints of a list are kept: %s', (_what, counts, kept) => {
+  const checkpoints = counts.map((count) => ({ lastId: count, count, digest: createHash('md5') }));
+  expect(sparse(checkpoints, 10).map(({ count }) => count)).toEqual(kept);
 });
 
 test('the first id removed since a version is unknown when a removal between was not remembered', () => {

@@ -16,15 +16,6 @@ describe('turns for a snapshot', () => {
   });
   afterEach(() => vi.useRealTimers());
 
-  test('are wanted while a request waits for one', async () => {
-    expect(turns.areWanted()).toBe(false);
-    const third = turns.take();
-    expect(turns.areWanted()).toBe(true);
-    turns.pass();
-    await third;
-    expect(turns.areWanted()).toBe(false);
-  });
-
   test('are refused after ten seconds, and at once when the line is full', async () => {
     const waiting = Array.from({ length: MOST_WAITING }, () => turns.take().catch((fault: unknown) => fault));
     await expect(turns.take()).rejects.toBeInstanceOf(AllSnapshotsInUse);
@@ -35,12 +26,15 @@ describe('turns for a snapshot', () => {
     expect(turns.areWanted()).toBe(false);
   });
 
-  test('go to the last one in line, and then to the one before it', async () => {
+  test('are wanted while requests wait, and go to the last one in line, then to the one before it', async () => {
+    expect(turns.areWanted()).toBe(false);
     const order: number[] = [];
     const waiting = [1, 2, 3].map((number) => turns.take().then(() => order.push(number)));
+    expect(turns.areWanted()).toBe(true);
     for (const _ of waiting) turns.pass();
     await Promise.all(waiting);
     expect(order).toEqual([3, 2, 1]);
+    expect(turns.areWanted()).toBe(false);
   });
 });
 
@@ -89,12 +83,11 @@ describe('reading lists on the main thread', () => {
 
   test('a read that fails does not hold up the others', async () => {
     const reads = new ListReads();
-    const read = (rows: unknown[]) => reads.page(LIMIT, () => rows);
-    const fail = () =>
-      reads.page(LIMIT, () => {
-        throw new Error('no rows');
-      });
-    const outcomes = await Promise.allSettled([read(Array(LIMIT)), fail(), fail(), read([1])]);
+    const fail = () => {
+      throw new Error('no rows');
+    };
+    const pages = [() => Array(LIMIT), fail, fail, () => [1]].map((read) => reads.page(LIMIT, read));
+    const outcomes = await Promise.allSettled(pages);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
   });
 });

@@ -18,6 +18,7 @@ describe('a batcher', () => {
   const LANES = 2;
   const MAX_BATCH = 500;
   const MAX_WAITING = 10_000;
+  const UNCHANGED = { name: 'StoreUnavailable', effect: 'unchanged' };
 
   /** A batcher whose statements answer when the test says so, with everything that was asked of them. */
   function openBatcher() {
@@ -45,26 +46,21 @@ describe('a batcher', () => {
   const endings = (results: readonly Promise<number>[]) =>
     Promise.all(results.map((result) => result.catch((fault: StoreUnavailable) => fault.effect)));
 
-  test('refuses as unchanged what waits in its queue beyond the limit, and never sends it', async () => {
+  test('refuses as unchanged what its queue has no place for, or too long, and never sends it', async () => {
     const { batcher, statements } = await occupiedBatcher();
     const early = batcher.add(10);
     clock.advance(QUEUE_LIMIT_MS / 2);
     const late = batcher.add(11);
+    for (let item = 0; item < MAX_WAITING - 2; item += 1) batcher.add(item).catch(() => {});
+    await expect(batcher.add(-1), 'in a full queue').rejects.toMatchObject(UNCHANGED);
     clock.advance(QUEUE_LIMIT_MS / 2);
-    await expect(early).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
-
+    await expect(early).rejects.toMatchObject(UNCHANGED);
     statements[0]?.resolve();
     await expect.poll(() => statements.length).toBe(LANES + 1);
     statements[LANES]?.resolve();
     expect(await late).toBe(-11);
-    expect(statements[LANES]?.items).toEqual([11]);
-  });
-
-  test('refuses as unchanged at once what finds its queue full', async () => {
-    const { batcher, statements } = await occupiedBatcher();
-    for (let item = 0; item < MAX_WAITING; item += 1) batcher.add(item).catch(() => {});
-    await expect(batcher.add(-1)).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
-    expect(statements).toHaveLength(LANES);
+    expect(statements[LANES]?.items.slice(0, 2)).toEqual([11, 0]);
+    expect(statements).toHaveLength(LANES + 1);
   });
 
   test.each(['57014', '40001', '53100'])(

@@ -1,7 +1,11 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/faults.js';
 import { publicErrorOf } from '#idempay/http/errors.js';
 import { type Operation, publicErrors } from '#idempay/http/public-errors.js';
+
+const CHANGES = ['create transaction', 'change status', 'delete transaction'] as const;
+const READS = ['list transactions', 'health', 'read'] as const;
+const RETRY = { 'Retry-After': '2' };
 
 /** What is said where nothing was changed, and where that is not known. */
 const refusals = (operation?: Operation) =>
@@ -9,50 +13,31 @@ const refusals = (operation?: Operation) =>
     const { message, headers } = publicErrors.storeUnavailable(new StoreUnavailable(effect, 'away'), operation);
     return { message, headers };
   });
-const RETRY = { 'Retry-After': '2' };
 
-describe('the refusal while a store is away', () => {
-  test.each([
-    'create transaction',
-    'change status',
-    'delete transaction',
-    'list transactions',
-    'health',
-    'read',
-  ] as const)('of "%s" speaks neither of payments nor of Idempotency-Keys', (operation) => {
-    for (const { message } of refusals(operation)) expect(message).not.toMatch(/payment|Idempotency-Key/i);
-  });
+test.each([...CHANGES, ...READS])('the refusal of "%s" speaks neither of payments nor of keys', (operation) => {
+  for (const { message } of refusals(operation)) expect(message).not.toMatch(/payment|Idempotency-Key/i);
+});
 
-  test('of a payment asks for a repeat with the same key, and says after which time', () => {
-    for (const refusal of refusals('pay')) {
-      expect(refusal).toEqual({
-        message: expect.stringMatching(/Retry with the same Idempotency-Key/),
-        headers: RETRY,
-      });
-    }
-  });
+test('the refusal of a payment asks for a repeat with the same key, and says after which time', () => {
+  const message = expect.stringMatching(/Retry with the same Idempotency-Key/);
+  for (const refusal of refusals('pay')) expect(refusal).toEqual({ message, headers: RETRY });
+});
 
-  test('of a create whose commit is unknown asks to look first, and names no time for a repeat', () => {
-    const message = expect.stringMatching(/Look for it .* a repeat may create it twice/);
-    expect(refusals('create transaction')).toEqual([
-      expect.objectContaining({ headers: RETRY }),
-      { message, headers: {} },
-    ]);
-  });
+test('the refusal of a create whose commit is unknown asks to look first, and names no time for a repeat', () => {
+  const [unchanged, unknown] = refusals('create transaction');
+  expect(unchanged?.headers).toEqual(RETRY);
+  const message = expect.stringMatching(/Look for it .* a repeat may create it twice/);
+  expect(unknown).toEqual({ message, headers: {} });
+});
 
-  test.each(['list transactions', 'payment status', 'health', 'read', undefined] as const)(
-    'of "%s" is the same whatever became of the call, for nothing was to be written',
-    (operation) => {
-      const [unchanged, unknown] = refusals(operation);
-      expect(unknown).toEqual({ message: unchanged?.message, headers: RETRY });
-    },
-  );
+test.each([...READS, 'payment status', undefined] as const)('the refusal of "%s" is always the same', (operation) => {
+  const [unchanged, unknown] = refusals(operation);
+  expect(unknown).toEqual({ message: unchanged?.message, headers: RETRY });
 });
 
 test('the refusal while all snapshots are in use speaks of lists', () => {
   const { status, message, headers } = publicErrorOf(new AllSnapshotsInUse(2));
   expect(status).toBe(503);
-  expect(message).toMatch(/^Too many long lists are being read/);
-  expect(message).not.toMatch(/payment|key/i);
+  expect(message).toMatch(/^Too many long lists are being read(?!.*(payment|key))/i);
   expect(headers).toMatchObject({ 'Retry-After': expect.stringMatching(/^[1-9]/) });
 });
