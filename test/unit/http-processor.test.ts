@@ -104,7 +104,7 @@ describe('an answer of the processor', () => {
 
   test('may have more members, a byte order mark, and any media type or none', async () => {
     const body = '\uFEFF { "id": 7, "status" : "succeeded", "nested": {"status": "declined"} } ';
-    for (const headers of [{}, { 'content-type': 'text/html', 'content-encoding': 'identity' }]) {
+    for (const headers of [undefined, { 'content-type': 'text/html', 'content-encoding': 'identity' }]) {
       expect(await (await answering(200, body, headers)).charge(CHARGE)).toEqual({ state: 'succeeded' });
     }
   });
