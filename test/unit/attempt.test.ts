@@ -78,6 +78,7 @@ describe('an attempt', () => {
     processor = new RecordingProcessor('test', dedupMs);
     const { state } = await carryOut('repeat', { ageMs, unsent: false });
     expect([state, processor.charges.length]).toEqual(what === 'sent' ? ['settled', 1] : ['unknown', 0]);
+    expect(clock.pending, 'leases that are still held').toBe(0);
   });
 
   test('is not sent for an operator', async () => {
@@ -89,11 +90,6 @@ describe('an attempt', () => {
     processor.plan({ outcome: 'none', after: Promise.resolve().then(() => clock.advance(300)) });
     await carryOut('first claim', { ageMs: 20 });
     expect(ages).toEqual([320]);
-  });
-
-  test('that has settled holds no lease', async () => {
-    await carryOut('first claim');
-    expect(clock.pending).toBe(0);
   });
 
   test.each(['first claim', 'repeat'] as const)('holds no lease while its row is given up (%s)', async (origin) => {
@@ -137,11 +133,6 @@ describe('a lease', () => {
     return inState(await ports.ledger.find(claim.key), 'under way').remainingMs;
   }
 
-  async function fenceOff(): Promise<void> {
-    await ports.ledger.abandon(claim, 0);
-    await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });
-  }
-
   test('is renewed at each third of its life while it is held', () => {
     const [lease, other] = [hold(), leases.hold({ ...claim, key: 'other' }, clock.monotonic())];
     clock.advance(RENEWAL_MS - 1);
@@ -157,16 +148,12 @@ describe('a lease', () => {
     expect(clock.pending).toBe(1);
   });
 
-  test('that is young outlives a short call without asking the store', async () => {
+  test('that is too old for a call is renewed first, and not again before a third of its new life is over', async () => {
     const lease = hold();
     clock.leap(LEASE_MS - 1_001);
     expect(await lease.outlives(1_000)).toBe(true);
     expect(renewed).toEqual([]);
-  });
-
-  test('that is too old for a call is renewed first, and not again before a third of its new life is over', async () => {
-    const lease = hold();
-    clock.leap(LEASE_MS - 1_000);
+    clock.leap(1);
     expect(await lease.outlives(1_000)).toBe(true);
     expect(await remainingMs()).toBeGreaterThan(FIRST_LEASE_MS);
     clock.advance(RENEWAL_MS - 1);
@@ -197,17 +184,13 @@ describe('a lease', () => {
     expect(await lease.outlives(1_000)).toBe(true);
   });
 
-  test('that was fenced off outlives nothing once a renewal was refused, with much of its time left', async () => {
+  test('that was fenced off outlives nothing once a renewal was refused, and leaves the lease of the winner', async () => {
     const lease = hold();
-    await fenceOff();
+    await ports.ledger.abandon(claim, 0);
+    await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });
     expect(await lease.outlives(0)).toBe(true);
     clock.advance(RENEWAL_MS);
     await expect.poll(() => lease.outlives(0), { timeout: 5_000 }).toBe(false);
-  });
-
-  test('that was fenced off leaves the lease of the winner as long as it was', async () => {
-    const lease = hold();
-    await fenceOff();
     clock.leap(LEASE_MS);
     expect(await lease.outlives(0)).toBe(false);
     expect(await remainingMs()).toBeLessThanOrEqual(FIRST_LEASE_MS);

@@ -93,11 +93,10 @@ describe('the settings', () => {
     expect(problems).toContainEqual(expect.stringContaining('PROCESSOR_URL must have the form http://host/path'));
   });
 
-  test.each([
-    ['REDIS_URL', 'redis://localhost:6379', 'DATABASE_URL'],
-    ['DATABASE_URL', 'postgres://localhost/idempay', 'REDIS_URL'],
-  ])('%s alone is refused with a sentence that names the other one', (name, url, missing) => {
-    expect(problemsOf({ [name]: url })).toEqual([expect.stringContaining(`${name} is set but ${missing} is not`)]);
+  test('of one store alone are refused with a sentence that names the other one', () => {
+    const about = (name: string, url: string) => problemsOf({ [name]: url }).join();
+    expect(about('REDIS_URL', 'redis://localhost:6379')).toMatch(/^REDIS_URL is set but DATABASE_URL is not/);
+    expect(about('DATABASE_URL', 'postgres://h/idempay')).toMatch(/^DATABASE_URL is set but REDIS_URL is not/);
   });
 
   test('never show a password in a problem, whatever is wrong with the URL', () => {

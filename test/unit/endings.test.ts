@@ -40,11 +40,8 @@ describe('an ending that failed', () => {
   afterEach(() => endings.stop());
 
   async function finish(ofKey = key): Promise<void> {
-    await endings.finish(
-      ofKey,
-      owner,
-      await givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey })),
-    );
+    const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey }));
+    await endings.finish(ofKey, owner, final);
   }
 
   async function untilTried(times: number): Promise<void> {
@@ -53,9 +50,7 @@ describe('an ending that failed', () => {
     await nextTurn();
   }
 
-  async function state(): Promise<string> {
-    return (await ports.keys.look(key)).state;
-  }
+  const state = async () => (await ports.keys.look(key)).state;
 
   test('gives the record its value and deletes the lock once the store is back', async () => {
     keys.failAll('finish', AWAY);

@@ -84,26 +84,21 @@ describe('a processor that is too slow', () => {
     expect(server.mostAtOnce()).toBeLessThanOrEqual(MOST_CONNECTIONS);
   });
 
-  test('gets no charge from a process that was stopped until the deadline had passed', async () => {
-    const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
-    const stopped = charge('stopped');
-    stopTheProcess(2 * SHORT_MS);
-    expect(await stopped).toEqual(notSent('the request was not sent'));
-    expect(await charge('later')).toEqual(SUCCEEDED);
-    expect(server.references()).toEqual(['later']);
-  });
-
-  test('gets no charge on a kept connection from a process that wakes up before its timers', async () => {
-    const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
-    expect(await charge('first')).toEqual(SUCCEEDED);
-    // After I/O, where this goes on, the event loop comes to the connection first and to its timers later.
-    await readFile(import.meta.filename);
-    const stopped = charge('stopped');
-    stopTheProcess(2 * SHORT_MS);
-    expect(await stopped).toEqual(notSent('the request was not sent'));
-    expect(await charge('later')).toEqual(SUCCEEDED);
-    expect([server.references(), server.connections()]).toEqual([['first', 'later'], 1]);
-  });
+  test.each(['a new', 'a kept'])(
+    'gets no charge on %s connection from a process that was stopped',
+    async (connection) => {
+      const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
+      const first = connection === 'a kept' ? ['first'] : [];
+      for (const reference of first) expect(await charge(reference)).toEqual(SUCCEEDED);
+      // After I/O, where this goes on, the event loop comes to the connection first and to its timers later.
+      await readFile(import.meta.filename);
+      const stopped = charge('stopped');
+      stopTheProcess(2 * SHORT_MS);
+      expect(await stopped).toEqual(notSent('the request was not sent'));
+      expect(await charge('later')).toEqual(SUCCEEDED);
+      expect(server.references()).toEqual([...first, 'later']);
+    },
+  );
 });
 
 describe('a connection that breaks', () => {
@@ -142,14 +137,11 @@ describe('a connection that breaks', () => {
     expect(server.connections()).toBe(2);
   });
 
-  test('before it is made has surely sent no charge; a look-up is unknown', async () => {
+  test('before it is made, or because it speaks no TLS, has surely sent no charge; a look-up is unknown', async () => {
     const { charge, lookUp, alarms } = callsTo({ port: await freePort() });
     expect(await charge()).toEqual(notSent('ECONNREFUSED'));
     expect(await lookUp('key')).toEqual(unknown('ECONNREFUSED'));
     expect(alarms).toEqual([]);
-  });
-
-  test('because it speaks no TLS under an https URL has sent no charge', async () => {
     const server = await startHttpServer((response) => response.end(BODY));
     expect(await callsTo({ port: server.port, protocol: 'https:' }).charge()).toEqual(notSent(/SSL|TLS/));
     expect(server.received).toEqual([]);
@@ -188,20 +180,21 @@ describe('a reply', () => {
     }
   });
 
-  test.each([301, 307])('that redirects (%i) is unknown, and is not followed', async (status) => {
+  test('that redirects is unknown, and is not followed', async () => {
     const elsewhere = await startHttpServer((response) => response.end(BODY));
     const location = `http://127.0.0.1:${elsewhere.port}/charges`;
-    const { charge, lookUp, alarms } = await atHttp((response) => response.writeHead(status, { location }).end(BODY));
-    expect(await charge()).toEqual(unknown(String(status)));
-    expect(await lookUp('key')).toEqual(unknown(String(status)));
+    const { charge, lookUp, alarms } = await atHttp((response) => response.writeHead(307, { location }).end(BODY));
+    expect(await charge()).toEqual(unknown('307'));
+    expect(await lookUp('key')).toEqual(unknown('307'));
     expect(elsewhere.connections()).toBe(0);
     expect(alarms).toEqual([]);
   });
 
-  test.each(['gzip', 'identity, gzip', 'x'])('that is encoded (%s) is unknown', async (encoding) => {
-    const body = encoding === 'gzip' ? gzipSync(BODY) : BODY;
-    const { charge } = await atHttp((response) => response.writeHead(200, { 'content-encoding': encoding }).end(body));
+  test('that is encoded is unknown', async () => {
+    const { charge } = await atHttp((response) => response.setHeader('content-encoding', 'gzip').end(gzipSync(BODY)));
     expect(await charge()).toEqual(unknown('encoded'));
+    const chain = await atHttp((response) => response.setHeader('content-encoding', 'identity, x').end(BODY));
+    expect(await chain.charge()).toEqual(unknown('encoded'));
   });
 
   test('that no request asked for is not taken for the next one', async () => {

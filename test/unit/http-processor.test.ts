@@ -23,9 +23,7 @@ async function answering(status: number, body: string | Buffer = '', headers: Re
 
 /** Bodies that say nothing that we know. */
 const NONSENSE: Readonly<Record<string, string | Buffer>> = {
-  nothing: '',
   null: 'null',
-  'a list': '[{"status":"succeeded"}]',
   'another status': '{"status":"pending"}',
   'a status in another case': '{"status":"Succeeded"}',
   'an inherited status': '{"__proto__":{"status":"succeeded"}}',
@@ -116,20 +114,16 @@ describe('an answer of the processor', () => {
     expect(await lookUp(KEY)).toEqual({ state: 'declined', reason: 'card  blocked' });
   });
 
-  test('that refuses a charge with a page too long to read causes the alarm all the same', async () => {
+  test('too long to read causes the alarm of its status; a 404 that breaks off says nothing of a look-up', async () => {
     const { charge, alarms } = await answering(403, 'x'.repeat(100_000));
     expect(await charge(CHARGE)).toMatchObject({ state: 'unknown' });
     expect(alarms).toHaveLength(1);
-  });
-
-  test('to a look-up is no answer when a 404 breaks off', async () => {
     const server = await startHttpServer((response) => {
-      response.writeHead(404, { 'content-length': 10 }).write('half');
-      setImmediate(() => response.destroy());
+      response.writeHead(404, { 'content-length': 10 }).write('half', () => response.destroy());
     });
-    const { lookUp, alarms } = processorAt(server);
-    expect(await lookUp(KEY)).toMatchObject({ state: 'unknown', cause: expect.stringContaining('404') });
-    expect(alarms).toEqual([]);
+    const broken = processorAt(server);
+    expect(await broken.lookUp(KEY)).toMatchObject({ state: 'unknown', cause: expect.stringContaining('404') });
+    expect(broken.alarms).toEqual([]);
   });
 });
 
@@ -199,7 +193,6 @@ describe('the reason of a decline', () => {
   test.each([
     ['  card blocked\n', 'card blocked'],
     ['line\r\nline\ttab\u0000nul\u0085nel\u007fdel', 'line  line tab nul nel del'],
-    ['', 'no reason given'],
     [' \u0000\n ', 'no reason given'],
     ['half a \ud83d pair', 'half a \uFFFD pair'],
     ['🚫'.repeat(500), '🚫'.repeat(500)],

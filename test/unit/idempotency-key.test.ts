@@ -37,8 +37,7 @@ describe('a generated idempotency key', () => {
 describe('the Idempotency-Key header', () => {
   test.each([
     ['bare', KEY],
-    ['in upper case', KEY.toUpperCase()],
-    ['with white space around it', ` \t${KEY}  `],
+    ['in upper case, with white space around it', ` \t${KEY.toUpperCase()}  `],
     ['in quotes as in the IETF draft, with white space around and within', ` " ${KEY} " `],
   ])('%s names the same key', (_form, value) => {
     expect(readKeyHeader(value)).toEqual({ state: 'present', key: KEY });
@@ -51,12 +50,9 @@ describe('the Idempotency-Key header', () => {
   test.each([
     ['sent twice', `${KEY}, ${KEY}`],
     ['with only an opening quote', `"${KEY}`],
-    ['with only a closing quote', `${KEY}"`],
     ['that is a single quote mark', '"'],
     ['in quotes twice', `""${KEY}""`],
-    ['in braces', `{${KEY}}`],
     ['without dashes', KEY.replaceAll('-', '')],
-    ['with a digit too few', KEY.slice(0, -1)],
     ['with a digit too many', `${KEY}0`],
     ['with a letter beyond f', KEY.replace('b', 'g')],
     ['with a full-width digit', KEY.replace('0', '\uff10')],
@@ -82,21 +78,22 @@ describe('the lowest key of a moment', () => {
   const ALL_BITS = { rng: () => new Uint8Array(16).fill(0xff), seq: 2 ** 32 - 1 };
   const NO_BITS = { rng: () => new Uint8Array(16), seq: 0 };
 
-  test.each([0, 1, MOMENT, LATEST_MS])('is the key of %i ms with zeros behind its time', (ms) => {
-    expect(lowestKeyAt(ms)).toBe(uuidV7({ msecs: ms, ...NO_BITS }));
-    expect(keyTimeOf(lowestKeyAt(ms))).toBe(ms);
+  test.each([0, 1, MOMENT, LATEST_MS])(
+    'is the key of %i ms with zeros behind its time, above all of the millisecond before',
+    (ms) => {
+      expect(lowestKeyAt(ms)).toBe(uuidV7({ msecs: ms, ...NO_BITS }));
+      expect(keyTimeOf(lowestKeyAt(ms))).toBe(ms);
+      if (ms > 0) expect(lowestKeyAt(ms) > uuidV7({ msecs: ms - 1, ...ALL_BITS })).toBe(true);
+    },
+  );
+
+  test('within a millisecond is that of the next one: no key of this one is generated later', () => {
+    expect(lowestKeyAt(MOMENT + 0.25)).toBe(lowestKeyAt(MOMENT + 1));
   });
 
-  test('is above every key of the millisecond before', () => {
-    expect(lowestKeyAt(MOMENT) > uuidV7({ msecs: MOMENT - 1, ...ALL_BITS })).toBe(true);
-  });
-
-  test.each([
-    ['within a millisecond is that of the next: no key of this one is generated later', MOMENT + 0.25, MOMENT + 1],
-    ['before all that a key can hold is that of the first', -1, 0],
-    ['after all that a key can hold is that of the last', Number.MAX_SAFE_INTEGER, LATEST_MS],
-  ])('%s', (_what, ms, nearest) => {
-    expect(lowestKeyAt(ms)).toBe(lowestKeyAt(nearest));
+  test('outside of what a key can hold is that of the nearest moment', () => {
+    expect(lowestKeyAt(-1)).toBe(lowestKeyAt(0));
+    expect(lowestKeyAt(Number.MAX_SAFE_INTEGER)).toBe(lowestKeyAt(LATEST_MS));
   });
 });
 

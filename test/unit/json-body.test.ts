@@ -32,10 +32,9 @@ function isJson(text: string): boolean {
 /** Characters that mean something in JSON, or nearly do: most mutations of real texts are made of them. */
 const PIECES = [...'{}[]:,"\\/*-+.0123456789eEtrufalsn \t\n\r\0\b\f\v\u00a0\u2028\ufeff\ud83d', '//', '/*', '\\u00'];
 const pieces = fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }).map((all) => all.join(''));
-const numbers = fc.dictionary(fc.string(), fc.double({ noNaN: true, noDefaultInfinity: true }));
 const jsonTexts = fc.oneof(
   fc.json({ maxDepth: 4, stringUnit: 'binary' }),
-  fc.oneof(fc.jsonValue({ maxDepth: 3 }), numbers).map((value) => JSON.stringify(value, undefined, ' \t')),
+  fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.stringify(value, undefined, ' \t')),
 );
 const mutation = fc.record({ at: fc.nat(), cut: fc.nat(2), put: fc.constantFrom('', ...PIECES) });
 /** A JSON text with some pieces cut out and others put in. */
@@ -45,6 +44,8 @@ const mutatedTexts = fc.tuple(jsonTexts, fc.array(mutation, { minLength: 1, maxL
     return mutated.slice(0, from) + put + mutated.slice(from + cut);
   }, text),
 );
+
+const NO_JSON = `- {a:1} {"a":1,} [1,] {'a':1} 01 1. .5 +1 0x1 NaN True {}/**/ "\t" "\\x41" "\\u12g4" \ufeff{} \u00a0{}`;
 
 describe('reading a JSON body', () => {
   test.each([
@@ -56,24 +57,20 @@ describe('reading a JSON body', () => {
     // A lone surrogate cannot be sent as UTF-8.
     const sent = texts.filter((text) => text.isWellFormed());
     const agrees = (text: string) => expect(refusalOf(text) === undefined, JSON.stringify(text)).toBe(isJson(text));
+    const examples = ['', '{} {}', '// c\n{}', ...NO_JSON.split(' ')].map((text): [string] => [text]);
     fc.assert(
       fc.property(sent, (text) => void agrees(text)),
-      { numRuns },
+      { numRuns, examples },
     );
   });
 
-  const NO_JSON = `- {a:1} {"a":1,} [1,] {'a':1} 01 1. .5 +1 0x1 NaN True {}/**/ "\t" "\\x41" "\\u12g4" \ufeff{} \u00a0{}`;
-  test.each(['', '{} {}', '// c\n{}', ...NO_JSON.split(' ')])('%j is no JSON', (text) => {
-    expect(refusalOf(text)).toMatch(/^The request body cannot be read: it is not valid JSON/);
-  });
-
-  test.each([
-    ['a byte that never stands in UTF-8', [0xff]],
-    ['half a character', [0xe2, 0x82]],
-    ['a surrogate as bytes', [0xed, 0xa0, 0x80]],
-  ])('%s is refused as such', (_what, bytes) => {
-    const body = Buffer.from([...Buffer.from('{"a":"'), ...bytes, ...Buffer.from('"}')]);
-    expect(refusalOf(body)).toBe('The request body cannot be read: it is not valid UTF-8.');
+  test('refuses what is no JSON or no UTF-8 as such', () => {
+    expect(refusalOf('{a:1}')).toMatch(/^The request body cannot be read: it is not valid JSON/);
+    // A byte that never stands in UTF-8, half a character, and a surrogate as bytes.
+    for (const bytes of [[0xff], [0xe2, 0x82], [0xed, 0xa0, 0x80]]) {
+      const body = Buffer.from([...Buffer.from('{"a":"'), ...bytes, ...Buffer.from('"}')]);
+      expect(refusalOf(body)).toBe('The request body cannot be read: it is not valid UTF-8.');
+    }
   });
 
   test.each([
@@ -108,28 +105,20 @@ describe('the members of a body', () => {
     fc.assert(
       fc.property(fc.dictionary(texts, texts, { noNullPrototype: true }), (object) => {
         const text = JSON.stringify(object);
-        const expected = Object.entries(JSON.parse(text)).map(([name, value]) => [
-          name,
-          { type: 'string', text: value },
-        ]);
+        const members = Object.entries(JSON.parse(text));
+        const expected = members.map(([name, value]) => [name, { type: 'string', text: value }]);
         expect([...membersIn(text)].sort()).toEqual(expected.sort());
       }),
+      { examples: [[{ constructor: 'x', '': 'y' }], [JSON.parse('{"__proto__":"x"}')]] },
     );
-  });
-
-  test.each(['__proto__', 'constructor', ''])('may have the name %j like any other', (name) => {
-    expect(membersIn(`{${JSON.stringify(name)}:"x"}`).get(name)).toEqual({ type: 'string', text: 'x' });
-    expect(membersIn('{}').has(name)).toBe(false);
   });
 
   test.each([
     ['with equal values', '{"a":1,"a":1}', 'a'],
     ['with one name escaped', '{"amount":1,"\\u0061mount":2}', 'amount'],
-    ['apart from each other', '{"a":1,"b":{"x":1},"c":[],"a":1}', 'a'],
-    ['with objects for values', '{"a":{},"a":{}}', 'a'],
+    ['apart from each other', '{"a":1,"b":{"x":1},"c":[],"a":1,"c":2}', 'a'],
     ['with an empty name', '{"":1,"":1}', ''],
     ['named __proto__', '{"__proto__":1,"__proto__":1}', '__proto__'],
-    ['before another that does', '{"a":1,"b":2,"a":3,"b":4}', 'a'],
   ])('that stand there twice, %s, are seen', (_how, text, name) => {
     expect(read(text)).toMatchObject({ kind: 'object', duplicate: name });
     expect(membersOf(read(text))).toEqual({ problem: `'${name}' stands in the body more than once.` });

@@ -16,11 +16,9 @@ describe('the URL of a processor', () => {
   });
 
   test.each([
-    ['http://user@h', 'user:'],
     ['http://:secret@h', ':secret'],
     ['http://user:a:b@h', 'user:a:b'],
     ['http://us%65r:%70%40ss%2F%25@h', 'user:p@ss/%'],
-    ['http://n%C3%B6@h', 'nö:'],
     ['http://nö:p@h', 'nö:p'],
   ])('%s has Basic credentials, percent-decoded, and a name without them', (text, credentials) => {
     expect(readProcessorUrl(text)).toMatchObject({
@@ -49,9 +47,7 @@ describe('the URL of a processor', () => {
   test.each([
     ['another scheme', 'ftp://h'],
     ['no scheme', 'psp.example/v1'],
-    ['no host', 'http://'],
     ['a port that is none', 'http://h:99999'],
-    ['a query', 'http://h/v1?tenant=1'],
     ['an empty query', 'http://h/v1?'],
     ['a fragment', 'http://h/v1#a'],
     ['percent signs that encode nothing', 'http://user:100%@h'],

@@ -6,13 +6,10 @@ import { MATCHING_FORMS, OTHER_FORMS } from '../../testkit/client/entity-tags.js
 const TAG = '00112233445566778899aabbccddeeff';
 const OTHER = 'ffeeddccbbaa99887766554433221100';
 
-test('a tag is sent in double quotes', () => {
-  expect(quoted(TAG)).toBe(`"${TAG}"`);
-});
-
 describe('If-None-Match', () => {
-  test('without the header there is no condition', () => {
+  test('without the header there is no condition; a tag is sent in double quotes', () => {
     expect(ifNoneMatchCondition(undefined)).toBeUndefined();
+    expect(quoted(TAG)).toBe(`"${TAG}"`);
   });
 
   const withSpace = [` \t"${TAG}" `, ` ${TAG} `, ' * '].map(
@@ -42,7 +39,6 @@ describe('If-Match', () => {
     ['an empty header', '', false],
     ['a quoted star', '"*"', false],
     ['a part of the tag', `"${TAG.slice(1)}"`, false],
-    ['an unclosed quote', `"${TAG}`, false],
   ])('%s is satisfied by the tag: %s %s, and by no other', (_form, header, isSatisfied) => {
     expect(ifMatchCondition(header)?.(TAG)).toBe(isSatisfied);
     expect(ifMatchCondition(header)?.(`${TAG}0`)).toBe(false);
@@ -52,14 +48,12 @@ describe('If-Match', () => {
 /** RFC 7240 2 and 4.3. */
 describe('a wait that is preferred', () => {
   test.each<[header: string | string[], seconds: number]>([
-    ['wait=1', 1],
     ['wait=30', 30],
     ['wait=31', 30],
     [`wait=${'9'.repeat(400)}`, 30],
     ['WAIT=007', 7],
     ['  wait\t=\t5  ', 5],
     ['wait="5"; x="a, b; c"', 5],
-    ['wait=5;', 5],
     ['respond-async,wait=5,return=minimal', 5],
     [', ,wait=5,', 5],
     ['return="a \\"b\\", c", wait=5', 5],

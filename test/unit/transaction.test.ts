@@ -7,11 +7,9 @@ import type { Transaction } from '#idempay/transactions/transaction.js';
 
 describe('an account reference', () => {
   test.each([
-    ['one letter', 'A'],
     ['64 code points of two code units each', '\u{1f4b3}'.repeat(64)],
     ['white space', ' '],
     ['quotes, commas and a backslash', '",\\\''],
-    ['letters of any script', 'Łódź 東京'],
     ['a line separator, which is no control character', '\u2028'],
   ])('%s is one', (_what, account) => {
     expect(accountProblem('fromAccount', account)).toBeUndefined();
@@ -24,7 +22,6 @@ describe('an account reference', () => {
     ['nothing', '', LENGTH],
     ['65 letters', 'a'.repeat(65), LENGTH],
     ['a line end', 'a\n', CHARACTERS],
-    ['a delete character', '\x7f', CHARACTERS],
     ['a control character beyond ASCII', '\x85', CHARACTERS],
     ['half a surrogate pair', 'a\ud83d', CHARACTERS],
     ['a surrogate pair the wrong way round', '\udcb3\ud83d', CHARACTERS],
@@ -45,7 +42,6 @@ describe('the amount of a transaction', () => {
 
   test.each([
     ['100', '100'],
-    ['100.0', '100'],
     ['100.50', '100.5'],
     ['0.0001', '0.0001'],
     ['99999999999999.9', '99999999999999.9'],
@@ -67,7 +63,6 @@ describe('the amount of a transaction', () => {
 
   test.each([
     ['1.0E7', '10000000'],
-    ['1e2', '100'],
     ['1E+2', '100'],
     ['1e-4', '0.0001'],
     ['12.5e-2', '0.125'],
@@ -75,7 +70,6 @@ describe('the amount of a transaction', () => {
     ['100.00000', '100'],
     ['1000000e-99', `0.${'0'.repeat(92)}1`],
     ['0e5', '0'],
-    ['7', '7'],
   ])('as the JSON number %s is exactly %s', (number, plain) => {
     expect(plainDecimalOf(number)).toBe(plain);
   });
@@ -121,7 +115,7 @@ describe('what a client sees of a transaction', () => {
     ...{ version: 1, createdAt: 1_700_000_000_000 },
   };
 
-  test('is made once, remembered without a weak map, and leaves no trace in what is stored or compared', () => {
+  test('is made once, remembered without a weak map, and not stored, compared or copied with the transaction', () => {
     const weakly = vi.spyOn(WeakMap.prototype, 'set');
     onTestFinished(() => weakly.mockRestore());
     const transaction = { ...STORED };
@@ -132,13 +126,8 @@ describe('what a client sees of a transaction', () => {
     expect(representation.tag).toBe(transactionTag(transaction, 'PENDING'));
     expect([JSON.stringify(transaction), transaction]).toEqual([JSON.stringify(STORED), STORED]);
     expect(Object.keys(transaction)).toEqual(Object.keys(STORED));
-  });
-
-  test('is not taken along by a copy of the transaction with another status', () => {
-    const transaction = { ...STORED };
-    const before = represent(transaction);
-    const after = represent({ ...transaction, status: 'FLAGGED' });
-    expect(after.json).toContain('"status":"FLAGGED"');
-    expect(after.tag).not.toBe(before.tag);
+    const changed = represent({ ...transaction, status: 'FLAGGED' });
+    expect(changed.json).toContain('"status":"FLAGGED"');
+    expect(changed.tag).not.toBe(representation.tag);
   });
 });
