@@ -1,3 +1,5 @@
+import type { Violation } from '../history/history.js';
+
 /** What a healthy history needs is a few for each operation; more means that nobody can say in time. */
 const MOST_TRIED = 100_000;
 
@@ -23,16 +25,21 @@ export interface Model<State, Input, Output> {
   isPast?(state: State, output: Output): boolean;
 }
 
-/** Undefined: the operations have an order. A search that had to be given up has not shown that. */
-export function whyNoOrder<State, Input, Output>(
+/** A violation where the operations have no order, or where the search had to be given up, which has not shown one. */
+export function checkOrder<State, Input, Output>(
+  rule: string,
+  subject: string,
   operations: readonly Operation<Input, Output>[],
   model: Model<State, Input, Output>,
-): string | undefined {
+): Violation[] {
+  let why = 'they have no order';
   try {
-    return isLinearizable(operations, model) ? undefined : 'they have no order';
+    if (isLinearizable(operations, model)) return [];
   } catch (error) {
-    return (error as Error).message;
+    why = (error as Error).message;
   }
+  const history = operations.toSorted((one, other) => one.invokedAt - other.invokedAt);
+  return [{ rule, subject, what: `${operations.length} accesses: ${why}`, history }];
 }
 
 /**
@@ -44,93 +51,67 @@ export function isLinearizable<State, Input, Output>(
   operations: readonly Operation<Input, Output>[],
   model: Model<State, Input, Output>,
 ): boolean {
-  const sorted = operations.toSorted((a, b) => a.invokedAt - b.invokedAt);
-  const answered = sorted.filter(({ completed }) => completed);
-  const unanswered = sorted.filter(({ completed }) => !completed);
-  const ends = answered.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY);
-  const done = new Uint8Array(answered.length);
-  const happened = new Uint8Array(unanswered.length);
+  type Operations = readonly Operation<Input, Output>[];
+  const sorted = operations.toSorted((one, other) => one.invokedAt - other.invokedAt);
+  const numbers = new Map(sorted.map((operation, index) => [operation, index]));
+  const namesOf = (some: Operations) => some.map((operation) => numbers.get(operation)).join();
   const tried = new Set<string>();
 
-  /** What began after the end of one that is left came after that one. */
-  function latestNext(start: number): number {
-    let earliestEnd = Number.POSITIVE_INFINITY;
-    for (let index = start; index < answered.length && invokedAt(answered, index) <= earliestEnd; index += 1) {
-      if (done[index] === 0) earliestEnd = Math.min(earliestEnd, ends[index] as number);
-    }
-    return earliestEnd;
-  }
-
-  /** Puts next whatever leaves the state as it is and fits: no order is lost by that. Returns what was put. */
-  function putReads(state: State, from: number): number[] {
-    const put: number[] = [];
-    const name = model.name(state);
-    let latest = latestNext(from);
-    for (let index = from; index < answered.length && invokedAt(answered, index) <= latest; index += 1) {
-      if (done[index] === 1) continue;
-      const next = stepOf(answered, index, state);
-      if (next === undefined || model.name(next) !== name) continue;
-      done[index] = 1;
-      put.push(index);
-      if (ends[index] === latest) latest = latestNext(from);
-    }
-    return put;
-  }
-
-  function stepOf(from: readonly Operation<Input, Output>[], index: number, state: State): State | undefined {
-    const { input, completed } = from[index] as Operation<Input, Output>;
+  function after(state: State, { input, completed }: Operation<Input, Output>): State | undefined {
     return model.step(state, input, completed?.output);
   }
 
-  function isPast(index: number, state: State): boolean {
-    const { completed } = answered[index] as Operation<Input, Output>;
-    return completed !== undefined && model.isPast?.(state, completed.output) === true;
+  /** Puts next whatever leaves the state as it is and fits: no order is lost by that. Returns what is left. */
+  function withoutReads(state: State, left: Operations): Operations {
+    const name = model.name(state);
+    const latest = latestNext(left);
+    const rest = left.filter((operation) => {
+      const next = operation.invokedAt <= latest ? after(state, operation) : undefined;
+      return next === undefined || model.name(next) !== name;
+    });
+    return rest.length === left.length ? left : withoutReads(state, rest);
   }
 
-  /** `from`: all answered ones before it are done. */
-  function canEnd(state: State, from: number): boolean {
-    const put = putReads(state, from);
-    let start = from;
-    while (done[start] === 1) start += 1;
-    if (start === answered.length || canGoOn(state, start)) return true;
-    for (const index of put) done[index] = 0;
-    return false;
-  }
-
-  function canGoOn(state: State, start: number): boolean {
-    const latest = latestNext(start);
-    let end = start;
-    while (end < answered.length && invokedAt(answered, end) <= latest) end += 1;
-    for (let index = start; index < end; index += 1) if (done[index] === 0 && isPast(index, state)) return false;
-    const before = model.name(state);
-    const name = `${before} ${start} ${done.subarray(start, end).join('')} ${happened.join('')}`;
-    if (tried.has(name)) return false;
-    tried.add(name);
+  /** `open`: those of unknown outcome that may happen yet. */
+  function canEnd(state: State, answered: Operations, open: Operations): boolean {
+    const left = withoutReads(state, answered);
+    if (left.length === 0) return true;
+    const latest = latestNext(left);
+    const next = left.filter(({ invokedAt }) => invokedAt <= latest);
+    if (next.some(({ completed }) => completed && model.isPast?.(state, completed.output))) return false;
+    const name = model.name(state);
+    const situation = `${name} ${namesOf(next)} ${namesOf(open)}`;
+    if (tried.has(situation)) return false;
+    tried.add(situation);
     if (tried.size > MOST_TRIED) throw new Error('too many operations overlap to be put into an order');
 
-    for (let index = start; index < end; index += 1) {
-      if (done[index] === 1) continue;
-      const next = stepOf(answered, index, state);
-      if (next === undefined) continue;
-      done[index] = 1;
-      if (canEnd(next, start)) return true;
-      done[index] = 0;
+    for (const operation of next) {
+      const reached = after(state, operation);
+      if (reached !== undefined && canEnd(reached, without(left, operation), open)) return true;
     }
     // Whatever is not known to have happened is tried last, and only where it changes something.
-    for (let index = 0; index < unanswered.length && invokedAt(unanswered, index) <= latest; index += 1) {
-      if (happened[index] === 1) continue;
-      const next = stepOf(unanswered, index, state);
-      if (next === undefined || model.name(next) === before) continue;
-      happened[index] = 1;
-      if (canEnd(next, start)) return true;
-      happened[index] = 0;
+    for (const operation of open.filter(({ invokedAt }) => invokedAt <= latest)) {
+      const changed = after(state, operation);
+      if (changed === undefined || model.name(changed) === name) continue;
+      if (canEnd(changed, left, without(open, operation))) return true;
     }
     return false;
   }
 
-  return canEnd(model.initial, 0);
+  const [answered, open] = [sorted.filter(({ completed }) => completed), sorted.filter(({ completed }) => !completed)];
+  return canEnd(model.initial, answered, open);
 }
 
-function invokedAt(operations: readonly { readonly invokedAt: number }[], index: number): number {
-  return operations[index]?.invokedAt ?? Number.POSITIVE_INFINITY;
+/** What began after the end of one that is left came after that one. */
+function latestNext(left: readonly Operation<unknown, unknown>[]): number {
+  let earliestEnd = Number.POSITIVE_INFINITY;
+  for (const { invokedAt, completed } of left) {
+    if (invokedAt > earliestEnd) break;
+    earliestEnd = Math.min(earliestEnd, completed?.at ?? earliestEnd);
+  }
+  return earliestEnd;
+}
+
+function without<T>(items: readonly T[], item: T): readonly T[] {
+  return items.filter((each) => each !== item);
 }

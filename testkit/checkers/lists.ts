@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Violation } from '../history/history.js';
 import type { ListHistory, ListInput, SharedListHistory } from '../history/transactions.js';
-import { type Model, whyNoOrder } from './linearizability.js';
+import { checkOrder, type Model } from './linearizability.js';
 
 export const LIST_RULES = {
   rightTag: 'no wrong 304: a tag is that of a list that was current between request and answer',
@@ -25,46 +25,36 @@ export function listTag(ids: readonly number[]): string {
     .digest('hex');
 }
 
-export function checkLists(histories: Iterable<ListHistory>): Violation[] {
-  const violations: Violation[] = [];
-  for (const { account, accesses } of histories) {
-    const why = whyNoOrder(accesses, MODEL);
-    if (why === undefined) continue;
-    const what = `${accesses.length} accesses: ${why}`;
-    violations.push({ rule: LIST_RULES.rightTag, subject: `list ${account}`, what, history: accesses });
-  }
-  return violations;
+export function checkLists(histories: readonly ListHistory[]): Violation[] {
+  return histories.flatMap(({ account, accesses }) =>
+    checkOrder(LIST_RULES.rightTag, `list ${account}`, accesses, MODEL),
+  );
 }
 
 /**
  * What must hold of every read, whatever the order of the others. Not a search for one order of all: with creates of all
  * clients at once that would be a search among too many.
  */
-export function checkSharedLists(lists: Iterable<SharedListHistory>): Violation[] {
-  const violations: Violation[] = [];
-  for (const list of lists) {
+export function checkSharedLists(lists: readonly SharedListHistory[]): Violation[] {
+  return lists.flatMap((list) => {
     const seen = sightingsOf(list);
-    for (const read of list.reads) {
-      for (const [rule, what] of checkRead(read, list, seen)) {
+    return list.reads.flatMap((read) =>
+      [...checkRead(read, list, seen)].map(([rule, what]) => {
         const history = [read, { creates: [...list.creates], deletes: [...list.deletes] }];
-        violations.push({ rule, subject: `list ${list.account}`, what, history });
-      }
-    }
-  }
-  return violations;
+        return { rule, subject: `list ${list.account}`, what, history };
+      }),
+    );
+  });
 }
 
 type Read = SharedListHistory['reads'][number];
-/** Of one id: the first answer that showed it, and the last request whose answer did. */
-interface Sightings {
-  firstEndedAt: number;
-  lastSentAt: number;
-}
+/** By id: the first answer that showed it, and the last request whose answer did. */
+type Sightings = ReadonlyMap<number, { readonly firstEndedAt: number; readonly lastSentAt: number }>;
 
 function* checkRead(
   { sentAt, endedAt, ids }: Read,
   { creates, deletes }: SharedListHistory,
-  seen: ReadonlyMap<number, Sightings>,
+  seen: Sightings,
 ): Generator<readonly [rule: string, what: string]> {
   const shown = new Set(ids);
   const highest = ids.at(-1) ?? 0;
@@ -73,10 +63,8 @@ function* checkRead(
     const isThere = (create.endedAt ?? endedAt) < sentAt && !(deletion && deletion.sentAt <= endedAt);
     if (isThere && !shown.has(id)) yield [LIST_RULES.complete, `${id} is missing`];
   }
-  for (const [id, { endedAt: deletedAt }] of deletes) {
-    if (deletedAt !== undefined && deletedAt < sentAt && shown.has(id)) {
-      yield [LIST_RULES.complete, `${id} is shown after its deletion`];
-    }
+  for (const [id, { endedAt: deletedAt = sentAt }] of deletes) {
+    if (deletedAt < sentAt && shown.has(id)) yield [LIST_RULES.complete, `${id} is shown after its deletion`];
   }
   for (const [id, { firstEndedAt, lastSentAt }] of seen) {
     if (shown.has(id) || lastSentAt <= endedAt) continue;
@@ -85,16 +73,12 @@ function* checkRead(
   }
 }
 
-function sightingsOf({ reads }: SharedListHistory): Map<number, Sightings> {
-  const seen = new Map<number, Sightings>();
+function sightingsOf({ reads }: SharedListHistory): Sightings {
+  const seen = new Map<number, { firstEndedAt: number; lastSentAt: number }>();
   for (const { sentAt, endedAt, ids } of reads) {
     for (const id of ids) {
-      const sightings = seen.get(id);
-      if (!sightings) seen.set(id, { firstEndedAt: endedAt, lastSentAt: sentAt });
-      else {
-        sightings.firstEndedAt = Math.min(sightings.firstEndedAt, endedAt);
-        sightings.lastSentAt = Math.max(sightings.lastSentAt, sentAt);
-      }
+      const { firstEndedAt, lastSentAt } = seen.get(id) ?? { firstEndedAt: endedAt, lastSentAt: sentAt };
+      seen.set(id, { firstEndedAt: Math.min(firstEndedAt, endedAt), lastSentAt: Math.max(lastSentAt, sentAt) });
     }
   }
   return seen;

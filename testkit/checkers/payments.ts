@@ -23,6 +23,7 @@ export const PAYMENT_RULES = {
   chargedMeansCompleted: 'every charge belongs to a COMPLETED payment',
   promisedAnswers: PROMISED_ANSWERS,
 } as const;
+const RULES = PAYMENT_RULES;
 
 /** What the checker reads of a payment that the service shows. */
 export type KeptPayment = Pick<ShownPayment, 'idempotencyKey' | 'state' | 'amount' | 'currency' | 'transactionId'> &
@@ -44,26 +45,31 @@ export interface PaymentEvidence {
   readonly stuckAfterMs?: number;
 }
 
-/** Holds the clients' history and the processor's log against each other, and against what the service shows. */
-export function checkPayments(evidence: PaymentEvidence): Violation[] {
-  const { keys, charges = [], kept } = evidence;
-  const histories = new Map(keys.map((history) => [history.key, history]));
-  const chargesOf = groupBy(charges, ({ reference }) => reference);
-  const keptOf = groupBy(kept, ({ idempotencyKey }) => idempotencyKey);
-  const violations: Violation[] = [];
+type Finding = readonly [rule: string, what: string];
 
-  for (const key of new Set([...histories.keys(), ...chargesOf.keys(), ...keptOf.keys()])) {
-    const history = histories.get(key);
-    const own = { charges: chargesOf.get(key) ?? [], kept: keptOf.get(key) ?? [] };
-    for (const [rule, what] of checkKey(history, own.charges, own.kept, evidence)) {
-      violations.push({ rule, subject: key, what, history: [history, ...own.charges, ...own.kept] });
-    }
-  }
-  return [...violations, ...sharedIds(keys)];
+/** One key with what is known of it. */
+interface Subject {
+  readonly history: KeyHistory;
+  readonly charge: ChargeLine | undefined;
+  readonly payment: KeptPayment | undefined;
+  /** By the clients' clock. */
+  readonly claimedAt: number | undefined;
+  readonly evidence: PaymentEvidence;
 }
 
-type Finding = readonly [rule: string, what: string];
-const RULES = PAYMENT_RULES;
+/** Holds the clients' history and the processor's log against each other, and against what the service shows. */
+export function checkPayments(evidence: PaymentEvidence): Violation[] {
+  const histories = groupBy(evidence.keys, ({ key }) => key);
+  const charges = groupBy(evidence.charges ?? [], ({ reference }) => reference);
+  const kept = groupBy(evidence.kept, ({ idempotencyKey }) => idempotencyKey);
+  const ownerOf = new Map<string, string>();
+  return [...new Set([...histories.keys(), ...charges.keys(), ...kept.keys()])].flatMap((subject) => {
+    const own = [histories, charges, kept].map((groups) => groups.get(subject) ?? []);
+    const [[history], ownCharges, ownKept] = own as [KeyHistory[], ChargeLine[], KeptPayment[]];
+    const findings = [...checkKey(history, ownCharges, ownKept, evidence), ...checkOwner(history, ownerOf)];
+    return findings.map(([rule, what]) => ({ rule, subject, what, history: [history, ...ownCharges, ...ownKept] }));
+  });
+}
 
 function* checkKey(
   history: KeyHistory | undefined,
@@ -73,56 +79,39 @@ function* checkKey(
 ): Generator<Finding> {
   if (charges.length > 1) yield [RULES.oneCharge, `${charges.length} charges`];
   if (kept.length > 1) yield [RULES.oneOutcome, `the service shows ${kept.length} payments of it`];
-  const [charge] = charges;
+  if (!history) return yield [RULES.promisedAnswers, 'a charge or payment with a key that was issued to nobody'];
   const [payment] = kept;
-  if (charge) yield* checkCharge(charge, history, payment, evidence);
-  if (!history) return yield [RULES.promisedAnswers, 'a payment with a key that was issued to nobody'];
-
-  const { key, exchanges, finishedAfterMs } = history;
-  const outcomes = new Set(exchanges.flatMap(({ outcome }) => outcome ?? []));
+  const claimedAt = payment?.claimedAt ? Date.parse(payment.claimedAt) - performance.timeOrigin : undefined;
+  const subject: Subject = { history, charge: charges[0], payment, claimedAt, evidence };
+  const outcomes = new Set(history.exchanges.flatMap(({ outcome }) => outcome ?? []));
   if (outcomes.size > 1) yield [RULES.oneOutcome, [...outcomes].join(', ')];
-  for (const outcome of outcomes) yield* checkOutcome(outcome, key, charge, payment, evidence);
-  if (payment && payment.state !== 'PENDING') yield* checkKept(payment, history, evidence, outcomes.size > 0);
-  if (evidence.stuckAfterMs !== undefined) {
-    if (finishedAfterMs === undefined) yield [RULES.notStuck, 'it has no outcome'];
-    else if (finishedAfterMs > evidence.stuckAfterMs) {
-      yield [RULES.notStuck, `its outcome came ${Math.round(finishedAfterMs)} ms after healing`];
-    }
-  }
-  yield* checkExchanges(history, payment, evidence);
+  yield* checkCharge(subject);
+  for (const outcome of outcomes) yield* checkOutcome(outcome, subject);
+  yield* checkKept(subject, outcomes.size > 0);
+  yield* checkExchanges(subject);
 }
 
-function* checkCharge(
-  charge: ChargeLine,
-  history: KeyHistory | undefined,
-  payment: KeptPayment | undefined,
-  { unresolved }: PaymentEvidence,
-): Generator<Finding> {
+function* checkCharge({ history, charge, payment, evidence: { unresolved } }: Subject): Generator<Finding> {
+  if (!charge) return;
   const { chargedMeansCompleted } = RULES;
-  const isLeft = payment?.state === 'PROCESSING' && unresolved?.has(payment.idempotencyKey);
+  const isLeft = payment?.state === 'PROCESSING' && unresolved?.has(history.key);
   if (payment?.state !== STATE_OF[charge.status] && !isLeft) {
     yield [chargedMeansCompleted, `charge ${charge.status}, payment ${payment?.state ?? 'missing'}`];
   }
   if (payment && payment.transactionId !== charge.transactionId) {
     yield [chargedMeansCompleted, `charged as ${charge.transactionId}, kept as ${payment.transactionId}`];
   }
-  if (history && !isSameMoney(charge, history)) yield [chargedMeansCompleted, 'charged another amount than was asked'];
+  if (!isSameMoney(charge, history)) yield [chargedMeansCompleted, 'charged another amount than was asked'];
   const reason = charge.status === 'declined' ? charge.reason : null;
   if (payment?.reason !== undefined && payment.reason !== reason && !isLeft) {
     yield [chargedMeansCompleted, `kept reason ${payment.reason}, the processor gave ${reason}`];
   }
 }
 
-function* checkOutcome(
-  outcome: string,
-  key: string,
-  charge: ChargeLine | undefined,
-  payment: KeptPayment | undefined,
-  { charges, verdicts }: PaymentEvidence,
-): Generator<Finding> {
+function* checkOutcome(outcome: string, { history, charge, payment, evidence }: Subject): Generator<Finding> {
   const isPaid = outcome !== DECLINED;
-  const isVerdict = !charge && !isPaid && verdicts?.has(key);
-  const isSimulated = !charges || payment?.processor === 'simulated';
+  const isVerdict = !charge && !isPaid && evidence.verdicts?.has(history.key);
+  const isSimulated = !evidence.charges || payment?.processor === 'simulated';
   if (!isVerdict && !isSimulated && charge?.status !== (isPaid ? 'succeeded' : 'declined')) {
     yield [RULES.paidMeansCharged, `answered ${outcome}, charge ${charge?.status ?? 'missing'}`];
   }
@@ -133,53 +122,47 @@ function* checkOutcome(
   if (isPaid && id && id !== outcome) yield [RULES.oneOutcome, `answered ${outcome}, charged or kept as ${id}`];
 }
 
-function* checkKept(
-  payment: KeptPayment,
-  history: KeyHistory,
-  { unresolved, verdicts, stuckAfterMs }: PaymentEvidence,
-  isAnswered: boolean,
-): Generator<Finding> {
-  const { key } = history;
+function* checkKept({ history, payment, evidence }: Subject, isAnswered: boolean): Generator<Finding> {
+  const { key, finishedAfterMs } = history;
+  const { unresolved, verdicts, stuckAfterMs = Number.POSITIVE_INFINITY } = evidence;
+  const isAwaited = evidence.stuckAfterMs !== undefined;
+  if (isAwaited && finishedAfterMs === undefined) yield [RULES.notStuck, 'it has no outcome'];
+  if (finishedAfterMs !== undefined && finishedAfterMs > stuckAfterMs) {
+    yield [RULES.notStuck, `its outcome came ${Math.round(finishedAfterMs)} ms after healing`];
+  }
+  if (!payment || payment.state === 'PENDING') return;
   if (!isSameMoney(payment, history)) yield [RULES.chargedMeansCompleted, 'kept with another amount than was asked'];
   if (payment.resolution && !verdicts?.has(key)) yield [RULES.oneOutcome, `resolved by nobody: ${payment.resolution}`];
   if (payment.state === 'PROCESSING') {
     if (!unresolved?.has(key)) yield [RULES.notStuck, 'it is PROCESSING'];
-  } else if (!isAnswered && stuckAfterMs !== undefined) {
+  } else if (!isAnswered && isAwaited) {
     yield [RULES.nothingLost, 'a payment whose outcome was never answered, after healing neither'];
   }
 }
 
 /** What each answer may be, by what had been acknowledged when its request was sent. */
-function* checkExchanges(
-  history: KeyHistory,
-  payment: KeptPayment | undefined,
-  evidence: PaymentEvidence,
-): Generator<Finding> {
-  let firsts = 0;
-  const answeredAt = Math.min(...history.exchanges.flatMap(({ outcome, endedAt }) => (outcome ? endedAt : [])));
-  const claimedAt = payment?.claimedAt ? Date.parse(payment.claimedAt) - performance.timeOrigin : undefined;
-  for (const exchange of history.exchanges) {
-    const { what, status, outcome, sentAt } = exchange;
-    const isAfterOutcome = answeredAt < sentAt;
-    if (exchange.text !== undefined) yield [RULES.promisedAnswers, `${nameOf(exchange)}: ${exchange.text}`];
-    if (exchange.isFirst) {
-      firsts += 1;
-      if (firsts > 1) yield [RULES.oneOutcome, 'answered as new twice'];
-      if (isAfterOutcome) yield [RULES.oneOutcome, `answered as new after its outcome (${nameOf(exchange)})`];
-    }
+function* checkExchanges(subject: Subject): Generator<Finding> {
+  const { exchanges } = subject.history;
+  const answeredAt = Math.min(...exchanges.flatMap(({ outcome, endedAt }) => (outcome ? endedAt : [])));
+  if (exchanges.filter(({ isFirst }) => isFirst).length > 1) yield [RULES.oneOutcome, 'answered as new twice'];
+  for (const exchange of exchanges) {
+    const { what, status, outcome, isFirst, text } = exchange;
+    const name = `${what} at ${exchange.to}: ${status}`;
+    const isAfterOutcome = answeredAt < exchange.sentAt;
+    if (text !== undefined) yield [RULES.promisedAnswers, `${name}: ${text}`];
+    if (isFirst && isAfterOutcome) yield [RULES.oneOutcome, `answered as new after its outcome (${name})`];
     // Whether there was a reason for these, the checker of refusals asks.
     if (outcome !== undefined || status === 0 || status === 503) continue;
-    if (status === (what === 'pay' ? 404 : 400)) yield [RULES.promisedAnswers, nameOf(exchange)];
-    // Decisions P17: before every 409 the row is asked.
-    if (isAfterOutcome && !isStatusOfDecline(history, exchange)) {
-      yield [RULES.nothingLost, `${nameOf(exchange)} after its outcome`];
-    } else if (what === 'pay' && status === 409 && !mayBeUnderWay(history, exchange, claimedAt, evidence)) {
-      yield [RULES.promisedAnswers, `${nameOf(exchange)} with no other request of the key under way`];
+    if (status === (what === 'pay' ? 404 : 400)) yield [RULES.promisedAnswers, name];
+    // The status of a decline is 404 too. Decisions P17: before every 409 the row is asked.
+    const isDecline = what === 'status' && status === 404 && exchanges.some((each) => each.outcome === DECLINED);
+    if (isAfterOutcome && !isDecline) yield [RULES.nothingLost, `${name} after its outcome`];
+    else if (what === 'pay' && status === 409 && !mayBeUnderWay(exchange, subject)) {
+      yield [RULES.promisedAnswers, `${name} with no other request of the key under way`];
     } else if (what === 'pay' && status === 400) {
-      if (wasClaimed(history, exchange, claimedAt)) yield [RULES.nothingLost, `${nameOf(exchange)} after its claim`];
-      else if (!wasForgotten(history, exchange, evidence)) {
-        yield [RULES.nothingLost, `${nameOf(exchange)} although its key was not forgotten`];
-      }
+      if (wasClaimed(exchange, subject)) yield [RULES.nothingLost, `${name} after its claim`];
+      else if (!wasForgotten(exchange, subject))
+        yield [RULES.nothingLost, `${name} although its key was not forgotten`];
     }
   }
 }
@@ -189,17 +172,14 @@ function* checkExchanges(
  * lease, or its row, which recovery works on at any time.
  */
 function mayBeUnderWay(
-  { exchanges }: KeyHistory,
   exchange: Exchange,
-  claimedAt: number | undefined,
-  evidence: PaymentEvidence,
+  { history, claimedAt = Number.POSITIVE_INFINITY, evidence }: Subject,
 ): boolean {
-  return exchanges.some((other) => {
+  return history.exchanges.some((other) => {
     if (other === exchange || other.what !== 'pay' || other.sentAt > exchange.endedAt) return false;
     if (other.endedAt >= exchange.sentAt) return true;
     if (!OPEN_ANSWERS.includes(other.status) || other.failure === 'refused') return false;
-    const wasClaimedBefore = claimedAt !== undefined && claimedAt - CLOCK_SLACK_MS <= exchange.endedAt;
-    return wasClaimedBefore || exchange.sentAt <= lockedUntil(other, evidence);
+    return claimedAt - CLOCK_SLACK_MS <= exchange.endedAt || exchange.sentAt <= lockedUntil(other, evidence);
   });
 }
 
@@ -211,47 +191,32 @@ function lockedUntil({ to, sentAt, endedAt }: Exchange, { disturbances, leaseMs 
   return Math.max(endedAt, ...ends) + leaseMs + LEASE_SLACK_MS;
 }
 
-function isStatusOfDecline(history: KeyHistory, { what, status }: Exchange): boolean {
-  return what === 'status' && status === 404 && history.exchanges.some(({ outcome }) => outcome === DECLINED);
-}
-
 /** A payment has its row before it is charged: no key store that forgets makes that go away. */
-function wasClaimed({ exchanges }: KeyHistory, { sentAt }: Exchange, claimedAt: number | undefined): boolean {
-  if (claimedAt !== undefined && claimedAt + CLOCK_SLACK_MS < sentAt) return true;
-  return exchanges.some(({ status, isClaimed, endedAt }) => (status === 504 || isClaimed) && endedAt < sentAt);
+function wasClaimed({ sentAt }: Exchange, { history, claimedAt = Number.POSITIVE_INFINITY }: Subject): boolean {
+  const isClaim = ({ status, isClaimed, endedAt }: Exchange) => (status === 504 || isClaimed) && endedAt < sentAt;
+  return claimedAt + CLOCK_SLACK_MS < sentAt || history.exchanges.some(isClaim);
 }
 
 /** The key was there when the key store forgot; one that forgot only the latest must have forgotten this key's issue. */
-function wasForgotten(history: KeyHistory, exchange: Exchange, { disturbances }: PaymentEvidence): boolean {
-  return disturbances.some(({ forgets, from, to }) => {
-    if (!forgets || from > exchange.endedAt || to < history.issuedAt) return false;
+function wasForgotten({ endedAt }: Exchange, { history, evidence }: Subject): boolean {
+  return evidence.disturbances.some(({ forgets, from, to }) => {
+    if (!forgets || from > endedAt || to < history.issuedAt) return false;
     return forgets === 'everything' || history.receivedAt >= from - REPLICATION_SLACK_MS;
   });
 }
 
-function sharedIds(keys: readonly KeyHistory[]): Violation[] {
-  const owners = new Map<string, KeyHistory>();
-  const violations: Violation[] = [];
-  for (const history of keys) {
-    const id = history.exchanges.find(({ outcome }) => outcome && outcome !== DECLINED)?.outcome;
-    if (id === undefined) continue;
-    const owner = owners.get(id);
-    if (owner) {
-      const what = `${id} was also answered for ${owner.key}`;
-      violations.push({ rule: RULES.oneOutcome, subject: history.key, what, history: [history, owner] });
-    }
-    owners.set(id, history);
-  }
-  return violations;
+/** No two keys were answered with one id. */
+function* checkOwner(history: KeyHistory | undefined, ownerOf: Map<string, string>): Generator<Finding> {
+  const id = history?.exchanges.find(({ outcome }) => outcome && outcome !== DECLINED)?.outcome;
+  if (!history || id === undefined) return;
+  const owner = ownerOf.get(id);
+  if (owner !== undefined) yield [RULES.oneOutcome, `${id} was also answered for ${owner}`];
+  ownerOf.set(id, history.key);
 }
 
 function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const group = groups.get(keyOf(item));
-    if (group) group.push(item);
-    else groups.set(keyOf(item), [item]);
-  }
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
   return groups;
 }
 
@@ -259,8 +224,4 @@ type ShownMoney = Pick<ShownPayment, 'amount' | 'currency'>;
 
 function isSameMoney(one: ShownMoney, other: ShownMoney): boolean {
   return one.amount === other.amount && one.currency === other.currency;
-}
-
-function nameOf({ what, to, status }: Exchange): string {
-  return `${what} at ${to}: ${status}`;
 }

@@ -6,7 +6,6 @@ import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
 const RECONNECTED_MS = 3_000;
 /** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
 const NOTICED_MS = 2_000;
-
 /** A request that took so long may have missed a deadline of its process: the machine was too slow for it. */
 const DEADLINE_MS = 1_000;
 
@@ -28,37 +27,27 @@ export interface RefusalEvidence {
 
 /** Every 503 and every connection that was refused or cut has its reason: this process, or what this request needs of others. */
 export function checkRefusals(evidence: RefusalEvidence): Violation[] {
-  return evidence.refusals
-    .filter((refusal) => !(refusal.status === 503 ? hasReason(refusal, evidence) : wasItsProcess(refusal, evidence)))
-    .map((refusal) => ({
-      rule: PROMISED_ANSWERS,
-      subject: refusal.key ?? refusal.what,
-      what: `${refusal.status || refusal.failure} at ${refusal.to}, and nothing that it needs was disturbed`,
-      history: [refusal],
-    }));
+  const unexcused = evidence.refusals.filter((refusal) => !hasReason(refusal, evidence));
+  return unexcused.map((refusal) => ({
+    rule: PROMISED_ANSWERS,
+    subject: refusal.key ?? refusal.what,
+    what: `${refusal.status || refusal.failure} at ${refusal.to}, and nothing that it needs was disturbed`,
+    history: [refusal],
+  }));
 }
 
-function wasItsProcess({ to, sentAt, endedAt }: Refusal, { disturbances }: RefusalEvidence): boolean {
-  return wasDisturbed(disturbances, [to], sentAt, endedAt + NOTICED_MS);
-}
-
-function hasReason(refusal: Refusal, evidence: RefusalEvidence): boolean {
-  const { what, to, key, text, sentAt, endedAt } = refusal;
+function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinity }: RefusalEvidence): boolean {
+  const { what, to, key, status, text, sentAt, endedAt } = refusal;
+  if (status !== 503) return wasDisturbed(disturbances, [to], sentAt, endedAt + NOTICED_MS);
   const needs = NEEDS.find(([request]) => request.test(what))?.[1] ?? [];
   // A payment that was not sent when the processor was away, or failed a look-up, stays so until somebody reaches it.
-  const history = text.includes(CLAIMED_TEXT) && evidence.keys.find((each) => each.key === key);
+  const history = text.includes(CLAIMED_TEXT) && keys.find((each) => each.key === key);
   const [since, of] = history ? [history.issuedAt, [...needs, PROCESSOR_REPLIES]] : [sentAt, needs];
+  const isInFlight = (each: KeyHistory['exchanges'][number]) =>
+    each.what === 'pay' && each.to === to && each.sentAt <= endedAt && each.endedAt >= sentAt;
   return (
     endedAt - sentAt >= DEADLINE_MS ||
-    wasDisturbed(evidence.disturbances, [to, ...of], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
-    (what === 'POST /api/payment' && isFull(refusal, evidence))
+    wasDisturbed(disturbances, [to, ...of], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
+    (what === 'POST /api/payment' && keys.flatMap(({ exchanges }) => exchanges.filter(isInFlight)).length > maxInFlight)
   );
-}
-
-function isFull({ to, sentAt, endedAt }: Refusal, { keys, maxInFlight }: RefusalEvidence): boolean {
-  if (maxInFlight === undefined) return false;
-  const inFlight = keys
-    .flatMap(({ exchanges }) => exchanges)
-    .filter((each) => each.what === 'pay' && each.to === to && each.sentAt <= endedAt && each.endedAt >= sentAt);
-  return inFlight.length > maxInFlight;
 }
