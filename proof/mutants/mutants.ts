@@ -17,278 +17,218 @@ const POSTGRES = 'src/deployments/distributed/postgres';
 const REDIS = 'src/deployments/distributed/redis';
 const EMBEDDED = 'src/deployments/embedded';
 
-/** By file and name: texts in turn with what replaces them. A mutant of several files is under each of them. */
-const EDITS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+/**
+ * By file and name: `text → what replaces it`, on one line or more, once or several times. A mutant of several files is
+ * under each of them.
+ */
+const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
   'src/payments/attempt.ts': {
-    'answer before commit': [
-      'const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);',
-      `const outcome = outcomeOf(claim, result);
+    'answer before commit': `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+→ const outcome = outcomeOf(claim, result);
       ledger.settle(claim, outcome, idempotencyTtlMs).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
-    ],
-    'the key store is finished before the row is settled': [
-      'const settled = await ledger.settle(',
-      `const early = { fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
+    'the key store is finished before the row is settled': `const settled = await ledger.settle(
+→ const early = { fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
       await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
       const settled = await ledger.settle(`,
-    ],
     'a fenced-off attempt answers as if it had settled': [
-      'const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);',
-      `const outcome = outcomeOf(claim, result);
+      `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+→ const outcome = outcomeOf(claim, result);
       await ledger.settle(claim, outcome, idempotencyTtlMs);
       const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
-      'return processor.charge({ reference: key, transactionId, amount, currency });',
-      `const charge = { reference: key, transactionId, amount, currency };
+      `return processor.charge({ reference: key, transactionId, amount, currency });
+→ const charge = { reference: key, transactionId, amount, currency };
     const first = await processor.charge(charge);
     return first.state === 'unknown' ? processor.charge(charge) : first;`,
     ],
     'new reference per attempt': [
-      ...['charge({ reference: key,', 'charge({ reference: `${key}/${claim.epoch}`,'],
-      ...['lookUp(claim.key)', 'lookUp(`${claim.key}/${claim.epoch}`)'],
+      'charge({ reference: key, → charge({ reference: `${key}/${claim.epoch}`,',
+      'lookUp(claim.key) → lookUp(`${claim.key}/${claim.epoch}`)',
     ],
-    'new transaction id per attempt': [
-      'transactionId: claim.transactionId }',
-      "transactionId: `${claim.transactionId}${claim.epoch > 1 ? claim.epoch : ''}` }",
-    ],
-    'takeover without look-up': ["'first claim') {", "'first claim' && leases === undefined) {"],
+    'new transaction id per attempt': `transactionId: claim.transactionId }
+→ transactionId: \`\${claim.transactionId}\${claim.epoch > 1 ? claim.epoch : ''}\` }`,
+    'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
-      'const isGivenUp =',
-      'await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
-      'mark).catch(ignoreUnavailable);\n    await endings.release(claim.key, claim.owner);',
-      'mark).catch(ignoreUnavailable);',
+      'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
+      `mark).catch(ignoreUnavailable);
+    await endings.release(claim.key, claim.owner);
+→ mark).catch(ignoreUnavailable);`,
     ],
-    'the charge is sent although the lease is lost': ['(await stillOurs()))', '(await stillOurs()) && !leases)'],
-    "the charge is sent again after the processor's memory": ['(ageMs >= 0 && ageMs < limitMs)', 'ageMs > -1e12'],
-    'a payment is marked unsent although an earlier attempt may have sent it': [
-      "'not sent' && claim.unsent",
-      "'not sent'",
-    ],
-    'a payment is answered as unsent although its row could not be marked': [
-      'unsent && isGivenUp',
-      'unsent || isGivenUp',
-    ],
+    'the charge is sent although the lease is lost': '(await stillOurs())) → (await stillOurs()) && !leases)',
+    "the charge is sent again after the processor's memory": '(ageMs >= 0 && ageMs < limitMs) → ageMs > -1e12',
+    'a payment is marked unsent although an earlier attempt may have sent it':
+      "'not sent' && claim.unsent → 'not sent'",
+    'a payment is answered as unsent although its row could not be marked': 'unsent && isGivenUp → unsent || isGivenUp',
   },
   'src/payments/processors/http.ts': {
-    'a time-out of the processor is a decline': [
-      "return unclear('a charge', reply, CHARGE_REFUSED);",
-      `return reply.complete
+    'a time-out of the processor is a decline': `return unclear('a charge', reply, CHARGE_REFUSED);
+→ return reply.complete
         ? unclear('a charge', reply, CHARGE_REFUSED)
         : { state: 'declined', reason: 'insufficient funds' };`,
-    ],
   },
   'src/payments/payments.ts': {
-    "takeover with the request's amount": [
-      'finishTakeover(claimed.claim, askedAt',
-      'finishTakeover({ ...claimed.claim, ...money }, askedAt',
-    ],
-    'claim after expiry accepted': ['        claimBy,\n      })', '        claimBy: claimBy + 3_600_000,\n      })'],
-    'a key without a record is invalid although its row exists': [
-      'return payFromRow(key, owner, fingerprint);',
-      "return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint);",
-    ],
-    'a locked key is in progress although its row is final': [
-      'return conflict(key, fingerprint, begun);',
-      'return leaseMs > 0 ? inProgress(begun, fingerprint) : conflict(key, fingerprint, begun);',
-    ],
-    'fail open: pays when the key store is down': [
-      'return lookAtRow(key, fault);\n    });\n    switch',
-      "return { state: 'taken' as const, claimBy: askedAt + leaseMs };\n    });\n    switch",
-    ],
+    "takeover with the request's amount":
+      'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
+    'claim after expiry accepted': '        claimBy,\n      }) →         claimBy: claimBy + 3_600_000,\n      })',
+    'a key without a record is invalid although its row exists': `return payFromRow(key, owner, fingerprint);
+→ return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint);`,
+    'a locked key is in progress although its row is final': `return conflict(key, fingerprint, begun);
+→ return leaseMs > 0 ? inProgress(begun, fingerprint) : conflict(key, fingerprint, begun);`,
+    'fail open: pays when the key store is down': `return lookAtRow(key, fault);
+    });
+    switch
+→ return { state: 'taken' as const, claimBy: askedAt + leaseMs };
+    });
+    switch`,
   },
   'src/payments/answers.ts': {
-    'Retry-After rounded up beyond the remaining lease': ['Math.floor(running.rem', 'Math.ceil(running.rem'],
+    'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',
   },
   'src/payments/leases.ts': {
     'lease by wall clock': [
-      ...['lease.endsAt - clock.monotonic() > ms', 'lease.endsAt - (clock.now() - wallAhead) > ms'],
-      ...['let cancelRenewal:', 'const wallAhead = clock.now() - clock.monotonic();\n  let cancelRenewal:'],
+      'lease.endsAt - clock.monotonic() > ms → lease.endsAt - (clock.now() - wallAhead) > ms',
+      'let cancelRenewal: → const wallAhead = clock.now() - clock.monotonic();\n  let cancelRenewal:',
     ],
-    "a renewal's refusal is ignored": [
-      'if (await ledger.renew(lease.fence, leaseMs)) lease.endsAt = askedAt + leaseMs;\n    else lease.fencedOff = true;',
-      'await ledger.renew(lease.fence, leaseMs);\n    lease.endsAt = askedAt + leaseMs;',
-    ],
+    "a renewal's refusal is ignored": `if (await ledger.renew(lease.fence, leaseMs)) lease.endsAt = askedAt + leaseMs;
+    else lease.fencedOff = true;
+→ await ledger.renew(lease.fence, leaseMs);
+    lease.endsAt = askedAt + leaseMs;`,
   },
   'src/payments/recovery.ts': {
-    'recovery runs once and never again': ['if (!stopped) cancel', 'if (!stopped && leaseMs === 0) cancel'],
+    'recovery runs once and never again': 'if (!stopped) cancel → if (!stopped && leaseMs === 0) cancel',
   },
   [`${POSTGRES}/ledger-statements.ts`]: {
-    'no unique row: every claim is granted, in PostgreSQL': [
-      'ON CONFLICT (key) DO NOTHING',
-      `ON CONFLICT (key) DO UPDATE
+    'no unique row: every claim is granted, in PostgreSQL': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
       SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, transaction_id = excluded.transaction_id,
         lease_until = excluded.lease_until, recover_at = excluded.recover_at, claimed_at = excluded.claimed_at,
         settled_at = NULL, expires_at = NULL, reason = NULL`,
-    ],
-    'settle without epoch, in PostgreSQL': ['payment.epoch = settled.epoch AND ', ''],
-    'settle without owner, in PostgreSQL': [' AND payment.owner = settled.owner\n', '\n'],
-    'takeover of a live lease, in PostgreSQL': [
-      ' AND lease_until <= clock_timestamp() AND processor IN ($4, $5)',
-      ' AND processor IN ($4, $5)',
-    ],
-    "takeover of another processor's payment, in PostgreSQL": [
-      'AND processor IN ($4, $5)',
-      "AND ($4::text > '' OR $5::text > '')",
-    ],
-    'a claim on a timeline that is not recorded yet, in PostgreSQL': [
-      '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT',
-      '    ON CONFLICT',
-    ],
+    'settle without epoch, in PostgreSQL': 'payment.epoch = settled.epoch AND  → ',
+    'settle without owner, in PostgreSQL': ' AND payment.owner = settled.owner\n → \n',
+    'takeover of a live lease, in PostgreSQL':
+      ' AND lease_until <= clock_timestamp() AND processor IN ($4, $5) →  AND processor IN ($4, $5)',
+    "takeover of another processor's payment, in PostgreSQL":
+      "AND processor IN ($4, $5) → AND ($4::text > '' OR $5::text > '')",
+    'a claim on a timeline that is not recorded yet, in PostgreSQL':
+      '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT →     ON CONFLICT',
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
-    'no unique row: every claim is granted, in SQLite': [
-      'ON CONFLICT (key) DO NOTHING',
-      `ON CONFLICT (key) DO UPDATE
+    'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
   SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
     transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
-    ],
-    'settle without owner, in SQLite': [
-      "settled_hour = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
-      "settled_hour = ?\n  WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'`;",
-    ],
-    'takeover of a live lease, in SQLite': [
-      'lease_until <= ? AND processor IN (?, ?)\n  RETURNING *',
-      '? > 0 AND processor IN (?, ?)\n  RETURNING *',
-    ],
-    'a key below the retention horizon can be claimed again, in SQLite': [' && !mayBeRemoved(key)', ''],
-    'a takeover keeps the unsent mark, in SQLite': ['row.unsent_epoch === row.epoch - 1', 'row.unsent_epoch !== null'],
-    'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': [
-      "settled_hour = ?\n  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;",
-      "settled_hour = ?\n  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'`;",
-    ],
+    'settle without owner, in SQLite': `settled_hour = ?
+  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
+→ settled_hour = ?
+  WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'\`;`,
+    'takeover of a live lease, in SQLite':
+      'lease_until <= ? AND processor IN (?, ?)\n  RETURNING * → ? > 0 AND processor IN (?, ?)\n  RETURNING *',
+    'a key below the retention horizon can be claimed again, in SQLite': ' && !mayBeRemoved(key) → ',
+    'a takeover keeps the unsent mark, in SQLite': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
+    'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `settled_hour = ?
+  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
+→ settled_hour = ?
+  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
   'proof/simulator/models/sqlite-file.ts': {
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': [
-      'const result = (operation as (given: unknown) => unknown)(input);',
-      `const isOwned = input.owner !== undefined && name !== 'resolve';
+      `const result = (operation as (given: unknown) => unknown)(input);
+→ const isOwned = input.owner !== undefined && name !== 'resolve';
           const given = isOwned ? { ...input, owner: line.caller } : input;
           const text = JSON.stringify((operation as (given: unknown) => unknown)(given) ?? null);
           const result = JSON.parse(text, (member, value) => (isOwned && member === 'owner' ? input.owner : value));`,
     ],
   },
   [`${POSTGRES}/ledger.ts`]: {
-    'a claim that inserted no row is granted, in PostgreSQL': [
-      'inserted.get(attempt.owner);',
-      'inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0 };',
-    ],
-    'a lost reply of a settlement counts as its commit, in PostgreSQL': [
-      'const { claim } = settlement;\n',
-      'const { claim } = settlement;\n      if (claim.epoch > 0) return Date.now() + settlement.idempotencyTtlMs;\n',
-    ],
-    'a lost reply of a claim counts as its commit, in PostgreSQL': [
-      'return await claims.add(attempt);',
-      `return await claims
+    'a claim that inserted no row is granted, in PostgreSQL':
+      'inserted.get(attempt.owner); → inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0 };',
+    'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
+
+→ const { claim } = settlement;
+      if (claim.epoch > 0) return Date.now() + settlement.idempotencyTtlMs;
+`,
+    'a lost reply of a claim counts as its commit, in PostgreSQL': `return await claims.add(attempt);
+→ return await claims
         .add(attempt)
         .catch((fault) => (isUnknown(fault) ? { mayBeLost: false, ageMs: 0 } : Promise.reject(fault)));`,
-    ],
-    'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL': [
-      "inserted.mayBeLost ? 'taken over'",
-      "inserted.mayBeLost ? 'claimed'",
-    ],
-    'a takeover keeps the unsent mark, in PostgreSQL': [
-      'row.unsent_epoch === row.epoch - 1',
-      'row.unsent_epoch !== null',
-    ],
+    'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
+      "inserted.mayBeLost ? 'taken over' → inserted.mayBeLost ? 'claimed'",
+    'a takeover keeps the unsent mark, in PostgreSQL': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
   },
   [`${EMBEDDED}/key-store.ts`]: {
-    'unlock without token, in memory': [
-      '?.owner === owner && locks',
-      '?.owner !== undefined && owner !== undefined && locks',
-    ],
-    'a record is replayed after its expiry, in memory': [
-      '!record || record.expiresAt <= clock.now()',
-      '!record || (!record.final && record.expiresAt <= clock.now())',
-    ],
+    'unlock without token, in memory':
+      '?.owner === owner && locks → ?.owner !== undefined && owner !== undefined && locks',
+    'a record is replayed after its expiry, in memory':
+      '!record || record.expiresAt <= clock.now() → !record || (!record.final && record.expiresAt <= clock.now())',
   },
   [`${REDIS}/scripts/release.lua`]: {
-    'unlock without token, in Redis': ['if lock[1] ~= ARGV[1] then', 'if not lock[1] then'],
+    'unlock without token, in Redis': 'if lock[1] ~= ARGV[1] then → if not lock[1] then',
   },
   [`${EMBEDDED}/payment-horizon-writes.ts`]: {
-    'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite': [
-      'settled_hour <= hour && ',
-      '',
-    ],
+    'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
+      'settled_hour <= hour &&  → ',
   },
   [`${REDIS}/key-store.ts`]: {
-    'claimBy counts from the reply, in Redis': ['claimBy: askedAt + Number', 'claimBy: clock.monotonic() + Number'],
+    'claimBy counts from the reply, in Redis': 'claimBy: askedAt + Number → claimBy: clock.monotonic() + Number',
   },
   [`${POSTGRES}/database-clock.ts`]: {
-    'the database clock is late by one round trip, in PostgreSQL': ['row.now - answeredAt;', 'row.now - askedAt;'],
+    'the database clock is late by one round trip, in PostgreSQL': 'row.now - answeredAt; → row.now - askedAt;',
   },
   'src/transactions/transactions.ts': {
-    'a failed commit is repeated without a look-up': [
-      'By).catch(async',
-      'By).catch(() => commit(mark.writeBy)).catch(async',
-    ],
+    'a failed commit is repeated without a look-up':
+      'By).catch(async → By).catch(() => commit(mark.writeBy)).catch(async',
     'fail open: writes when the cache cannot be marked': [
-      "throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);",
-      'return { id, token: `no mark: ${fault}`, writeBy: undefined };',
-      "throw new StoreUnavailable('unknown', 'the cache could not be updated after the change', fault);",
-      'ignore();',
+      `throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);
+→ return { id, token: \`no mark: \${fault}\`, writeBy: undefined };`,
+      "throw new StoreUnavailable('unknown', 'the cache could not be updated after the change', fault); → ignore();",
     ],
-    'the write mark is lifted after a write of unknown outcome': [
-      '!isUnknown(fault)) await',
-      '!isUnknown(fault) || mark) await',
-    ],
+    'the write mark is lifted after a write of unknown outcome':
+      '!isUnknown(fault)) await → !isUnknown(fault) || mark) await',
   },
   [`${EMBEDDED}/transaction-cache.ts`]: {
-    'no write mark, in memory': ['      else standing.set(id, { marks: new Set([token]), newest: undefined });\n', ''],
-    'the first of two concurrent writes fills the cache, in memory': ['if (marked.marks.size > 0) return;', ''],
+    'no write mark, in memory': '      else standing.set(id, { marks: new Set([token]), newest: undefined });\n → ',
+    'the first of two concurrent writes fills the cache, in memory': 'if (marked.marks.size > 0) return; → ',
   },
   [`${REDIS}/scripts/cache-mark.lua`]: {
-    'no write mark, in Redis': [
-      "redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now + ARGV[2]) .. ' ' .. source)\n",
-      '',
-    ],
-    'an orphaned write mark is renewed by later writes, in Redis': [
-      'if tonumber(ends) <= now then',
-      'if not ends then',
-    ],
+    'no write mark, in Redis':
+      "redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now + ARGV[2]) .. ' ' .. source)\n → ",
+    'an orphaned write mark is renewed by later writes, in Redis': 'if tonumber(ends) <= now then → if not ends then',
   },
   'proof/simulator/models/redis-server.ts': {
-    'what has expired is there, in the modelled Redis': [
-      'if (stored?.expiresAt === undefined || stored.expiresAt > this.time()) return',
-      'if (stored) return',
-    ],
+    'what has expired is there, in the modelled Redis':
+      'if (stored?.expiresAt === undefined || stored.expiresAt > this.time()) return → if (stored) return',
   },
   [`${REDIS}/scripts/cache-fill.lua`]: {
-    'fill without token, in Redis': ['if held[1] ~= ARGV[1] or held[2] ~= source then return 0 end', ''],
-    'a fill is accepted with a token from before a failover, in Redis': [' or held[2] ~= source then', ' then'],
+    'fill without token, in Redis': 'if held[1] ~= ARGV[1] or held[2] ~= source then return 0 end → ',
+    'a fill is accepted with a token from before a failover, in Redis': ' or held[2] ~= source then →  then',
   },
   [`${REDIS}/scripts/cache-look-up.lua`]: {
-    'entries of a replaced master are hits, in Redis': ['if entry[1] == source then', 'if entry[1] then'],
+    'entries of a replaced master are hits, in Redis': 'if entry[1] == source then → if entry[1] then',
   },
   [`${REDIS}/scripts/cache-lift.lua`]: {
-    'a write under the mark of a replaced master fills the cache, in Redis': [
-      "mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0",
-      'mark and 1 or 0',
-    ],
+    'a write under the mark of a replaced master fills the cache, in Redis':
+      "mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0 → mark and 1 or 0",
   },
   [`${POSTGRES}/transaction-statements.ts`]: {
-    "the list's version moves outside the commit, in PostgreSQL": [
-      ', version = version + cardinality($1::text[])\n',
-      '\n',
-    ],
+    "the list's version moves outside the commit, in PostgreSQL":
+      ', version = version + cardinality($1::text[])\n → \n',
   },
   [`${POSTGRES}/transaction-store.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL": [
-      'const rows = await database.write<TransactionRow>(statements.CREATE, [',
-      `const text = 'UPDATE idempay.transaction_list SET version = version + $1';
+      `const rows = await database.write<TransactionRow>(statements.CREATE, [
+→ const text = 'UPDATE idempay.transaction_list SET version = version + $1';
     await database.write({ name: 'next_version', text }, [transactions.length]);
     const rows = await database.write<TransactionRow>(statements.CREATE, [`,
     ],
   },
   [`${EMBEDDED}/transaction-store.ts`]: {
-    'a list gets the version of an earlier request, in SQLite': ['Version = Math.max(', 'Version = Math.min('],
+    'a list gets the version of an earlier request, in SQLite': 'Version = Math.max( → Version = Math.min(',
   },
   'src/transactions/list-tags.ts': {
-    'the list tag is extended over removals': [
-      'await snapshot.firstRemovedSince(known.version)',
-      'Number.POSITIVE_INFINITY',
-    ],
+    'the list tag is extended over removals':
+      'await snapshot.firstRemovedSince(known.version) → Number.POSITIVE_INFINITY',
   },
 };
 
@@ -297,6 +237,9 @@ export const MUTANTS: readonly Mutant[] = [
 ].map((name) => ({
   name,
   edits: Object.entries(EDITS).flatMap(([file, { [name]: texts = [] }]) =>
-    texts.flatMap((find, index) => (index % 2 === 0 ? { file, find, replace: texts[index + 1] as string } : [])),
+    [texts].flat().map((text) => {
+      const [find = '', replace = ''] = text.split(/[ \n]→ /);
+      return { file, find, replace };
+    }),
   ),
 }));

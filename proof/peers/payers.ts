@@ -2,11 +2,19 @@ import { Agent } from 'node:http';
 import { ask } from '../../testkit/client/http-client.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
-import type { Peer } from './peer.js';
+import type { Random } from '../../testkit/random.js';
+import { pause } from '../../testkit/time/until.js';
+import type { Peer } from './peers.js';
 
 /** A request without an answer for so long hangs. */
-export const HANG_MS = 10_000;
+const HANG_MS = 10_000;
 const ISSUED_AT_ONCE = 20;
+/** Of one client, before it leaves a payment for the end. */
+export const SENDS = 6;
+export const PAUSE_MS = 120;
+/** At the end everything is up, and what has no outcome yet is repeated for so long. */
+export const PATIENCE_MS = 60_000;
+export const REPEAT_EVERY_MS = 2_000;
 
 export const SCENARIOS = ['duplicates', 'crash', 'lost reply', 'Redis away', 'FLUSHALL', 'other body'] as const;
 export type Scenario = (typeof SCENARIOS)[number];
@@ -37,10 +45,16 @@ export class Payers {
   constructor(
     private readonly peer: Peer,
     private readonly servers: readonly SupervisedService[],
+    private readonly random: Random,
   ) {}
 
   now(): number {
     return performance.now() - this.#startedAt;
+  }
+
+  /** Those that were sent and have no outcome yet. */
+  get open(): readonly Payment[] {
+    return this.payments.filter((payment) => payment.answers.length > 0 && !isSettled(payment));
   }
 
   /** New payments, each with a key and an amount of its own; nothing is sent for them yet. */
@@ -54,27 +68,48 @@ export class Payers {
     });
   }
 
-  /** Resolves with the answer, or after HANG_MS without one. */
-  async send({ key, answers, ...payment }: Payment, { url }: SupervisedService, money = payment.money): Promise<void> {
+  /** To some server, unless one is named. Resolves with the answer, or after HANG_MS without one. */
+  async send({ key, money, answers }: Payment, to = this.random.pick(this.servers), body = money): Promise<void> {
     const sentAtMs = this.now();
     const record = (status: PaymentAnswer['status'], receipt?: string) => {
       answers.push({ status, receipt, sentAtMs, tookMs: this.now() - sentAtMs });
     };
     const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
-    const request = { method: 'POST', headers, body: JSON.stringify(money), agent: this.#agent };
-    await new Promise<void>((resolve) => {
-      const hang = setTimeout(() => {
-        record('hang');
-        resolve();
-      }, HANG_MS);
-      ask(`${url}${this.peer.path}`, request)
-        .then((answer) => record(answer.status, isSuccess(answer) ? this.peer.receiptOf(answer) : undefined))
-        .catch(() => record('cut'))
-        .finally(() => {
-          clearTimeout(hang);
-          resolve();
-        });
-    });
+    const request = { method: 'POST', headers, body: JSON.stringify(body), agent: this.#agent };
+    let hangs = true;
+    const answered = ask(`${to.url}${this.peer.path}`, request)
+      .then((answer) => record(answer.status, isSuccess(answer) ? this.peer.receiptOf(answer) : undefined))
+      .catch(() => record('cut'))
+      .finally(() => {
+        hangs = false;
+      });
+    await Promise.race([answered, pause(HANG_MS)]);
+    if (hangs) record('hang');
+  }
+
+  async sendEach(payments: readonly Payment[]): Promise<void> {
+    await Promise.all(payments.map((payment) => this.send(payment)));
+  }
+
+  /** Sends it until it has an outcome, each time to some process, but not for ever. */
+  async payPatiently(payment: Payment): Promise<void> {
+    for (let send = 0; send < SENDS && !isSettled(payment); send += 1) {
+      if (send > 0) await pause(PAUSE_MS);
+      await this.send(payment);
+    }
+  }
+
+  /** Repeats what has no outcome until it has one, at most for PATIENCE_MS. */
+  async untilSettled(): Promise<void> {
+    const end = this.now() + PATIENCE_MS;
+    const repeat = async (payment: Payment) => {
+      await pause(this.random.below(REPEAT_EVERY_MS));
+      while (!isSettled(payment) && this.now() < end) {
+        await this.send(payment);
+        if (!isSettled(payment)) await pause(REPEAT_EVERY_MS);
+      }
+    };
+    await Promise.all(this.open.map(repeat));
   }
 
   close(): void {
@@ -86,12 +121,12 @@ export function isSuccess({ status }: Pick<PaymentAnswer, 'status'>): boolean {
   return typeof status === 'number' && status >= 200 && status <= 299;
 }
 
-/** An answer that a client does not repeat: success, a decline, or a refusal. */
-export function isSettled({ answers }: Payment): boolean {
-  return answers.some((answer) => isSuccess(answer) || isRefusal(answer));
-}
-
 /** 4xx but for those that say "later". */
 export function isRefusal({ status }: Pick<PaymentAnswer, 'status'>): boolean {
   return typeof status === 'number' && status >= 400 && status <= 499 && ![408, 409, 425, 429].includes(status);
+}
+
+/** An answer that a client does not repeat: success, a decline, or a refusal. */
+export function isSettled({ answers }: Payment): boolean {
+  return answers.some((answer) => isSuccess(answer) || isRefusal(answer));
 }

@@ -1,7 +1,23 @@
-import type { OutageAnswers } from './check-trial.js';
-import { type Payment, SCENARIOS, type Scenario } from './payers.js';
-import { PATIENCE_MS } from './scenarios.js';
-import type { Trial } from './trial.js';
+import { isRefusal, isSettled, isSuccess, PATIENCE_MS, type Payment, SCENARIOS, type Scenario } from './payers.js';
+import type { Peer } from './peers.js';
+import type { Outages } from './scenarios.js';
+
+/** What clients of one server were answered, and what was charged. */
+export interface Trial {
+  readonly peer: Peer;
+  readonly deduplicates: boolean;
+  /** Those that were sent at least once. */
+  readonly payments: readonly Payment[];
+  /** The key of each charge. */
+  readonly charges: readonly string[];
+  /** The server says that it does not know, and leaves them to an operator. */
+  readonly forOperator: ReadonlySet<Payment>;
+  readonly outages: Outages;
+  /** Ends of server processes that nobody caused. */
+  readonly ownEnds: readonly string[];
+  /** Of the records of open keys in Redis, the longest remaining life. */
+  readonly lockSeconds: number | undefined;
+}
 
 type Column = readonly [title: string, cell: (trial: Trial) => string];
 
@@ -15,73 +31,135 @@ export function report(trials: readonly Trial[]): string {
   return [
     'Keys that were charged more than once, by scenario:',
     table(trials, [
-      ...TRIAL,
-      ['payments', ({ payments }) => `${payments}`],
-      ...SCENARIOS.map((scenario): Column => [scenario, (trial) => chargedTwice(trial, scenario)]),
-      ['success without a charge', ({ paidWithoutCharge }) => bold(paidWithoutCharge)],
-      ['two results for a key', ({ twoReceipts }) => bold(twoReceipts)],
+      ['payments', ({ payments }) => `${payments.length}`],
+      ...SCENARIOS.map((scenario): Column => [scenario, (trial) => chargedTwiceIn(scenario, trial)]),
+      ['success without a charge', (trial) => bold(trial.payments.filter(isPaidWithoutCharge(trial)))],
+      ['two results for a key', ({ payments }) => bold(payments.filter(hasTwoReceipts))],
     ]),
     `Payments without an outcome, repeated for ${PATIENCE_MS / 1_000} s after everything was up again (of them charged):`,
     table(trials, [
-      ...TRIAL,
-      ['stuck in 409', (trial) => withCharged(trial, trial.stuck)],
-      ['same failure for ever', (trial) => withCharged(trial, trial.failedForEver)],
+      ['stuck in 409', (trial) => withCharged(trial, openOf(trial).filter(isStuck))],
+      // The same failure each time, although the processor is up again.
+      [
+        'same failure for ever',
+        (trial) =>
+          withCharged(
+            trial,
+            openOf(trial).filter((payment) => !isStuck(payment)),
+          ),
+      ],
       ['record lives for', remainingLife],
-      ['left to an operator', (trial) => withCharged(trial, trial.forOperator, String)],
-      ['slowest outcome after a crash', ({ slowestOutcomeMs }) => `${(slowestOutcomeMs / 1_000).toFixed(1)} s`],
-      ['refused: take another key', ({ refused }) => bold(refused)],
-      ['other body, same key', ({ otherBody }) => otherBody],
+      ['left to an operator', (trial) => withCharged(trial, [...trial.forOperator]).replaceAll('*', '')],
+      ['slowest outcome after a crash', ({ payments }) => `${(slowestAfterCrash(payments) / 1_000).toFixed(1)} s`],
+      // Although nothing was wrong with the request.
+      ['refused: take another key', ({ payments }) => bold(payments.filter(isRefusedWrongly))],
+      ['other body, same key', ({ payments }) => tally(of('other body', payments).map(secondAnswer))],
     ]),
     'Requests that were sent while Redis was away:',
     table(
-      trials.filter(({ killed }) => killed),
+      trials.filter(({ outages }) => outages.killed),
       [
-        ...TRIAL,
-        ...outage('killed', ({ killed }) => killed),
-        ...outage('stopped', ({ stopped }) => stopped),
-        ['processes that ended by themselves', ({ ownEnds }) => bold(ownEnds.length)],
+        ...outage('killed'),
+        ...outage('stopped'),
+        ['processes that ended by themselves', ({ ownEnds }) => bold(ownEnds)],
       ],
     ),
   ].join('\n\n');
 }
 
-function chargedTwice(trial: Trial, scenario: Scenario): string {
-  const isSkipped = (scenario === 'Redis away' || scenario === 'FLUSHALL') && !trial.peer.stores.includes('redis');
-  return isSkipped ? '-' : bold(trial.chargedTwice.get(scenario) ?? 0);
+/** What this service promises; the other results are only reported. */
+export function isBroken(trial: Trial): boolean {
+  return trial.payments.some((payment) => hasTwoReceipts(payment) || chargesOf(trial, payment) > 1);
 }
 
-function withCharged(trial: Trial, payments: readonly Payment[], show: (count: number) => string = bold): string {
-  return payments.length === 0 ? '0' : `${show(payments.length)} (${trial.charged(payments)})`;
+function of(scenario: Scenario, payments: readonly Payment[]): Payment[] {
+  return payments.filter((payment) => payment.scenario === scenario);
+}
+
+function chargesOf({ charges }: Trial, { key }: Payment): number {
+  return charges.filter((reference) => reference === key).length;
+}
+
+function chargedTwiceIn(scenario: Scenario, trial: Trial): string {
+  if (!trial.peer.isDistributed && (scenario === 'Redis away' || scenario === 'FLUSHALL')) return '-';
+  return bold(of(scenario, trial.payments).filter((payment) => chargesOf(trial, payment) > 1));
+}
+
+function isPaidWithoutCharge(trial: Trial): (payment: Payment) => boolean {
+  return (payment) => payment.answers.some(isSuccess) && chargesOf(trial, payment) === 0;
+}
+
+function hasTwoReceipts({ answers }: Payment): boolean {
+  return new Set(answers.flatMap(({ receipt }) => receipt ?? [])).size > 1;
+}
+
+function openOf({ payments, forOperator }: Trial): Payment[] {
+  return payments.filter((payment) => !isSettled(payment) && !forOperator.has(payment));
+}
+
+function isStuck({ answers }: Payment): boolean {
+  return answers.at(-1)?.status === 409;
+}
+
+function isRefusedWrongly({ scenario, answers }: Payment): boolean {
+  return scenario !== 'other body' && answers.some(isRefusal);
+}
+
+function withCharged(trial: Trial, payments: readonly Payment[]): string {
+  const charged = payments.filter((payment) => chargesOf(trial, payment) > 0).length;
+  return payments.length === 0 ? '0' : `${bold(payments)} (${charged})`;
 }
 
 /** Of the records that keep payments from being repeated. */
-function remainingLife({ stuck, failedForEver, lockSeconds }: Trial): string {
-  if (stuck.length + failedForEver.length === 0 || lockSeconds === undefined) return '-';
-  return `${(lockSeconds / 3_600).toFixed(1)} h more`;
+function remainingLife(trial: Trial): string {
+  const isNone = openOf(trial).length === 0 || trial.lockSeconds === undefined;
+  return isNone ? '-' : `${((trial.lockSeconds ?? 0) / 3_600).toFixed(1)} h more`;
 }
 
-function outage(name: string, answersOf: (trial: Trial) => OutageAnswers | undefined): Column[] {
-  const cell = (show: (answers: OutageAnswers) => string) => (trial: Trial) => {
-    const answers = answersOf(trial);
-    return answers ? show(answers) : '-';
+/** From the first request to the outcome, in milliseconds. */
+function slowestAfterCrash(payments: readonly Payment[]): number {
+  const times = of('crash', payments).map(({ answers }) => {
+    const outcome = answers.find(isSuccess);
+    return outcome ? outcome.sentAtMs + outcome.tookMs - Math.min(...answers.map(({ sentAtMs }) => sentAtMs)) : 0;
+  });
+  return Math.max(0, ...times);
+}
+
+function secondAnswer({ answers: [first, second] }: Payment): string {
+  if (!second || !isSuccess(second)) return `refused, ${second?.status}`;
+  return second.receipt === first?.receipt ? 'the first result' : 'paid again';
+}
+
+/** Answers to requests that were sent while Redis was away. */
+function outage(name: 'killed' | 'stopped'): Column[] {
+  const answersIn = ({ payments, outages }: Trial) => {
+    const [fromMs, toMs] = outages[name] ?? [0, 0];
+    return payments.flatMap(({ answers }) => answers.filter(({ sentAtMs }) => sentAtMs >= fromMs && sentAtMs < toMs));
   };
+  const hangsIn = (trial: Trial) => answersIn(trial).filter(({ status }) => status === 'hang');
+  const longest = (trial: Trial) => Math.max(0, ...answersIn(trial).map(({ tookMs }) => tookMs)) / 1_000;
   return [
-    [
-      `${name}: longest answer`,
-      cell(({ hangs, longestMs }) => (hangs > 0 ? 'none' : `${(longestMs / 1_000).toFixed(2)} s`)),
-    ],
-    ['hangs', cell(({ hangs }) => bold(hangs))],
-    ['answers', cell(({ statuses }) => statuses)],
+    [`${name}: longest answer`, (trial) => (hangsIn(trial).length > 0 ? 'none' : `${longest(trial).toFixed(2)} s`)],
+    ['hangs', (trial) => bold(hangsIn(trial))],
+    ['answers', (trial) => tally(answersIn(trial).map(({ status }) => `${status}`))],
   ];
 }
 
-/** Zero is the good result. */
-function bold(count: number): string {
-  return count === 0 ? '0' : `**${count}**`;
+/** Such as `503 x 412, 200 x 3`. */
+function tally(words: readonly string[]): string {
+  const counts = [...new Set(words)].map((word) => [word, words.filter((each) => each === word).length] as const);
+  const sorted = counts.sort(([, one], [, other]) => other - one);
+  return sorted.map(([word, count]) => (counts.length === 1 ? word : `${word} x ${count}`)).join(', ') || 'none';
+}
+
+/** How many there are; none is the good result. */
+function bold({ length }: readonly unknown[]): string {
+  return length === 0 ? '0' : `**${length}**`;
 }
 
 function table(trials: readonly Trial[], columns: readonly Column[]): string {
-  const rows = trials.map((trial) => columns.map(([, cell]) => cell(trial)));
-  const lines = [columns.map(([title]) => title), columns.map(() => '---'), ...rows];
+  const all = [...TRIAL, ...columns];
+  const rows = trials.map((trial) => all.map(([, cell]) => cell(trial)));
+  const lines = [all.map(([title]) => title), all.map(() => '---'), ...rows];
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

@@ -1,103 +1,82 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Disturbances } from '../../testkit/history/disturbances.js';
+import { Opened } from '../../testkit/opened.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { SupervisedService } from '../../testkit/processes/supervised-service.js';
 import type { Random } from '../../testkit/random.js';
 import { startPostgres } from '../../testkit/servers/postgres.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
-import { checkTrial, type TrialResult } from './check-trial.js';
-import { isSettled, Payers, type Payment } from './payers.js';
-import type { Peer } from './peer.js';
+import { Payers, type Payment } from './payers.js';
+import type { Peer } from './peers.js';
+import type { Trial } from './report.js';
 import { PROCESSOR_TIMEOUT_MS, runScenarios } from './scenarios.js';
 
 /** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
 const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'everysec'];
-
 /** Records that are looked at for their remaining life: they all got the same. */
 const LIVES = 20;
-
-export interface Trial extends TrialResult {
-  readonly peer: Peer;
-  readonly deduplicates: boolean;
-  /** Ends of server processes that nobody caused. */
-  readonly ownEnds: readonly string[];
-  /** Of the records of open keys in Redis, the longest remaining life. */
-  readonly lockSeconds: number | undefined;
-  readonly tookMs: number;
-}
 
 /**
  * One server through all scenarios, on stores and a processor of its own. Rejects when it is stopped, once all that was
  * started has ended and its folders are removed.
  */
 export async function runTrial(peer: Peer, deduplicates: boolean, random: Random, stop: AbortSignal): Promise<Trial> {
-  const startedAt = performance.now();
-  const closings: (() => unknown)[] = [];
+  const opened = new Opened();
+  const stopped = new Promise<never>((_, reject) => {
+    stop.throwIfAborted();
+    stop.addEventListener('abort', () => reject(stop.reason), { once: true });
+  });
+  // It may be stopped while nobody waits for that.
+  stopped.catch(() => {});
   try {
     const folder = await mkdtemp(join(tmpdir(), 'idempay-peers-'));
-    closings.push(() => rm(folder, { recursive: true, force: true }));
-    const processor = await startReferenceProcessor({ behaviour: { deduplicate: deduplicates } });
-    closings.push(() => processor.close());
-    const redis = peer.stores.includes('redis') ? await startRedis(APPEND_ONLY) : undefined;
-    if (redis) closings.push(() => redis.close());
-    stop.throwIfAborted();
-    const postgres = peer.stores.includes('postgres') ? await startPostgres() : undefined;
-    if (postgres) closings.push(() => postgres.close());
-    const databaseUrl = (await postgres?.createDatabase('idempay')) ?? '';
-
+    await opened.keep({ close: () => rm(folder, { recursive: true, force: true }) });
+    const processor = await opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } }));
+    const redis = peer.isDistributed ? await opened.keep(startRedis(APPEND_ONLY)) : undefined;
+    const postgres = peer.isDistributed && peer.isOurs ? await opened.keep(startPostgres()) : undefined;
     const environment = {
-      ...(redis && { REDIS_URL: redis.url }),
       PROCESSOR_URL: processor.url,
       PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,
-      ...peer.environment({ deduplicates, databaseUrl, folder }),
+      ...(redis && { REDIS_URL: redis.url }),
+      ...(postgres && { DATABASE_URL: await postgres.createDatabase('idempay') }),
+      ...(!peer.isDistributed && { DATA_DIR: folder }),
+      // As `docs/processor.md` says for a processor that does not deduplicate: send once, then only look up.
+      ...(peer.isOurs && !deduplicates && { PROCESSOR_DEDUP_SECONDS: '0' }),
     };
     const servers: SupervisedService[] = [];
     const ownEnds: string[] = [];
-    for (let index = 0; index < peer.processes; index += 1) {
+    for (const name of peer.isDistributed ? ['one', 'other'] : ['only']) {
       stop.throwIfAborted();
-      const server = await SupervisedService.create({
-        name: `${peer.name} ${index}`,
-        program: fileURLToPath(peer.program),
-        environment,
-        disturbances: new Disturbances(),
-        onOwnEnd: (sentence) => ownEnds.push(sentence),
-      });
-      closings.push(() => server.close());
-      servers.push(server);
-      await server.up();
+      const onOwnEnd = (sentence: string) => ownEnds.push(sentence);
+      const { program } = peer;
+      const disturbances = new Disturbances();
+      servers.push(await opened.keep(SupervisedService.create({ name, program, environment, disturbances, onOwnEnd })));
+      await servers.at(-1)?.up();
     }
-    const payers = new Payers(peer, servers);
-    closings.push(() => payers.close());
+    const payers = await opened.keep(new Payers(peer, servers, random.fork()));
 
     let lockSeconds: number | undefined;
-    const checked = async () => {
-      const outages = await runScenarios({ payers, servers, processor, redis, random }, async () => {
-        lockSeconds = redis && (await longestLife(redis, payers.payments));
-      });
-      const isForOperator = (key: string) => peer.isForOperator(servers[0]?.url ?? '', key);
-      return checkTrial({ payments: payers.payments, charges: await processor.charges(), outages, isForOperator });
-    };
-    const result = await Promise.race([checked(), aborted(stop)]);
-    return { ...result, peer, deduplicates, ownEnds, lockSeconds, tookMs: performance.now() - startedAt };
+    const running = runScenarios({ payers, servers, processor, redis, random }, async () => {
+      lockSeconds = redis && (await longestLife(redis, payers.open.slice(0, LIVES)));
+    });
+    const outages = await Promise.race([running, stopped]);
+    const forOperator = new Set<Payment>();
+    for (const payment of payers.open) {
+      stop.throwIfAborted();
+      if (await peer.isForOperator(servers[0]?.url ?? '', payment.key)) forOperator.add(payment);
+    }
+    const payments = payers.payments.filter(({ answers }) => answers.length > 0);
+    const charges = (await processor.charges()).map(({ reference }) => reference);
+    return { peer, deduplicates, payments, charges, forOperator, outages, ownEnds, lockSeconds };
   } finally {
-    for (const close of closings.reverse()) await close();
+    await opened.close();
   }
 }
 
-function aborted(stop: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const end = () => reject(stop.reason);
-    if (stop.aborted) end();
-    else stop.addEventListener('abort', end, { once: true });
-  });
-}
-
 async function longestLife({ client }: RedisServer, payments: readonly Payment[]): Promise<number | undefined> {
-  const open = payments.filter((payment) => payment.answers.length > 0 && !isSettled(payment)).slice(0, LIVES);
-  const names = await Promise.all(open.map(({ key }) => client.keys(`*${key}*`)));
+  const names = await Promise.all(payments.map(({ key }) => client.keys(`*${key}*`)));
   const lives = await Promise.all(names.flat().map((name) => client.ttl(name)));
   return lives.length > 0 ? Math.max(...lives) : undefined;
 }

@@ -216,7 +216,17 @@ const CHANGE = 'PUT /api/transactions/1/status';
 const GENERATE = 'GET /api/server-generated/generate-key';
 
 function refusal(what: string, more: Partial<Refusal> = {}): Refusal {
-  return { what, to: 'service 1', key: KEY, status: 503, text: '', sentAt: 10_000, endedAt: 10_100, ...more };
+  return {
+    what,
+    to: 'service 1',
+    key: KEY,
+    status: 503,
+    headers: {},
+    text: '',
+    sentAt: 10_000,
+    endedAt: 10_100,
+    ...more,
+  };
 }
 const cut = refusal(LIST, { status: 0, failure: 'cut' });
 const notSent = refusal(PAY, { text: CLAIMED_TEXT });

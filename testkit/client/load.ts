@@ -27,17 +27,14 @@ export class Load {
   }
 
   /** For as long as the work goes on; resolves when every request is answered. */
-  async during<T>(clients: Clients, work: () => Promise<T>): Promise<T> {
+  async during<T>({ payments, transactions }: Clients, work: () => Promise<T>): Promise<T> {
     const stop = new AbortController();
-    const running = Promise.all([
-      this.payments.run(clients.payments, stop.signal),
-      this.transactions.run(clients.transactions, stop.signal),
-    ]);
+    const running = [this.payments.run(payments, stop.signal), this.transactions.run(transactions, stop.signal)];
     try {
       return await work();
     } finally {
       stop.abort();
-      await running;
+      await Promise.all(running);
     }
   }
 

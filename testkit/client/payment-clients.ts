@@ -11,9 +11,6 @@ import { answered, begun, DECLINED, type Exchange, type KeyHistory, outcomeOf } 
 import type { Random } from '../random.js';
 import { pause, until } from '../time/until.js';
 
-/** Before a request is repeated that failed, or found no process, at most: at once it would only heat the machine. */
-const LONGEST_PAUSE_MS = 100;
-const LONGEST_ABSENCE_MS = 400;
 /** Parts of a hundred steps of a client; the rest are repeats of finished payments. */
 const STEPS = { payOpenAgain: 8, newKey: 34, status: 18 };
 /** Keys that a client keeps unpaid at most, so that some wait for their payment while processes are killed. */
@@ -25,13 +22,12 @@ const LOOK_EVERY_MS = 100;
 const MOST_ATTEMPTS = 2;
 /** Each with as many decimals as it has, so that every amount below is written as it is kept. */
 const DECIMALS = { EUR: 2, USD: 2, JPY: 0, KWD: 3 } as const;
-const CURRENCIES = Object.keys(DECIMALS) as (keyof typeof DECIMALS)[];
 const KEY_TEXT = /^"([0-9a-f-]{36})"$/;
 
 /** Clients that pay, each key several times, and ask for what was paid before; whatever happens to the processes. */
 export class PaymentClients {
   /** Keys that have an outcome: they are repeated for as long as the load lasts. */
-  readonly #finished: KeyHistory[] = [];
+  readonly finished: KeyHistory[] = [];
   /** Keys that have none yet, or none any more. */
   readonly #open = new Set<KeyHistory>();
 
@@ -45,10 +41,6 @@ export class PaymentClients {
     return [...this.#open];
   }
 
-  get finished(): readonly KeyHistory[] {
-    return this.#finished;
-  }
-
   /** Until `stop` is aborted. */
   async run(clients: number, stop: AbortSignal): Promise<void> {
     const randoms = Array.from({ length: clients }, () => this.random.fork());
@@ -56,7 +48,7 @@ export class PaymentClients {
   }
 
   /** A key that nobody has paid with. */
-  async issue(random = this.random, to = this.history.choose(random.fraction())): Promise<KeyHistory | undefined> {
+  async issue(random = this.random, to = this.#any(random)): Promise<KeyHistory | undefined> {
     const { status, text, sentAt, endedAt } = await this.history.send(to, '/api/server-generated/generate-key');
     const [, key] = KEY_TEXT.exec(text) ?? [];
     if (status !== 200 || key === undefined) {
@@ -71,23 +63,19 @@ export class PaymentClients {
 
   async pay(key: KeyHistory, to: Target, prefer?: string, patienceMs?: number): Promise<Exchange> {
     const exchange = begun(key, 'pay', to.name);
-    const request = {
-      method: 'POST',
-      headers: {
-        [KEY_HEADER]: key.key,
-        'Content-Type': 'application/json',
-        ...(prefer !== undefined && { Prefer: prefer }),
-      },
-      body: `{"amount":"${key.amount}","currency":"${key.currency}"}`,
-    };
+    const headers = { [KEY_HEADER]: key.key, 'Content-Type': 'application/json', ...(prefer && { Prefer: prefer }) };
+    const body = `{"amount":"${key.amount}","currency":"${key.currency}"}`;
+    const request = { method: 'POST', headers, body };
     return this.#ended(key, answered(exchange, await this.history.send(to, '/api/payment', request, patienceMs)));
   }
 
   async status(key: KeyHistory, to: Target, patienceMs?: number): Promise<Exchange> {
     const exchange = begun(key, 'status', to.name);
-    const headers = { [KEY_HEADER]: key.key };
-    const reply = await this.history.send(to, '/api/payment-status', { headers }, patienceMs);
-    return this.#ended(key, answered(exchange, reply));
+    const request = { headers: { [KEY_HEADER]: key.key } };
+    return this.#ended(
+      key,
+      answered(exchange, await this.history.send(to, '/api/payment-status', request, patienceMs)),
+    );
   }
 
   /**
@@ -104,7 +92,7 @@ export class PaymentClients {
       const isLeft = index % 2 === 0;
       await until('an outcome', healedAt + deadlineMs - performance.now(), async () => {
         if (isLeft && (await this.#isLeftToRecovery(history))) return false;
-        await this.pay(history, this.#any(this.random));
+        await this.pay(history, this.#any());
         return !this.#open.has(history);
       }).catch(() => {});
       if (!this.#open.has(history)) history.finishedAfterMs = performance.now() - healedAt;
@@ -114,9 +102,8 @@ export class PaymentClients {
 
   /** Each process gives the outcomes again of so many keys: as a repeat, as the status, and as the value of the record. */
   async repeat(most: number): Promise<void> {
-    const { length } = this.#finished;
-    const chosen =
-      length <= most ? this.#finished : Array.from({ length: most }, () => this.random.pick(this.#finished));
+    const { length } = this.finished;
+    const chosen = length <= most ? this.finished : Array.from({ length: most }, () => this.random.pick(this.finished));
     for (const to of this.history.targets) {
       await inParallel(chosen.length, FINISH_WIDTH, async (index) => {
         const history = chosen[index] as KeyHistory;
@@ -135,15 +122,16 @@ export class PaymentClients {
   async #client(random: Random, stop: AbortSignal): Promise<void> {
     const open: KeyHistory[] = [];
     const stock: KeyHistory[] = [];
+    const { payOpenAgain, newKey, status } = STEPS;
     while (!stop.aborted) {
       const roll = random.below(100);
       let isWell: boolean;
-      if (open.length > 0 && roll < STEPS.payOpenAgain) isWell = await this.#payOpenAgain(open, random);
-      else if (roll < STEPS.payOpenAgain + STEPS.newKey || this.#finished.length === 0)
+      if (open.length > 0 && roll < payOpenAgain) isWell = await this.#payOpenAgain(open, random);
+      else if (roll < payOpenAgain + newKey || this.finished.length === 0)
         isWell = await this.#payNew(stock, open, random, stop);
-      else if (roll < STEPS.payOpenAgain + STEPS.newKey + STEPS.status) isWell = await this.#askStatus(open, random);
-      else isWell = hasGoneWell(await this.pay(random.pick(this.#finished), this.#any(random)));
-      if (!isWell) await pause(random.below(this.history.isAnyoneUp() ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS));
+      else if (roll < payOpenAgain + newKey + status) isWell = await this.#askStatus(open, random);
+      else isWell = hasGoneWell(await this.pay(random.pick(this.finished), this.#any(random)));
+      if (!isWell) await pause(random.below(this.history.longestPauseMs));
     }
   }
 
@@ -155,10 +143,11 @@ export class PaymentClients {
     const [key] = stock.splice(random.below(stock.length), stock.length >= STOCK || random.below(2) === 0 ? 1 : 0);
     if (!key) return true;
     const times = 1 + random.below(MOST_AT_ONCE);
-    const pay = async () => hasGoneWell(await this.pay(key, this.#any(random), this.#somePreference(random)));
     let isWell = true;
-    if (random.below(2) === 0) await Promise.all(Array.from({ length: times }, pay));
-    else for (let time = 0; time < times && isWell && !stop.aborted; time += 1) isWell = await pay();
+    if (random.below(2) === 0) await Promise.all(Array.from({ length: times }, () => this.#paySomewhere(key, random)));
+    else
+      for (let time = 0; time < times && isWell && !stop.aborted; time += 1)
+        isWell = await this.#paySomewhere(key, random);
     if (this.#open.has(key)) open.push(key);
     return isWell;
   }
@@ -167,45 +156,41 @@ export class PaymentClients {
   async #payOpenAgain(open: KeyHistory[], random: Random): Promise<boolean> {
     const [key] = open.splice(random.below(open.length), 1) as [KeyHistory];
     if (!this.#open.has(key)) return true;
-    const isWell = hasGoneWell(await this.pay(key, this.#any(random), this.#somePreference(random)));
+    const isWell = await this.#paySomewhere(key, random);
     if (this.#open.has(key)) open.push(key);
     return isWell;
   }
 
+  async #paySomewhere(key: KeyHistory, random: Random): Promise<boolean> {
+    return hasGoneWell(await this.pay(key, this.#any(random), random.below(6) === 0 ? 'wait=1' : undefined));
+  }
+
   /** Also of a payment that is under way: nothing may be answered of it before it is committed. */
   async #askStatus(open: readonly KeyHistory[], random: Random): Promise<boolean> {
-    const key = open.length > 0 && random.below(3) === 0 ? random.pick(open) : random.pick(this.#finished);
+    const key = open.length > 0 && random.below(3) === 0 ? random.pick(open) : random.pick(this.finished);
     return hasGoneWell(await this.status(key, this.#any(random)));
   }
 
   /** Still PROCESSING, after so few attempts that recovery comes back to it as soon as a lease and one period allow. */
   async #isLeftToRecovery({ key }: KeyHistory): Promise<boolean> {
     await pause(LOOK_EVERY_MS);
-    const { status, text } = await this.history.send(this.#any(this.random), `/api/payments/${key}`);
+    const { status, text } = await this.history.send(this.#any(), `/api/payments/${key}`);
     if (status !== 200) return false;
     const { state, attempts } = JSON.parse(text) as { state: string; attempts: number };
     return state === 'PROCESSING' && attempts <= MOST_ATTEMPTS;
   }
 
   #ended(key: KeyHistory, exchange: Exchange): Exchange {
-    if (exchange.isFirst && exchange.status === 200) {
-      this.history.lastPaymentSentAt = Math.max(this.history.lastPaymentSentAt, exchange.sentAt);
-    }
-    if (exchange.outcome !== undefined) {
-      if (this.#open.delete(key)) this.#finished.push(key);
-    } else if (exchange.status === 400) {
-      // Forgotten before it was paid: the checker says whether it may be.
-      this.#open.delete(key);
-    }
+    const { isFirst, status, sentAt, outcome } = exchange;
+    if (isFirst && status === 200) this.history.lastPaymentSentAt = Math.max(this.history.lastPaymentSentAt, sentAt);
+    // With 400 it was forgotten before it was paid: the checker says whether it may be.
+    const isOver = (outcome !== undefined || status === 400) && this.#open.delete(key);
+    if (isOver && outcome !== undefined) this.finished.push(key);
     return exchange;
   }
 
-  #any(random: Random): Target {
+  #any(random = this.random): Target {
     return this.history.choose(random.fraction());
-  }
-
-  #somePreference(random: Random): string | undefined {
-    return random.below(6) === 0 ? 'wait=1' : undefined;
   }
 }
 
@@ -215,9 +200,8 @@ function hasGoneWell({ status }: Exchange): boolean {
 }
 
 function someMoney(random: Random): { amount: string; currency: string } {
-  const currency = random.pick(CURRENCIES);
+  const [currency, decimals] = random.pick(Object.entries(DECIMALS));
   const units = `${1 + random.below(99_999)}`;
-  const decimals = DECIMALS[currency];
-  if (decimals === 0) return { amount: units, currency };
-  return { amount: `${units}.${`${random.below(10 ** decimals)}`.padStart(decimals, '0')}`, currency };
+  const fraction = `${random.below(10 ** decimals)}`.padStart(decimals, '0');
+  return { amount: decimals === 0 ? units : `${units}.${fraction}`, currency };
 }

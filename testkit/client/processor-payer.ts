@@ -9,7 +9,7 @@ const FINAL_DEADLINE_MS = 20_000;
 
 type Money = Pick<KeyHistory, 'amount' | 'currency'>;
 
-/** A payer whose every request a test sends and reads by itself; the history is for `expectChargesRight`. */
+/** A payer whose every request a test sends and reads by itself; the history is for `expectChargedOnce`. */
 export class Payer {
   readonly #keys = new Map<string, KeyHistory>();
 
@@ -32,29 +32,26 @@ export class Payer {
     if (!history) throw new Error(`${key} is not a key of this payer`);
     const { amount, currency } = body ?? history;
     const exchange = begun(history, 'pay', url);
-    try {
-      const answer = await pay(url, key, { amount, currency }, agent && { agent });
-      answered(exchange, { ...answer, endedAt: performance.now() });
-      return answer;
-    } catch (error) {
-      answered(exchange, { status: 0, headers: {}, text: '', failure: 'cut', endedAt: performance.now() });
-      throw error;
-    }
+    const none = { status: 0, headers: {}, text: '', failure: 'cut' } as const;
+    const paying = pay(url, key, { amount, currency }, agent && { agent });
+    answered(exchange, { ...(await paying.catch(() => none)), endedAt: performance.now() });
+    return paying;
   }
 
   /** Repeats for as long as it meets an attempt of recovery (409), as a client is told to. */
   repeat(url: string, key: string, body?: Money): Promise<Answer> {
-    return until('a repeat that does not meet an attempt under way', FINAL_DEADLINE_MS, async () => {
-      const answer = await this.pay(url, key, body);
-      return answer.status !== 409 && answer;
-    });
+    return this.#untilOtherThan([409], () => this.pay(url, key, body));
   }
 
   /** Repeats until the outcome is answered. */
   untilFinal(url: string, key: string): Promise<Answer> {
-    return until('a repeat that is answered the outcome', FINAL_DEADLINE_MS, async () => {
-      const answer = await this.pay(url, key);
-      return ![409, 503, 504].includes(answer.status) && answer;
+    return this.#untilOtherThan([409, 503, 504], () => this.pay(url, key));
+  }
+
+  #untilOtherThan(statuses: readonly number[], repeat: () => Promise<Answer>): Promise<Answer> {
+    return until(`a repeat that is not answered ${statuses.join(', ')}`, FINAL_DEADLINE_MS, async () => {
+      const answer = await repeat();
+      return !statuses.includes(answer.status) && answer;
     });
   }
 }

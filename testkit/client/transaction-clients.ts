@@ -31,17 +31,14 @@ const HOT = 48;
 const MOST_ACCESSES = 400;
 const MOST_UNKNOWN = 3;
 const LONGEST_LIST = 10;
-const LONGEST_PAUSE_MS = 100;
-const LONGEST_ABSENCE_MS = 400;
 const FINAL_WIDTH = 16;
-const UNCHANGED = 'nothing was changed';
 /** One read in so many is of a list. */
 const LIST_EVERY = 12;
 /** One change in so many is only for the status that its client knows. */
 const CONDITIONAL_EVERY = 6;
 
 /** A transaction that clients read and change. */
-export interface Live {
+interface Live {
   readonly history: TransactionHistory;
   readonly amount: number;
   readonly account: string;
@@ -64,10 +61,6 @@ export class TransactionClients {
     private readonly random: Random,
   ) {
     this.#lists = new TransactionLists(history);
-  }
-
-  get created(): number {
-    return this.#all.length;
   }
 
   async run(clients: number, stop: AbortSignal): Promise<void> {
@@ -104,7 +97,7 @@ export class TransactionClients {
       else if (roll < 11) isWell = await this.#change(random.pick(this.#hot), to, random);
       else if (random.below(LIST_EVERY) === 0) isWell = await this.#lists.readSome(random, to);
       else isWell = await this.#read(random.pick(this.#hot), to, random);
-      if (!isWell) await pause(random.below(this.history.isAnyoneUp() ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS));
+      if (!isWell) await pause(random.below(this.history.longestPauseMs));
     }
   }
 
@@ -113,20 +106,20 @@ export class TransactionClients {
     const amount = (1 + random.below(1_000_000)) / 100;
     const floor = this.#highestId;
     const shared = this.#lists.sharedForCreate();
-    const payee = shared.history.account;
-    const body = `{"fromAccount":"${account}","toAccount":"${payee}","amount":${amount}}`;
-    const reply = await this.#write(to, '/api/transactions', { method: 'POST', body });
+    const members = `"fromAccount":"${account}","toAccount":"${shared.history.account}","amount":${amount}`;
+    const reply = await this.#write(to, '/api/transactions', 'POST', `{${members}}`);
     const { status, text, sentAt, endedAt } = reply;
     if (isUnchanged(reply)) return false;
     if (status !== 201) {
       this.#lists.loseSight(own, sentAt);
-      if (![0, 503].includes(status)) this.#wrong('create', reply);
+      this.#expectAway('create', reply);
       return false;
     }
     const id = Number(/"transactionId":(\d{15}),/.exec(text)?.[1]);
-    const expected = `{"transactionId":${id},"fromAccount":"${account}","toAccount":"${payee}","amount":${amount},"status":"PENDING",`;
     // Ids rise in commit order (decisions T1), so none is ever used twice.
-    if (!text.startsWith(expected) || id <= floor) this.#wrong(`create above ${floor}`, reply);
+    if (!text.startsWith(`{"transactionId":${id},${members},"status":"PENDING",`) || id <= floor) {
+      this.#wrong(`create above ${floor}`, reply);
+    }
     this.#highestId = Math.max(this.#highestId, id);
     shared.history.creates.set(id, { sentAt, endedAt });
     const history = { id, status: 'PENDING', accesses: [] };
@@ -143,14 +136,13 @@ export class TransactionClients {
     const id = random.pick(own.ids);
     const live = this.#all.findLast(({ history }) => history.id === id) as Live;
     own.ids = own.ids.filter((each) => each !== id);
-    const reply = await this.#write(to, pathOf(live), { method: 'DELETE' });
+    const reply = await this.#write(to, pathOf(live), 'DELETE');
     if (isUnchanged(reply)) {
       own.ids.push(id);
       return false;
     }
-    const output = this.#wrote(live, { what: 'delete' }, reply, 204);
     const { sentAt } = reply;
-    const endedAt = output === undefined ? undefined : reply.endedAt;
+    const endedAt = this.#wrote(live, { what: 'delete' }, reply) === undefined ? undefined : reply.endedAt;
     live.shared.history.deletes.set(id, { sentAt, endedAt });
     if (endedAt === undefined) {
       this.#lists.loseSight(own, sentAt);
@@ -164,14 +156,13 @@ export class TransactionClients {
 
   async #change(live: Live, to: Target, random: Random): Promise<boolean> {
     const fresh = MOVABLE_STATUSES.filter((status) => !live.recent.includes(status));
-    const status = random.pick(random.below(60) === 0 ? FINAL_STATUSES : fresh);
+    const status = random.below(60) === 0 ? random.pick(FINAL_STATUSES) : random.pick(fresh);
     const onlyFrom = random.below(CONDITIONAL_EVERY) === 0 ? live.recent.at(-1) : undefined;
     live.recent.push(status);
     if (live.recent.length > 3) live.recent.shift();
-    const headers: Record<string, string> = onlyFrom === undefined ? {} : { 'If-Match': `"${tagOf(live, onlyFrom)}"` };
-    const body = `{"status":"${status}"}`;
-    const reply = await this.#write(to, `${pathOf(live)}/status`, { method: 'PUT', headers, body });
-    const output = isUnchanged(reply) ? undefined : this.#wrote(live, { what: 'change', status, onlyFrom }, reply, 200);
+    const condition: Ask['headers'] = onlyFrom === undefined ? {} : { 'If-Match': `"${tagOf(live, onlyFrom)}"` };
+    const reply = await this.#write(to, `${pathOf(live)}/status`, 'PUT', `{"status":"${status}"}`, condition);
+    const output = isUnchanged(reply) ? undefined : this.#wrote(live, { what: 'change', status, onlyFrom }, reply);
     await this.#readEverywhere(live, random);
     return output !== undefined;
   }
@@ -182,17 +173,16 @@ export class TransactionClients {
   }
 
   /** What the write did; undefined: nobody knows. */
-  #wrote(live: Live, input: Input, reply: Reply, success: number): Output | undefined {
-    const { status, text, sentAt, endedAt } = reply;
-    const output = outputOf(status, success, input.what);
+  #wrote(live: Live, input: Exclude<Input, { what: 'read' }>, reply: Reply): Output | undefined {
+    const output = OUTPUTS[input.what][reply.status];
     if (output === undefined) {
       live.unknown += 1;
-      if (![0, 503].includes(status)) this.#wrong(input.what, reply);
+      this.#expectAway(input.what, reply);
     }
-    if (output === DONE && input.what === 'change' && !text.includes(`"status":"${input.status}"`)) {
+    if (output === DONE && input.what === 'change' && !reply.text.includes(`"status":"${input.status}"`)) {
       this.#wrong(input.what, reply);
     }
-    this.#accessed(live, input, sentAt, endedAt, output);
+    this.#accessed(live, input, reply, output);
     return output;
   }
 
@@ -201,23 +191,23 @@ export class TransactionClients {
     const known = random.below(4) === 0 ? tagOf(live, random.pick(live.recent)) : undefined;
     const headers: Record<string, string> = known === undefined ? {} : { 'If-None-Match': `"${known}"` };
     const reply = await this.history.send(to, pathOf(live), { headers }, this.#patienceMs);
-    const { status, sentAt, endedAt } = reply;
+    const { status } = reply;
     this.history.reads += 1;
     if (![200, 304, 404].includes(status)) {
-      if (![0, 503].includes(status)) this.#wrong('read', reply);
+      this.#expectAway('read', reply);
       return false;
     }
     if (status === 304) this.history.notModified += 1;
     if (reply.headers['cache-status'] === 'transactionCache; hit') this.history.cacheHits += 1;
     const shown = shownStatus(live, reply, known);
     if (shown === undefined) this.#wrong('read', reply);
-    else this.#accessed(live, { what: 'read' }, sentAt, endedAt, shown);
+    else this.#accessed(live, { what: 'read' }, reply, shown);
     return true;
   }
 
-  #accessed(live: Live, input: Input, invokedAt: number, at: number, output: Output | undefined): void {
+  #accessed(live: Live, input: Input, { sentAt, endedAt: at }: Reply, output: Output | undefined): void {
     const { accesses } = live.history;
-    accesses.push({ invokedAt, completed: output === undefined ? undefined : { at, output }, input });
+    accesses.push({ invokedAt: sentAt, completed: output === undefined ? undefined : { at, output }, input });
     if (accesses.length > MOST_ACCESSES || live.unknown >= MOST_UNKNOWN || output === GONE) this.#leave(live);
   }
 
@@ -225,16 +215,27 @@ export class TransactionClients {
     this.#hot = this.#hot.filter((each) => each !== live);
   }
 
-  #write(to: Target, path: string, request: Ask): Promise<Reply> {
+  #write(to: Target, path: string, method: string, body?: string, more: Ask['headers'] = {}): Promise<Reply> {
     this.history.writes += 1;
-    const headers = { 'Content-Type': 'application/json', ...request.headers };
-    return this.history.send(to, path, { ...request, headers }, this.#patienceMs);
+    const headers = { 'Content-Type': 'application/json', ...more };
+    return this.history.send(to, path, { method, headers, ...(body && { body }) }, this.#patienceMs);
+  }
+
+  /** Whether there was a reason for no answer or a 503, the checker of refusals asks. */
+  #expectAway(what: string, reply: Reply): void {
+    if (![0, 503].includes(reply.status)) this.#wrong(what, reply);
   }
 
   #wrong(what: string, { status, headers, text }: Reply): void {
     this.history.violated(PROMISED_ANSWERS, what, `${status} ${headers.etag} ${text}`);
   }
 }
+
+/** What a write did, by the status of its answer. */
+const OUTPUTS: Readonly<Record<'change' | 'delete', Readonly<Record<number, Output>>>> = {
+  change: { 200: DONE, 404: GONE, 409: FINAL, 412: NOT_AS_EXPECTED },
+  delete: { 204: DONE, 404: GONE },
+};
 
 /** Undefined: nothing that may be shown of this transaction. */
 function shownStatus(live: Live, { status, text, headers }: Reply, known: string | undefined): Output | undefined {
@@ -243,20 +244,13 @@ function shownStatus(live: Live, { status, text, headers }: Reply, known: string
   const shown = STATUSES.find((each) => tagOf(live, each) === tag);
   if (status === 304) return tag === known ? shown : undefined;
   const { history, account, shared, amount } = live;
-  const payee = shared.history.account;
-  const start = `{"transactionId":${history.id},"fromAccount":"${account}","toAccount":"${payee}","amount":${amount},"status":"${shown}"`;
+  const parties = `"fromAccount":"${account}","toAccount":"${shared.history.account}"`;
+  const start = `{"transactionId":${history.id},${parties},"amount":${amount},"status":"${shown}"`;
   return text.startsWith(start) ? shown : undefined;
 }
 
-function outputOf(status: number, success: number, what: Input['what']): Output | undefined {
-  if (status === success) return DONE;
-  if (status === 404) return GONE;
-  if (status === 412 && what === 'change') return NOT_AS_EXPECTED;
-  return status === 409 && what === 'change' ? FINAL : undefined;
-}
-
 function isUnchanged({ status, text }: Reply): boolean {
-  return status === 503 && text.includes(UNCHANGED);
+  return status === 503 && text.includes('nothing was changed');
 }
 
 function pathOf({ history }: Live): string {

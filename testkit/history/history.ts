@@ -10,6 +10,9 @@ const PATIENCE_MS = 2_000;
 export const LAST_PATIENCE_MS = 15_000;
 /** After a failure at a process most clients go to the others for so long. */
 const AVOIDED_MS = 250;
+/** At most, before a client goes on after a failure, or when it finds no process: at once it would only heat the machine. */
+const LONGEST_PAUSE_MS = 100;
+const LONGEST_ABSENCE_MS = 400;
 const IDLE_CONNECTION_MS = 1_000;
 export const KEY_HEADER = 'Idempotency-Key';
 
@@ -20,18 +23,16 @@ export interface Target {
   readonly url: string;
 }
 
-/** `refused`, `cut`: the connection; `late`: the client did not wait any longer. */
-export type Failure = 'refused' | 'cut' | 'late';
-
 /** An answer, or with `status` 0 the reason why none came, and from when to when. All times are of `performance.now()`. */
 export interface Reply extends Pick<Answer, 'status' | 'headers' | 'text'> {
-  readonly failure?: Failure;
+  /** `refused`, `cut`: the connection; `late`: the client did not wait any longer. */
+  readonly failure?: 'refused' | 'cut' | 'late';
   readonly sentAt: number;
   readonly endedAt: number;
 }
 
 /** A 503, or a connection that was refused or cut: it needs a reason outside. */
-export interface Refusal extends Pick<Reply, 'status' | 'failure' | 'text' | 'sentAt' | 'endedAt'> {
+export interface Refusal extends Reply {
   readonly what: string;
   /** The name of the process. */
   readonly to: string;
@@ -76,9 +77,9 @@ export class History {
 
   constructor(public targets: readonly Target[] = []) {}
 
-  /** Whether a process is left that has not just failed a client. */
-  isAnyoneUp(): boolean {
-    return this.#healthy().length > 0;
+  /** How long a client may wait after a failure: longer when no process is left that has not just failed a client. */
+  get longestPauseMs(): number {
+    return this.#healthy().length > 0 ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS;
   }
 
   /** Any process, but rather not one that has just failed a client. */
@@ -93,21 +94,20 @@ export class History {
     const sentAt = performance.now();
     const signal = AbortSignal.timeout(patienceMs);
     const answer = await ask(`${to.url}${path}`, { agent: this.#agent, ...request, signal }).catch(withoutAnswer);
-    const reply: Reply = { ...answer, sentAt, endedAt: performance.now() };
+    const { status, headers, text, failure } = answer as Reply;
+    const reply: Reply = { status, headers, text, ...(failure && { failure }), sentAt, endedAt: performance.now() };
     this.requests += 1;
-    this.answers.set(reply.status, (this.answers.get(reply.status) ?? 0) + 1);
-    if (reply.status === 0) this.#avoidedUntil.set(to, reply.endedAt + AVOIDED_MS);
-    if (reply.status === 503 || reply.failure === 'cut' || reply.failure === 'refused') {
-      const { status, failure, text, endedAt } = reply;
-      const what = `${request.method ?? 'GET'} ${path}`;
+    this.answers.set(status, (this.answers.get(status) ?? 0) + 1);
+    if (status === 0) this.#avoidedUntil.set(to, reply.endedAt + AVOIDED_MS);
+    if (status === 503 || failure === 'cut' || failure === 'refused') {
       const key = request.headers?.[KEY_HEADER] as string | undefined;
-      this.refusals.push({ what, to: to.name, key, status, ...(failure && { failure }), text, sentAt, endedAt });
+      this.refusals.push({ ...reply, what: `${request.method ?? 'GET'} ${path}`, to: to.name, key });
     }
     return reply;
   }
 
-  violated(rule: string, subject: string, what: string, history: readonly unknown[] = []): void {
-    this.violations.push({ rule, subject, what, history });
+  violated(rule: string, subject: string, what: string): void {
+    this.violations.push({ rule, subject, what, history: [] });
   }
 
   close(): void {
@@ -120,7 +120,7 @@ export class History {
   }
 }
 
-function withoutAnswer(error: NodeJS.ErrnoException): Omit<Reply, 'sentAt' | 'endedAt'> {
+function withoutAnswer(error: NodeJS.ErrnoException): Pick<Reply, 'status' | 'headers' | 'text' | 'failure'> {
   const isLate = error.name === 'AbortError' || error.name === 'TimeoutError';
   const failure = isLate ? 'late' : error.code === 'ECONNREFUSED' ? 'refused' : 'cut';
   return { status: 0, headers: {}, text: '', failure };

@@ -1,4 +1,4 @@
-import type { Failure, Reply } from './history.js';
+import type { Reply } from './history.js';
 
 /** What stands for a decline where a transaction id stands for a completed payment. */
 export const DECLINED = 'declined';
@@ -13,7 +13,7 @@ export interface Exchange {
   endedAt: number;
   /** 0: no answer. */
   status: number;
-  failure?: Failure;
+  failure?: Reply['failure'];
   /** A transaction id, or DECLINED. */
   outcome?: string;
   /** Answered as new, not as a repeat. */
@@ -40,12 +40,12 @@ export interface KeyHistory {
 
 const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: (TXN\d+)"$/;
 const REPEAT_TEXT = /^"Transaction ID: (TXN\d+)"$/;
-const DECLINED_TEXT = '"message":"Payment declined: insufficient funds"';
 /** Answered where the charge surely was not sent (decisions P15). */
 export const CLAIMED_TEXT = 'The payment is under way and will be charged';
-/** Refusals by their status, and what each says. */
-const REFUSALS: Readonly<Record<number, string>> = {
+/** What the other answers say, by their status. */
+const TEXTS: Readonly<Record<number, string>> = {
   400: '"message":"Invalid or missing Idempotency-Key."',
+  402: '"message":"Payment declined: insufficient funds"',
   404: '"message":"No payment found for this Idempotency-Key."',
   409: '"message":"Payment is already being processed."',
   503: '"status":503',
@@ -64,16 +64,10 @@ export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exch
   const { status, headers, text, failure, endedAt } = reply;
   Object.assign(exchange, { status, endedAt, ...(failure && { failure }) });
   const isFirst = exchange.what === 'pay' && headers['idempotent-replayed'] !== 'true';
-  if (status === 200) {
-    const [, id] = (isFirst ? FIRST_TEXT : REPEAT_TEXT).exec(text) ?? [];
-    if (id === undefined) exchange.text = text;
-    else exchange.outcome = id;
-  } else if (status === 402) {
-    if (text.includes(DECLINED_TEXT)) exchange.outcome = DECLINED;
-    else exchange.text = text;
-  } else if (status !== 0 && !text.includes(REFUSALS[status] ?? '\0')) {
-    exchange.text = text;
-  }
+  const id = status === 200 ? (isFirst ? FIRST_TEXT : REPEAT_TEXT).exec(text)?.[1] : undefined;
+  if (id !== undefined) exchange.outcome = id;
+  else if (status !== 0 && !text.includes(TEXTS[status] ?? '\0')) exchange.text = text;
+  else if (status === 402) exchange.outcome = DECLINED;
   if (isFirst && (status === 200 || status === 402)) exchange.isFirst = true;
   if (text.includes(CLAIMED_TEXT)) exchange.isClaimed = true;
   return exchange;

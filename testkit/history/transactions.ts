@@ -1,20 +1,10 @@
 import type { Operation } from '../checkers/linearizability.js';
 
-export const STATUSES = [
-  'PENDING',
-  'PROCESSING',
-  'ON_HOLD',
-  'FLAGGED',
-  'BLOCKED',
-  'COMPLETED',
-  'FAILED',
-  'CANCELLED',
-] as const;
-export type Status = (typeof STATUSES)[number];
-
 /** The statuses that nothing leaves (decisions T4). */
-export const FINAL_STATUSES: readonly Status[] = ['FAILED', 'CANCELLED'];
-export const MOVABLE_STATUSES = STATUSES.filter((status) => !FINAL_STATUSES.includes(status));
+export const FINAL_STATUSES = ['FAILED', 'CANCELLED'] as const;
+export const MOVABLE_STATUSES = ['PENDING', 'PROCESSING', 'ON_HOLD', 'FLAGGED', 'BLOCKED', 'COMPLETED'] as const;
+export const STATUSES = [...MOVABLE_STATUSES, ...FINAL_STATUSES] as const;
+export type Status = (typeof STATUSES)[number];
 
 /** What one request asked of one transaction. */
 export type Input =
