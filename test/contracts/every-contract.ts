@@ -5,7 +5,6 @@ import { keyValueStoreReportContract } from './key-value-store-report-contract.j
 import { keyWatchContract } from './key-watch-contract.js';
 import { ledgerContract } from './ledger-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
-import { ledgerResolutionContract } from './ledger-resolution-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
@@ -17,7 +16,6 @@ const CONTRACTS = {
   'key watch': keyWatchContract,
   ledger: ledgerContract,
   'ledger recovery': ledgerRecoveryContract,
-  'ledger resolution': ledgerResolutionContract,
   'payment history': paymentHistoryContract,
   'transaction store': transactionStoreContract,
   'transaction list': transactionListContract,

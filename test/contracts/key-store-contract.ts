@@ -1,25 +1,12 @@
 import { expect, test } from 'vitest';
 import { DECLINED, inState, LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
+import { paymentSteps, statesAtOnce } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 import { STEP_MS, SteppingClock } from '../../testkit/time/stepping-clock.js';
 
 /**
- * What every KeyStore guarantees beyond its types (of `watch`: `key-watch-contract.ts`):
- *
- *  1. A key is known from `issue` on, and only then; a begin that finds no record takes nothing.
- *  2. One lock per key: of any number of begins at once exactly one is taken; the others learn of the attempt that holds it.
- *  3. A second begin by the same owner is taken again: a command sent twice does not meet itself.
- *  4. Only its owner releases a lock, and nothing lengthens it.
- *  5. A lock whose lease has died is free, and what its old owner does then leaves the new lock alone.
- *  6. `finish` gives the record its final value whatever the lock says, and deletes the lock only if it is the owner's.
- *  7. Locked comes before final (spec 4.1, rules 2 to 4).
- *  8. A record is refused once its life is over, whether generated or final.
- *  9. `look` answers what `begin` would find, and takes nothing.
- * 10. `claimBy` is not after the end of the lease, which began when the question was asked, nor needlessly early.
- * 11. Issuing, finishing and releasing twice is the same as once.
- *
- * Only what was settled is finished, as the protocol does: a deployment may write the record's value where it settles.
+ * What every KeyStore guarantees beyond its types (of `watch`: `key-watch-contract.ts`). Only what was settled is finished, as
+ * the protocol does: a deployment may write the record's value where it settles.
  */
 export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   const { keys, pass } = ports;
@@ -37,9 +24,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('2: of a hundred begins at once exactly one is taken, and the others find the key locked', async () => {
     const [key, other] = [await issuedKey(), await issuedKey()];
-    const begun = await Promise.all(Array.from({ length: 100 }, () => begin(key)));
-    expect(begun.filter(({ state }) => state === 'taken')).toHaveLength(1);
-    expect(begun.filter(({ state }) => state === 'locked')).toHaveLength(99);
+    expect(await statesAtOnce(100, () => begin(key))).toEqual({ taken: 1, locked: 99 });
     expect(await begin(other)).toMatchObject({ state: 'taken' });
   });
 

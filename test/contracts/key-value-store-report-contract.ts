@@ -10,16 +10,7 @@ const PATIENTLY = { timeout: 10_000 };
 const COUNTS = ['totalKeys', 'hits', 'misses', 'expiredKeys', 'evictedKeys', 'uptimeSeconds'];
 const NEVER_ZERO = ['usedMemoryBytes', 'connectedClients'];
 
-/**
- * What every KeyValueStoreReport guarantees beyond its types:
- *
- *  1. `ping` resolves while the store answers.
- *  2. Under the bare key stands the record's value: `KEY GENERATED`, then the transaction id, or `DECLINED`.
- *  3. Under `transactionCache::<id>` stands the cached transaction, as a client sees it.
- *  4. The remaining life is told in whole seconds, rounded up; what is past its life is not there.
- *  5. Nothing else is seen, whatever the store holds beside it, and looking changes nothing.
- *  6. The statistics are whole numbers that follow what happens: keys, hits and misses, expiries.
- */
+/** What every KeyValueStoreReport guarantees beyond its types. */
 export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPorts): void {
   const { keyValueStore: report, pass } = ports;
   const given = paymentSteps(ports);

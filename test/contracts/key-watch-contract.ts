@@ -5,14 +5,8 @@ import { paymentSteps, untilTold } from '../../testkit/protocol/payment-steps.js
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * What every KeyStore guarantees of `watch`, as long as no announcement is lost:
- *
- * 1. `watch` finds what `look` finds, takes nothing, and lengthens neither a lock's life nor a record's.
- * 2. The end of a lock that a watch found is announced to every watch of the key: when its owner finishes or releases it.
- *    A look after the announcement finds the lock gone.
- * 3. A finish by another owner is announced as well, though the lock stands; a release by another owner is not.
- * 4. After `unwatch` nothing is announced any more.
- * 5. A watch is of the lock that it found: what follows a lock that died may be announced to nobody, until it is watched.
+ * What every KeyStore guarantees of `watch`, as long as no announcement is lost. A watch is of the lock that it found: what
+ * follows a lock that died may be announced to nobody, until it is watched.
  */
 export function keyWatchContract(ports: ContractPorts): void {
   const { keys, pass } = ports;

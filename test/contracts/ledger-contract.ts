@@ -11,26 +11,14 @@ import {
   newProcessorName,
   SHORT_MS,
 } from '../../testkit/protocol/payment-attempts.js';
-import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
+import { paymentSteps, statesAtOnce } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 type Answer = string | boolean;
 
 /**
- * What every Ledger guarantees of one payment beyond its types (of many abandoned ones: `ledger-recovery-contract.ts`, of an
- * operator's verdict and of unsent payments: `ledger-resolution-contract.ts`, of old ones: `ledger-retention-contract.ts`):
- *
- *  1. One row per key: of any number of claims at once exactly one is claimed, with epoch 1 and the values it was sent with.
- *  2. A claim that the store executes after `claimBy` writes nothing.
- *  3. While the lease lives, other claims learn that the payment is under way, and of which content it is.
- *  4. A dead lease is taken over: one epoch more, the new owner, and the row's own transaction id, amount and currency.
- *  5. An attempt that was fenced off changes nothing: not the lease, not the outcome.
- *  6. A dead lease alone fences nobody off: until another attempt takes over, the owner may renew and settle.
- *  7. A final state is written once; every later attempt is answered with it.
- *  8. A final outcome past its expiry is refused, and never claimed again.
- *  9. `abandon` ends the lease at once and for good: nothing that the attempt sent before it or sends after it counts.
- * 10. Only an instance with the row's processor takes a payment over.
- * 11. `find` tells what the row was at a moment after the call, also where many questions share one statement.
+ * What every Ledger guarantees of one payment beyond its types: this is where exactly once is held (of abandoned payments:
+ * `ledger-recovery-contract.ts`, of old ones: `ledger-retention-contract.ts`).
  */
 export function ledgerContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
@@ -100,6 +88,7 @@ export function ledgerContract(ports: ContractPorts): void {
     ['a live lease', given.claim, 'under way', 'under way', false, true, 'settled', true, 'under way'],
     ['a dead lease', given.deadClaim, 'abandoned', 'taken over', true, true, 'settled', true, 'resolved'],
     ['no lease', given.abandoned, ...GIVEN_UP],
+    ['a back-off of a part of a millisecond', () => given.abandoned({}, 0.25), ...GIVEN_UP],
     ['a back-off of recovery', () => given.abandoned({}, LONG_MS), ...GIVEN_UP],
     ['another processor', foreign, 'abandoned', 'under way', false, false, 'fenced off', false, 'resolved'],
     ['a live lease of another owner', stolen, ...FENCED_OFF],
@@ -123,9 +112,10 @@ export function ledgerContract(ports: ContractPorts): void {
 
   test('1: of two hundred claims on one key at once exactly one is claimed, the others find it under way', async () => {
     const key = newKey();
-    const claimed = await Promise.all(Array.from({ length: 200 }, () => ledger.claim(claimAttempt({ key }))));
-    expect(claimed.filter(({ state }) => state === 'claimed')).toHaveLength(1);
-    expect(claimed.filter(({ state }) => state === 'under way')).toHaveLength(199);
+    expect(await statesAtOnce(200, () => ledger.claim(claimAttempt({ key })))).toEqual({
+      claimed: 1,
+      'under way': 199,
+    });
   });
 
   test('1: a transaction id that another payment has is refused without a row, and claims sent with it succeed', async () => {
@@ -149,8 +139,9 @@ export function ledgerContract(ports: ContractPorts): void {
   test('3, 6: under a live lease its fingerprint and remaining life are told, and a renewal lengthens it', async () => {
     const claim = await given.claim({ amount: '7.00', currency: 'EUR' });
     const other = inState(await ledger.claim(claimAttempt({ key: claim.key, amount: '9.00' })), 'under way');
-    for (const { fingerprint, remainingMs } of [other, await underWay(claim.key)]) {
-      expect(fingerprint).toBe('7.00 EUR');
+    const verdict = inState(await given.resolve(claim.key), 'under way');
+    expect(other.fingerprint).toBe('7.00 EUR');
+    for (const { remainingMs } of [other, verdict, await underWay(claim.key)]) {
       expect(remainingMs).toBeGreaterThan(LONG_MS / 2);
       expect(remainingMs).toBeLessThanOrEqual(LONG_MS);
     }
@@ -162,17 +153,22 @@ export function ledgerContract(ports: ContractPorts): void {
   });
 
   test('4: a takeover has the next epoch, its own owner, and the values of the row', async () => {
-    const first = await given.deadClaim({ amount: '7.00', currency: 'EUR' });
-    const { key, processor } = first;
+    const processor = newProcessorName();
+    const first = await given.deadClaim({ processor, amount: '7.00', currency: 'EUR' });
+    const { key } = first;
     const taken = { ...first, ageMs: expect.any(Number), unsent: false };
     const second = await ledger.takeOver({ key, processor, owner: 'second', leaseMs: SHORT_MS });
     expect(second).toEqual({ ...taken, epoch: 2, owner: 'second' });
     expect(second?.ageMs).toBeGreaterThanOrEqual(SHORT_MS);
     await pass(SHORT_MS);
-    const attempt = claimAttempt({ key, owner: 'third', amount: '9.00', currency: 'CHF' });
-    const third = inState(await ledger.claim(attempt), 'taken over').claim;
+    const [third] = await ledger.takeOverAbandoned({ processor, owner: 'third', leaseMs: SHORT_MS, limit: 10 });
     expect(third).toEqual({ ...taken, epoch: 3, owner: 'third' });
-    expect(await ledger.settle(third, completed(third), LONG_MS)).toMatchObject({ state: 'settled' });
+    await pass(SHORT_MS);
+    const attempt = claimAttempt({ key, processor, owner: 'fourth', amount: '9.00', currency: 'CHF' });
+    const fourth = inState(await ledger.claim(attempt), 'taken over').claim;
+    expect(fourth).toEqual({ ...taken, epoch: 4, owner: 'fourth' });
+    expect(await underWay(key)).toMatchObject({ fingerprint: '7.00 EUR' });
+    expect(await ledger.settle(fourth, completed(fourth), LONG_MS)).toMatchObject({ state: 'settled' });
   });
 
   test('4: of fifty takeovers at once exactly one succeeds', async () => {
@@ -182,27 +178,34 @@ export function ledgerContract(ports: ContractPorts): void {
     expect(takeovers.filter((takeover) => takeover !== undefined)).toHaveLength(1);
   });
 
-  test('7: settle answers the outcome with the fingerprint of the row and an expiry a life from now', async () => {
-    const claim = await given.claim();
-    const before = clock.now();
-    const final = await given.settled(claim);
-    expect(final).toMatchObject({ outcome: completed(claim), fingerprint: claim.fingerprint });
-    expect(final.expiresAt).toBeGreaterThanOrEqual(Math.floor(before) + LONG_MS);
-    expect(final.expiresAt).toBeLessThanOrEqual(clock.now() + LONG_MS);
-    expect(await ledger.find(claim.key)).toEqual(finalState(final));
-  });
+  test.each(['settled', 'resolved as completed', 'resolved as declined'])(
+    '7: a payment that is %s is final with its own id or the reason, its fingerprint, and a life from now',
+    async (end) => {
+      const claim = end === 'settled' ? await given.claim() : await given.abandoned();
+      const { key, fingerprint } = claim;
+      const outcome = end === 'resolved as declined' ? DECLINED : completed(claim);
+      const before = clock.now();
+      const ended = end === 'settled' ? ledger.settle(claim, outcome, LONG_MS) : given.resolve(key, { ...outcome });
+      const { final } = { final: undefined, ...(await ended) };
+      expect(final).toEqual({ outcome, fingerprint, expiresAt: expect.any(Number) });
+      expect(final?.expiresAt).toBeGreaterThanOrEqual(Math.floor(before) + LONG_MS);
+      expect(final?.expiresAt).toBeLessThanOrEqual(clock.now() + LONG_MS);
+      expect(await ledger.find(key)).toEqual({ state: 'final', final });
+    },
+  );
 
-  test('7: of many settles at once exactly one is settled', async () => {
-    const claim = await given.claim();
-    const settle = () => ledger.settle(claim, completed(claim), LONG_MS);
-    const ends = await Promise.all(Array.from({ length: 20 }, settle));
-    expect(ends.filter(({ state }) => state === 'settled')).toHaveLength(1);
-    expect(ends.filter(({ state }) => state === 'final')).toHaveLength(19);
-  });
-
-  test('9: an abandoned payment is free at once, also after a back-off of a part of a millisecond', async () => {
-    const { key } = await given.abandoned({ leaseMs: LONG_MS }, 0.25);
-    expect(await ledger.find(key)).toEqual({ state: 'abandoned' });
+  test('7: of many settles and verdicts at once exactly one is written', async () => {
+    const claim = await given.deadClaim();
+    const settle = () => statesAtOnce(20, () => ledger.settle(claim, completed(claim), LONG_MS));
+    const [settles, verdicts] = await Promise.all([
+      settle(),
+      statesAtOnce(20, () => given.resolve(claim.key, DECLINED)),
+    ]);
+    const { settled: won = 0 } = settles;
+    expect(settles).toEqual(won ? { settled: 1, final: 19 } : { final: 20 });
+    expect(verdicts).toEqual(won ? { 'settled before': 20 } : { resolved: 1, 'settled before': 19 });
+    const state = won ? 'COMPLETED' : 'DECLINED';
+    expect(await ledger.find(claim.key)).toMatchObject({ final: { outcome: { state } } });
   });
 
   /**

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { DECLINED, LONG_MS, newOwner, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import {
+  claimAttempt,
+  inState,
+  LONG_MS,
+  newOwner,
+  newProcessorName,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * What every Ledger guarantees of `takeOverAbandoned` and `countAbandoned` beyond their types:
- *
- *  1. It takes over PROCESSING rows with a dead lease, and no others: not the living, not the final.
- *  2. It takes over rows of the given processor only.
- *  3. It takes over at most `limit` rows, those longest due first, so that none waits for ever behind others.
- *  4. Two at once never get the same row, and together they get every row.
- *  5. Each row taken over has one epoch more, the new owner and lease, and its own values.
- *  6. What was given up with a back-off is not due before it is over; `claim` and `takeOver` may take it at once.
- *  7. Counted are rows that are PROCESSING with a dead lease and old enough, due or not; and no others.
+ * What every Ledger guarantees of abandoned payments beyond its types: how recovery takes them over (1 to 7), from when an
+ * operator may resolve them (8), and what it knows of those for which nothing was ever sent (9 to 12, decision P15).
  */
 export function ledgerRecoveryContract(ports: ContractPorts): void {
   const { ledger, pass } = ports;
@@ -31,22 +31,11 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     return claims;
   }
 
-  function takeOverAbandoned(processor: string, limit: number, leaseMs = LONG_MS, owner = newOwner()) {
-    return ledger.takeOverAbandoned({ owner, leaseMs, processor, limit });
+  function takeOverAbandoned(processor: string, limit: number, leaseMs = LONG_MS) {
+    return ledger.takeOverAbandoned({ owner: newOwner(), leaseMs, processor, limit });
   }
 
   const keysOf = (claims: readonly Claim[]) => claims.map(({ key }) => key).sort();
-
-  test('1: dead leases are taken over; living leases and final payments are left alone', async () => {
-    const processor = newProcessorName();
-    const living = await given.claim({ processor });
-    const final = await given.claim({ processor, leaseMs: SHORT_MS });
-    await given.settled(final);
-    const dead = await given.deadClaim({ processor });
-    expect(keysOf(await takeOverAbandoned(processor, 10))).toEqual([dead.key]);
-    expect(await ledger.renew(living, LONG_MS)).toBe(true);
-    expect(await ledger.find(final.key)).toMatchObject({ state: 'final' });
-  });
 
   test('1, 6: what was taken over, by recovery or before its back-off was over, is due when its new lease dies', async () => {
     const { key, processor, ...claim } = await given.abandoned({ processor: newProcessorName() }, LONG_MS);
@@ -64,15 +53,6 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     expect(await takeOverAbandoned(newProcessorName(), 10)).toEqual([]);
     const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor, formerProcessor, limit: 10 };
     expect(keysOf(await ledger.takeOverAbandoned(takeover))).toEqual(keysOf(abandoned));
-  });
-
-  test('3: a limit is kept, and the next call gets the rest', async () => {
-    const processor = newProcessorName();
-    const abandoned = await givenAbandoned(5, processor);
-    const first = await takeOverAbandoned(processor, 3);
-    const second = await takeOverAbandoned(processor, 3);
-    expect([first.length, second.length]).toEqual([3, 2]);
-    expect(keysOf([...first, ...second])).toEqual(keysOf(abandoned));
   });
 
   test.each<[what: string, arrange: (processor: string) => Promise<readonly Claim[]>]>([
@@ -113,33 +93,101 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     }
   });
 
-  test('4: two at once never get the same row, and together they get every row', async () => {
+  test('3, 4: several at once keep their limit, never get the same row, and together get every row', async () => {
     const processor = newProcessorName();
     const claims = await given.claims(60, { processor });
     await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
-    const taken = (await Promise.all(Array.from({ length: 6 }, () => takeOverAbandoned(processor, 20)))).flat();
+    const taken = await Promise.all(Array.from({ length: 6 }, () => takeOverAbandoned(processor, 9)));
+    for (const batch of taken) expect(batch.length).toBeLessThanOrEqual(9);
     const rest = await takeOverAbandoned(processor, 60);
-    expect(keysOf([...taken, ...rest])).toEqual(keysOf(claims));
+    expect(rest.length).toBeGreaterThanOrEqual(6);
+    expect(keysOf([...taken.flat(), ...rest])).toEqual(keysOf(claims));
   });
 
-  test('5: each has one epoch more, the new owner and lease, and its own values', async () => {
+  test('1, 7: what has a dead lease is counted, and taken over once due; not the living, the final, the young', async () => {
     const processor = newProcessorName();
-    const first = await given.deadClaim({ processor, amount: '7.00', currency: 'EUR' });
-    const [taken] = (await takeOverAbandoned(processor, 10, LONG_MS, 'recovery')) as [Claim];
-    expect({ ...taken, ageMs: 0 }).toEqual({ ...first, epoch: 2, owner: 'recovery', unsent: false });
-    expect(taken.ageMs).toBeGreaterThanOrEqual(SHORT_MS);
-    expect(await ledger.find(first.key)).toMatchObject({ state: 'under way' });
-    expect(await ledger.settle(first, DECLINED, LONG_MS)).toEqual({ state: 'fenced off' });
+    const before = await ledger.countAbandoned(0, 0);
+    const dead = [await given.deadClaim({ processor }), ...(await givenAbandoned(2, processor))];
+    await given.abandoned({ processor }, LONG_MS);
+    await given.claim({ processor });
+    await given.settled(await given.deadClaim({ processor }));
+    await pass(1);
+    expect(await ledger.countAbandoned(0, 0)).toBe(before + 4);
+    expect(await ledger.countAbandoned(LONG_MS, LONG_MS)).toBe(0);
+    expect(keysOf(await takeOverAbandoned(processor, 10))).toEqual(keysOf(dead));
   });
 
-  test('7: counted is what has a dead lease, due or not; not the living, not the final, not the young', async () => {
-    const before = await ledger.countAbandoned(0, 0);
-    await given.abandoned({}, LONG_MS);
-    await givenAbandoned(2, newProcessorName());
-    await given.claim();
-    await given.settled(await given.claim());
+  const givenUnsent = () => given.abandoned({ processor: newProcessorName() }, 0, 'unsent');
+
+  async function expectTooEarly(key: string, limits: { dedupMs: number; idempotencyTtlMs?: number }): Promise<void> {
+    const { remainingMs } = inState(await given.resolve(key, limits), 'too early');
+    expect(remainingMs).toBeGreaterThan(LONG_MS / 2);
+    expect(remainingMs).toBeLessThanOrEqual(LONG_MS);
+  }
+
+  test('8: a payment is too young until its first claim is old enough, whatever takeovers came since', async () => {
+    const first = await given.abandoned();
+    await expectTooEarly(first.key, { dedupMs: LONG_MS });
+    expect(await ledger.find(first.key)).toEqual({ state: 'abandoned' });
+    await pass(SHORT_MS);
+    await ledger.abandon(await given.takeover(first), 0);
+    expect(await given.resolve(first.key, { dedupMs: SHORT_MS })).toMatchObject({ state: 'resolved' });
+  });
+
+  test('9: claim, takeOver and takeOverAbandoned say that the payment is unsent, each time it was given up so', async () => {
+    const first = await givenUnsent();
+    const { key, processor } = first;
+    const unsent = (epoch: number) => ({ key, epoch, unsent: true });
+    const second = inState(await ledger.claim(claimAttempt({ key, processor })), 'taken over').claim;
+    expect(second).toMatchObject(unsent(2));
+    expect(await ledger.abandon(second, 0, 'unsent')).toBe(true);
+    const third = await given.takeover(first);
+    expect(third).toMatchObject(unsent(3));
+    expect(await ledger.abandon(third, 0, 'unsent')).toBe(true);
+    expect(await takeOverAbandoned(processor, 10)).toMatchObject([unsent(4)]);
+  });
+
+  test('10: after a takeover that died, or gave up without knowing, the payment is no longer unsent', async () => {
+    const [died, gaveUp] = [await givenUnsent(), await givenUnsent()];
+    await given.takeover(died, { leaseMs: SHORT_MS });
+    await ledger.abandon(await given.takeover(gaveUp), 0);
+    await pass(SHORT_MS);
+    for (const claim of [died, gaveUp]) expect(await given.takeover(claim)).toMatchObject({ epoch: 3, unsent: false });
+  });
+
+  test('11: an attempt that was fenced off marks nothing, and learns it', async () => {
+    const first = await given.deadClaim();
+    const second = await given.takeover(first);
+    expect(await ledger.abandon(first, 0, 'unsent')).toBe(false);
+    expect(await ledger.abandon({ ...second, owner: newOwner() }, 0, 'unsent')).toBe(false);
+    expect(await ledger.abandon(second, 0)).toBe(true);
+    expect(await ledger.abandon(second, 0, 'unsent')).toBe(false);
+    expect(await given.takeover(first)).toMatchObject({ unsent: false });
+  });
+
+  test('11: of many given up at once each is marked as it says', async () => {
+    const claims = await given.claims(20);
+    const marks = claims.map((_, index) => (index % 3 === 0 ? 'unsent' : undefined));
+    const abandoned = await Promise.all(claims.map((claim, index) => ledger.abandon(claim, 0, marks[index])));
+    expect(abandoned).toEqual(claims.map(() => true));
+    const taken = await Promise.all(claims.map((claim) => given.takeover(claim)));
+    expect(taken.map(({ unsent }) => unsent)).toEqual(marks.map((mark) => mark === 'unsent'));
+  });
+
+  test('12: an unsent payment is resolved and counted by its own least age, and by that of all others once it is sent', async () => {
+    const counts = async () => [await ledger.countAbandoned(0, LONG_MS), await ledger.countAbandoned(LONG_MS, 0)];
+    const [sent = 0, unsent = 0] = await counts();
+    const [claim, other] = [await givenUnsent(), await givenUnsent()];
+    const { key } = claim;
     await pass(1);
-    expect(await ledger.countAbandoned(0, 0)).toBe(before + 3);
-    expect(await ledger.countAbandoned(LONG_MS, LONG_MS)).toBe(0);
+    expect(await counts()).toEqual([sent, unsent + 2]);
+    await expectTooEarly(key, { dedupMs: 0, idempotencyTtlMs: LONG_MS });
+    expect(await given.resolve(other.key, { dedupMs: LONG_MS, idempotencyTtlMs: 0 })).toMatchObject({
+      state: 'resolved',
+    });
+    await ledger.abandon(await given.takeover(claim), 0);
+    expect(await counts()).toEqual([sent + 1, unsent]);
+    await expectTooEarly(key, { dedupMs: LONG_MS, idempotencyTtlMs: 0 });
+    expect(await given.resolve(key, { dedupMs: 0, idempotencyTtlMs: LONG_MS })).toMatchObject({ state: 'resolved' });
   });
 }

@@ -21,18 +21,8 @@ const RETENTION_HOURS = 24 + 2;
 const DEADLINE_MS = 15_000;
 
 /**
- * What every Ledger guarantees of `removeSettled` beyond its types:
- *
- *  1. It removes rows that are final, past their expiry and settled longer ago than the retention; oldest first, and at
- *     most `limit`. Rows that it may not remove hide none behind them.
- *  2. It never removes a row that is PROCESSING, younger, or still repeated.
- *  3. Of any number at once each row is removed by one.
- *  4. The claim of a key whose row was removed is answered 'expired', whatever the key store says of the key; so is that of
- *     any key without a row that was generated as long ago.
- *  5. Rows that are there go on as before, however old their keys: repeats, takeovers, settling.
- *  6. Younger keys are claimed.
- *  7. Ages are the time that was noted, an hour at most with each call, and once however many processes note it: the wall
- *     clock of a process or of the store, however wrong, makes no payment older.
+ * What every Ledger guarantees of `removeSettled` beyond its types. Ages are the time that was noted: the wall clock of a
+ * process or of the store, however wrong, makes no payment older.
  */
 export function ledgerRetentionContract(ports: ContractPorts): void {
   const { keys, ledger, paymentHistory: history, clock, pass } = ports;

@@ -9,18 +9,7 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 const FIRST_YEAR = 1990;
 const ALL = 1_000;
 
-/**
- * What every PaymentHistory guarantees beyond its types:
- *
- *  1. `find` tells every row, whatever its state and past its expiry, as it is when it is asked.
- *  2. `attempts` counts the first claim and each takeover, and not a resolution.
- *  3. `newest` tells rows of the newest key first; pages put together are the whole, without gap or repetition, while other
- *     payments come and change their state.
- *  4. A selection is kept: the state, and the moment at which the key was generated, from inclusive and to exclusive.
- *  5. `settled` tells the rows that were settled in [from, to), and only those, in the order of their settling.
- *  6. Its pages put together are the whole, without gap or repetition, also where many were settled at one moment; the last
- *     one has no next.
- */
+/** What every PaymentHistory guarantees beyond its types: of one payment (1, 2), of the newest (3, 4), of those settled (5, 6). */
 export function paymentHistoryContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
   const given = paymentSteps(ports);

@@ -1,18 +1,15 @@
 import { expect, test } from 'vitest';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, compose, composeWithKey, MONEY, NO_MONEY } from '../../testkit/protocol/payment-composition.js';
-import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
-import { sharePorts } from '../../testkit/protocol/ports.js';
+import { AWAY, MONEY, NO_MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
 /** Decision P16: so many attempts of requests at once, and no more; what is turned away has changed nothing. */
 
 const LIMIT = 3;
-const ports = await sharePorts();
-const { abandoned, statesOf } = paymentSteps(ports);
+const { ports, compose, composeWithKey, abandoned, statesOf } = await shareProtocol();
 
 /** A process with as many payments under way as there may be, and a key that can be paid. `end` lets them end. */
 async function givenFull() {
-  const process = await composeWithKey(ports, { maxInFlight: LIMIT });
+  const process = await composeWithKey({ maxInFlight: LIMIT });
   const charging = await Promise.all(Array.from({ length: LIMIT }, () => process.chargingPayment()));
   return {
     ...process,
@@ -34,7 +31,7 @@ test('a payment beyond the limit is not begun: no row, no lock, and its key can 
 });
 
 test('many at once are never more under way than the limit, and those turned away can all be paid', async () => {
-  const { payments, processor } = compose(ports, { maxInFlight: LIMIT });
+  const { payments, processor } = compose({ maxInFlight: LIMIT });
   const keys = await Promise.all(Array.from({ length: 40 }, () => payments.issueKey()));
   const answers = await Promise.all(keys.map((key) => payments.pay(key, MONEY)));
   const turnedAway = keys.filter((_, index) => answers[index]?.state === 'busy');
@@ -92,7 +89,7 @@ test('a row that cannot be asked at the limit is a fault, and the lock is given 
 });
 
 test('a payment that fails gives its place back', async () => {
-  const { payments, ledger, processor, key } = await composeWithKey(ports, { maxInFlight: 1 });
+  const { payments, ledger, processor, key } = await composeWithKey({ maxInFlight: 1 });
   ledger.failNext('claim', AWAY);
   await expect(payments.pay(key, MONEY)).rejects.toBe(AWAY);
   processor.plan({ outcome: 'not sent' });

@@ -1,16 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
-import { inState, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import {
-  AWAY,
-  compose,
-  composeWithKey,
-  LOST,
-  MONEY,
-  NO_MONEY,
-  patience,
-} from '../../testkit/protocol/payment-composition.js';
-import { sharePorts } from '../../testkit/protocol/ports.js';
+import { newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { AWAY, LOST, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
@@ -18,18 +9,18 @@ const DEADLINE_MS = 10_000;
 const BUG = new Error('a bug');
 const COMPLETED = { outcome: { state: 'COMPLETED' } };
 
-const ports = await sharePorts();
+const { ports, compose, composeWithKey } = await shareProtocol();
 
 describe('a key store that is away', () => {
   test('leaves no lock when the answer of a begin is lost', async () => {
-    const { key, payments, keys } = await composeWithKey(ports);
+    const { key, payments, keys } = await composeWithKey();
     keys.loseNextAnswer('begin', LOST);
     await expect(payments.pay(key, MONEY)).rejects.toBe(LOST);
     await until('the lock to be released', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
   });
 
   test('lets outcomes be answered from the row, and begins nothing; a bug in it is thrown', async () => {
-    const { key, payments, keys, processor } = await composeWithKey(ports);
+    const { key, payments, keys, processor } = await composeWithKey();
     await payments.pay(key, MONEY);
     const other = await payments.issueKey();
     for (const operation of ['begin', 'look'] as const) keys.failAll(operation, AWAY);
@@ -47,7 +38,7 @@ describe('a key store that is away', () => {
 });
 
 test('a request whose content cannot be paid is answered by the state of its key first', async () => {
-  const { key, payments, another } = await composeWithKey(ports);
+  const { key, payments, another } = await composeWithKey();
   expect(await payments.pay(key, NO_MONEY)).toEqual({ state: 'invalid content', ...NO_MONEY });
   expect(await payments.pay(newKey(), NO_MONEY)).toEqual({ state: 'invalid key' });
   await payments.pay(key, MONEY);
@@ -62,7 +53,7 @@ test('a request whose content cannot be paid is answered by the state of its key
 describe('a request that waits for another attempt', () => {
   /** Another one is charging; this one has met it and waits. */
   async function givenWaiter(ms?: number) {
-    const owner = compose(ports);
+    const owner = compose();
     const { key, ...charging } = await owner.chargingPayment();
     const waiter = owner.another();
     const met = gate();
@@ -71,13 +62,6 @@ describe('a request that waits for another attempt', () => {
     await met.opened;
     return { waiter, waited, ...charging };
   }
-
-  test('is answered with the outcome when that is known', async () => {
-    const { waited, answer, finish } = await givenWaiter();
-    finish();
-    const { final } = inState(await answer, 'processed');
-    expect(await waited).toEqual({ state: 'replayed', final, waited: true });
-  });
 
   test('waits through a fault of the store, and reports one that lasts', async () => {
     const through = await givenWaiter();

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import { LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { type Composition, compose, composeWithKey, MONEY } from '../../testkit/protocol/payment-composition.js';
-import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
+import { MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
@@ -14,8 +13,7 @@ import { untilPast } from '../../testkit/time/until-past.js';
 /** Of a key that is used before it expires, also on a busy machine. */
 const SHORT_LIFE_MS = 15 * SHORT_MS;
 
-const ports = await sharePorts();
-const { statesOf } = paymentSteps(ports);
+const { compose, composeWithKey, statesOf } = await shareProtocol();
 /** A key store that has never heard of any key: what is left after all of it was lost. */
 const { keys: forgetful } = await sharePorts();
 
@@ -25,7 +23,7 @@ describe('a payment with a key of its own', () => {
   test.each(['succeeded', 'declined'] as const)(
     'is charged once when the charge has %s, and every repeat replays the outcome',
     async (outcome) => {
-      const { payments, processor, key } = await composeWithKey(ports);
+      const { payments, processor, key } = await composeWithKey();
       processor.plan({ outcome });
       const first = await payments.pay(key, MONEY);
       const [{ transactionId } = { transactionId: '' }] = processor.charges;
@@ -42,7 +40,7 @@ describe('a payment with a key of its own', () => {
   );
 
   test('is invalid with a key that was never issued or has expired, unused or with its outcome', async () => {
-    const { payments, processor, key: paid } = await composeWithKey(ports, { idempotencyTtlMs: SHORT_LIFE_MS });
+    const { payments, processor, key: paid } = await composeWithKey({ idempotencyTtlMs: SHORT_LIFE_MS });
     const [unused, never] = [await payments.issueKey(), newKey()];
     expect(await payments.pay(paid, MONEY)).toMatchObject({ state: 'processed' });
     await untilPast(SHORT_LIFE_MS);
@@ -54,7 +52,7 @@ describe('a payment with a key of its own', () => {
   });
 
   test('is one of fifty at once on two processes: one is processed, one charge is sent, and all name one id', async () => {
-    const { payments, processor, another, key } = await composeWithKey(ports);
+    const { payments, processor, another, key } = await composeWithKey();
     const both = [payments, another().payments];
     const answers = await Promise.all(
       Array.from({ length: 25 }, () => both.map((each) => each.pay(key, MONEY))).flat(),
@@ -68,17 +66,14 @@ describe('a payment with a key of its own', () => {
 });
 
 describe('a key store that has lost everything', () => {
-  /** A process whose key store knows nothing of the keys of the other one, beside the same ledger. */
-  const afterTheLoss = ({ processor }: Composition) => compose({ ...ports, keys: forgetful }, {}, processor);
-
   test.each([
     ['replays a final payment from its row', false],
     ['and has a key as generated again replays a final payment that the claim finds', true],
   ])('%s, and has the record put back', async (_title, reissued) => {
-    const { key, ...before } = await composeWithKey(ports);
+    const { key, ...before } = await composeWithKey();
     const first = await before.payments.pay(key, MONEY);
     if (reissued) await forgetful.issue(key, LONG_MS);
-    const { payments, processor } = afterTheLoss(before);
+    const { payments, processor } = before.another({}, forgetful);
     expect(await payments.outcome(key)).toEqual(finalOf(first));
     expect(await payments.pay(key, MONEY)).toEqual({ ...first, state: 'replayed' });
     expect(await forgetful.look(key)).toMatchObject({ state: 'final' });
@@ -86,9 +81,9 @@ describe('a key store that has lost everything', () => {
   });
 
   test('leaves a payment under way in progress, and one without an owner is finished under its id', async () => {
-    const before = compose(ports);
+    const before = compose();
     const { key, answer, finish } = await before.chargingPayment();
-    const { payments, processor } = afterTheLoss(before);
+    const { payments, processor } = before.another({}, forgetful);
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
     finish();
     await answer;
@@ -100,13 +95,25 @@ describe('a key store that has lost everything', () => {
   });
 
   test('and has a key as generated again after the outcome has expired: it is refused, and its lock given back', async () => {
-    const { key, ...before } = await composeWithKey(ports, { idempotencyTtlMs: SHORT_LIFE_MS });
+    const { key, ...before } = await composeWithKey({ idempotencyTtlMs: SHORT_LIFE_MS });
     expect(await before.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
     await untilPast(SHORT_LIFE_MS);
     await forgetful.issue(key, LONG_MS);
-    const { payments, processor } = afterTheLoss(before);
+    const { payments, processor } = before.another({}, forgetful);
     expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
     expect(await forgetful.look(key)).toMatchObject({ state: 'generated' });
+    expect(processor.charges).toHaveLength(1);
+  });
+
+  test('answers a repeat that comes too late to take a payment over with the outcome of the takeover', async () => {
+    const { payments, processor, another, unknownPayment } = compose();
+    const key = await unknownPayment('succeeded');
+    const late = another({}, forgetful);
+    late.ledger.interruptNext('takeOver', async (proceed) => {
+      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+      return proceed();
+    });
+    expect(await late.payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
     expect(processor.charges).toHaveLength(1);
   });
 });

@@ -1,9 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, type Composition, compose, MONEY, OTHER_MONEY } from '../../testkit/protocol/payment-composition.js';
-import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
-import { sharePorts } from '../../testkit/protocol/ports.js';
+import {
+  AWAY,
+  type Composition,
+  MONEY,
+  OTHER_MONEY,
+  shareProtocol,
+} from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
@@ -14,8 +18,7 @@ const DEADLINE_MS = 15_000;
 /** More than two processes take over at a time. */
 const MANY = 150;
 
-const ports = await sharePorts();
-const given = paymentSteps(ports);
+const { ports, compose, ...given } = await shareProtocol();
 
 /** Claims whose owners have died, with nothing charged. */
 async function givenAbandoned({ name }: RecordingProcessor, count: number): Promise<[string, ...string[]]> {
@@ -43,7 +46,7 @@ describe('an outcome that is not known', () => {
     ['recovery', 'succeeded'],
     ['recovery', 'declined'],
   ] as const)('ends lease and lock, and %s looks up that it has %s and sends nothing', async (by, at) => {
-    const process = compose(ports);
+    const process = compose();
     const { payments, processor, unknownPayment } = process;
     const key = await unknownPayment(at);
     expect(await given.statesOf(key)).toEqual(['generated', 'abandoned']);
@@ -58,7 +61,7 @@ describe('an outcome that is not known', () => {
   test.each(['a repeat', 'recovery'] as const)(
     'of a charge that never arrived: %s sends it, once, with the id and the money of the row',
     async (by) => {
-      const process = compose(ports);
+      const process = compose();
       const { payments, processor } = process;
       const money = { amount: '7.00', currency: 'EUR' };
       const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
@@ -72,7 +75,7 @@ describe('an outcome that is not known', () => {
   );
 
   test('is finished by a repeat with another amount, which is a mismatch where that is rejected', async () => {
-    const { payments, processor, unknownPayment } = compose(ports, { payloadMismatch: 'reject' });
+    const { payments, processor, unknownPayment } = compose({ payloadMismatch: 'reject' });
     const key = await unknownPayment('none');
     expect(await payments.pay(key, OTHER_MONEY)).toEqual({ state: 'mismatch' });
     expect(processor.charges).toMatchObject([MONEY]);
@@ -80,7 +83,7 @@ describe('an outcome that is not known', () => {
   });
 
   test('stays unknown while the look-up is unclear too, and nothing is sent', async () => {
-    const { payments, recovery, processor, unknownPayment } = compose(ports);
+    const { payments, recovery, processor, unknownPayment } = compose();
     const key = await unknownPayment('none');
     const unclear = { state: 'unknown', cause: 'no answer' } as const;
     processor.planLookUp(unclear, unclear);
@@ -91,21 +94,13 @@ describe('an outcome that is not known', () => {
     expect(processor.charges).toHaveLength(1);
   });
 
-  test('without a record stays unknown once it is older than the processor deduplicates, and nothing is sent', async () => {
-    const { payments, processor, unknownPayment } = compose(ports, { dedupMs: SHORT_MS });
-    const key = await unknownPayment('none');
-    await untilPast(SHORT_MS);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    expect([processor.charges, processor.lookUps]).toEqual([[], [key]]);
-  });
-
   // Also one whose former name is the beginning of the name in the row (decision P14).
   test('is left alone by an instance with another processor, or another account at the same', async () => {
     const name = newProcessorName();
-    const owner = compose(ports, {}, new RecordingProcessor(`${name}?account=b`));
+    const owner = compose({}, new RecordingProcessor(`${name}?account=b`));
     const key = await owner.unknownPayment('succeeded');
     const otherAccount = new RecordingProcessor(`${name}?account=a`, undefined, name);
-    for (const stranger of [compose(ports), compose(ports, {}, otherAccount)]) {
+    for (const stranger of [compose(), compose({}, otherAccount)]) {
       expect(await stranger.payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
       expect(await stranger.recovery.runOnce()).toBe(0);
       expect([stranger.processor.charges, stranger.processor.lookUps]).toEqual([[], []]);
@@ -126,7 +121,7 @@ describe('a payment under the former name of its processor', () => {
     const claim = await given.abandoned({ processor: formerName, key: await given.issuedKey() });
     const { key, transactionId } = claim;
     if (charged) await processor.charge({ reference: key, ...claim });
-    return { ...compose(ports, { dedupMs: 0 }, processor), key, transactionId };
+    return { ...compose({ dedupMs: 0 }, processor), key, transactionId };
   }
 
   test.each(['a repeat', 'recovery'] as const)(
@@ -158,16 +153,8 @@ describe('a payment under the former name of its processor', () => {
 });
 
 describe('recovery', () => {
-  test('leaves payments under a live lease and final ones alone', async () => {
-    const { processor, recovery, payments } = compose(ports);
-    const { key } = await given.claim({ processor: processor.name });
-    await payments.pay(await payments.issueKey(), MONEY);
-    expect(await recovery.runOnce()).toBe(0);
-    expect([processor.lookUps, await stateOf(key)]).toEqual([[], 'under way']);
-  });
-
   test('finishes all of many in one run, shared by two processes, each charged once', async () => {
-    const { processor, recovery, another } = compose(ports);
+    const { processor, recovery, another } = compose();
     const keys = await givenAbandoned(processor, MANY);
     const [one, other] = await Promise.all([recovery.runOnce(), another().recovery.runOnce()]);
     expect(one + other).toBe(MANY);
@@ -181,7 +168,7 @@ describe('recovery', () => {
       ages.push(ageMs);
       return ages.length < 3 ? 0 : LONG_MS;
     };
-    const { payments, recovery, processor, unknownPayment } = compose(ports, { recoverAfterMs });
+    const { payments, recovery, processor, unknownPayment } = compose({ recoverAfterMs });
     const key = await unknownPayment('none');
     await untilPast(SHORT_MS);
     processor.plan({ outcome: 'none' }, { outcome: 'none' });
@@ -201,7 +188,7 @@ describe('recovery', () => {
   test('is not kept from the others by payments that stay unclear, however many those are', async () => {
     let patienceMs = LONG_MS;
     const settings = { dedupMs: SHORT_MS, recoverAfterMs: () => patienceMs };
-    const { processor, recovery, unknownPayment } = compose(ports, settings);
+    const { processor, recovery, unknownPayment } = compose(settings);
     await givenAbandoned(processor, MANY);
     await untilPast(SHORT_MS);
     expect(await recovery.runOnce(), 'finished of those that stay unclear').toBe(0);
@@ -212,7 +199,7 @@ describe('recovery', () => {
   });
 
   test('reports a payment whose settle fails, and finishes the others all the same', async () => {
-    const { processor, recovery, ledger, faults } = compose(ports);
+    const { processor, recovery, ledger, faults } = compose();
     const keys = await givenAbandoned(processor, 3);
     ledger.failNext('settle', AWAY);
     expect(await recovery.runOnce()).toBe(2);
@@ -222,7 +209,7 @@ describe('recovery', () => {
   });
 
   test('finishes what is there before start resolves, and begins nothing more after stop', async () => {
-    const { processor, recovery } = compose(ports);
+    const { processor, recovery } = compose();
     const [key] = await givenAbandoned(processor, 1);
     await recovery.start(LONG_MS);
     expect(await stateOf(key)).toBe('final');
@@ -232,7 +219,7 @@ describe('recovery', () => {
   });
 
   test('waits at its start for a slow processor no longer than it is told, and the round goes on behind it', async () => {
-    const { processor, recovery } = compose(ports);
+    const { processor, recovery } = compose();
     const [key] = await givenAbandoned(processor, 1);
     const answer = gate();
     processor.plan({ outcome: 'succeeded', after: answer.opened });
@@ -244,7 +231,7 @@ describe('recovery', () => {
   });
 
   test('reports a round that fails, and begins the next one by itself', async () => {
-    const { processor, recovery, ledger, faults } = compose(ports);
+    const { processor, recovery, ledger, faults } = compose();
     const [key] = await givenAbandoned(processor, 1);
     ledger.failNext('takeOverAbandoned', AWAY);
     await recovery.start(LONG_MS);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, compose, composeWithKey, MONEY } from '../../testkit/protocol/payment-composition.js';
-import { sharePorts } from '../../testkit/protocol/ports.js';
+import { AWAY, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
@@ -11,11 +10,11 @@ const AWAY_THERE = { state: 'unknown', cause: 'the processor is away' } as const
 const SUCCEEDED = { state: 'succeeded' } as const;
 const FOUND = { state: 'final', payment: { state: 'COMPLETED' } };
 
-const ports = await sharePorts();
+const { compose, composeWithKey } = await shareProtocol();
 
 /** A payment whose charge had this end, and is never sent again. */
 async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none') {
-  const process = await composeWithKey(ports, { dedupMs: SHORT_MS });
+  const process = await composeWithKey({ dedupMs: SHORT_MS });
   process.processor.plan({ outcome, answerLost: true });
   inState(await process.payments.pay(process.key, MONEY), outcome === 'not sent' ? 'not sent' : 'unknown');
   process.unknown.length = 0;
@@ -43,7 +42,7 @@ describe('the processor is asked before an operator resolves a payment', () => {
 
   test('but not one that has no such payment', async () => {
     const { key } = await givenUnknown();
-    const elsewhere = compose(ports);
+    const elsewhere = compose();
     await elsewhere.records.resolve(key, VERDICT);
     expect(elsewhere.processor.lookUps).toEqual([]);
   });
@@ -85,7 +84,7 @@ describe('an outcome at the processor', () => {
   ] as const;
 
   test.each(cases)('that is "%s" after its payment was resolved as %s is %s', async (outcome, state, alarm) => {
-    const owner = compose(ports, { leaseMs: SHORT_MS });
+    const owner = compose({ leaseMs: SHORT_MS });
     const operator = owner.another({ dedupMs: 0 });
     const { key, answer, finish } = await owner.chargingPayment(outcome);
     owner.ledger.failAll('renew', AWAY);
@@ -113,7 +112,7 @@ describe('an outcome at the processor', () => {
   });
 
   test('is no alarm while the attempt of the payment is in progress', async () => {
-    const owner = compose(ports);
+    const owner = compose();
     const { key, answer, finish } = await owner.chargingPayment();
     const operator = owner.another({ dedupMs: 0 });
     owner.processor.planLookUp(SUCCEEDED);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { AWAY, compose, composeWithKey, LOST, MONEY } from '../../testkit/protocol/payment-composition.js';
-import { sharePorts } from '../../testkit/protocol/ports.js';
+import { AWAY, MONEY, type Settings, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
@@ -15,13 +14,13 @@ import { untilPast } from '../../testkit/time/until-past.js';
 const SHORT_LIFE_MS = 15 * SHORT_MS;
 const NO_ANSWER = { state: 'unknown', cause: 'connection refused' } as const;
 
-const ports = await sharePorts();
+const { ports, compose, composeWithKey } = await shareProtocol();
 
 /** With a processor that does not recognise a repeat: nothing that may have been sent is ever sent again. */
-const newPayment = (settings: Parameters<typeof compose>[1] = {}) => composeWithKey(ports, { dedupMs: 0, ...settings });
+const newPayment = (settings: Settings = {}) => composeWithKey({ dedupMs: 0, ...settings });
 
 /** Its first charge did not leave the process. */
-async function givenUnsent(settings?: Parameters<typeof compose>[1]) {
+async function givenUnsent(settings?: Settings) {
   const process = await newPayment(settings);
   process.processor.plan({ outcome: 'not sent' });
   inState(await process.payments.pay(process.key, MONEY), 'not sent');
@@ -48,13 +47,6 @@ describe('a payment whose charge was not sent', () => {
     expect(processor.charges).toHaveLength(1);
   });
 
-  test('is finished by what a look-up finds all the same, and not sent', async () => {
-    const { payments, processor, key } = await givenUnsent();
-    processor.planLookUp({ state: 'succeeded' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(processor.charges).toEqual([]);
-  });
-
   test('is sent by recovery for as long as a key lives, and after that by a repeat only', async () => {
     const { payments, processor, recovery, key } = await givenUnsent({ idempotencyTtlMs: SHORT_LIFE_MS });
     await untilPast(SHORT_LIFE_MS);
@@ -74,33 +66,27 @@ describe('a payment whose charge was not sent', () => {
     expect(processor.charges).toEqual([]);
   });
 
-  test('is unknown where the row could not be marked, and is then looked up only', async () => {
+  test.each([
+    ['the row could not be marked, and is then looked up only', 'failNext', 'unknown', 0],
+    ['the reply to the mark was lost, and is sent by the next repeat', 'loseNextAnswer', 'processed', 1],
+  ] as const)('is unknown where %s', async (_, fail, next, charges) => {
     const { payments, processor, ledger, key } = await newPayment({ leaseMs: SHORT_LIFE_MS });
     processor.plan({ outcome: 'not sent' });
-    ledger.failNext('abandon', AWAY);
+    ledger[fail]('abandon', AWAY);
     expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     await untilPast(SHORT_LIFE_MS);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    expect(processor.charges).toEqual([]);
-  });
-
-  test('is unknown where the reply to the mark was lost, and is sent by the next repeat', async () => {
-    const { payments, processor, ledger, key } = await newPayment();
-    processor.plan({ outcome: 'not sent' });
-    ledger.loseNextAnswer('abandon', LOST);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(processor.charges).toHaveLength(1);
+    expect(await payments.pay(key, MONEY)).toMatchObject({ state: next });
+    expect(processor.charges).toHaveLength(charges);
   });
 });
 
 describe('a payment that an earlier attempt may have sent', () => {
   test('is not made unsent by a later charge that was not, nor by a look-up that fails', async () => {
-    const patient = compose(ports, { dedupMs: LONG_MS });
+    const patient = compose({ dedupMs: LONG_MS });
     const key = await patient.unknownPayment('none');
     patient.processor.plan({ outcome: 'not sent' });
     expect(await patient.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    const once = compose(ports, {}, new RecordingProcessor(patient.processor.name, 0));
+    const once = compose({}, new RecordingProcessor(patient.processor.name, 0));
     once.processor.planLookUp(NO_ANSWER);
     for (let repeat = 0; repeat < 2; repeat += 1)
       expect(await once.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });

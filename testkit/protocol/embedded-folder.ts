@@ -9,37 +9,18 @@ import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import { LONG_MS } from './payment-attempts.js';
 
 /** The embedded deployment on a folder of its own, for each test. */
-export interface EmbeddedFolder {
-  readonly deployment: Deployment;
-  /** Opens the folder again, after `deployment.close()`. */
-  start(): Promise<void>;
-  /** Reads or changes the file past the deployment. */
-  inFile<T>(look: (database: InstanceType<typeof DatabaseSync>) => T): T;
-}
-
-export function openEmbeddedFolder(): EmbeddedFolder {
+export function openEmbeddedFolder() {
   let dataDir: string;
-  let deployment: Deployment;
+  const folder = {
+    deployment: undefined as unknown as Deployment,
 
-  async function start(): Promise<void> {
-    deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
-  }
-
-  beforeEach(async () => {
-    dataDir = await mkdtemp(join(tmpdir(), 'idempay-embedded-'));
-    await start();
-  });
-  afterEach(async () => {
-    await deployment.close();
-    await rm(dataDir, { recursive: true, force: true });
-  });
-
-  return {
-    get deployment() {
-      return deployment;
+    /** Opens the folder again, after `deployment.close()`. */
+    async start(): Promise<void> {
+      folder.deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
     },
-    start,
-    inFile(look) {
+
+    /** Reads or changes the file past the deployment. */
+    inFile<T>(look: (database: InstanceType<typeof DatabaseSync>) => T): T {
       const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
       try {
         return look(database);
@@ -48,4 +29,13 @@ export function openEmbeddedFolder(): EmbeddedFolder {
       }
     },
   };
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'idempay-embedded-'));
+    await folder.start();
+  });
+  afterEach(async () => {
+    await folder.deployment.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  return folder;
 }

@@ -1,61 +1,43 @@
 /** Runs in place of, before or after the real operation: `proceed` is the real one, with the caller's own parameters. */
-export type Interruption = (proceed: () => Promise<unknown>) => Promise<unknown>;
-
+type Interruption = (proceed: () => Promise<unknown>) => Promise<unknown>;
 type Operation<P> = { [N in keyof P]: P[N] extends (...parameters: never[]) => Promise<unknown> ? N : never }[keyof P];
 
-export interface FailingPort<P> {
-  /** The real port; operations that were not asked to fail go straight through. */
-  readonly port: P;
-  /** Nothing reaches the store: the operation fails before it. */
-  failNext(operation: Operation<P>, fault: Error): void;
-  /** The store does what was asked, and the answer is lost on its way back. */
-  loseNextAnswer(operation: Operation<P>, fault: Error): void;
-  /** Every operation of that name fails before it reaches the store, until `heal`. */
-  failAll(operation: Operation<P>, fault: Error): void;
-  heal(): void;
-  /** Anything else, such as a process that stands still between two steps. */
-  interruptNext(operation: Operation<P>, interruption: Interruption): void;
-}
+export type FailingPort<P extends object> = ReturnType<typeof failingPort<P>>;
 
 /** Wraps a real port, of any deployment, so that it fails when a test says so. */
-export function failingPort<P extends object>(real: P): FailingPort<P> {
+export function failingPort<P extends object>(real: P) {
   const next = new Map<PropertyKey, Interruption[]>();
   const always = new Map<PropertyKey, Error>();
-
-  const port = new Proxy(real, {
-    get(target, name) {
-      const operation: unknown = Reflect.get(target, name);
-      if (typeof operation !== 'function') return operation;
-      return async (...parameters: unknown[]) => {
-        const proceed = async () => operation.apply(target, parameters);
-        const interruption = next.get(name)?.shift();
-        if (interruption) return interruption(proceed);
-        const fault = always.get(name);
-        if (fault) throw fault;
-        return proceed();
-      };
-    },
-  });
 
   function interruptNext(operation: Operation<P>, interruption: Interruption): void {
     next.set(operation, [...(next.get(operation) ?? []), interruption]);
   }
 
   return {
-    port,
+    /** The real port; operations that were not asked to fail go straight through. */
+    port: new Proxy(real, {
+      get(target, name) {
+        const operation: unknown = Reflect.get(target, name);
+        if (typeof operation !== 'function') return operation;
+        return async (...parameters: unknown[]) => {
+          const proceed = async () => operation.apply(target, parameters);
+          const interruption = next.get(name)?.shift();
+          if (interruption) return interruption(proceed);
+          const fault = always.get(name);
+          if (fault) throw fault;
+          return proceed();
+        };
+      },
+    }),
+    /** Anything, such as a process that stands still between two steps. */
     interruptNext,
-    failNext(operation, fault) {
-      interruptNext(operation, async () => {
-        throw fault;
-      });
-    },
-    loseNextAnswer(operation, fault) {
-      interruptNext(operation, async (proceed) => {
-        await proceed();
-        throw fault;
-      });
-    },
-    failAll: (operation, fault) => void always.set(operation, fault),
+    /** Nothing reaches the store: the operation fails before it. */
+    failNext: (operation: Operation<P>, fault: Error) => interruptNext(operation, () => Promise.reject(fault)),
+    /** The store does what was asked, and the answer is lost on its way back. */
+    loseNextAnswer: (operation: Operation<P>, fault: Error) =>
+      interruptNext(operation, (proceed) => proceed().then(() => Promise.reject(fault))),
+    /** Every operation of that name fails before it reaches the store, until `heal`. */
+    failAll: (operation: Operation<P>, fault: Error) => void always.set(operation, fault),
     heal: () => always.clear(),
   };
 }

@@ -5,7 +5,8 @@ import { gate } from '../concurrency.js';
 import { until } from '../time/until.js';
 import { failingPort } from './failing-ports.js';
 import { inState, LONG_MS, newKey, newOwner, newProcessorName, newTransactionId } from './payment-attempts.js';
-import type { Ports } from './ports.js';
+import { paymentSteps } from './payment-steps.js';
+import { type Ports, sharePorts } from './ports.js';
 import { type NextCharge, RecordingProcessor } from './recording-processor.js';
 
 export const MONEY = { amount: '100.50', currency: 'USD' };
@@ -16,7 +17,7 @@ export const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 const CHARGED_DEADLINE_MS = 10_000;
 
-interface Settings {
+export interface Settings {
   readonly leaseMs?: number;
   readonly idempotencyTtlMs?: number;
   readonly payloadMismatch?: 'replay' | 'reject';
@@ -87,8 +88,8 @@ export function compose(
     ledger,
     processor,
 
-    /** Another process with the same processor. */
-    another: (others: Settings = {}) => compose(ports, others, processor),
+    /** Another process with the same processor, and the same key store or another one. */
+    another: (others?: Settings, keysThere = ports.keys) => compose({ ...ports, keys: keysThere }, others, processor),
 
     /** A payment whose first attempt ended without knowing what the processor did. */
     async unknownPayment(outcome: NextCharge['outcome']): Promise<string> {
@@ -110,10 +111,20 @@ export function compose(
   };
 }
 
-/** The same with a key that can be paid. */
-export async function composeWithKey(...composed: Parameters<typeof compose>) {
-  const process = compose(...composed);
-  return { ...process, key: await process.payments.issueKey() };
+/** The protocol over ports that the tests of a file share. */
+export async function shareProtocol() {
+  const ports = await sharePorts();
+  const composeHere = (settings?: Settings, processor?: RecordingProcessor) => compose(ports, settings, processor);
+  return {
+    ports,
+    ...paymentSteps(ports),
+    compose: composeHere,
+    /** The same with a key that can be paid. */
+    async composeWithKey(settings?: Settings) {
+      const process = composeHere(settings);
+      return { ...process, key: await process.payments.issueKey() };
+    },
+  };
 }
 
 /** Of a request that waits as long for a payment under way. */

@@ -15,6 +15,14 @@ export function untilTold({ told }: Pick<CountingWatch, 'told'>): Promise<unknow
   return until('the end of the lock to be told', TOLD_DEADLINE_MS, () => told() > 0);
 }
 
+/** Asks so often at once, and counts the answers of each state. */
+export async function statesAtOnce(count: number, ask: () => Promise<{ readonly state: string }>) {
+  const counts: Record<string, number> = {};
+  for (const { state } of await Promise.all(Array.from({ length: count }, ask)))
+    counts[state] = 1 + (counts[state] ?? 0);
+  return counts;
+}
+
 /** What cases begin with, on this key store: each fails when it answers in any other way. */
 export function keySteps(keys: KeyStore) {
   function begin(key: string, owner = newOwner(), leaseMs = LONG_MS, fingerprint = '100.50 USD') {

@@ -32,19 +32,16 @@ export interface PortSettings {
 export type OpenPorts = (settings?: PortSettings) => Promise<ContractPorts>;
 
 /** Longer than any test, so that only a test that asks for a short one sees an entry expire. */
-const LONG_CACHE_TTL_MS = 600_000;
+const DEFAULTS = { transactionCacheTtlMs: 600_000, clock: systemClock };
+const REAL_TIME = { clock: systemClock, pass: untilPast };
 const CONNECT_DEADLINE_MS = 10_000;
 
-export const openEmbeddedPorts: OpenPorts = async ({
-  transactionCacheTtlMs = LONG_CACHE_TTL_MS,
-  clock = systemClock,
-} = {}) => {
+export const openEmbeddedPorts: OpenPorts = async (settings) => {
   const dataDir = await mkdtemp(join(tmpdir(), 'idempay-ports-'));
-  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs, clock });
+  const deployment = await openEmbedded({ dataDir, ...DEFAULTS, ...settings });
   return {
     ...deployment,
-    clock,
-    pass: untilPast,
+    ...REAL_TIME,
     async endClaims() {},
     async close() {
       await deployment.close();
@@ -58,8 +55,7 @@ export const openDistributedPorts: OpenPorts = async (settings) => {
   const ports = await openDistributedPortsOn(stores, settings);
   return {
     ...ports,
-    clock: systemClock,
-    pass: untilPast,
+    ...REAL_TIME,
     async endClaims() {
       await stores.client.query("UPDATE idempay.payment_horizon SET seen_at = seen_at - interval '7 seconds'");
     },
@@ -95,18 +91,12 @@ export async function openSqlTables(): ReturnType<typeof openSqlStores> {
 /** The adapters of one process; any number may share the stores, which `close` leaves there. */
 export async function openDistributedPortsOn(
   stores: Pick<OpenStores, 'redisUrl' | 'databaseUrl'>,
-  { transactionCacheTtlMs = LONG_CACHE_TTL_MS, clock = systemClock }: PortSettings = {},
+  settings?: PortSettings,
 ): Promise<Ports> {
   const redis = readRedisUrl(stores.redisUrl);
   if (!redis) throw new Error(`${stores.redisUrl} is no Redis URL`);
-  const deployment = await openDistributed({
-    redis,
-    databaseUrl: stores.databaseUrl,
-    databasePoolSize: 10,
-    transactionCacheTtlMs,
-    clock,
-    notices: { warn: () => {} },
-  });
+  const process = { redis, databaseUrl: stores.databaseUrl, databasePoolSize: 10, notices: { warn: () => {} } };
+  const deployment = await openDistributed({ ...process, ...DEFAULTS, ...settings });
   const isUp = () => true;
   await until('Redis to be up', CONNECT_DEADLINE_MS, () => deployment.keyValueStore.ping().then(isUp, () => false));
   return deployment;

@@ -6,8 +6,10 @@ import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Stores } from '../deployments/deployments.js';
 import { openDistributedPortsOn, type Ports } from './ports.js';
 
+type Environment = Pick<Stores, 'environment'>;
+
 /** The adapters on the stores of a deployment, for what no request can bring about; no service may run on them meanwhile. */
-export async function openPortsOn({ environment }: Stores): Promise<Ports> {
+export async function openPortsOn({ environment }: Environment): Promise<Ports> {
   const { DATA_DIR, REDIS_URL, DATABASE_URL } = environment;
   if (DATA_DIR !== undefined)
     return openEmbedded({ dataDir: DATA_DIR, transactionCacheTtlMs: 1_000, clock: systemClock });
@@ -21,7 +23,7 @@ export interface StoredChange {
 }
 
 /** Changes what a deployment has stored, past all service processes: what only time, or a great many requests, would do. */
-export async function changeStored({ environment }: Stores, change: StoredChange): Promise<void> {
+export async function changeStored({ environment }: Environment, change: StoredChange): Promise<void> {
   const { DATA_DIR, DATABASE_URL } = environment;
   if (DATA_DIR !== undefined) {
     const database = new DatabaseSync(join(DATA_DIR, 'idempay.sqlite'));
@@ -31,11 +33,7 @@ export async function changeStored({ environment }: Stores, change: StoredChange
   }
   const client = new pg.Client({ connectionString: DATABASE_URL });
   await client.connect();
-  try {
-    await client.query(change.distributed);
-  } finally {
-    await client.end();
-  }
+  await client.query(change.distributed).finally(() => client.end());
 }
 
 /** As if every claim that could have missed the last move of the horizon had ended by now. */
@@ -46,17 +44,12 @@ export const HORIZON_SEEN_BY_ALL: StoredChange = {
 
 /** Moves all the times of these payments and the ends of their keys' lives into the past; not the keys, which tell theirs. */
 export function aged(keys: readonly string[], byMs: number): StoredChange {
-  const list = keys.map((key) => `'${key}'`).join(', ');
-  const by = `interval '1 millisecond' * ${byMs}`;
+  const times = ['claimed_at', 'settled_at', 'expires_at', 'lease_until', 'recover_at'];
+  const change = (table: string, by: string) =>
+    `UPDATE ${table} SET ${times.map((time) => `${time} = ${time} - ${by}`)} WHERE key IN ('${keys.join("', '")}')`;
   return {
-    embedded: `
-      UPDATE payments SET claimed_at = claimed_at - ${byMs}, settled_at = settled_at - ${byMs},
-        expires_at = expires_at - ${byMs}, lease_until = lease_until - ${byMs}, recover_at = recover_at - ${byMs}
-      WHERE key IN (${list})`,
-    distributed: `
-      UPDATE idempay.payments SET claimed_at = claimed_at - ${by}, settled_at = settled_at - ${by},
-        expires_at = expires_at - ${by}, lease_until = lease_until - ${by}, recover_at = recover_at - ${by}
-      WHERE key IN (${list})`,
+    embedded: change('payments', String(byMs)),
+    distributed: change('idempay.payments', `interval '1 millisecond' * ${byMs}`),
   };
 }
 
@@ -65,23 +58,20 @@ export function aged(keys: readonly string[], byMs: number): StoredChange {
  * second, and not in the order of their keys, so that all but the order of settling would show.
  */
 export function settledPayments(count: number, settledFrom: number): StoredChange {
-  const columns =
-    'key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, recover_at, claimed_at, settled_at, expires_at';
   // 7919 is prime, so that every number comes once.
-  const seconds = `((i * 7919) % ${count}) / 2`;
-  const settledMs = `(${settledFrom} + ${seconds} * 1000)`;
-  const settled = `('epoch'::timestamptz + ${settledMs} * interval '1 millisecond')`;
+  const settledMs = `(${settledFrom} + ((i * 7919) % ${count}) / 2 * 1000)`;
+  const insert = (table: string, settled: string, digits: string, key: string) => `
+    INSERT INTO ${table} (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
+      lease_until, recover_at, claimed_at, settled_at, expires_at)
+    SELECT ${key}, 'TXN' || ${digits}, '1.00', 'USD', '1.00 USD', 'simulated', 'COMPLETED', 1, 'nobody',
+      ${settled}, ${settled}, ${settled}, ${settled}, ${settled}`;
+  const uuid = (digits: string) => `'01000000-0000-7000-8000-' || ${digits}`;
+  const [printed, padded] = ["printf('%012d', i)", "lpad(i::text, 12, '0')"];
+  const settledAt = `('epoch'::timestamptz + ${settledMs} * interval '1 millisecond')`;
   return {
-    embedded: `
-      INSERT INTO payments (${columns})
-      WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < ${count})
-      SELECT printf('01000000-0000-7000-8000-%012d', i), printf('TXN%012d', i), '1.00', 'USD', '1.00 USD', 'simulated',
-        'COMPLETED', 1, 'nobody', ${settledMs}, ${settledMs}, ${settledMs}, ${settledMs}, ${settledMs}
-      FROM numbers`,
-    distributed: `
-      INSERT INTO idempay.payments (${columns})
-      SELECT ('01000000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, 'TXN' || lpad(i::text, 12, '0'), 1.00, 'USD',
-        '1.00 USD', 'simulated', 'COMPLETED', 1, 'nobody', ${settled}, ${settled}, ${settled}, ${settled}, ${settled}
+    embedded: `WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < ${count})
+      ${insert('payments', settledMs, printed, uuid(printed))} FROM numbers`,
+    distributed: `${insert('idempay.payments', settledAt, padded, `(${uuid(padded)})::uuid`)}
       FROM generate_series(1, ${count}::bigint) AS i`,
   };
 }
