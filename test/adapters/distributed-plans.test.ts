@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
-import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
-import { createPostgresLedger } from '#idempay/deployments/distributed/postgres/ledger.js';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { COUNT_ABANDONED, TAKE_OVER_ABANDONED } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/payment-horizon-statements.js';
-import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
+import type { Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
 import {
   accountParameters,
   LIST_IDS,
@@ -21,7 +17,7 @@ import {
   newOwner,
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
-import { openSqlTables } from '../../testkit/protocol/ports.js';
+import { openDistributedPortsOn, openSqlTables } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
@@ -114,29 +110,22 @@ test('taking over what was abandoned keeps its limit with a plan from when the t
   const [ABANDONED, LIMIT] = [300, 64];
   /** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
   const UNTIL_THE_PLAN_IS_KEPT = 10;
-  const { client, databaseUrl, close } = await openSqlTables();
+  const others = await openSqlTables();
+  onTestFinished(() => others.close());
   // One connection, so that it is the one that keeps the plan.
-  const database = new Postgres(databaseUrl, 1, () => {});
-  const clock = new DatabaseClock(database, systemClock);
-  try {
-    await clock.start();
-    const ledger = createPostgresLedger(database, clock, createConfirmDurable(database, clock.clock));
-    const processor = newProcessorName();
-    const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
-    await client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
-    await givenSettled(ledger, await givenClaim(ledger, { processor }));
-    await client.query('ANALYZE idempay.payments');
-    for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) expect(await takeOver()).toEqual([]);
+  const { ledger, close } = await openDistributedPortsOn(others, { databasePoolSize: 1 });
+  onTestFinished(close);
+  const processor = newProcessorName();
+  const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
+  await others.client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
+  await givenSettled(ledger, await givenClaim(ledger, { processor }));
+  await others.client.query('ANALYZE idempay.payments');
+  for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) expect(await takeOver()).toEqual([]);
 
-    const claims = await Promise.all(Array.from({ length: ABANDONED }, () => givenClaim(ledger, { processor })));
-    await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
-    for (let left = ABANDONED; left > 0; left -= LIMIT) expect(await takeOver()).toHaveLength(Math.min(LIMIT, left));
-    expect(await takeOver()).toEqual([]);
-  } finally {
-    clock.stop();
-    await database.close();
-    await close();
-  }
+  const claims = await Promise.all(Array.from({ length: ABANDONED }, () => givenClaim(ledger, { processor })));
+  await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
+  for (let left = ABANDONED; left > 0; left -= LIMIT) expect(await takeOver()).toHaveLength(Math.min(LIMIT, left));
+  expect(await takeOver()).toEqual([]);
 });
 
 /**

@@ -1,6 +1,6 @@
-import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
@@ -14,10 +14,9 @@ import {
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
 import { type Composition, compose, MONEY } from '../../testkit/protocol/payment-composition.js';
-import { openDistributedPortsOn, type Ports } from '../../testkit/protocol/ports.js';
+import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
-import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
-import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
+import { openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
@@ -30,25 +29,21 @@ const HOUR_MS = 3_600_000;
 /** A timeline that no server here has: what is there was written by another one, as far as the row tells. */
 const ANOTHER_TIMELINE = 'FFFFFFFF';
 
-let redis: RedisServer;
-let database: Awaited<ReturnType<typeof createSharedDatabase>>;
-let client: pg.Client;
+let stores: Awaited<ReturnType<typeof openSqlStores>>;
+let redis: RedisClient;
 let ports: Ports;
 
-const sql = (text: string, values: unknown[] = []) => client.query(text, values);
-const openPorts = () => openDistributedPortsOn({ redisUrl: redis.url, databaseUrl: database.url });
+const sql = (text: string, values: unknown[] = []) => stores.client.query(text, values);
 
 async function openAll(): Promise<void> {
-  [redis, database] = await Promise.all([startRedis(), createSharedDatabase()]);
-  ports = await openPorts();
-  client = new pg.Client({ connectionString: database.url });
-  await client.connect();
+  stores = await openSqlStores();
+  [ports, redis] = await Promise.all([openDistributedPortsOn(stores), openRedisClient(stores.redisUrl)]);
 }
 
 async function closeAll(): Promise<void> {
   await ports.close();
-  await client.end();
-  await Promise.all([redis.close(), database.drop()]);
+  redis.disconnect();
+  await stores.close();
 }
 
 async function deployment(column: string): Promise<string> {
@@ -93,14 +88,14 @@ describe('after a database was replaced by one without the newest rows', () => {
 
   beforeAll(async () => {
     await openAll();
-    others = await Promise.all([1, 2, 3].map(openPorts));
+    others = await Promise.all([1, 2, 3].map(() => openDistributedPortsOn(stores)));
     process = compose(ports);
 
     // Charged, and then the row is lost; the record is as the key store has it after it lost its newest writes too.
     lost = await issuedKey();
     await process.payments.pay(lost, MONEY);
     await loseRow(lost);
-    await redis.client.flushall();
+    await redis.flushall();
     await ports.keys.issue(lost, LONG_MS);
 
     final = await issuedKey();
@@ -230,9 +225,9 @@ describe('a database that is replaced', () => {
     const { id } = await ports.transactions.create(NEW);
     const incarnation = await deployment('incarnation');
     const names = createKeyNames(await deployment('id'));
-    const remembered = () => redis.client.keys(`${names.logPosition('')}*`);
+    const remembered = () => redis.keys(`${names.logPosition('')}*`);
     expect(await remembered()).toHaveLength(1);
-    await redis.client.hset(String((await remembered())[0]), 'bytes', String(2 ** 50));
+    await redis.hset(String((await remembered())[0]), 'bytes', String(2 ** 50));
     await until('another incarnation', SEEN_DEADLINE_MS, async () => (await deployment('incarnation')) !== incarnation);
     expect((await ports.transactions.create(NEW)).id).toBe(id + GAP + 1);
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over' });

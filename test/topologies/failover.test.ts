@@ -62,17 +62,15 @@ describe.each([
       expect(await servers.masters()).not.toEqual(before);
     });
 
-    test.runIf(name === 'Cluster')(
-      'all nodes killed and started are found again without a restart of ours',
-      async () => {
-        const { nodes } = servers as RedisCluster;
-        await trial.round('Cluster, all nodes killed and started', async () => {
-          await Promise.all(nodes.map((node) => node.kill()));
-          await Promise.all(nodes.map((node) => node.start()));
-        });
-        await servers.whole();
-      },
-    );
+    if (name === 'Sentinels') return;
+    test('all nodes killed and started are found again without a restart of ours', async () => {
+      const { nodes } = servers as RedisCluster;
+      await trial.round('Cluster, all nodes killed and started', async () => {
+        await Promise.all(nodes.map((node) => node.kill()));
+        await Promise.all(nodes.map((node) => node.start()));
+      });
+      await servers.whole();
+    });
   });
 
   /** Two clients, the second of which ends locks that the first waits for. */
@@ -99,25 +97,24 @@ describe.each([
       throw new Error('no server has a listener');
     }
 
-    test.each<[string, () => Promise<() => unknown>]>([
-      [
-        'after the server that told them was killed',
-        async () => {
-          const victim = await teller();
-          await victim.kill();
-          return victim.start;
-        },
-      ],
-      [
-        'while the server that told them hangs',
-        async () => {
-          const victim = await teller();
-          victim.signal('SIGSTOP');
-          return () => victim.signal('SIGCONT');
-        },
-      ],
-      ['after a master was replaced on command', () => servers.giveWay().then(() => () => {})],
-    ])('are heard again %s, and who waited is told', async (_title, cause) => {
+    const killed = async () => {
+      const victim = await teller();
+      await victim.kill();
+      return victim.start;
+    };
+    const hanging = async () => {
+      const victim = await teller();
+      victim.signal('SIGSTOP');
+      return () => victim.signal('SIGCONT');
+    };
+    const replaced = () => servers.giveWay().then(() => () => {});
+    // In a Cluster any other server than the new master may tell them, and goes on.
+    const faults: Record<string, () => Promise<() => unknown>> = {
+      'after the server that told them was killed': killed,
+      'while the server that told them hangs': hanging,
+      ...(name === 'Sentinels' && { 'after the master was replaced on command': replaced }),
+    };
+    test.each(Object.entries(faults))('are heard again %s, and who waited is told', async (_title, cause) => {
       const before = await givenWatches();
       const mend = await cause();
       await until('who waited to be told', TURN_DEADLINE_MS, async () => {

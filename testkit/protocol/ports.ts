@@ -27,6 +27,7 @@ export interface ContractPorts extends Ports {
 export interface PortSettings {
   readonly transactionCacheTtlMs?: number;
   readonly clock?: Clock;
+  readonly databasePoolSize?: number;
 }
 
 export type OpenPorts = (settings?: PortSettings) => Promise<ContractPorts>;

@@ -1,4 +1,5 @@
-import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from 'node:http';
+import { once } from 'node:events';
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
@@ -13,36 +14,21 @@ export interface Received {
   readonly body: string;
 }
 
-interface Listening {
-  readonly port: number;
-  /** How many connections were ever opened. */
-  connections(): number;
-  /** How many were open at the same time, at most. */
-  mostAtOnce(): number;
-}
-
 /** A processor's server that speaks HTTP: answers each request, once it is here whole, as the test says. */
-export async function startHttpServer(
-  answer: (response: Parameters<RequestListener>[1], received: Received) => void,
-): Promise<Listening & { readonly received: readonly Received[] }> {
+export async function startHttpServer(answer: (response: ServerResponse, received: Received) => void) {
   const received: Received[] = [];
   const server = createHttpServer({ keepAliveTimeout: 60_000 }, async (request, response) => {
     const { method = '', url = '', headers } = request;
     const body = (await buffer(request).catch(() => Buffer.alloc(0))).toString();
-    received.push({ method, url, headers, body });
-    answer(response, { method, url, headers, body });
+    const got = { method, url, headers, body };
+    received.push(got);
+    answer(response, got);
   });
   return { ...(await listen(server)), received };
 }
 
 /** A server that speaks in bytes: `answer` is called once per whole request, which `received` and `asked` (its socket) keep. */
-export async function startByteServer(answer: (socket: Socket, requestsBefore: number) => void): Promise<
-  Listening & {
-    readonly received: readonly string[];
-    readonly asked: readonly Socket[];
-    references(): (string | undefined)[];
-  }
-> {
+export async function startByteServer(answer: (socket: Socket, requestsBefore: number) => void) {
   const received: string[] = [];
   const asked: Socket[] = [];
   const server = createTcpServer((socket) => {
@@ -58,15 +44,11 @@ export async function startByteServer(answer: (socket: Socket, requestsBefore: n
       answer(socket, received.length - 1);
     });
   });
-  return {
-    ...(await listen(server)),
-    received,
-    asked,
-    references: () => received.map((text) => /idempotency-key: (\w+)/.exec(text)?.[1]),
-  };
+  const references = () => received.map((text) => /idempotency-key: (\w+)/.exec(text)?.[1]);
+  return { ...(await listen(server)), received, asked, references };
 }
 
-async function listen(server: Server): Promise<Listening> {
+async function listen(server: Server) {
   const open = new Set<Socket>();
   let connections = 0;
   let mostAtOnce = 0;
@@ -76,13 +58,19 @@ async function listen(server: Server): Promise<Listening> {
     mostAtOnce = Math.max(mostAtOnce, open.size);
     socket.on('close', () => open.delete(socket));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
   onTestFinished(async () => {
-    const closed = new Promise((resolve) => server.close(resolve));
+    const closed = once(server.close(), 'close');
     for (const socket of open) socket.destroy();
     await closed;
   });
-  return { port: (server.address() as AddressInfo).port, connections: () => connections, mostAtOnce: () => mostAtOnce };
+  return {
+    port: (server.address() as AddressInfo).port,
+    /** How many connections were ever opened. */
+    connections: () => connections,
+    /** How many were open at the same time, at most. */
+    mostAtOnce: () => mostAtOnce,
+  };
 }
 
 /** Our side of it. Long enough for any machine, unless the test is about the deadline. */

@@ -44,7 +44,7 @@ export class TcpProxy {
 
   /** Resets every connection; new ones work. */
   cut(): void {
-    for (const connection of this.#connections) connection.reset();
+    for (const connection of this.#connections) reset(connection);
     this.#connections.clear();
   }
 
@@ -95,15 +95,15 @@ export class TcpProxy {
       if (left > 0) return;
       this.#watches.delete(watch);
       connection.onReply = () => {
-        connection.reset();
+        reset(connection);
         lost.open();
       };
     });
-    const isLost = lost.opened.then(() => true);
-    if (withinMs === undefined) return isLost;
-    const inTime = await Promise.race([isLost, pause(withinMs).then(() => false)]);
+    const ends = [lost.opened.then(() => true)];
+    if (withinMs !== undefined) ends.push(pause(withinMs).then(() => false));
+    const isLost = await Promise.race(ends);
     this.#watches.delete(watch);
-    return inTime;
+    return isLost;
   }
 
   /** Keeps the next request that holds the text, or its reply, on the way until it is released. */
@@ -149,12 +149,13 @@ export class TcpProxy {
     if (this.#refusing) return void client.resetAndDestroy();
     const server = connect({ host: '127.0.0.1', port: this.target, noDelay: true });
     server.on('error', () => {});
-    const connection = new Connection(client, server);
+    const connection: Connection = { to: { 'to server': server, 'to client': client }, passed: {}, stranded: false };
     this.#connections.add(connection);
     const end = () => {
       if (connection.stranded) return;
       this.#connections.delete(connection);
-      connection.end();
+      client.destroySoon();
+      server.destroySoon();
     };
     client.on('data', (bytes) => {
       const piece: Piece = { bytes };
@@ -169,19 +170,20 @@ export class TcpProxy {
       this.#pass(connection, 'to client', piece);
     });
     // All that it sent arrives before.
-    client.on('close', () => connection.passed['to server'].then(end));
+    client.on('close', () => Promise.resolve(connection.passed['to server']).then(end));
     server.on('close', end);
   }
 
   #pass(connection: Connection, direction: Direction, { bytes, held }: Piece): void {
-    const before = connection.passed[direction];
+    const { to, passed } = connection;
+    const before = passed[direction];
     const isDue = this.#delayMs > 0 && Promise.race([pause(this.#delayMs), this.#healing.opened]);
     const pass = async () => {
       await Promise.all([before, held, isDue]);
       while (this.#blocked.has(direction)) await this.#healing.opened;
-      connection.write(direction, bytes);
+      if (!connection.stranded && !to[direction].destroyed) to[direction].write(bytes);
     };
-    connection.passed[direction] = pass();
+    passed[direction] = pass();
   }
 }
 
@@ -195,33 +197,16 @@ interface Watch {
   readonly found: (connection: Connection, piece: Piece) => void;
 }
 
-class Connection {
+interface Connection {
+  readonly to: Readonly<Record<Direction, Socket>>;
   /** Resolves when all that came so far has been passed on. */
-  readonly passed: Record<Direction, Promise<void>> = {
-    'to server': Promise.resolve(),
-    'to client': Promise.resolve(),
-  };
+  readonly passed: Partial<Record<Direction, Promise<void>>>;
   /** Of the next piece of the server. */
-  onReply: ((piece: Piece) => void) | undefined;
-  stranded = false;
+  onReply?: ((piece: Piece) => void) | undefined;
+  stranded: boolean;
+}
 
-  constructor(
-    private readonly client: Socket,
-    private readonly server: Socket,
-  ) {}
-
-  write(direction: Direction, bytes: Buffer): void {
-    const to = direction === 'to server' ? this.server : this.client;
-    if (!this.stranded && !to.destroyed) to.write(bytes);
-  }
-
-  end(): void {
-    this.client.destroySoon();
-    this.server.destroySoon();
-  }
-
-  reset(): void {
-    this.client.resetAndDestroy();
-    this.server.destroy();
-  }
+function reset({ to }: Connection): void {
+  to['to client'].resetAndDestroy();
+  to['to server'].destroy();
 }
