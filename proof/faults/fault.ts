@@ -34,20 +34,16 @@ export const LEASE_SECONDS = 2;
 export const LEASE_MS = LEASE_SECONDS * 1_000;
 export const PROCESSOR_TIMEOUT_MS = 600;
 
-/** Faults by their names. */
-export type FaultWorks = Readonly<
-  Record<
-    string,
-    {
-      readonly weight?: number;
-      readonly kills?: true;
-      readonly forgets?: Forgets;
-      /** Before it begins. */
-      readonly first?: () => Promise<void>;
-      readonly work: (random: Random) => unknown;
-    }
-  >
->;
+interface FaultWork {
+  readonly weight?: number;
+  readonly kills?: true;
+  readonly forgets?: Forgets;
+  /** Before it begins. */
+  readonly first?: () => Promise<void>;
+  readonly work: (random: Random) => unknown;
+}
+/** By the names of the faults. */
+export type FaultWorks = Readonly<Record<string, FaultWork>>;
 
 /** Each disturbs what it hits for as long as its work takes. */
 export function disturbing(hits: Hit, works: FaultWorks, { history, onKilled }: EnvironmentOptions): Fault[] {

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { CRASH_POINTS } from '#idempay/crash-points.js';
 import type { History } from '../../testkit/history/history.js';
 import { outcomeOf } from '../../testkit/history/payments.js';
@@ -44,7 +45,7 @@ export function emptyTally() {
 
 export function countFault(tally: Tally, name: string, hits: Hit, awayMs: number): void {
   const { count, longestAwayMs } = tally.faults[name] ?? { count: 0, longestAwayMs: 0 };
-  tally.faults[name] = { hits, count: count + 1, longestAwayMs: Math.max(longestAwayMs, awayMs) };
+  tally.faults[name] = { hits, count: count + 1, longestAwayMs: Math.max(longestAwayMs, Math.round(awayMs)) };
 }
 
 /** What the clients of a session saw. */
@@ -72,39 +73,15 @@ export function sigkillsOf({ sigkills }: Tally): number {
 
 /** What a run has done and found, for reading. */
 export function tableOf(tally: Tally): string {
-  const { sigkills, requests, elapsedMs, answers, crashPoints } = tally;
-  const faults = Object.entries(tally.faults).sort(([, one], [, other]) => other.count - one.count);
-  const width = Math.max(...faults.map(([name]) => name.length), 20);
-  const row = (name: string, count: number, more = '') =>
-    `${name.padEnd(width)}  ${count.toLocaleString('en-US').padStart(9)}  ${more}`;
-  const inWords = (counts: Record<string, number>) =>
-    Object.entries(counts)
-      .sort(([one], [other]) => one.localeCompare(other))
-      .map(([name, times]) => `${name} ${times}`)
-      .join(', ');
-  const unreached = CRASH_POINTS.filter((point) => !(point in crashPoints));
-  const rate = `in ${(elapsedMs / 60_000).toFixed(1)} min: ${Math.round(requests / (elapsedMs / 1_000))}/s`;
-  return [
-    `${'fault'.padEnd(width)}  ${'times'.padStart(9)}  longest ms until a payment sent after it succeeded`,
-    ...faults.map(([name, { count, longestAwayMs }]) => row(name, count, `${Math.round(longestAwayMs)}`)),
-    '',
-    row('sessions', tally.sessions, `each with a seed and stores of its own; ${tally.rounds} rounds of faults`),
-    row('SIGKILLs', sigkillsOf(tally), inWords(sigkills)),
-    row('  at crash points', sum(Object.values(crashPoints)), inWords(crashPoints)),
-    row('  not reached', unreached.length, unreached.join(', ')),
-    row('Redis faults', faultsOf(tally, 'redis')),
-    row('PostgreSQL faults', faultsOf(tally, 'postgres')),
-    row('load', requests, `requests ${rate}; answers (0: none) ${inWords(answers)}`),
-    row(
-      '  charges',
-      tally.charges,
-      `an operator's verdicts: ${tally.verdicts}; keys forgotten: ${tally.forgottenKeys}`,
-    ),
-    row('  transactions', tally.writes, `writes, ${tally.reads} reads; 304: ${tally.notModified}`),
-    row('stuck', Math.round(tally.longestStuckMs), 'ms at most without an outcome after healing'),
-    ...tally.impossible.map((sentence) => `not possible here: ${sentence}`),
-    row('violations', tally.violations),
-  ].join('\n');
+  const { requests, elapsedMs, crashPoints } = tally;
+  const sums = {
+    requestsPerSecond: Math.round(requests / (elapsedMs / 1_000)),
+    redisFaults: faultsOf(tally, 'redis'),
+    postgresFaults: faultsOf(tally, 'postgres'),
+    sigkillsInAll: sigkillsOf(tally),
+    crashPointsNotReached: CRASH_POINTS.filter((point) => !(point in crashPoints)),
+  };
+  return inspect({ ...tally, ...sums }, { breakLength: 120, maxArrayLength: null });
 }
 
 function sum(numbers: readonly number[]): number {

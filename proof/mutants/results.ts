@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { markdownTable } from '../../testkit/markdown-table.js';
 import { ROOT } from '../../testkit/programs.js';
 import { CHECKS, type Check, type Finding } from './checks.js';
 import type { Mutant } from './mutants.js';
@@ -53,14 +54,14 @@ Deliberate mistakes, planted one at a time, and the checks that notice them. \`n
 A cell says what it took: seeds or sessions, or *yes* for a test suite. **no**: not noticed. Empty: the check does not run the
 changed code. ?: not tried.
 
-${table(
+${markdownTable(
   ['mutant', ...CHECKS.map(({ name }) => name)],
   mutants.map((mutant) => [mutant.name, ...this.#cells(mutant)]),
 )}
 
 ## What was seen
 
-${table(['mutant', 'check', 'after', 'broken promise or failed test'], results.flatMap(seen))}
+${markdownTable(['mutant', 'check', 'after', 'broken promise or failed test'], results.flatMap(seen))}
 `;
     writeFileSync(PAGE, page);
     execFileSync(process.execPath, [BIOME, 'format', '--write', PAGE], { cwd: ROOT, stdio: 'ignore' });
@@ -89,11 +90,4 @@ function seen({ mutant, check, noticed, effort, seconds }: Result): string[][] {
   if (noticed === undefined) return [];
   const what = noticed.length > LONGEST_TEXT ? `${noticed.slice(0, LONGEST_TEXT)} ...` : noticed;
   return [[mutant, check, `${effort}, ${Math.round(seconds)} s`, what]];
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const texts = [head, head.map(() => '---'), ...rows].map((cells) =>
-    cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')),
-  );
-  return texts.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

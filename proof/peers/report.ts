@@ -1,3 +1,4 @@
+import { markdownTable } from '../../testkit/markdown-table.js';
 import { isRefusal, isSettled, isSuccess, PATIENCE_MS, type Payment, SCENARIOS, type Scenario } from './payers.js';
 import type { Peer } from './peers.js';
 import type { Outages } from './scenarios.js';
@@ -159,7 +160,8 @@ function bold({ length }: readonly unknown[]): string {
 
 function table(trials: readonly Trial[], columns: readonly Column[]): string {
   const all = [...TRIAL, ...columns];
-  const rows = trials.map((trial) => all.map(([, cell]) => cell(trial)));
-  const lines = [all.map(([title]) => title), all.map(() => '---'), ...rows];
-  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  return markdownTable(
+    all.map(([title]) => title),
+    trials.map((trial) => all.map(([, cell]) => cell(trial))),
+  );
 }

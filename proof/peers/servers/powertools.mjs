@@ -18,39 +18,27 @@ const client = createClient({ url: REDIS_URL });
 client.on('error', (error) => console.error(error.message));
 await client.connect();
 
+/** What the handler throws, so that the library removes its record, has the result; the library's errors have a name. */
+const STATUSES = {
+  IdempotencyAlreadyInProgressError: 409,
+  IdempotencyValidationError: 422,
+  IdempotencyKeyError: 400,
+};
+const answerTo = ({ result, name, message }) => result ?? { status: STATUSES[name] ?? 500, body: { error: message } };
+
 const handler = makeIdempotent(
   async ({ headers, body }) => {
     const result = await charge(headers['idempotency-key'], JSON.parse(body));
-    if (result.status !== 200) throw new NotPaid(result);
+    if (result.status !== 200) throw Object.assign(new Error(result.body.error), { result });
     return result;
   },
   {
     persistenceStore: new CachePersistenceLayer({ client }),
-    config: new IdempotencyConfig({
-      eventKeyJmesPath: 'headers."idempotency-key"',
-      throwOnNoIdempotencyKey: true,
-      // `payloadValidationJmesPath` would refuse other bodies, but with the cache layer of this version it refuses every repeat:
-      // the layer does not keep the hash when the record is completed.
-    }),
+    // `payloadValidationJmesPath` would refuse other bodies, but with the cache layer of this version it refuses every repeat:
+    // the layer does not keep the hash when the record is completed.
+    config: new IdempotencyConfig({ eventKeyJmesPath: 'headers."idempotency-key"', throwOnNoIdempotencyKey: true }),
   },
 );
-
-class NotPaid extends Error {
-  constructor(result) {
-    super(result.body.error);
-    this.result = result;
-  }
-}
-
-function answerTo(error) {
-  if (error instanceof NotPaid) return error.result;
-  const statuses = {
-    IdempotencyAlreadyInProgressError: 409,
-    IdempotencyValidationError: 422,
-    IdempotencyKeyError: 400,
-  };
-  return { status: statuses[error.name] ?? 500, body: { error: error.message } };
-}
 
 createServer(async (request, response) => {
   const endsAt = Date.now() + INVOCATION_MS;
