@@ -79,7 +79,7 @@ export function tableOf(tally: Tally): string {
     redisFaults: faultsOf(tally, 'redis'),
     postgresFaults: faultsOf(tally, 'postgres'),
     sigkillsInAll: sigkillsOf(tally),
-    crashPointsNotReached: CRASH_POINTS.filter((point) => !(point in crashPoints)),
+    crashPointsNotReached: CRASH_POINTS.filter((point) => !(point in crashPoints)).join(', '),
   };
   return inspect({ ...tally, ...sums }, { breakLength: 120, maxArrayLength: null });
 }

@@ -1,20 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { checkLists, checkSharedLists, LIST_RULES, listTag } from '../../testkit/checkers/lists.js';
 import { checkTransactions, TRANSACTION_RULES } from '../../testkit/checkers/transactions.js';
-import {
-  type Access,
-  DONE,
-  FINAL,
-  GONE,
-  type Input,
-  type ListAccess,
-  NOT_AS_EXPECTED,
-  type SharedListHistory,
-  type Span,
+import type {
+  Access,
+  Input,
+  ListAccess,
+  Output,
+  SharedListHistory,
+  Span,
+  Status,
 } from '../../testkit/history/transactions.js';
 
 /** Accesses one after the other, ten milliseconds each; an output of undefined was never answered. */
-function accesses(...all: [Input, string | undefined, number?][]): Access[] {
+function accesses(...all: [Input, Output | undefined, number?][]): Access[] {
   return all.map(([input, output, invokedAt], index) => {
     const from = invokedAt ?? index * 20;
     return { invokedAt: from, completed: output === undefined ? undefined : { at: from + 10, output }, input };
@@ -22,35 +20,41 @@ function accesses(...all: [Input, string | undefined, number?][]): Access[] {
 }
 const READ: Input = { what: 'read' };
 const DELETE: Input = { what: 'delete' };
-const to = (status: string, onlyFrom?: string): Input => ({ what: 'change', status, onlyFrom });
+const to = (status: Status, onlyFrom?: Status): Input => ({ what: 'change', status, onlyFrom });
 /** Never answered. */
 const maybeFlagged: [Input, undefined] = [to('FLAGGED'), undefined];
 
 describe('the checker of transactions', () => {
   test.each<[string, Access[]]>([
-    ['reads of the last change', accesses([READ, 'PENDING'], [to('FLAGGED'), DONE], [READ, 'FLAGGED'])],
+    ['reads of the last change', accesses([READ, 'PENDING'], [to('FLAGGED'), 'done'], [READ, 'FLAGGED'])],
     ['a change that may have happened', accesses(maybeFlagged, [READ, 'PENDING'], [READ, 'FLAGGED'])],
     ['a change that never happened', accesses(maybeFlagged, [READ, 'PENDING'], [READ, 'PENDING'])],
-    ['a delete', accesses([DELETE, DONE], [READ, GONE], [to('FLAGGED'), GONE], [DELETE, GONE])],
-    ['a final status', accesses([to('FAILED'), DONE], [to('FLAGGED'), FINAL], [to('FAILED'), DONE], [READ, 'FAILED'])],
-    ['a change only for another status', accesses([to('FLAGGED', 'ON_HOLD'), NOT_AS_EXPECTED])],
+    ['a delete', accesses([DELETE, 'done'], [READ, 'gone'], [to('FLAGGED'), 'gone'], [DELETE, 'gone'])],
+    [
+      'a final status',
+      accesses([to('FAILED'), 'done'], [to('FLAGGED'), 'final'], [to('FAILED'), 'done'], [READ, 'FAILED']),
+    ],
+    ['a change only for another status', accesses([to('FLAGGED', 'ON_HOLD'), 'not as expected'])],
     [
       'two changes at once, in either order',
-      accesses([to('FLAGGED'), DONE, 0], [to('PENDING'), DONE, 5], [READ, 'PENDING'], [READ, 'PENDING']),
+      accesses([to('FLAGGED'), 'done', 0], [to('PENDING'), 'done', 5], [READ, 'PENDING'], [READ, 'PENDING']),
     ],
   ])('accepts %s', (_what, history) => {
     expect(checkTransactions([{ id: 1, status: 'PENDING', accesses: history }])).toEqual([]);
   });
 
   test.each<[string, Access[]]>([
-    ['a read older than an acknowledged change', accesses([to('FLAGGED'), DONE], [READ, 'PENDING'])],
-    ['a read of a deleted one', accesses([DELETE, DONE], [READ, 'PENDING'])],
-    ['one that was never deleted and is gone', accesses([READ, GONE])],
+    ['a read older than an acknowledged change', accesses([to('FLAGGED'), 'done'], [READ, 'PENDING'])],
+    ['a read of a deleted one', accesses([DELETE, 'done'], [READ, 'PENDING'])],
+    ['one that was never deleted and is gone', accesses([READ, 'gone'])],
     ['a status that nobody set', accesses([READ, 'BLOCKED'])],
     ['a read that goes back behind another read', accesses(maybeFlagged, [READ, 'FLAGGED'], [READ, 'PENDING'])],
-    ['a way out of a final status', accesses([to('FAILED'), DONE], [to('FLAGGED'), DONE])],
-    ['a refusal without reason', accesses([to('FLAGGED'), FINAL])],
-    ['an acknowledged change that is lost', accesses([to('FLAGGED'), DONE], [to('ON_HOLD'), DONE], [READ, 'FLAGGED'])],
+    ['a way out of a final status', accesses([to('FAILED'), 'done'], [to('FLAGGED'), 'done'])],
+    ['a refusal without reason', accesses([to('FLAGGED'), 'final'])],
+    [
+      'an acknowledged change that is lost',
+      accesses([to('FLAGGED'), 'done'], [to('ON_HOLD'), 'done'], [READ, 'FLAGGED']),
+    ],
   ])('rejects %s', (_what, history) => {
     expect(checkTransactions([{ id: 1, status: 'PENDING', accesses: history }])).toMatchObject([
       { rule: TRANSACTION_RULES.notStale, subject: 'transaction 1', history },

@@ -1,12 +1,9 @@
 import type { Violation } from '../history/history.js';
 import {
-  DONE,
-  FINAL,
   FINAL_STATUSES,
-  GONE,
   type Input,
-  NOT_AS_EXPECTED,
   type Output,
+  type Status,
   type TransactionHistory,
 } from '../history/transactions.js';
 import { checkOrder, type Model } from './linearizability.js';
@@ -16,7 +13,7 @@ export const TRANSACTION_RULES = {
 } as const;
 
 interface State {
-  readonly status: string;
+  readonly status: Status | 'gone';
   /**
    * How many writes there were. The search puts whatever leaves a state as it is first, which is right for reads only: of
    * two writes at once the one that sets what is there already may have come after the other.
@@ -32,17 +29,17 @@ const MODEL: Omit<Model<State, Input, Output>, 'initial'> = {
     const right = input.what === 'read' ? status : rightOutput(status, input);
     if (output !== undefined && output !== right) return undefined;
     // One that was refused, or whose outcome is not known and that would have been, is as good as none.
-    if (input.what === 'read' || right !== DONE) return state;
-    return { status: input.what === 'delete' ? GONE : input.status, writes: writes + 1 };
+    if (input.what === 'read' || right !== 'done') return state;
+    return { status: input.what === 'delete' ? 'gone' : input.status, writes: writes + 1 };
   },
 };
 
 /** What a write must be answered in this status. */
-function rightOutput(status: string, input: Exclude<Input, { what: 'read' }>): Output {
-  if (status === GONE) return GONE;
-  if (input.what === 'delete') return DONE;
-  if (input.onlyFrom !== undefined && input.onlyFrom !== status) return NOT_AS_EXPECTED;
-  return FINAL_STATUSES.some((final) => final === status) && status !== input.status ? FINAL : DONE;
+function rightOutput(status: Status | 'gone', input: Exclude<Input, { what: 'read' }>): Output {
+  if (status === 'gone') return 'gone';
+  if (input.what === 'delete') return 'done';
+  if (input.onlyFrom !== undefined && input.onlyFrom !== status) return 'not as expected';
+  return FINAL_STATUSES.some((final) => final === status) && status !== input.status ? 'final' : 'done';
 }
 
 export function checkTransactions(histories: readonly TransactionHistory[]): Violation[] {

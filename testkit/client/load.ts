@@ -1,4 +1,4 @@
-import type { History } from '../history/history.js';
+import { type History, LAST_PATIENCE_MS } from '../history/history.js';
 import type { Random } from '../random.js';
 import { PaymentClients } from './payment-clients.js';
 import { TransactionClients } from './transaction-clients.js';
@@ -41,7 +41,10 @@ export class Load {
   /** With nothing in the way any more: every payment gets its outcome, and everything is read and repeated once more. */
   async finish(): Promise<void> {
     await this.payments.finish(FINISH_DEADLINE_MS);
+    const { patienceMs } = this.history;
+    this.history.patienceMs = LAST_PATIENCE_MS;
     await this.transactions.readAll();
     await this.payments.repeat(REPEATED);
+    this.history.patienceMs = patienceMs;
   }
 }

@@ -1,12 +1,5 @@
 import { inParallel } from '../concurrency.js';
-import {
-  BACK_AFTER_HEALING,
-  type History,
-  KEY_HEADER,
-  LAST_PATIENCE_MS,
-  PROMISED_ANSWERS,
-  type Target,
-} from '../history/history.js';
+import { type History, KEY_HEADER, type Target } from '../history/history.js';
 import { answered, begun, DECLINED, type Exchange, type KeyHistory, outcomeOf } from '../history/payments.js';
 import type { Random } from '../random.js';
 import { pause, until } from '../time/until.js';
@@ -49,10 +42,11 @@ export class PaymentClients {
 
   /** A key that nobody has paid with. */
   async issue(random = this.random, to = this.#any(random)): Promise<KeyHistory | undefined> {
-    const { status, text, sentAt, endedAt } = await this.history.send(to, '/api/server-generated/generate-key');
-    const [, key] = KEY_TEXT.exec(text) ?? [];
+    const reply = await this.history.send(to, '/api/server-generated/generate-key');
+    const { status, sentAt, endedAt } = reply;
+    const [, key] = KEY_TEXT.exec(reply.text) ?? [];
     if (status !== 200 || key === undefined) {
-      if (![0, 503].includes(status)) this.history.violated(PROMISED_ANSWERS, 'generate-key', `${status} ${text}`);
+      this.history.unexpected('generate-key', reply);
       return undefined;
     }
     const history: KeyHistory = { key, ...someMoney(random), issuedAt: sentAt, receivedAt: endedAt, exchanges: [] };
@@ -61,21 +55,18 @@ export class PaymentClients {
     return history;
   }
 
-  async pay(key: KeyHistory, to: Target, prefer?: string, patienceMs?: number): Promise<Exchange> {
+  async pay(key: KeyHistory, to: Target, prefer?: string): Promise<Exchange> {
     const exchange = begun(key, 'pay', to.name);
     const headers = { [KEY_HEADER]: key.key, 'Content-Type': 'application/json', ...(prefer && { Prefer: prefer }) };
     const body = `{"amount":"${key.amount}","currency":"${key.currency}"}`;
     const request = { method: 'POST', headers, body };
-    return this.#ended(key, answered(exchange, await this.history.send(to, '/api/payment', request, patienceMs)));
+    return this.#ended(key, answered(exchange, await this.history.send(to, '/api/payment', request)));
   }
 
-  async status(key: KeyHistory, to: Target, patienceMs?: number): Promise<Exchange> {
+  async status(key: KeyHistory, to: Target): Promise<Exchange> {
     const exchange = begun(key, 'status', to.name);
     const request = { headers: { [KEY_HEADER]: key.key } };
-    return this.#ended(
-      key,
-      answered(exchange, await this.history.send(to, '/api/payment-status', request, patienceMs)),
-    );
+    return this.#ended(key, answered(exchange, await this.history.send(to, '/api/payment-status', request)));
   }
 
   /**
@@ -108,13 +99,13 @@ export class PaymentClients {
       await inParallel(chosen.length, FINISH_WIDTH, async (index) => {
         const history = chosen[index] as KeyHistory;
         const outcome = outcomeOf(history) as string;
-        const repeat = await this.pay(history, to, undefined, LAST_PATIENCE_MS);
-        const status = await this.status(history, to, LAST_PATIENCE_MS);
-        const record = await this.history.send(to, `/api/health/redis/key/${history.key}`, {}, LAST_PATIENCE_MS);
+        const repeat = await this.pay(history, to);
+        const status = await this.status(history, to);
+        const record = await this.history.send(to, `/api/health/redis/key/${history.key}`);
         const value = outcome === DECLINED ? 'DECLINED' : outcome;
         if (repeat.outcome && (status.outcome || outcome === DECLINED) && record.text.includes(`"${value}"`)) return;
         const what = `not repeated by ${to.name}: ${repeat.status}, ${status.status}, ${record.status} ${record.text}`;
-        this.history.violated(BACK_AFTER_HEALING, history.key, what);
+        this.history.notBack(history.key, what);
       });
     }
   }

@@ -1,23 +1,13 @@
 import { createHash } from 'node:crypto';
 import { inParallel } from '../concurrency.js';
+import type { History, Reply, Target } from '../history/history.js';
 import {
-  BACK_AFTER_HEALING,
-  type History,
-  LAST_PATIENCE_MS,
-  PROMISED_ANSWERS,
-  type Reply,
-  type Target,
-} from '../history/history.js';
-import {
-  DONE,
-  FINAL,
   FINAL_STATUSES,
-  GONE,
   type Input,
   MOVABLE_STATUSES,
-  NOT_AS_EXPECTED,
   type Output,
   STATUSES,
+  type Status,
   type TransactionHistory,
 } from '../history/transactions.js';
 import type { Random } from '../random.js';
@@ -45,7 +35,7 @@ interface Live {
   readonly shared: SharedList;
   unknown: number;
   /** The statuses it was last changed to: the next is another one, so that an old one is told from a new one. */
-  readonly recent: string[];
+  readonly recent: Status[];
 }
 
 /** Clients that create, change and delete transactions, and read them back through any process. */
@@ -54,7 +44,6 @@ export class TransactionClients {
   readonly #all: Live[] = [];
   readonly #lists: TransactionLists;
   #highestId = 0;
-  #patienceMs: number | undefined;
 
   constructor(
     private readonly history: History,
@@ -70,16 +59,14 @@ export class TransactionClients {
 
   /** Everything once more, from every process, after healing: also what nobody has read since its last change. */
   async readAll(): Promise<void> {
-    this.#patienceMs = LAST_PATIENCE_MS;
     for (const to of this.history.targets) {
       await inParallel(this.#all.length, FINAL_WIDTH, async (index) => {
         const live = this.#all[index] as Live;
         if (await this.#read(live, to, this.random)) return;
-        this.history.violated(BACK_AFTER_HEALING, `transaction ${live.history.id}`, `no read at ${to.name}`);
+        this.history.notBack(`transaction ${live.history.id}`, `no read at ${to.name}`);
       });
-      await this.#lists.readAll(this.random, to, LAST_PATIENCE_MS);
+      await this.#lists.readAll(this.random, to);
     }
-    this.#patienceMs = undefined;
   }
 
   async #client(random: Random, stop: AbortSignal): Promise<void> {
@@ -112,17 +99,17 @@ export class TransactionClients {
     if (isUnchanged(reply)) return false;
     if (status !== 201) {
       this.#lists.loseSight(own, sentAt);
-      this.#expectAway('create', reply);
+      this.history.unexpected('create', reply);
       return false;
     }
     const id = Number(/"transactionId":(\d{15}),/.exec(text)?.[1]);
     // Ids rise in commit order (decisions T1), so none is ever used twice.
     if (!text.startsWith(`{"transactionId":${id},${members},"status":"PENDING",`) || id <= floor) {
-      this.#wrong(`create above ${floor}`, reply);
+      this.history.unexpected(`create above ${floor}`, reply);
     }
     this.#highestId = Math.max(this.#highestId, id);
     shared.history.creates.set(id, { sentAt, endedAt });
-    const history = { id, status: 'PENDING', accesses: [] };
+    const history: TransactionHistory = { id, status: 'PENDING', accesses: [] };
     const live: Live = { history, amount, account, shared, unknown: 0, recent: ['PENDING'] };
     this.history.transactions.push(history);
     this.#all.push(live);
@@ -177,10 +164,10 @@ export class TransactionClients {
     const output = OUTPUTS[input.what][reply.status];
     if (output === undefined) {
       live.unknown += 1;
-      this.#expectAway(input.what, reply);
+      this.history.unexpected(input.what, reply);
     }
-    if (output === DONE && input.what === 'change' && !reply.text.includes(`"status":"${input.status}"`)) {
-      this.#wrong(input.what, reply);
+    if (output === 'done' && input.what === 'change' && !reply.text.includes(`"status":"${input.status}"`)) {
+      this.history.unexpected(input.what, reply);
     }
     this.#accessed(live, input, reply, output);
     return output;
@@ -190,17 +177,17 @@ export class TransactionClients {
   async #read(live: Live, to: Target, random: Random): Promise<boolean> {
     const known = random.below(4) === 0 ? tagOf(live, random.pick(live.recent)) : undefined;
     const headers: Record<string, string> = known === undefined ? {} : { 'If-None-Match': `"${known}"` };
-    const reply = await this.history.send(to, pathOf(live), { headers }, this.#patienceMs);
+    const reply = await this.history.send(to, pathOf(live), { headers });
     const { status } = reply;
     this.history.reads += 1;
     if (![200, 304, 404].includes(status)) {
-      this.#expectAway('read', reply);
+      this.history.unexpected('read', reply);
       return false;
     }
     if (status === 304) this.history.notModified += 1;
     if (reply.headers['cache-status'] === 'transactionCache; hit') this.history.cacheHits += 1;
     const shown = shownStatus(live, reply, known);
-    if (shown === undefined) this.#wrong('read', reply);
+    if (shown === undefined) this.history.unexpected('read', reply);
     else this.#accessed(live, { what: 'read' }, reply, shown);
     return true;
   }
@@ -208,7 +195,7 @@ export class TransactionClients {
   #accessed(live: Live, input: Input, { sentAt, endedAt: at }: Reply, output: Output | undefined): void {
     const { accesses } = live.history;
     accesses.push({ invokedAt: sentAt, completed: output === undefined ? undefined : { at, output }, input });
-    if (accesses.length > MOST_ACCESSES || live.unknown >= MOST_UNKNOWN || output === GONE) this.#leave(live);
+    if (accesses.length > MOST_ACCESSES || live.unknown >= MOST_UNKNOWN || output === 'gone') this.#leave(live);
   }
 
   #leave(live: Live): void {
@@ -218,28 +205,19 @@ export class TransactionClients {
   #write(to: Target, path: string, method: string, body?: string, more: Ask['headers'] = {}): Promise<Reply> {
     this.history.writes += 1;
     const headers = { 'Content-Type': 'application/json', ...more };
-    return this.history.send(to, path, { method, headers, ...(body && { body }) }, this.#patienceMs);
-  }
-
-  /** Whether there was a reason for no answer or a 503, the checker of refusals asks. */
-  #expectAway(what: string, reply: Reply): void {
-    if (![0, 503].includes(reply.status)) this.#wrong(what, reply);
-  }
-
-  #wrong(what: string, { status, headers, text }: Reply): void {
-    this.history.violated(PROMISED_ANSWERS, what, `${status} ${headers.etag} ${text}`);
+    return this.history.send(to, path, { method, headers, ...(body && { body }) });
   }
 }
 
 /** What a write did, by the status of its answer. */
 const OUTPUTS: Readonly<Record<'change' | 'delete', Readonly<Record<number, Output>>>> = {
-  change: { 200: DONE, 404: GONE, 409: FINAL, 412: NOT_AS_EXPECTED },
-  delete: { 204: DONE, 404: GONE },
+  change: { 200: 'done', 404: 'gone', 409: 'final', 412: 'not as expected' },
+  delete: { 204: 'done', 404: 'gone' },
 };
 
 /** Undefined: nothing that may be shown of this transaction. */
 function shownStatus(live: Live, { status, text, headers }: Reply, known: string | undefined): Output | undefined {
-  if (status === 404) return GONE;
+  if (status === 404) return 'gone';
   const tag = headers.etag?.slice(1, -1);
   const shown = STATUSES.find((each) => tagOf(live, each) === tag);
   if (status === 304) return tag === known ? shown : undefined;

@@ -1,5 +1,5 @@
 import { listTag } from '../checkers/lists.js';
-import { type History, PROMISED_ANSWERS, type Reply, type Target } from '../history/history.js';
+import type { History, Reply, Target } from '../history/history.js';
 import type { ListHistory, SharedListHistory } from '../history/transactions.js';
 import type { Random } from '../random.js';
 
@@ -78,15 +78,15 @@ export class TransactionLists {
     return this.#readOwn(own.length > 0 ? random.pick(own) : this.openOwn(), to, random);
   }
 
-  async readAll(random: Random, to: Target, patienceMs: number): Promise<void> {
-    for (const list of this.#own.values()) await this.#readOwn(list, to, random, patienceMs);
-    for (const list of this.#shared) await this.#readShared(list, to, random, patienceMs);
+  async readAll(random: Random, to: Target): Promise<void> {
+    for (const list of this.#own.values()) await this.#readOwn(list, to, random);
+    for (const list of this.#shared) await this.#readShared(list, to, random);
   }
 
-  async #readOwn(list: OwnList, to: Target, random: Random, patienceMs?: number): Promise<boolean> {
+  async #readOwn(list: OwnList, to: Target, random: Random): Promise<boolean> {
     const { account, accesses } = list.history;
     const known = random.below(5) > 0 ? accesses.at(-1 - random.below(3))?.completed?.output : undefined;
-    const read = await this.#read(to, `from=${account}`, known, patienceMs);
+    const read = await this.#read(to, `from=${account}`, known);
     if (!read) return false;
     const { tag, status, sentAt, endedAt } = read;
     // Its owner may have lost sight of it meanwhile: then nobody knows what it holds.
@@ -96,14 +96,9 @@ export class TransactionLists {
     return true;
   }
 
-  async #readShared(
-    { history, idsByTag }: SharedList,
-    to: Target,
-    random: Random,
-    patienceMs?: number,
-  ): Promise<boolean> {
+  async #readShared({ history, idsByTag }: SharedList, to: Target, random: Random): Promise<boolean> {
     const known = random.below(3) > 0 ? [...idsByTag.keys()].at(-1 - random.below(3)) : undefined;
-    const read = await this.#read(to, `to=${history.account}`, known, patienceMs);
+    const read = await this.#read(to, `to=${history.account}`, known);
     if (!read) return false;
     const { tag, sentAt, endedAt } = read;
     const ids = read.ids ?? idsByTag.get(tag) ?? [];
@@ -117,13 +112,11 @@ export class TransactionLists {
     to: Target,
     filter: string,
     known: string | undefined,
-    patienceMs: number | undefined,
   ): Promise<(Reply & { readonly tag: string; readonly ids?: readonly number[] }) | undefined> {
     const headers: Record<string, string> = known === undefined ? {} : { 'If-None-Match': `"${known}"` };
-    const reply = await this.history.send(to, `/api/transactions?${filter}`, { headers }, patienceMs);
+    const reply = await this.history.send(to, `/api/transactions?${filter}`, { headers });
     const tag = reply.headers.etag?.slice(1, -1) ?? '';
-    const wrong = () =>
-      this.history.violated(PROMISED_ANSWERS, `list ${filter}`, `${reply.status} ${tag} ${reply.text}`);
+    const wrong = () => this.history.unexpected(`list ${filter}`, reply);
     this.history.reads += 1;
     if (reply.status === 304) {
       this.history.notModified += 1;
@@ -135,7 +128,7 @@ export class TransactionLists {
       if (listTag(ids) !== tag || ids.some((id, index) => id <= (ids[index - 1] ?? 0))) wrong();
       return { ...reply, tag, ids };
     }
-    if (![0, 503].includes(reply.status)) wrong();
+    wrong();
     return undefined;
   }
 

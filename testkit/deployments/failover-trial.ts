@@ -3,7 +3,6 @@ import { expectPromisesKept } from '../checkers/expect-no-violations.js';
 import { Load } from '../client/load.js';
 import { History, type Target } from '../history/history.js';
 import { outcomeOf } from '../history/payments.js';
-import { DONE } from '../history/transactions.js';
 import type { Service } from '../processes/service.js';
 import { seededRandom, seedFrom } from '../random.js';
 import { createSharedDatabase } from '../servers/shared-database.js';
@@ -38,7 +37,7 @@ export async function startTrial(redisUrl: string) {
 
   const acknowledgedChanges = () => {
     const accesses = history.transactions.flatMap((transaction) => transaction.accesses);
-    return accesses.filter(({ input, completed }) => input.what === 'change' && completed?.output === DONE).length;
+    return accesses.filter(({ input, completed }) => input.what === 'change' && completed?.output === 'done').length;
   };
 
   /** Until the first of a series of first payments, at both processes, of which none is refused any more. */

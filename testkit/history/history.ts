@@ -52,7 +52,7 @@ export interface Violation {
 
 export const PROMISED_ANSWERS = 'every answer is one that was promised';
 /** Of a run and its machine, and no promise of the service. */
-export const BACK_AFTER_HEALING = 'everything is back after healing';
+const BACK_AFTER_HEALING = 'everything is back after healing';
 
 /** Everything that the clients sent and were answered, and everything that was done to the system: kept outside of it. */
 export class History {
@@ -65,6 +65,7 @@ export class History {
   /** Answers that break a promise by themselves, whatever else was answered. */
   readonly violations: Violation[] = [];
   readonly answers = new Map<number, number>();
+  patienceMs = PATIENCE_MS;
   requests = 0;
   reads = 0;
   writes = 0;
@@ -90,7 +91,7 @@ export class History {
   }
 
   /** Sends once. Resolves in any case, after about `patienceMs` at the latest. */
-  async send(to: Target, path: string, request: Ask = {}, patienceMs = PATIENCE_MS): Promise<Reply> {
+  async send(to: Target, path: string, request: Ask = {}, patienceMs = this.patienceMs): Promise<Reply> {
     const sentAt = performance.now();
     const signal = AbortSignal.timeout(patienceMs);
     const answer = await ask(`${to.url}${path}`, { agent: this.#agent, ...request, signal }).catch(withoutAnswer);
@@ -106,8 +107,15 @@ export class History {
     return reply;
   }
 
-  violated(rule: string, subject: string, what: string): void {
-    this.violations.push({ rule, subject, what, history: [] });
+  /** An answer that was not promised. For none and for a 503 there may be a reason: the checker of refusals asks for it. */
+  unexpected(subject: string, { status, headers, text }: Reply): void {
+    if (status === 0 || status === 503) return;
+    const what = `${status} ${headers.etag ?? ''} ${text}`;
+    this.violations.push({ rule: PROMISED_ANSWERS, subject, what, history: [] });
+  }
+
+  notBack(subject: string, what: string): void {
+    this.violations.push({ rule: BACK_AFTER_HEALING, subject, what, history: [] });
   }
 
   close(): void {

@@ -10,7 +10,7 @@ export type Status = (typeof STATUSES)[number];
 export type Input =
   | { readonly what: 'read' }
   /** `onlyFrom`: only where it has this status, by an `If-Match` with the tag of that. */
-  | { readonly what: 'change'; readonly status: string; readonly onlyFrom?: string | undefined }
+  | { readonly what: 'change'; readonly status: Status; readonly onlyFrom?: Status | undefined }
   | { readonly what: 'delete' };
 
 /**
@@ -18,11 +18,7 @@ export type Input =
  * is no such transaction; of a write that it was done, that there is none, that its status is final, or another one than the
  * write was only for.
  */
-export type Output = string;
-export const GONE = 'gone';
-export const DONE = 'done';
-export const FINAL = 'final';
-export const NOT_AS_EXPECTED = 'not as expected';
+export type Output = Status | 'gone' | 'done' | 'final' | 'not as expected';
 
 export type Access = Operation<Input, Output>;
 
@@ -30,7 +26,7 @@ export type Access = Operation<Input, Output>;
 export interface TransactionHistory {
   readonly id: number;
   /** As it was created. */
-  readonly status: string;
+  readonly status: Status;
   readonly accesses: Access[];
 }
 
