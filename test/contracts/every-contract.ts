@@ -2,7 +2,6 @@ import { describe } from 'vitest';
 import { type OpenPorts, sharePorts } from '../../testkit/protocol/ports.js';
 import { keyStoreContract } from './key-store-contract.js';
 import { keyValueStoreReportContract } from './key-value-store-report-contract.js';
-import { keyWatchContract } from './key-watch-contract.js';
 import { ledgerContract } from './ledger-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
@@ -13,7 +12,6 @@ import { transactionStoreContract } from './transaction-store-contract.js';
 
 const CONTRACTS = {
   'key store': keyStoreContract,
-  'key watch': keyWatchContract,
   ledger: ledgerContract,
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,

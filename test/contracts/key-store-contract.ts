@@ -1,17 +1,18 @@
 import { expect, test } from 'vitest';
+import type { LookResult, Watch } from '#idempay/payments/ports/key-store.js';
 import { DECLINED, inState, LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { paymentSteps, statesAtOnce } from '../../testkit/protocol/payment-steps.js';
+import { paymentSteps, statesAtOnce, untilTold } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 import { STEP_MS, SteppingClock } from '../../testkit/time/stepping-clock.js';
 
 /**
- * What every KeyStore guarantees beyond its types (of `watch`: `key-watch-contract.ts`). Only what was settled is finished, as
- * the protocol does: a deployment may write the record's value where it settles.
+ * What every KeyStore guarantees beyond its types, and of `watch` (12 to 16) as long as no announcement is lost. Only what was
+ * settled is finished, as the protocol does: a deployment may write the record's value where it settles. A watch is of the lock
+ * that it found: what follows a lock that died may be announced to nobody, until it is watched.
  */
 export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   const { keys, pass } = ports;
-  const given = paymentSteps(ports);
-  const { begin, issuedKey, lockedKey, settledKey: settled } = given;
+  const { begin, issuedKey, lockedKey, settledKey, watching } = paymentSteps(ports);
 
   test('1, 9: a key is absent until it is issued, and looking or beginning on it before leaves no lock behind', async () => {
     const key = newKey();
@@ -63,7 +64,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('6, 11: finish, once or twice, gives a locked record its final value and deletes the lock of its owner', async () => {
     const { key, owner } = await lockedKey();
-    const final = await settled(key);
+    const final = await settledKey(key);
     for (let time = 0; time < 2; time += 1) await keys.finish(key, owner, final);
     expect(await begin(key)).toEqual({ state: 'final', final });
     for (let time = 0; time < 2; time += 1) await keys.release(key, owner);
@@ -72,7 +73,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('6: finish gives the value, with reason and fingerprint, to a record that is not locked or not there', async () => {
     for (const key of [await issuedKey(), newKey()]) {
-      const final = await settled(key, { outcome: DECLINED });
+      const final = await settledKey(key, { outcome: DECLINED });
       await keys.finish(key, newOwner(), final);
       expect(await keys.look(key)).toEqual({ state: 'final', final });
       expect(final).toMatchObject({ outcome: DECLINED, fingerprint: '100.50 USD' });
@@ -81,7 +82,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('6, 7: finish by another owner leaves the lock, which is answered first; once it is gone the value is there', async () => {
     const { key, owner } = await lockedKey();
-    const final = await settled(key);
+    const final = await settledKey(key);
     await keys.finish(key, newOwner(), final);
     expect(await begin(key)).toMatchObject({ state: 'locked' });
     expect(await begin(key, owner)).toEqual({ state: 'final', final });
@@ -91,8 +92,8 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('8: a record is absent once its life is over, generated or final, however long the key had to live', async () => {
     const [unused, paid, kept] = [await issuedKey(SHORT_MS), await issuedKey(LONG_MS), await issuedKey(SHORT_MS)];
-    await keys.finish(paid, newOwner(), await settled(paid, { ttlMs: SHORT_MS }));
-    const final = await settled(kept, { ttlMs: LONG_MS });
+    await keys.finish(paid, newOwner(), await settledKey(paid, { ttlMs: SHORT_MS }));
+    const final = await settledKey(kept, { ttlMs: LONG_MS });
     await keys.finish(kept, newOwner(), final);
     await pass(SHORT_MS);
     for (const key of [unused, paid]) {
@@ -124,9 +125,120 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     const { key, owner } = await lockedKey();
     await keys.issue(key, LONG_MS);
     expect(await begin(key)).toMatchObject({ state: 'locked' });
-    const final = await settled(key);
+    const final = await settledKey(key);
     await keys.finish(key, owner, final);
     await keys.issue(key, LONG_MS);
     expect(await keys.look(key)).toEqual({ state: 'final', final });
+  });
+
+  /** A key that is locked, and a watch of it. */
+  async function watchedLock(leaseMs = LONG_MS) {
+    const locked = await lockedKey(leaseMs);
+    return { ...locked, watch: await watching(locked.key) };
+  }
+
+  test('12: a watch finds what a look finds', async () => {
+    const key = newKey();
+    expect((await watching(key)).looked).toEqual({ state: 'absent' });
+    await keys.issue(key, LONG_MS);
+    expect((await watching(key)).looked).toEqual({ state: 'generated' });
+    const owner = newOwner();
+    await begin(key, owner, LONG_MS, '7.00 EUR');
+    expect((await watching(key)).looked).toMatchObject({ state: 'locked', fingerprint: '7.00 EUR' });
+    const final = await settledKey(key);
+    await keys.finish(key, owner, final);
+    expect((await watching(key)).looked).toEqual({ state: 'final', final });
+  });
+
+  test('12: watching takes no lock, keeps no owner from its own, and lengthens the life of neither lock nor record', async () => {
+    const [key, short, owner] = [await issuedKey(), await issuedKey(SHORT_MS), newOwner()];
+    for (const each of [key, short]) await watching(each);
+    expect(await begin(key, owner, SHORT_MS)).toMatchObject({ state: 'taken' });
+    await watching(key);
+    expect(await begin(key, owner, SHORT_MS)).toMatchObject({ state: 'taken' });
+    await pass(SHORT_MS);
+    expect((await watching(key)).looked).toEqual({ state: 'generated' });
+    expect((await watching(short)).looked).toEqual({ state: 'absent' });
+  });
+
+  test('13: a finish by the owner is announced once, and then the final value is found', async () => {
+    const { key, owner, watch } = await watchedLock();
+    const final = await settledKey(key);
+    const told = new Promise<LookResult>((resolve, reject) => {
+      keys.watch(key, () => keys.look(key).then(resolve, reject)).catch(reject);
+    });
+    await watching(key);
+    await keys.finish(key, owner, final);
+    expect(await told).toEqual({ state: 'final', final });
+    await untilTold(watch);
+    expect(watch.told()).toBe(1);
+  });
+
+  test('13: of many keys that are watched at once a release is told to all watches of its own', async () => {
+    const { key, owner, watch } = await watchedLock();
+    const others = await Promise.all(Array.from({ length: 99 }, () => watchedLock()));
+    const watches = await Promise.all(Array.from({ length: 100 }, () => watching(key)));
+    await keys.release(key, owner);
+    await Promise.all([watch, ...watches].map(untilTold));
+    expect(await begin(key)).toMatchObject({ state: 'taken' });
+    expect(others.filter((other) => other.watch.told() > 0)).toEqual([]);
+    await Promise.all(others.map((other) => keys.release(other.key, other.owner)));
+    await Promise.all(others.map((other) => untilTold(other.watch)));
+  });
+
+  test('14: a release by another owner is not announced; a finish by another one is, though the lock stands', async () => {
+    const { key, watch } = await watchedLock();
+    await keys.release(key, newOwner());
+    // What comes after it on the same way comes after its announcement.
+    await keys.finish(key, newOwner(), await settledKey(key));
+    await untilTold(watch);
+    expect(watch.told()).toBe(1);
+    expect(await keys.look(key)).toMatchObject({ state: 'locked' });
+  });
+
+  test('15: after unwatch nothing is announced, and the other watches of the key are still told', async () => {
+    const { key, owner, watch } = await watchedLock();
+    const [ended, endedTwice] = await Promise.all([watching(key), watching(key)]);
+    for (const { unwatch } of [ended, endedTwice, endedTwice]) unwatch();
+    await keys.release(key, owner);
+    await untilTold(watch);
+    expect([ended.told(), endedTwice.told()]).toEqual([0, 0]);
+  });
+
+  test('15: an announcement may end every watch of the key, and watch anew', async () => {
+    const { key, owner } = await lockedKey();
+    const watches: Watch[] = [];
+    let told = 0;
+    let anew: ReturnType<typeof watching> | undefined;
+    const onEnd = () => {
+      told += 1;
+      for (const { unwatch } of watches) unwatch();
+      anew ??= watching(key);
+    };
+    watches.push(await keys.watch(key, onEnd), await keys.watch(key, onEnd));
+    await keys.release(key, owner);
+    await untilTold({ told: () => told });
+    expect([told, (await anew)?.told()]).toEqual([1, 0]);
+  });
+
+  test('16: after a lock that died, the lock of the next owner is watched anew and its end is announced', async () => {
+    const { key, watch: early } = await watchedLock(SHORT_MS);
+    await pass(SHORT_MS);
+    const owner = newOwner();
+    expect(await begin(key, owner)).toMatchObject({ state: 'taken' });
+    early.unwatch();
+    const watch = await watching(key);
+    expect(watch.looked).toMatchObject({ state: 'locked' });
+    await keys.release(key, owner);
+    await untilTold(watch);
+    expect(early.told()).toBe(0);
+  });
+
+  test('16: a finish after the lock died may be announced to nobody, but the next watch finds the final value', async () => {
+    const { key, owner } = await watchedLock(SHORT_MS);
+    const final = await settledKey(key);
+    await pass(SHORT_MS);
+    await keys.finish(key, owner, final);
+    expect((await watching(key)).looked).toEqual({ state: 'final', final });
   });
 }

@@ -139,7 +139,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     }
   });
 
-  test('4: of a range of time the keys generated from its begin on and before its end', async () => {
+  test('4: of a range of time the keys generated from its begin on and before its end; of none the newest of all', async () => {
     const { keys, since } = await givenEveryState();
     const range = { createdFrom: since + 1, createdTo: since + 3 };
     for (const before of [undefined, newKey()])
@@ -147,9 +147,6 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(await newest({ ...range, before: keys[2] }))).toEqual([keys[1]]);
     expect(await newest({ createdFrom: since + 2, createdTo: since + 2 })).toEqual([]);
     expect(keysOf(await newest({ createdTo: since + 9, limit: 9 }))).toEqual(newestFirst(keys));
-  });
-
-  test('4: without a selection the newest of all', async () => {
     const { key } = await given.claim({ key: newKeyOf(Date.UTC(2400, 0)) });
     expect(keysOf(await newest({ limit: 1 }))).toEqual([key]);
   });

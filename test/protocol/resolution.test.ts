@@ -23,8 +23,11 @@ async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none')
 }
 
 describe('the processor is asked before an operator resolves a payment', () => {
-  test('and what it knows counts more than the verdict', async () => {
+  test('and what it knows counts more than the verdict; one that has no such payment is not asked', async () => {
     const { key, payments, records } = await givenUnknown('succeeded');
+    const elsewhere = compose();
+    await elsewhere.records.resolve(key, VERDICT);
+    expect(elsewhere.processor.lookUps).toEqual([]);
     expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
     const replayed = { state: 'replayed', final: { outcome: { state: 'COMPLETED' } } };
     expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
@@ -38,13 +41,6 @@ describe('the processor is asked before an operator resolves a payment', () => {
     const replayed = { state: 'replayed', final: { outcome: { state: 'DECLINED' } } };
     expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
     expect([processor.lookUps, processor.charges]).toEqual([[key], []]);
-  });
-
-  test('but not one that has no such payment', async () => {
-    const { key } = await givenUnknown();
-    const elsewhere = compose();
-    await elsewhere.records.resolve(key, VERDICT);
-    expect(elsewhere.processor.lookUps).toEqual([]);
   });
 
   test('and where it does not answer, the row is left to the verdict', async () => {

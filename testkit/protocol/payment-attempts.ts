@@ -50,9 +50,7 @@ export async function givenClaim(ledger: Ledger, members: Partial<ClaimAttempt> 
   return inState(await ledger.claim(claimAttempt(members)), 'claimed').claim;
 }
 
-export function completed(claim: Claim): Outcome {
-  return { state: 'COMPLETED', transactionId: claim.transactionId };
-}
+export const completed = ({ transactionId }: Claim): Outcome => ({ state: 'COMPLETED', transactionId });
 
 /** A payment that is settled when this resolves, by the attempt that claimed it. */
 export async function givenSettled(

@@ -10,9 +10,6 @@ export interface NextCharge {
   readonly after?: Promise<void>;
 }
 
-const DECLINE: ChargeResult = { state: 'declined', reason: 'insufficient funds' };
-const SUCCESS: ChargeResult = { state: 'succeeded' };
-
 /**
  * A processor that a test owns. It moves money each time it is asked to, and remembers: it does not deduplicate, so that a
  * second charge of one reference is seen and not forgiven.
@@ -48,7 +45,7 @@ export class RecordingProcessor implements Processor {
     if (outcome !== 'none') this.charges.push(charge);
     await after;
     if (outcome === 'none') return { state: 'unknown', cause: 'the charge never arrived' };
-    const result = outcome === 'succeeded' ? SUCCESS : DECLINE;
+    const result = outcome === 'succeeded' ? { state: outcome } : { state: outcome, reason: 'insufficient funds' };
     this.outcomes.set(charge.reference, result);
     return answerLost ? { state: 'unknown', cause: 'the answer was lost' } : result;
   }

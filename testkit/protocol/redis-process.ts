@@ -5,7 +5,6 @@ import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
 import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
-import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import type { RedisServer } from '../servers/redis.js';
 import { LONG_MS } from './payment-attempts.js';
@@ -16,19 +15,8 @@ export { untilTold } from './payment-steps.js';
 /** What the keys, entries and channel of the processes are called: those of one deployment. */
 export const NAMES = createKeyNames('0123456789abcdef');
 
-/** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
-export interface RedisProcess {
-  readonly keys: KeyStore;
-  /** What an operator is told about subscriptions that the server refused. */
-  readonly refusals: readonly Error[];
-  close(): void;
-}
-
-export interface LockedKey {
-  readonly key: string;
-  readonly owner: string;
-}
-
+export type RedisProcess = Awaited<ReturnType<typeof openRedisProcess>>;
+export type LockedKey = Awaited<ReturnType<typeof givenLockedKey>>;
 export type Watching = CountingWatch & LockedKey;
 
 /** The client of the service, connected. */
@@ -40,8 +28,10 @@ export async function openRedisClient(url: string): Promise<RedisClient> {
   return client;
 }
 
-export async function openRedisProcess(url: string): Promise<RedisProcess> {
+/** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
+export async function openRedisProcess(url: string) {
   const client = await openRedisClient(url);
+  /** What an operator is told about subscriptions that the server refused. */
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
   return {
@@ -55,9 +45,7 @@ export async function openRedisProcess(url: string): Promise<RedisProcess> {
 }
 
 /** A key whose lock is held when this resolves. */
-export function givenLockedKey({ keys }: RedisProcess, leaseMs?: number): Promise<LockedKey> {
-  return keySteps(keys).lockedKey(leaseMs);
-}
+export const givenLockedKey = ({ keys }: RedisProcess, leaseMs?: number) => keySteps(keys).lockedKey(leaseMs);
 
 export async function givenWatch({ keys }: RedisProcess, locked: LockedKey): Promise<Watching> {
   return { ...locked, ...(await keySteps(keys).watching(locked.key)) };

@@ -5,7 +5,6 @@ export class WatchedLocks implements Pick<KeyStore, 'watch'> {
   private readonly locked = new Set<string>();
   private readonly listeners = new Map<string, Set<() => void>>();
   private fault: Error | undefined;
-  /** How many times it was asked. */
   asked = 0;
 
   lock(key: string): void {
@@ -14,7 +13,7 @@ export class WatchedLocks implements Pick<KeyStore, 'watch'> {
 
   /** Ends the lock and tells whoever watches it. */
   unlock(key: string): void {
-    this.locked.delete(key);
+    this.unlockSilently(key);
     for (const onEnd of [...(this.listeners.get(key) ?? [])]) onEnd();
   }
 
@@ -43,11 +42,8 @@ export class WatchedLocks implements Pick<KeyStore, 'watch'> {
     const listener = () => onEnd();
     const listeners = this.listeners.get(key) ?? new Set();
     this.listeners.set(key, listeners.add(listener));
-    return {
-      looked: this.locked.has(key)
-        ? { state: 'locked', fingerprint: '100.50 USD', heldMs: 0, remainingMs: 1 }
-        : { state: 'generated' },
-      unwatch: () => listeners.delete(listener),
-    };
+    const locked = { state: 'locked', fingerprint: '100.50 USD', heldMs: 0, remainingMs: 1 } as const;
+    const looked = this.locked.has(key) ? locked : ({ state: 'generated' } as const);
+    return { looked, unwatch: () => listeners.delete(listener) };
   }
 }
