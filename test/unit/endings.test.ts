@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
@@ -37,7 +37,6 @@ describe('an ending that failed', () => {
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
   });
-  afterEach(() => endings.stop());
 
   async function finish(ofKey = key): Promise<void> {
     const final = await givenSettled(ports.ledger, await givenClaim(ports.ledger, { key: ofKey }));

@@ -84,21 +84,18 @@ describe('a processor that is too slow', () => {
     expect(server.mostAtOnce()).toBeLessThanOrEqual(MOST_CONNECTIONS);
   });
 
-  test.each(['a new', 'a kept'])(
-    'gets no charge on %s connection from a process that was stopped',
-    async (connection) => {
-      const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
-      const first = connection === 'a kept' ? ['first'] : [];
-      for (const reference of first) expect(await charge(reference)).toEqual(SUCCEEDED);
-      // After I/O, where this goes on, the event loop comes to the connection first and to its timers later.
-      await readFile(import.meta.filename);
-      const stopped = charge('stopped');
-      stopTheProcess(2 * SHORT_MS);
-      expect(await stopped).toEqual(notSent('the request was not sent'));
-      expect(await charge('later')).toEqual(SUCCEEDED);
-      expect(server.references()).toEqual([...first, 'later']);
-    },
-  );
+  test.each(['a new', 'a kept'])('gets no charge on %s connection of a stopped process', async (connection) => {
+    const { server, charge } = await atBytes((socket) => socket.write(SUCCESS), SHORT_MS);
+    const first = connection === 'a kept' ? ['first'] : [];
+    for (const reference of first) expect(await charge(reference)).toEqual(SUCCEEDED);
+    // After I/O, where this goes on, the event loop comes to the connection first and to its timers later.
+    await readFile(import.meta.filename);
+    const stopped = charge('stopped');
+    stopTheProcess(2 * SHORT_MS);
+    expect(await stopped).toEqual(notSent('the request was not sent'));
+    expect(await charge('later')).toEqual(SUCCEEDED);
+    expect(server.references()).toEqual([...first, 'later']);
+  });
 });
 
 describe('a connection that breaks', () => {

@@ -61,16 +61,13 @@ describe('the reply with a list', () => {
     return { statusCode, headers, body, pages, text: `[${rows.map(transactionJson).join(',')}]` };
   }
 
-  test.each([0, 1, PAGE - 1, PAGE, 3 * PAGE, 3 * PAGE + 7])(
-    'is whole and in order for GET with %i rows',
-    async (count) => {
-      const { statusCode, headers, body, pages, text } = await ask('GET', count);
-      expect(statusCode).toBe(200);
-      expect(headers).toMatchObject(HEADERS);
-      expect(body).toBe(text);
-      expect(pages).toMatchObject({ open: false, read: Math.floor(count / PAGE) + 1 });
-    },
-  );
+  test.each([0, PAGE - 1, PAGE, 3 * PAGE + 7])('is whole and in order for GET with %i rows', async (count) => {
+    const { statusCode, headers, body, pages, text } = await ask('GET', count);
+    expect(statusCode).toBe(200);
+    expect(headers).toMatchObject(HEADERS);
+    expect(body).toBe(text);
+    expect(pages).toMatchObject({ open: false, read: Math.floor(count / PAGE) + 1 });
+  });
 
   test.each([0, 1, PAGE, 20 * PAGE])('to HEAD reads one page of %i rows, and says no other length', async (count) => {
     const { statusCode, headers, body, pages } = await ask('HEAD', count);
@@ -80,13 +77,10 @@ describe('the reply with a list', () => {
     expect(pages).toMatchObject({ open: false, read: 1 });
   });
 
-  test.each(['GET', 'HEAD'] as const)(
-    'of rows that cannot be read is an error without the tag (%s)',
-    async (method) => {
-      const { statusCode, headers, pages } = await ask(method, 1, new Error('the snapshot cannot be read'));
-      expect([statusCode, headers.etag, pages.open]).toEqual([500, undefined, false]);
-    },
-  );
+  test.each(['GET', 'HEAD'] as const)('that cannot be read is an error without the tag (%s)', async (method) => {
+    const { statusCode, headers, pages } = await ask(method, 1, new Error('the snapshot cannot be read'));
+    expect([statusCode, headers.etag, pages.open]).toEqual([500, undefined, false]);
+  });
 });
 
 /**
@@ -122,7 +116,8 @@ describe('a body that is read ahead of its client', () => {
 
   /** A client that begins to read, takes so much, and no more. */
   async function take(stream: Readable, bytes: number): Promise<void> {
-    let taken = stream.read(0)?.length ?? 0;
+    stream.read(0);
+    let taken = 0;
     while (taken < bytes) {
       await settled();
       taken += stream.read()?.length ?? Number.POSITIVE_INFINITY;
@@ -193,11 +188,9 @@ describe('a body that is read ahead of its client', () => {
   });
 
   test('is not cut off because the store is slow', async () => {
-    const never = { next: () => new Promise<never>(() => {}), isWanted: () => true, close: vi.fn() };
+    const never = { next: () => new Promise<never>(() => {}), isWanted: () => true, close() {} };
     const stream = streamReadAhead(Buffer.from('['), never, allBytes).resume();
     await pass(60_000);
     expect(stream.destroyed).toBe(false);
-    stream.destroy();
-    expect(never.close).toHaveBeenCalled();
   });
 });

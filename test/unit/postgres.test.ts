@@ -30,16 +30,6 @@ describe('a batcher', () => {
     return { batcher: new Batcher(run, clock, LANES), statements };
   }
 
-  /** The same with a statement under way in every lane. */
-  async function occupiedBatcher() {
-    const { batcher, statements } = openBatcher();
-    for (let lane = 0; lane < LANES; lane += 1) {
-      batcher.add(lane);
-      await nextTurn();
-    }
-    return { batcher, statements };
-  }
-
   const refusal = (sqlState: string) => new StatementRefused(sqlState, new Error('refused'));
 
   /** How each ended: its result, or the effect of its fault. */
@@ -47,7 +37,11 @@ describe('a batcher', () => {
     Promise.all(results.map((result) => result.catch((fault: StoreUnavailable) => fault.effect)));
 
   test('refuses as unchanged what its queue has no place for, or too long, and never sends it', async () => {
-    const { batcher, statements } = await occupiedBatcher();
+    const { batcher, statements } = openBatcher();
+    for (let lane = 0; lane < LANES; lane += 1) {
+      batcher.add(lane);
+      await nextTurn();
+    }
     const early = batcher.add(10);
     clock.advance(QUEUE_LIMIT_MS / 2);
     const late = batcher.add(11);
@@ -63,18 +57,15 @@ describe('a batcher', () => {
     expect(statements).toHaveLength(LANES + 1);
   });
 
-  test.each(['57014', '40001', '53100'])(
-    'asks once, and fails all, when a batch is refused with %s',
-    async (sqlState) => {
-      const { batcher, statements } = openBatcher();
-      const added = Array.from({ length: MAX_BATCH }, (_, item) => batcher.add(item));
-      await nextTurn();
-      statements[0]?.reject(refusal(sqlState));
-      expect(new Set(await endings(added))).toEqual(new Set(['unchanged']));
-      await nextTurn();
-      expect(statements).toHaveLength(1);
-    },
-  );
+  test.each(['57014', '40001', '53100'])('fails a whole batch that is refused with %s', async (sqlState) => {
+    const { batcher, statements } = openBatcher();
+    const added = Array.from({ length: MAX_BATCH }, (_, item) => batcher.add(item));
+    await nextTurn();
+    statements[0]?.reject(refusal(sqlState));
+    expect(new Set(await endings(added))).toEqual(new Set(['unchanged']));
+    await nextTurn();
+    expect(statements).toHaveLength(1);
+  });
 
   test.each([
     { what: 'fails only the item that violates a constraint', second: '23514', tookMs: 0, left: [-3, -4] },
