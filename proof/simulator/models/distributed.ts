@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '#idempay/clock.js';
+import { type Clock, sleep, systemClock } from '#idempay/clock.js';
 import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
 import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
 import { createPostgresLedger } from '#idempay/deployments/distributed/postgres/ledger.js';
@@ -35,24 +35,21 @@ export interface ModelledServers {
 export async function openDistributedModel(
   { redis, postgres }: ModelledServers,
   lines: { readonly redis: Line; readonly postgres: Line },
-  {
-    clock,
-    transactionCacheTtlMs,
-    roomForFills,
-  }: { clock: Clock; transactionCacheTtlMs: number; roomForFills: () => boolean },
+  settings: { readonly clock: Clock; readonly transactionCacheTtlMs: number; readonly roomForFills: () => boolean },
 ): Promise<Ports> {
+  const { clock } = settings;
   const database = connectPostgres(postgres, lines.postgres);
   const client = connectRedis(redis, lines.redis);
   const databaseClock = new DatabaseClock(database, clock);
   await databaseClock.synchronize();
-  let cancelSynchronize = () => {};
-  const synchronizeLater = () => {
-    cancelSynchronize = clock.after(SYNCHRONIZE_EVERY_MS, () => {
+  let isOpen = true;
+  const keepSynchronized = async () => {
+    while (isOpen) {
+      await sleep(clock, SYNCHRONIZE_EVERY_MS);
       databaseClock.synchronize().catch(() => {});
-      synchronizeLater();
-    });
+    }
   };
-  synchronizeLater();
+  keepSynchronized();
   const lockEnds = new LockEnds(client, NAMES.lockEnds, clock, () => {});
   const confirmDurable = createConfirmDurable(database, clock);
   const databaseServer = () => 'server';
@@ -61,14 +58,10 @@ export async function openDistributedModel(
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, MAX_SNAPSHOTS),
-    transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, {
-      transactionCacheTtlMs,
-      clock,
-      roomForFills,
-    }),
+    transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, settings),
     keyValueStore: createRedisReport(client, NAMES, databaseServer),
     async close() {
-      cancelSynchronize();
+      isOpen = false;
       lockEnds.close();
     },
   };
@@ -80,9 +73,9 @@ export const openModelledPorts: OpenPorts = async ({
   clock = systemClock,
 } = {}) => {
   const servers = createModelledServers(() => performance.timeOrigin + performance.now());
-  const settings = { clock, transactionCacheTtlMs, roomForFills: () => true };
+  const lines = { redis: directLine, postgres: directLine };
   return {
-    ...(await openDistributedModel(servers, { redis: directLine, postgres: directLine }, settings)),
+    ...(await openDistributedModel(servers, lines, { clock, transactionCacheTtlMs, roomForFills: () => true })),
     clock,
     pass: untilPast,
     async endClaims() {

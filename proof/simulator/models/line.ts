@@ -1,5 +1,5 @@
 /** What a server does with a request: it replies, at once or later, or refuses. */
-export type Serve<T> = (reply: (result: T) => void, refuse: (fault: unknown) => void) => void;
+type Serve<T> = (reply: (result: T) => void, refuse: (fault: unknown) => void) => void;
 
 /** One process's way to one server. */
 export interface Line {
@@ -23,20 +23,7 @@ export const directLine: Line = {
 
 /** What a process does for itself, all the time: not worth a line in a trace, and nobody waits for its end. */
 export const ROUTINE: ReadonlySet<string> = new Set([
-  'database_now',
-  'confirm_durable',
-  'count_abandoned',
-  'take_over_abandoned',
-  'takeOverAbandoned',
-  'may_be_lost',
-  'may_be_removed',
-  'note_elapsed',
-  'begin_hour',
-  'retention_time',
-  'old_hour',
-  'forget_hours',
-  'advance_horizon',
-  'remove_settled',
-  'noteElapsed',
-  'removeSettled',
+  ...'database_now confirm_durable count_abandoned take_over_abandoned may_be_lost may_be_removed'.split(' '),
+  ...'note_elapsed begin_hour retention_time old_hour forget_hours advance_horizon remove_settled'.split(' '),
+  ...'takeOverAbandoned noteElapsed removeSettled'.split(' '),
 ]);

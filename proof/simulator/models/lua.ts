@@ -56,126 +56,99 @@ const library = {
   },
 };
 
-const patterns = new Map<string, RegExp>();
-
-function patternOf(lua: string): RegExp {
-  const known = patterns.get(lua);
-  if (known) return known;
-  const pattern = new RegExp(lua.replaceAll('%d', '[0-9]').replaceAll('%w', '[0-9A-Za-z]'));
-  patterns.set(lua, pattern);
-  return pattern;
-}
-
-const compiled = new Map<string, LuaScript>();
+const patternOf = memoize((lua) => new RegExp(lua.replaceAll('%d', '[0-9]').replaceAll('%w', '[0-9A-Za-z]')));
 
 /** A script of Redis as a function, each text once: what it does not know of Lua it refuses here, not when it is run. */
-export function compileLua(text: string): LuaScript {
-  const known = compiled.get(text);
-  if (known) return known;
+export const compileLua = memoize((text): LuaScript => {
   const tree = luaparse.parse(text, { luaVersion: '5.1', encodingMode: 'pseudo-latin1' });
   const body = `"use strict"; const { tonumber, math, string } = lua;\n${block(tree.body)}`;
   const run = new Function('KEYS', 'ARGV', 'redis', 'lua', body);
-  const script: LuaScript = (keys, parameters, redis) => run(keys, parameters, redis, library);
-  compiled.set(text, script);
-  return script;
+  return (keys, parameters, redis) => run(keys, parameters, redis, library);
+});
+
+function memoize<Made>(make: (text: string) => Made): (text: string) => Made {
+  const made = new Map<string, Made>();
+  return (text) => {
+    const known = made.get(text) ?? make(text);
+    made.set(text, known);
+    return known;
+  };
 }
+
+const STATEMENTS: Readonly<Record<string, (node: Node) => string>> = {
+  LocalStatement({ variables, init }) {
+    const names = variables.map(({ name }: Node) => name).join(', ');
+    return variables.length === 1
+      ? `let ${names} = ${expression(init[0])};`
+      : `let [${names}] = ${call(init[0])} ?? [];`;
+  },
+  AssignmentStatement: ({ variables, init }) => `${variables[0].name} = ${expression(init[0])};`,
+  CallStatement: (node) => `${call(node.expression)};`,
+  ReturnStatement: (node) => `return ${expression(node.arguments[0])};`,
+  IfStatement({ clauses }) {
+    const branches = clauses.map(({ condition, body }: Node) => {
+      const test = condition ? `if (lua.isTrue(${expression(condition)})) ` : '';
+      return `${test}{ ${block(body)} }`;
+    });
+    return branches.join(' else ');
+  },
+  ForNumericStatement({ variable: { name }, start, end, step, body }) {
+    const by = step ? expression(step) : '1';
+    const range = `let ${name} = ${expression(start)}; ${name} <= ${expression(end)}; ${name} += ${by}`;
+    return `for (${range}) { ${block(body)} }`;
+  },
+};
+
+const literal = ({ value }: Node) => JSON.stringify(value);
+
+const EXPRESSIONS: typeof STATEMENTS = {
+  StringLiteral: literal,
+  NumericLiteral: literal,
+  BooleanLiteral: literal,
+  NilLiteral: () => 'undefined',
+  Identifier: ({ name }) => name,
+  IndexExpression: ({ base, index }) => `${expression(base)}[${expression(index)} - 1]`,
+  CallExpression: (node) => `lua.first(${call(node)})`,
+  TableConstructorExpression: ({ fields }) => `[${fields.map(({ value }: Node) => expression(value)).join(', ')}]`,
+  LogicalExpression: ({ operator, left, right }) => `lua.${operator}(${expression(left)}, () => ${expression(right)})`,
+  UnaryExpression({ operator, argument }) {
+    const value = expression(argument);
+    if (operator === 'not') return `!lua.isTrue(${value})`;
+    return operator === '#' ? `${value}.length` : `-lua.number(${value})`;
+  },
+  BinaryExpression({ operator, left, right }) {
+    const [one, other] = [expression(left), expression(right)];
+    const arithmetic = () => `(lua.number(${one}) ${operator} lua.number(${other}))`;
+    return BINARY[operator]?.(one, other) ?? arithmetic();
+  },
+};
+
+const BINARY: Readonly<Record<string, (left: string, right: string) => string>> = {
+  '..': (left, right) => `(lua.text(${left}) + lua.text(${right}))`,
+  '==': (left, right) => `(${left} === ${right})`,
+  '~=': (left, right) => `(${left} !== ${right})`,
+  '<': (left, right) => `lua.isLess(${left}, ${right})`,
+  '>': (left, right) => `lua.isLess(${right}, ${left})`,
+  '<=': (left, right) => `!lua.isLess(${right}, ${left})`,
+  '>=': (left, right) => `!lua.isLess(${left}, ${right})`,
+};
 
 function block(statements: readonly Node[]): string {
-  return statements.map(statement).join('\n');
-}
-
-function statement(node: Node): string {
-  switch (node.type) {
-    case 'LocalStatement': {
-      const names = node.variables.map(({ name }: Node) => name).join(', ');
-      if (node.variables.length === 1) return `let ${names} = ${expression(node.init[0])};`;
-      return `let [${names}] = ${call(node.init[0])} ?? [];`;
-    }
-    case 'AssignmentStatement':
-      return `${node.variables[0].name} = ${expression(node.init[0])};`;
-    case 'CallStatement':
-      return `${call(node.expression)};`;
-    case 'ReturnStatement':
-      return `return ${expression(node.arguments[0])};`;
-    case 'IfStatement':
-      return node.clauses
-        .map(({ condition, body }: Node) => {
-          const test = condition ? `if (lua.isTrue(${expression(condition)})) ` : '';
-          return `${test}{ ${block(body)} }`;
-        })
-        .join(' else ');
-    case 'ForNumericStatement': {
-      const { name } = node.variable;
-      const step = node.step ? expression(node.step) : '1';
-      const range = `let ${name} = ${expression(node.start)}; ${name} <= ${expression(node.end)}; ${name} += ${step}`;
-      return `for (${range}) { ${block(node.body)} }`;
-    }
-    default:
-      throw new Error(`no such statement here: ${node.type}`);
-  }
+  return statements.map((node) => translated(STATEMENTS, node)).join('\n');
 }
 
 function expression(node: Node): string {
-  switch (node.type) {
-    case 'StringLiteral':
-    case 'NumericLiteral':
-    case 'BooleanLiteral':
-      return JSON.stringify(node.value);
-    case 'NilLiteral':
-      return 'undefined';
-    case 'Identifier':
-      return node.name;
-    case 'IndexExpression':
-      return `${expression(node.base)}[${expression(node.index)} - 1]`;
-    case 'CallExpression':
-      return `lua.first(${call(node)})`;
-    case 'TableConstructorExpression':
-      return `[${node.fields.map(({ value }: Node) => expression(value)).join(', ')}]`;
-    case 'LogicalExpression':
-      return `lua.${node.operator}(${expression(node.left)}, () => ${expression(node.right)})`;
-    case 'UnaryExpression':
-      return unary(node.operator, expression(node.argument));
-    case 'BinaryExpression':
-      return binary(node.operator, expression(node.left), expression(node.right));
-    default:
-      throw new Error(`no such expression here: ${node.type}`);
-  }
+  return translated(EXPRESSIONS, node);
+}
+
+function translated(translations: typeof STATEMENTS, node: Node): string {
+  const translate = translations[node.type];
+  if (!translate) throw new Error(`no such thing here: ${node.type}`);
+  return translate(node);
 }
 
 function call({ type, base, arguments: given }: Node): string {
   if (type !== 'CallExpression') throw new Error(`several values of a ${type}`);
   const name = base.type === 'MemberExpression' ? `${base.base.name}.${base.identifier.name}` : base.name;
   return `${name}(${given.map(expression).join(', ')})`;
-}
-
-function unary(operator: string, value: string): string {
-  switch (operator) {
-    case 'not':
-      return `!lua.isTrue(${value})`;
-    case '#':
-      return `${value}.length`;
-    default:
-      return `-lua.number(${value})`;
-  }
-}
-
-function binary(operator: string, left: string, right: string): string {
-  switch (operator) {
-    case '..':
-      return `(lua.text(${left}) + lua.text(${right}))`;
-    case '==':
-      return `(${left} === ${right})`;
-    case '~=':
-      return `(${left} !== ${right})`;
-    case '<':
-      return `lua.isLess(${left}, ${right})`;
-    case '>':
-      return `lua.isLess(${right}, ${left})`;
-    case '<=':
-      return `!lua.isLess(${right}, ${left})`;
-    case '>=':
-      return `!lua.isLess(${left}, ${right})`;
-    default:
-      return `(lua.number(${left}) ${operator} lua.number(${right}))`;
-  }
 }

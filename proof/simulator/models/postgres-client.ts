@@ -1,31 +1,28 @@
 import type { Postgres, Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Line } from './line.js';
-import type { PostgresServer, Tables, Values } from './postgres-server.js';
+import type { PostgresServer, Rows, Tables, Values } from './postgres-server.js';
 
 /** Statements whose first value is no key. */
-const ABOUT_NO_KEY = /^(create_transactions|list_|removals_since|newest_|settled_payments|count_|note_|begin_|old_)/;
-const ABOUT_ALL = /^(take_over_abandoned|forget_hours|advance_horizon|remove_settled)$/;
+const ABOUT_NO_KEY =
+  /^(create_transactions|list_|removals_since|newest_|settled_payments|count_|note_|begin_|old_|take_over_abandoned|forget_hours|advance_horizon|remove_settled)/;
 
 /** What the adapters use of the pool of connections, over a line to a modelled server. */
 export function connectPostgres(server: PostgresServer, line: Line): Postgres {
   function subjectsOf({ name }: Statement, [first]: Values): readonly string[] {
-    if (first === undefined || ABOUT_NO_KEY.test(name) || ABOUT_ALL.test(name)) return [line.caller];
-    return Array.isArray(first) ? first.map(String) : [String(first)];
+    return first === undefined || ABOUT_NO_KEY.test(name) ? [line.caller] : [first].flat().map(String);
   }
 
   /** Where nothing was to be written, a lost reply leaves everything as it was. */
-  function read(statement: Statement, values: Values = [], tables?: () => Tables) {
-    const asked = line.send<readonly object[]>(statement.name, subjectsOf(statement, values), (reply) =>
-      reply(server.read(statement, values, tables?.())),
-    );
-    return asked.catch((fault: Error) => {
+  function read(statement: Statement, values: Values = [], tables?: () => Tables): Promise<Rows> {
+    const serve = (reply: (rows: Rows) => void) => reply(server.read(statement, values, tables?.()));
+    return line.send(statement.name, subjectsOf(statement, values), serve).catch((fault: Error) => {
       throw new StoreUnavailable('unchanged', fault.message, fault);
     });
   }
 
   const write = (statement: Statement, values: Values = []) =>
-    line.send(statement.name, subjectsOf(statement, values), (reply: (rows: readonly object[]) => void, refuse) =>
+    line.send<Rows>(statement.name, subjectsOf(statement, values), (reply, refuse) =>
       server.execute(statement, values, reply, refuse),
     );
 

@@ -9,7 +9,7 @@ import type { StoredPayment } from './stored-payment.js';
 import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
 
 export type Values = readonly unknown[];
-type Rows = readonly object[];
+export type Rows = readonly object[];
 
 /** What the tables hold. A row is never changed, only replaced; so a copy of the maps is a snapshot. */
 export interface Tables {
@@ -20,22 +20,35 @@ export interface Tables {
   removals: readonly RemovalRow[];
 }
 
-/** What a statement does when it has what it locks. `at`: of each lock the server's time when it was got. What it refuses changes nothing. */
-export interface ModelledStatement {
-  /** What it is about: each is locked until the commit, one after the other. */
-  locks?(values: Values): readonly (string | number)[];
-  run(tables: Tables, values: Values, at: readonly number[], isLocked: (key: string | number) => boolean): Rows;
-}
+type Locks = readonly (string | number)[];
+/** Of each lock the server's time when it was got; of a statement without locks its time. */
+type At = readonly [number, ...number[]];
 
-const STATEMENTS: Readonly<Record<string, ModelledStatement>> = {
+interface Modelled {
+  /** What a statement does when it has what it locks. What it refuses changes nothing. A method: each declares its own values. */
+  run(tables: Tables, values: Values, at: At, isLocked: (key: string | number) => boolean): Rows;
+}
+export type ModelledStatement = Modelled['run'];
+export type Statements = Readonly<Record<string, ModelledStatement>>;
+
+const STATEMENTS: Statements = {
   ...PAYMENT_STATEMENTS,
   ...RETENTION_STATEMENTS,
   ...TRANSACTION_STATEMENTS,
-  database_now: { run: (_tables, _values, [now = 0]) => [{ now }] },
-  confirm_durable: { run: () => [] },
+  database_now: (_tables, _values, [now]) => [{ now }],
+  confirm_durable: () => [],
   // No server is replaced here: no row is ever lost.
-  may_be_lost: { run: () => [{ mayBeLost: false }] },
+  may_be_lost: () => [{ mayBeLost: false }],
 };
+
+/** What a statement locks until its commit, one after the other. The others lock nothing. */
+function locksOf(name: string, [first]: Values): Locks {
+  if (/^(claim|renew|abandon|settle)$/.test(name)) return first as string[];
+  if (/^(take_over|resolve|change_status)$/.test(name)) return [first as string];
+  if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
+  if (name === 'create_transactions') return ['the list'];
+  return name === 'remove_transaction' ? [first as number, 'the list'] : [];
+}
 
 export interface PostgresSettings {
   /** Its wall clock: milliseconds since the epoch. */
@@ -65,24 +78,20 @@ export class PostgresServer {
     };
   }
 
-  now(): number {
-    return this.settings.now();
-  }
-
   snapshot(): Tables {
     const { payments, transactions } = this.tables;
     return { ...this.tables, payments: new Map(payments), transactions: new Map(transactions) };
   }
 
   read({ name }: Statement, values: Values, tables: Tables = this.tables): Rows {
-    return statementOf(name).run(tables, values, [this.now()], () => false);
+    return statementOf(name)(tables, values, [this.settings.now()], () => false);
   }
 
   /** The server cancels a statement that takes too long, also one that waits for its rows. */
   execute({ name }: Statement, values: Values, reply: (rows: Rows) => void, refuse: (fault: unknown) => void): void {
     const { settings } = this;
-    const { locks, run } = statementOf(name);
-    const keys = locks?.(values) ?? [];
+    const run = statementOf(name);
+    const keys = locksOf(name, values);
     const cancelledAt = settings.monotonic() + STATEMENT_TIMEOUT_MS;
     const held = new Set<string | number>();
     const at: number[] = [];
@@ -91,7 +100,8 @@ export class PostgresServer {
     };
     const commit = () => {
       try {
-        const changed = run(this.tables, values, at.length > 0 ? at : [this.now()], (key) => this.waiting.has(key));
+        const [first = settings.now(), ...others] = at;
+        const changed = run(this.tables, values, [first, ...others], (key) => this.waiting.has(key));
         settings.committed?.(name, values, at);
         reply(changed);
       } catch (refusal) {
@@ -100,29 +110,27 @@ export class PostgresServer {
       }
       free();
     };
-    const goOn = (index: number) => {
+    const goOn = () => {
       const remainingMs = cancelledAt - settings.monotonic();
+      const [key] = keys.slice(at.length);
       if (remainingMs <= 0) {
         free();
         refuse(new StatementRefused('57014', new Error('the statement was cancelled')));
-        return;
-      }
-      const key = keys[index];
-      if (key === undefined) {
+      } else if (key !== undefined) {
+        const lockedNow = () => {
+          held.add(key);
+          at.push(settings.now());
+          goOn();
+        };
+        if (held.has(key)) lockedNow();
+        else this.take(key, lockedNow);
+      } else {
         const ms = keys.length > 0 ? (settings.commitsAfterMs?.(String(keys[0])) ?? 0) : 0;
         if (ms > 0) settings.after(Math.min(ms, remainingMs), commit);
         else commit();
-        return;
       }
-      const lockedNow = () => {
-        held.add(key);
-        at.push(this.now());
-        goOn(index + 1);
-      };
-      if (held.has(key)) lockedNow();
-      else this.take(key, lockedNow);
     };
-    goOn(0);
+    goOn();
   }
 
   private take(key: string | number, run: () => void): void {

@@ -28,67 +28,52 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
     });
   }
 
-  function split(count: number, values: readonly (string | number)[]) {
+  const run = (how: 'eval' | 'evalsha', script: string, count: number, values: readonly unknown[]) => {
     const texts = values.map(String);
-    return [texts.slice(0, count), texts.slice(count)] as const;
+    const name = nameOf(how === 'eval' ? createHash('sha1').update(script).digest('hex') : script);
+    return ask(name, texts[0] ?? '', () => server[how](script, texts.slice(0, count), texts.slice(count)));
+  };
+
+  /** The connection beside the client that hears what is published. */
+  function duplicate() {
+    const emitter = new EventEmitter();
+    let unsubscribe = () => {};
+    return Object.assign(emitter, {
+      status: 'wait',
+      async connect() {
+        await ask('connect', '', () => undefined);
+        this.status = 'ready';
+      },
+      async subscribe(channel: string) {
+        await ask('subscribe', '', () => {
+          const hear = (message: string) => void (this.status === 'ready' && emitter.emit('message', channel, message));
+          const deliver = (message: string) =>
+            line.deliver(subjectOf(message), 'hears the end of', () => hear(message));
+          const end = () => line.deliver('', 'is disconnected', () => this.disconnect());
+          unsubscribe = server.subscribe(channel, deliver, end);
+        });
+      },
+      async ping() {},
+      disconnect() {
+        if (this.status === 'end') return;
+        this.status = 'end';
+        unsubscribe();
+        emitter.emit('end');
+      },
+    });
   }
 
   const client = {
-    evalsha(digest: string, count: number, ...values: (string | number)[]) {
-      const [keys, parameters] = split(count, values);
-      return ask(nameOf(digest), keys[0] ?? '', () => server.evalsha(digest, keys, parameters));
-    },
-    eval(text: string, count: number, ...values: (string | number)[]) {
-      const [keys, parameters] = split(count, values);
-      const name = nameOf(createHash('sha1').update(text).digest('hex'));
-      return ask(name, keys[0] ?? '', () => server.eval(text, keys, parameters));
-    },
+    evalsha: (digest: string, count: number, ...values: string[]) => run('evalsha', digest, count, values),
+    eval: (text: string, count: number, ...values: string[]) => run('eval', text, count, values),
     hget: (key: string, field: string) => ask('hget', key, () => server.hash(key)?.get(field) ?? null),
     pttl: (key: string) => ask('pttl', key, () => server.pttl(key)),
     ping: () => ask('ping', '', () => 'PONG'),
     dbsize: () => ask('dbsize', '', () => [...server.keys()].length),
     info: () => ask('info', '', () => server.info()),
-    duplicate: () => new Listener(server, line, ask),
+    duplicate,
   };
   return client as unknown as RedisClient;
-}
-
-/** The connection beside the client that hears what is published. */
-class Listener extends EventEmitter {
-  status: 'wait' | 'ready' | 'end' = 'wait';
-  private unsubscribe: (() => void) | undefined;
-
-  constructor(
-    private readonly server: RedisServer,
-    private readonly line: Line,
-    private readonly ask: <T>(operation: string, key: string, serve: () => T) => Promise<T>,
-  ) {
-    super();
-  }
-
-  async connect(): Promise<void> {
-    await this.ask('connect', '', () => undefined);
-    this.status = 'ready';
-  }
-
-  async subscribe(channel: string): Promise<void> {
-    await this.ask('subscribe', '', () => {
-      const hear = (message: string) => void (this.status === 'ready' && this.emit('message', channel, message));
-      const deliver = (message: string) =>
-        this.line.deliver(subjectOf(message), 'hears the end of', () => hear(message));
-      const end = () => this.line.deliver('', 'is disconnected', () => this.disconnect());
-      this.unsubscribe = this.server.subscribe(channel, deliver, end);
-    });
-  }
-
-  async ping(): Promise<void> {}
-
-  disconnect(): void {
-    if (this.status === 'end') return;
-    this.status = 'end';
-    this.unsubscribe?.();
-    this.emit('end');
-  }
 }
 
 /** What a key is about: what stands in its braces, without the name of the cache. */
@@ -96,6 +81,7 @@ function subjectOf(key: string): string {
   return /\{(?:\w+::)?(.*?)\}/.exec(key)?.[1] ?? '';
 }
 
+/** Of a script, by its digest. */
 function nameOf(digest: string): string {
   names ??= new Map(
     readdirSync(SCRIPTS).map((file) => {

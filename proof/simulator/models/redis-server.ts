@@ -24,8 +24,7 @@ export interface RedisEvents {
  * runs as a server does. What is in it can be lost; `now` is its wall clock, in milliseconds.
  */
 export class RedisServer {
-  /** Another one whenever it starts, or another server takes its place. */
-  replicationId = idOf(1);
+  /** One more whenever another server takes its place. */
   private servers = 1;
   private data = new Map<string, Stored>();
   private readonly scripts = new Map<string, LuaScript>();
@@ -69,9 +68,10 @@ export class RedisServer {
 
   info(): string {
     const { hits, misses, expired } = this.counted;
-    const counts = `keyspace_hits:${hits}\r\nkeyspace_misses:${misses}\r\nexpired_keys:${expired}\r\n`;
-    const other = 'redis_version:7.0.0\r\nused_memory:1000000\r\nconnected_clients:1\r\nuptime_in_seconds:1\r\n';
-    return `${other}role:master\r\nmaster_replid:${this.replicationId}\r\n${counts}`;
+    const server = 'redis_version:7.0.0\r\nused_memory:1000000\r\nconnected_clients:1\r\nuptime_in_seconds:1';
+    const replication = `role:master\r\nmaster_replid:${String(this.servers).padStart(40, '0')}`;
+    const stats = `keyspace_hits:${hits}\r\nkeyspace_misses:${misses}\r\nexpired_keys:${expired}`;
+    return `${server}\r\n${replication}\r\n${stats}\r\n`;
   }
 
   subscribe(channel: string, deliver: (message: string) => void, ended: () => void): () => void {
@@ -90,21 +90,21 @@ export class RedisServer {
 
   /** Returns what makes a stale replica its successor: all is as it is now, and clients that connect teach it their scripts at once. */
   copy(): () => void {
-    const data = new Map([...this.data].map(([key, stored]) => [key, copyOf(stored)]));
+    const data = new Map(
+      [...this.data].map(([key, { fields, expiresAt }]) => [key, { fields: new Map(fields), expiresAt }]),
+    );
     return () => {
       this.data = data;
       this.servers += 1;
-      this.replicationId = idOf(this.servers);
-      const ended = [...this.subscribers.values()];
+      const subscribers = [...this.subscribers.values()];
       this.subscribers.clear();
-      for (const subscriber of ended) subscriber.ended();
+      for (const { ended } of subscribers) ended();
     };
   }
 
   private run(script: LuaScript, keys: readonly string[], parameters: readonly string[]): unknown {
     this.frozenAt = this.now();
-    const call = (command: string, ...values: LuaValue[]) =>
-      this.call(command, values.map(String), parameters[0] ?? '');
+    const call = (name: string, ...values: LuaValue[]) => this.call(name, values.map(String), parameters[0] ?? '');
     try {
       return replyOf(script(keys, parameters, { call, pcall: call, error_reply: (err) => ({ err }) }));
     } finally {
@@ -112,52 +112,41 @@ export class RedisServer {
     }
   }
 
-  private call(command: string, [key = '', ...values]: readonly string[], caller: string): LuaValue {
+  private call(name: string, [key = '', ...values]: readonly string[], caller: string): LuaValue {
     const stored = this.living(key);
+    const fields = stored?.fields ?? new Map<string, string>();
     const [first = ''] = values;
-    if (command.startsWith('HG') || command === 'HMGET' || command === 'EXISTS') {
-      this.counted[stored ? 'hits' : 'misses'] += 1;
-    }
-    switch (command) {
-      case 'TIME': {
+    if (name.startsWith('HG') || name === 'HMGET' || name === 'EXISTS') this.counted[stored ? 'hits' : 'misses'] += 1;
+    const commands: Readonly<Record<string, () => LuaValue>> = {
+      TIME: () => {
         const micros = Math.floor(this.time() * 1000);
         return [String(Math.floor(micros / 1e6)), String(micros % 1e6)];
-      }
-      case 'INFO':
-        return this.info();
-      case 'PUBLISH':
-        return this.publish(key, first);
-      case 'EXISTS':
-        return stored ? 1 : 0;
-      case 'DEL':
-        return [key, ...values].filter((each) => this.delete(each, caller)).length;
-      case 'PTTL':
-        return Math.floor(this.pttl(key));
-      case 'PEXPIRE':
+      },
+      INFO: () => this.info(),
+      PUBLISH: () => this.publish(key, first),
+      EXISTS: () => (stored ? 1 : 0),
+      DEL: () => [key, ...values].filter((each) => this.delete(each, caller)).length,
+      PTTL: () => Math.floor(this.pttl(key)),
+      PEXPIRE: () => {
         this.events.lifeSet?.(key, Number(first));
         return this.expireAt(key, this.time() + Number(first));
-      case 'PEXPIREAT':
-        return this.expireAt(key, Number(first));
-      case 'HGET':
-        return stored?.fields.get(first) ?? false;
-      case 'HMGET':
-        return values.map((field) => stored?.fields.get(field) ?? false);
-      case 'HGETALL':
-        return [...(stored?.fields ?? [])].flat();
-      case 'HLEN':
-        return stored?.fields.size ?? 0;
-      case 'HEXISTS':
-        return stored?.fields.has(first) ? 1 : 0;
-      case 'HSET':
-        return this.set(key, values);
-      case 'HDEL': {
-        const deleted = values.filter((field) => stored?.fields.delete(field)).length;
-        if (stored?.fields.size === 0) this.data.delete(key);
+      },
+      PEXPIREAT: () => this.expireAt(key, Number(first)),
+      HGET: () => fields.get(first) ?? false,
+      HMGET: () => values.map((field) => fields.get(field) ?? false),
+      HGETALL: () => [...fields].flat(),
+      HLEN: () => fields.size,
+      HEXISTS: () => (fields.has(first) ? 1 : 0),
+      HSET: () => this.set(key, values),
+      HDEL: () => {
+        const deleted = values.filter((field) => fields.delete(field)).length;
+        if (fields.size === 0) this.data.delete(key);
         return deleted;
-      }
-      default:
-        throw new Error(`no such command here: ${command}`);
-    }
+      },
+    };
+    const command = commands[name];
+    if (!command) throw new Error(`no such command here: ${name}`);
+    return command();
   }
 
   private set(key: string, values: readonly string[]): number {
@@ -201,14 +190,6 @@ export class RedisServer {
   private time(): number {
     return this.frozenAt ?? this.now();
   }
-}
-
-function idOf(server: number): string {
-  return server.toString(16).padStart(40, '0');
-}
-
-function copyOf({ fields, expiresAt }: Stored): Stored {
-  return { fields: new Map(fields), expiresAt };
 }
 
 /** As a server tells what a script returned: a number without its fraction, false as nothing, a list up to its first nil. */

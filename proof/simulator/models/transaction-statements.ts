@@ -1,70 +1,52 @@
 import type { TransactionRow } from '#idempay/deployments/rows.js';
 import { REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
 import { FINAL_STATUSES, type TransactionStatus } from '#idempay/transactions/transaction.js';
-import type { ModelledStatement, Tables } from './postgres-server.js';
-
-const firstValue = ([id]: readonly unknown[]) => [id as number];
+import type { Statements } from './postgres-server.js';
 
 type Statuses = readonly TransactionStatus[] | null;
 
 /** What `transaction-statements.ts` of the adapter says. */
-export const TRANSACTION_STATEMENTS: Readonly<Record<string, ModelledStatement>> = {
-  create_transactions: {
-    locks: () => ['the list'],
-    run(tables, values, [at = 0]) {
-      const [froms, tos, amounts, statuses] = values as [string[], string[], unknown[], TransactionStatus[]];
-      const { lastId, version, lastRemovalVersion } = tables.list;
-      const rows = froms.map((from_account, index) => ({
-        ...{ id: lastId + 1 + index, from_account, to_account: tos[index] as string, amount: String(amounts[index]) },
-        ...{ status: statuses[index] as TransactionStatus, version: 1, created_at: Math.floor(at) },
-      }));
-      for (const row of rows) tables.transactions.set(row.id, row);
-      tables.list = { lastId: lastId + rows.length, version: version + rows.length, lastRemovalVersion };
-      return rows;
-    },
+export const TRANSACTION_STATEMENTS: Statements = {
+  create_transactions(tables, values: [string[], string[], unknown[], TransactionStatus[]], [at]) {
+    const [froms, tos, amounts, statuses] = values;
+    const { lastId, version, lastRemovalVersion } = tables.list;
+    const rows = froms.map((from_account, index) => ({
+      ...{ id: lastId + 1 + index, from_account, to_account: tos[index] as string, amount: String(amounts[index]) },
+      ...{ status: statuses[index] as TransactionStatus, version: 1, created_at: Math.floor(at) },
+    }));
+    for (const row of rows) tables.transactions.set(row.id, row);
+    tables.list = { lastId: lastId + rows.length, version: version + rows.length, lastRemovalVersion };
+    return rows;
   },
 
-  find_transaction: {
-    run: ({ transactions }, [id]) => [transactions.get(id as number) ?? []].flat(),
+  find_transaction: ({ transactions }, [id]: [number]) => [transactions.get(id) ?? []].flat(),
+
+  change_status({ transactions }, values: [number, TransactionStatus, Statuses, number], [now]) {
+    const [id, status, onlyFrom, writeBefore] = values;
+    const row = transactions.get(id);
+    if (!row || row.status === status || FINAL_STATUSES.includes(row.status)) return [];
+    if ((onlyFrom && !onlyFrom.includes(row.status)) || now > writeBefore) return [];
+    const changed = { ...row, status, version: row.version + 1 };
+    transactions.set(id, changed);
+    return [changed];
   },
 
-  change_status: {
-    locks: firstValue,
-    run({ transactions }, values, [now = 0]) {
-      const [id, status, onlyFrom, writeBefore] = values as [number, TransactionStatus, Statuses, number];
-      const row = transactions.get(id);
-      if (!row || row.status === status || FINAL_STATUSES.includes(row.status)) return [];
-      if ((onlyFrom && !onlyFrom.includes(row.status)) || now > writeBefore) return [];
-      const changed = { ...row, status, version: row.version + 1 };
-      transactions.set(id, changed);
-      return [changed];
-    },
+  remove_transaction(tables, [id, onlyFrom, writeBefore]: [number, Statuses, number], [now]) {
+    const row = tables.transactions.get(id);
+    if (!row || (onlyFrom && !onlyFrom.includes(row.status)) || now > writeBefore) return [];
+    const { lastId, version: before, lastRemovalVersion: previous_version } = tables.list;
+    const version = before + 1;
+    const { from_account, to_account } = row;
+    tables.transactions.delete(id);
+    tables.list = { lastId, version, lastRemovalVersion: version };
+    const removals = [...tables.removals, { version, previous_version, id, from_account, to_account }];
+    tables.removals = removals.slice(-REMEMBERED_REMOVALS);
+    return [{ version }];
   },
 
-  remove_transaction: {
-    locks: ([id]) => [id as number, 'the list'],
-    run(tables, values, [now = 0]) {
-      const [id, onlyFrom, writeBefore] = values as [number, Statuses, number];
-      const row = tables.transactions.get(id);
-      if (!row || (onlyFrom && !onlyFrom.includes(row.status)) || now > writeBefore) return [];
-      const { lastId, version: before, lastRemovalVersion: previous_version } = tables.list;
-      const version = before + 1;
-      const { from_account, to_account } = row;
-      tables.transactions.delete(id);
-      tables.list = { lastId, version, lastRemovalVersion: version };
-      const removals = [...tables.removals, { version, previous_version, id, from_account, to_account }];
-      tables.removals = removals.slice(-REMEMBERED_REMOVALS);
-      return [{ version }];
-    },
-  },
+  list_version: ({ list }) => [{ version: list.version, last_removal_version: list.lastRemovalVersion }],
 
-  list_version: {
-    run: ({ list: { version, lastRemovalVersion } }) => [{ version, last_removal_version: lastRemovalVersion }],
-  },
-
-  removals_since: {
-    run: ({ removals }, [since]) => removals.filter(({ version }) => version > Number(since)).reverse(),
-  },
+  removals_since: ({ removals }, [since]) => removals.filter(({ version }) => version > Number(since)).reverse(),
 
   ...lists('all', () => ''),
   ...lists('from', ({ from_account }) => from_account),
@@ -73,13 +55,11 @@ export const TRANSACTION_STATEMENTS: Readonly<Record<string, ModelledStatement>>
 };
 
 /** `accountsOf`: what a row of the list must have as the statement's third value. */
-function lists(selection: string, accountsOf: (row: TransactionRow) => string): Record<string, ModelledStatement> {
-  const page = ({ transactions }: Tables, values: readonly unknown[]) => {
-    const [afterId, limit, accounts = ''] = values as [number, number, string | undefined];
-    return [...transactions.values()]
+function lists(selection: string, accountsOf: (row: TransactionRow) => string): Statements {
+  const page: Statements[string] = ({ transactions }, [afterId, limit, accounts = '']: [number, number, string?]) =>
+    [...transactions.values()]
       .filter((row) => row.id > afterId && accountsOf(row) === accounts)
       .sort((one, other) => one.id - other.id)
       .slice(0, limit);
-  };
-  return { [`list_ids_${selection}`]: { run: page }, [`list_rows_${selection}`]: { run: page } };
+  return { [`list_ids_${selection}`]: page, [`list_rows_${selection}`]: page };
 }
