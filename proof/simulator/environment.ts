@@ -1,4 +1,4 @@
-import type { Faulty } from './fault-plan.js';
+import type { Faulty } from './faults.js';
 import { checkPayments } from './payments/checker.js';
 import { planPayments } from './payments/plan.js';
 import { runPayments } from './payments/run.js';

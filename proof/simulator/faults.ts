@@ -1,10 +1,64 @@
-import type { FaultKind, Faulty } from './fault-plan.js';
+import type { Random } from '../../testkit/random.js';
+import type { NetworkConditions } from './network.js';
 import { nameOf } from './payments/keys.js';
-import { type ProcessorMachine, WELL } from './payments/processor.js';
+import { type ProcessorBehaviour, type ProcessorMachine, WELL } from './payments/processor.js';
 import type { Processes } from './processes.js';
 import type { Process, Simulation } from './simulation.js';
-import { type Interval, STATEMENT_DEADLINE_MS, type Stores } from './stores.js';
-import type { MessageFault, TriggeredFaults } from './triggered-faults.js';
+import { type Interval, type ServerName, STATEMENT_DEADLINE_MS, type Stores } from './stores.js';
+
+/** A fault at a step: at an operation on one subject, whichever process asks for it. */
+interface Trigger<Subject> {
+  readonly subject: Subject;
+  /** The n-th one, or the first one at or after a time. */
+  readonly operation: number | { readonly notBefore: number };
+  /** When its caller has just sent it, or the server has just done it and its reply is not sent yet. */
+  readonly point: 'sent' | 'done';
+  /** Only at an operation whose name begins so. */
+  readonly only?: string | undefined;
+}
+
+/** What becomes of the next message: it is lost, or late by some milliseconds. */
+type MessageFault = 'lost' | number | undefined;
+
+/** By the time, or at a step of whichever process is at work on a subject: a client's key, or a transaction, by its number. */
+type Moment = { readonly at: number } | Trigger<number>;
+
+/** A process by its index, or the one whose step triggered the fault. */
+type Target = number | 'caller';
+
+export type FaultKind =
+  | { readonly kind: 'crash' | 'drain'; readonly target: Target; readonly forMs: number }
+  | { readonly kind: 'pause'; readonly target: Target; readonly forMs: number; readonly wakesInOrder: boolean }
+  /** It wakes only to die. */
+  | { readonly kind: 'pause and crash'; readonly target: Target; readonly forMs: number; readonly thenMs: number }
+  /** The next message is lost. */
+  | { readonly kind: 'cut' }
+  /** It is late. */
+  | { readonly kind: 'delay'; readonly forMs: number }
+  /** FLUSHALL: the server goes on under its old name. */
+  | { readonly kind: 'flush' }
+  | { readonly kind: 'evict'; readonly what: 'record' | 'lock' | 'entry' | 'token' | 'marks'; readonly of: number }
+  /** After `forMs` a replica takes over that has heard of nothing since now: the server has another name. */
+  | { readonly kind: 'failover'; readonly forMs: number }
+  | {
+      readonly kind: 'network';
+      readonly server: ServerName;
+      readonly of: number | 'all';
+      readonly conditions: NetworkConditions;
+      readonly forMs: number;
+    }
+  | { readonly kind: 'slow commits' | 'no room for fills'; readonly forMs: number }
+  | { readonly kind: 'processor'; readonly behaviour: ProcessorBehaviour; readonly forMs: number }
+  | { readonly kind: 'clock'; readonly of: number | ServerName; readonly aheadMs: number }
+  | { readonly kind: 'operator'; readonly of: number };
+
+export type Fault = Moment & FaultKind;
+
+/** A plan: everything that a seed sets in motion, before anything has happened. A smaller plan is a simpler history. */
+export interface Faulty {
+  readonly seed: number;
+  readonly faults: readonly Fault[];
+}
 
 /** A caller whose message was lost has noticed by then. */
 const LOSS_NOTICED_MS = STATEMENT_DEADLINE_MS + 1_000;
@@ -194,4 +248,64 @@ function isPartOf(subject: string, suffix: string, name: string): boolean {
 
 function isDuring(intervals: readonly Interval[], from: number, to: number): boolean {
   return intervals.some((interval) => interval.from <= to && interval.to >= from);
+}
+
+/** How far the clock of the store of record is set back in all. */
+export function setBackMs({ faults }: Faulty): number {
+  const ofStore = faults.map((fault) => (fault.kind === 'clock' && fault.of === 'postgres' ? fault.aheadMs : 0));
+  return ofStore.reduce((sum, aheadMs) => sum + Math.max(0, -aheadMs), 0);
+}
+
+export function someMs(random: Random, longest: number): number {
+  return random.pick([random.below(300), random.below(longest / 8), random.below(longest)]);
+}
+
+/** An operation as it was asked for, with its number on each subject: from 1. */
+interface Operation {
+  readonly name: string;
+  readonly numbers: ReadonlyMap<string, number>;
+}
+
+interface Planned extends Trigger<string> {
+  done: boolean;
+  readonly inject: (caller: Process) => MessageFault;
+}
+
+/** Faults between two steps of one attempt, where faults by the clock would hardly ever come. */
+export class TriggeredFaults {
+  private readonly planned = new Map<string, Planned[]>();
+  private readonly counted = new Map<string, number>();
+
+  constructor(private readonly simulation: Simulation) {}
+
+  /** `inject` is given the process that asked for the operation. */
+  plan(trigger: Trigger<string>, inject: Planned['inject']): void {
+    const others = this.planned.get(trigger.subject) ?? [];
+    this.planned.set(trigger.subject, [...others, { ...trigger, done: false, inject }]);
+  }
+
+  begin(name: string, subjects: readonly string[]): Operation {
+    const numbers = new Map<string, number>();
+    for (const subject of new Set(subjects)) {
+      if (!this.planned.has(subject)) continue;
+      const number = (this.counted.get(subject) ?? 0) + 1;
+      this.counted.set(subject, number);
+      numbers.set(subject, number);
+    }
+    return { name, numbers };
+  }
+
+  injectAt(point: Planned['point'], { name, numbers }: Operation, caller: Process): MessageFault {
+    let fault: MessageFault;
+    for (const [subject, number] of numbers) {
+      for (const planned of this.planned.get(subject) ?? []) {
+        const { operation: due, only = '' } = planned;
+        const isDue = typeof due === 'number' ? due === number : this.simulation.time >= due.notBefore;
+        if (planned.done || planned.point !== point || !isDue || !name.startsWith(only)) continue;
+        planned.done = true;
+        fault = planned.inject(caller) ?? fault;
+      }
+    }
+    return fault;
+  }
 }

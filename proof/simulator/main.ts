@@ -1,9 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { ENVIRONMENTS, type EnvironmentName, environmentOfSeed } from './environment.js';
-import { Report } from './report.js';
-import { runPlan, runSeed } from './seeds.js';
-import { shrink } from './shrink.js';
+import { runPlan, runSeed, shrink } from './seeds.js';
 import { kindOf } from './violation-kinds.js';
 import { runInWorkers, type SeedResult } from './worker.js';
 
@@ -13,6 +11,7 @@ const SHRINK_LIMIT_MS = 60_000;
 const MOST_SHRUNK = 3;
 /** As a shell reports whoever ended by Ctrl-C. */
 const INTERRUPTED = 130;
+const LINE_EVERY_MS = 15_000;
 const NAMES = Object.keys(ENVIRONMENTS) as EnvironmentName[];
 /** `--first` ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
 const USAGE = `npm run simulate -- [--seeds N] [--from S] [--environment ${NAMES.join('|')}] [--workers N] [--trace] [--first]`;
@@ -99,6 +98,50 @@ async function explain({ seed, environment: name, violations: told }: SeedResult
 
 function replayOf({ seed, environment }: SeedResult): string {
   return `npm run simulate -- --seeds 1 --from ${seed} --environment ${environment} --trace`;
+}
+
+/** What all seeds came to so far, and how fast. */
+class Report {
+  readonly failures: SeedResult[] = [];
+  private readonly beganAt = performance.now();
+  private readonly counts = new Map<string, number>();
+  private seeds = 0;
+  private steps = 0;
+  private toldAt = this.beganAt;
+
+  constructor(private readonly planned: number) {}
+
+  add(result: SeedResult): void {
+    const { environment, seed, violations, steps, counts } = result;
+    this.seeds += 1;
+    this.steps += steps;
+    for (const [what, times] of counts) {
+      const counted = `${environment}: ${what}`;
+      this.counts.set(counted, (this.counts.get(counted) ?? 0) + times);
+    }
+    if (violations.length > 0) {
+      this.failures.push(result);
+      // At once: a long run need not end to be looked at.
+      console.error(`seed ${seed} (${environment}): ${violations[0]}`);
+    }
+    if (performance.now() - this.toldAt < LINE_EVERY_MS) return;
+    this.toldAt = performance.now();
+    const left = ((this.planned - this.seeds) / this.rate()).toFixed(0);
+    console.error(`${this.seeds} of ${this.planned} seeds, ${left} s left, ${this.failures.length} with violations`);
+  }
+
+  summary(): string {
+    return [
+      `${this.seeds} seeds, every tenth run twice: ${this.rate().toFixed(1)} seeds a second`,
+      `${this.steps} steps in one run of each seed`,
+      ...[...this.counts].map(([what, times]) => `  ${what.padEnd(50)}${String(times).padStart(12)}`).sort(),
+      `${this.failures.length} seeds with violations`,
+    ].join('\n');
+  }
+
+  private rate(): number {
+    return (this.seeds * 1000) / (performance.now() - this.beganAt);
+  }
 }
 
 let options: Options | undefined;

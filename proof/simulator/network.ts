@@ -1,10 +1,9 @@
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../testkit/random.js';
-import type { FaultKind } from './fault-plan.js';
+import type { FaultKind, TriggeredFaults } from './faults.js';
 import { type Line, ROUTINE } from './models/line.js';
 import { nameOf } from './payments/keys.js';
 import type { Process, Simulation } from './simulation.js';
-import type { TriggeredFaults } from './triggered-faults.js';
 
 /** What the network between a process and a server does at the moment. Chances from 0 to 1. */
 export interface NetworkConditions {

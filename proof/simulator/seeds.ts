@@ -1,5 +1,5 @@
 import type { Environment, RunResult } from './environment.js';
-import type { Faulty } from './fault-plan.js';
+import type { Faulty } from './faults.js';
 
 /** So many seeds are run once for each that is run twice: a seed that has two histories cannot be asked for again. */
 const TWICE_EVERY = 10;
@@ -31,4 +31,41 @@ export async function runPlan(environment: Environment, plan: Faulty, trace = fa
   // A turn of the event loop: what was rejected and not caught is known then.
   await new Promise(setImmediate);
   return { ...result, violations: [...result.violations, ...uncaught.map((reason) => `not caught: ${reason}`)] };
+}
+
+/**
+ * The shortest plan found in `limitMs` that still breaks a promise: items of its lists are left out, half of a list at a
+ * time, then a quarter, then one by one, for as long as that makes it shorter.
+ */
+export async function shrink(environment: Environment, failing: Faulty, limitMs: number): Promise<Faulty> {
+  const endsAt = performance.now() + limitMs;
+  const isOver = () => performance.now() > endsAt;
+  let plan = failing;
+  let shorter = true;
+  while (shorter && !isOver()) {
+    shorter = false;
+    for (let list = 0; list < listsOf(plan).length; list += 1) {
+      const length = () => listsOf(plan)[list]?.length ?? 0;
+      for (let count = length(); count >= 1; count = count === 1 ? 0 : Math.ceil(count / 2)) {
+        for (let start = length() - count; start >= 0 && !isOver(); start -= count) {
+          const candidate = structuredClone(plan);
+          listsOf(candidate)[list]?.splice(start, count);
+          if ((await runPlan(environment, candidate)).violations.length === 0) continue;
+          plan = candidate;
+          shorter = true;
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+/** Every list in a plan, the faults first: each may be shorter. */
+function listsOf({ faults, ...rest }: Faulty): unknown[][] {
+  const inside = (value: unknown): unknown[][] => {
+    if (typeof value !== 'object' || value === null) return [];
+    const within = Object.values(value).flatMap(inside);
+    return Array.isArray(value) ? [value, ...within] : within;
+  };
+  return [faults as unknown[], ...inside(rest)];
 }

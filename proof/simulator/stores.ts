@@ -4,6 +4,7 @@ import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
 import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
 import type { Ports } from '../../testkit/protocol/ports.js';
+import type { TriggeredFaults } from './faults.js';
 import { openDistributedModel } from './models/distributed.js';
 import { directLine } from './models/line.js';
 import { PostgresServer, type Values } from './models/postgres-server.js';
@@ -11,12 +12,10 @@ import { RedisServer } from './models/redis-server.js';
 import { SqliteFile, type Written } from './models/sqlite-file.js';
 import type { StoredPayment } from './models/stored-payment.js';
 import { Link } from './network.js';
+import { ObservedPayments, ObservedTransactions } from './observed.js';
 import { EPOCH_MS, nameOf } from './payments/keys.js';
-import { ObservedPayments } from './payments/observed-payments.js';
 import type { WallClock } from './processes.js';
 import type { Process, Simulation } from './simulation.js';
-import { ObservedTransactions } from './transactions/observed-transactions.js';
-import type { TriggeredFaults } from './triggered-faults.js';
 
 export type SimulatedPorts = Omit<Ports, 'keyValueStore'>;
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ENVIRONMENTS, type EnvironmentName, type RunResult } from '../../proof/simulator/environment.js';
-import type { Faulty } from '../../proof/simulator/fault-plan.js';
+import type { Faulty } from '../../proof/simulator/faults.js';
 import { redisCaches } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { until } from '../../testkit/time/until.js';

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ENVIRONMENTS, type Environment, type RunResult } from '../../proof/simulator/environment.js';
-import { runPlan, runSeed } from '../../proof/simulator/seeds.js';
-import { shrink } from '../../proof/simulator/shrink.js';
+import { runPlan, runSeed, shrink } from '../../proof/simulator/seeds.js';
 import type { Stores } from '../../proof/simulator/stores.js';
 import { seedFrom } from '../../testkit/random.js';
 

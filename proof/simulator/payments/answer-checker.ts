@@ -1,6 +1,6 @@
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
+import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
-import type { ObservedPayment } from './observed-payments.js';
 import { type Asked, describe, describeOutcome, type Issued, isFinal } from './requests.js';
 import type { PaymentHistory } from './run.js';
 

@@ -1,9 +1,9 @@
 import { DECLINED } from '#idempay/payments/values/payment.js';
-import { setBackMs } from '../fault-plan.js';
+import { setBackMs } from '../faults.js';
+import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { checkAnswers } from './answer-checker.js';
 import { nameOf } from './keys.js';
-import type { ObservedPayment } from './observed-payments.js';
 import { FAULTS_END_MS } from './plan.js';
 import type { PaymentHistory } from './run.js';
 

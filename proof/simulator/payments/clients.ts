@@ -1,9 +1,9 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Random } from '../../../testkit/random.js';
+import type { ObservedPayments } from '../observed.js';
 import { isNoAnswer, type Processes } from '../processes.js';
 import type { Simulation } from '../simulation.js';
 import { nameOf } from './keys.js';
-import type { ObservedPayments } from './observed-payments.js';
 import type { KeyScript, PaymentPlan, PlannedRequest } from './plan.js';
 import { type Asked, describe, type Issued, isFinal } from './requests.js';
 
@@ -13,7 +13,9 @@ const PATIENCE_IN_THE_QUIET_MS = 8_000;
 const REPEAT_WITHIN_MS = 3_000;
 
 /** As a request of a plan. */
-const LATE_REQUEST: PlannedRequest = { number: -1, kind: 'pay', afterMs: 0, instance: 0, patienceMs: 0, repeats: 0 };
+const LATE_REQUEST = { kind: 'pay', otherAmount: undefined, patienceMs: 0, repeats: 0 } as const;
+
+type Paid = Pick<PlannedRequest, 'kind' | 'otherAmount' | 'patienceMs' | 'repeats'>;
 
 /** The payers: each has one key, pays with it in several ways, and knows only its answers. */
 export class PaymentClients {
@@ -83,7 +85,7 @@ export class PaymentClients {
     if (!this.faulty) await this.askUntilFinal(known, random);
   }
 
-  private async pay(known: Issued, request: PlannedRequest, first: number, random: Random): Promise<void> {
+  private async pay(known: Issued, request: Paid, first: number, random: Random): Promise<void> {
     const { simulation, processes } = this;
     const { key, script } = known;
     const { kind, patienceMs, otherAmount: amount = script.amount } = request;

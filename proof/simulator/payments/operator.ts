@@ -1,9 +1,9 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Faults } from '../faults.js';
+import type { ObservedPayment } from '../observed.js';
 import type { Processes } from '../processes.js';
 import type { Simulation } from '../simulation.js';
 import type { PaymentClients } from './clients.js';
-import type { ObservedPayment } from './observed-payments.js';
 import type { ProcessorMachine } from './processor.js';
 
 /** A person who asks the processor, and gives the verdict that is true where nothing can change it any more. */

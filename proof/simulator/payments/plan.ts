@@ -1,61 +1,23 @@
 import { type Random, seededRandom } from '../../../testkit/random.js';
-import { type Fault, type FaultKind, type Faulty, someMs } from '../fault-plan.js';
+import { type Fault, type FaultKind, someMs } from '../faults.js';
 import { networkFault } from '../network.js';
-import { type ProcessorBehaviour, WELL } from './processor.js';
+import type { ProcessorBehaviour } from './processor.js';
 
-export interface PaymentPlan extends Faulty {
-  readonly shape: Shape;
-  readonly scripts: readonly KeyScript[];
-}
-
-interface Shape {
-  readonly deployment: 'embedded' | 'distributed';
-  readonly instances: number;
-  readonly leaseMs: number;
-  readonly idempotencyTtlMs: number;
-  readonly processorTimeoutMs: number;
-  /** 0: the processor deduplicates nothing, and the service knows. */
-  readonly dedupMs: number;
-  /** Whether the processor no longer knows a reference when its promise has ended. */
-  readonly forgetful: boolean;
-  readonly payloadMismatch: 'replay' | 'reject';
-  readonly maxInFlight: number;
-  /** Undefined: payments are kept for ever. Else the history goes on for hours, in which the processes mostly stand still. */
-  readonly retentionMs?: number | undefined;
-  /** Whether an operator is at work all the time, or only when the faults are over. */
-  readonly eagerOperator: boolean;
-}
-
-/** What one client does with one key. */
-export interface KeyScript {
-  /** Names the key; it keeps its name when other scripts are left out. */
-  readonly number: number;
-  readonly at: number;
-  readonly instance: number;
-  readonly amount: string;
-  readonly requests: readonly PlannedRequest[];
-  /** Whether it asks again when the faults are over; else only recovery can finish the payment. */
-  readonly asksAgain: boolean;
-}
-
-export interface PlannedRequest {
-  /** Among those of its script. */
-  readonly number: number;
-  readonly kind: 'pay' | 'pay nonsense' | 'ask for the outcome';
-  /** After the key was issued. */
-  readonly afterMs: number;
-  readonly instance: number;
-  /** Another one than the script's: what is charged must not depend on it. */
-  readonly otherAmount?: string | undefined;
-  readonly patienceMs: number;
-  /** How often it is repeated while its answer is not final. */
-  readonly repeats: number;
-}
+export type PaymentPlan = ReturnType<typeof planPayments>;
+export type KeyScript = PaymentPlan['scripts'][number];
+export type PlannedRequest = KeyScript['requests'][number];
 
 /** Faults come within this time; what follows is quiet. */
 export const FAULTS_END_MS = 60_000;
 
-const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'] as const;
+const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'];
+/** Of the requests after the first. */
+const REQUEST_KINDS = [
+  'pay nonsense',
+  'ask for the outcome',
+  'ask for the outcome',
+  ...Array<'pay'>(9).fill('pay'),
+] as const;
 /** Of a payment without faults: begin, claim, charge, finish, settle, and what its twin does. */
 const OPERATIONS_OF_A_KEY = 24;
 /** Until it is claimed and charged. */
@@ -69,7 +31,7 @@ const RETENTION_PLANS = 20;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
 
-export function planPayments(seed: number): PaymentPlan {
+export function planPayments(seed: number) {
   const random = seededRandom(seed);
   const shape = shapeOf(random);
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
@@ -81,7 +43,9 @@ export function planPayments(seed: number): PaymentPlan {
   return { seed, shape, scripts, faults: faults.filter((fault) => fault !== undefined) };
 }
 
-function shapeOf(random: Random): Shape {
+type Shape = ReturnType<typeof shapeOf>;
+
+function shapeOf(random: Random) {
   const deployment = random.below(4) === 0 ? 'embedded' : 'distributed';
   const leaseMs = random.pick([3_000, 3_000, 8_000, 30_000]);
   return {
@@ -90,44 +54,40 @@ function shapeOf(random: Random): Shape {
     leaseMs,
     idempotencyTtlMs: random.pick([4_000, 20_000, 3_600_000, 3_600_000]),
     processorTimeoutMs: random.pick([500, 2_500]),
+    /** 0: the processor deduplicates nothing, and the service knows. */
     dedupMs: random.pick([0, 20_000, 72_000_000, 72_000_000]),
+    /** Whether the processor no longer knows a reference when its promise has ended. */
     forgetful: random.below(2) === 0,
     payloadMismatch: random.pick(['replay', 'reject'] as const),
+    /** Whether an operator is at work all the time, or only when the faults are over. */
     eagerOperator: random.below(2) === 0,
     maxInFlight: random.pick([2, 8, 10_000, 10_000]),
+    /** Undefined: payments are kept for ever. Else the history goes on for hours, in which the processes mostly stand still. */
     retentionMs: random.below(RETENTION_PLANS) === 0 ? random.pick([HOUR_MS, 2 * HOUR_MS]) : undefined,
-  };
+  } as const;
 }
 
-/** Of twelve requests after the first. */
-const REQUEST_KINDS = [
-  'pay nonsense',
-  'ask for the outcome',
-  'ask for the outcome',
-  ...Array<'pay'>(9).fill('pay'),
-] as const;
-
-function scriptOf(number: number, random: Random, { instances }: Shape): KeyScript {
-  const requests = Array.from(
-    { length: 1 + random.below(5) },
-    (_, index): PlannedRequest => ({
-      number: index,
-      kind: index === 0 ? 'pay' : random.pick(REQUEST_KINDS),
-      // The first two often at the same moment, others while the first is under way, or long after.
-      afterMs:
-        index < 2 ? random.below(10) : random.pick([random.below(200), random.below(5_000), random.below(50_000)]),
-      instance: random.below(instances),
-      otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
-      patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
-      repeats: random.below(4),
-    }),
-  );
+/** What one client does with one key, which `number` names: it keeps its name when other scripts are left out. */
+function scriptOf(number: number, random: Random, { instances }: Shape) {
+  const requests = Array.from({ length: 1 + random.below(5) }, (_, index) => ({
+    number: index,
+    kind: index === 0 ? 'pay' : random.pick(REQUEST_KINDS),
+    // After the key was issued: the first two often at the same moment, others while the first is under way, or long after.
+    afterMs: index < 2 ? random.below(10) : random.pick([random.below(200), random.below(5_000), random.below(50_000)]),
+    instance: random.below(instances),
+    /** Instead of the script's: what is charged must not depend on it. */
+    otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
+    patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
+    /** How often it is repeated while its answer is not final. */
+    repeats: random.below(4),
+  }));
   return {
     number,
     at: random.fraction() * FAULTS_END_MS * 0.9,
     instance: random.below(instances),
     amount: random.pick(AMOUNTS),
     requests,
+    /** Whether it asks again when the faults are over; else only recovery can finish the payment. */
     asksAgain: random.below(2) === 0,
   };
 }
@@ -187,14 +147,8 @@ function triggeredFault(random: Random, { deployment, leaseMs }: Shape, scripts:
 function badBehaviour(random: Random): ProcessorBehaviour {
   const some = () => random.pick([0, 0, 0.3, 1]);
   return {
-    ...WELL,
-    latencyMs: random.pick([50, 1_000, 20_000]),
-    declines: random.pick([0, 0.3]),
-    fails: some(),
-    lostRequest: some(),
-    lostReply: some(),
-    late: random.pick([0, 0.5]),
-    down: random.below(5) === 0,
-    refuses: some(),
+    ...{ latencyMs: random.pick([50, 1_000, 20_000]), declines: random.pick([0, 0.3]), fails: some() },
+    ...{ lostRequest: some(), lostReply: some(), late: random.pick([0, 0.5]) },
+    ...{ down: random.below(5) === 0, refuses: some() },
   };
 }

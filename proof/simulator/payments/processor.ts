@@ -1,6 +1,6 @@
 import type { Charge, ChargeResult, Processor } from '#idempay/payments/ports/processor.js';
+import type { TriggeredFaults } from '../faults.js';
 import type { Process, Simulation } from '../simulation.js';
-import type { TriggeredFaults } from '../triggered-faults.js';
 import { nameOf } from './keys.js';
 
 /** What the other company's machine is like. Chances from 0 to 1. */

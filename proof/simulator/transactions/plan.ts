@@ -1,46 +1,13 @@
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
-import type { TransactionStatus } from '#idempay/transactions/transaction.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 import { type Random, seededRandom } from '../../../testkit/random.js';
-import { type Fault, type FaultKind, type Faulty, someMs } from '../fault-plan.js';
+import { type Fault, type FaultKind, someMs } from '../faults.js';
 import { GOOD, networkFault } from '../network.js';
 
-export interface TransactionPlan extends Faulty {
-  readonly shape: Shape;
-  readonly scripts: readonly ClientScript[];
-}
-
-interface Shape {
-  readonly deployment: 'embedded' | 'distributed';
-  readonly instances: number;
-  /** Transactions that are there from the beginning, and that most clients are interested in. */
-  readonly hot: number;
-  readonly transactionCacheTtlMs: number;
-  /** How often a statement takes long to commit, also when nothing is wrong. */
-  readonly slowCommits: number;
-  /** Status changes in a hundred actions. */
-  readonly changes: number;
-}
-
+export type TransactionPlan = ReturnType<typeof planTransactions>;
 /** What one client does, one thing after another. */
-export interface ClientScript {
-  readonly number: number;
-  readonly actions: readonly Action[];
-}
-
-export interface Action {
-  readonly kind: 'create' | 'get' | 'change' | 'remove' | 'list';
-  readonly instance: number;
-  /** Or when the answer before has come, if that is later. */
-  readonly at: number;
-  /** One of the hot ones, or what the client created last. */
-  readonly target: number | 'own';
-  readonly status: TransactionStatus;
-  /** If-Match or If-None-Match with what the client saw last. */
-  readonly conditional: boolean;
-  /** Of a list: which one; of a create: its accounts. */
-  readonly accounts: number;
-}
+export type ClientScript = TransactionPlan['scripts'][number];
+export type Action = ClientScript['actions'][number];
 
 export const FAULTS_END_MS = 30_000;
 /** As the adapter has it. */
@@ -58,17 +25,9 @@ export function mayLoseMarks(fault: FaultKind): boolean {
 /** Longer, and most clients would ask nobody. */
 const LONGEST_RESTART_MS = 2_000;
 
-export function planTransactions(seed: number): TransactionPlan {
+export function planTransactions(seed: number) {
   const random = seededRandom(seed);
-  const embedded = random.below(4) === 0;
-  const shape: Shape = {
-    deployment: embedded ? 'embedded' : 'distributed',
-    instances: embedded ? 1 : 2 + random.below(2),
-    hot: 1 + random.below(6),
-    transactionCacheTtlMs: random.pick([300, 300_000, 300_000]),
-    slowCommits: random.pick([0, 0, 0.2]),
-    changes: random.pick([4, 12, 26]),
-  };
+  const shape = shapeOf(random);
   const clients = Array.from({ length: 8 + random.below(40) }, (_, number) => scriptOf(number, random.fork(), shape));
   const scripts = [...clients, watcherOf(clients.length, random.fork(), shape)];
   // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
@@ -80,7 +39,24 @@ export function planTransactions(seed: number): TransactionPlan {
   return { seed, shape, scripts, faults: faults.filter((fault) => !keepsMarks || !mayLoseMarks(fault)) };
 }
 
-function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
+type Shape = ReturnType<typeof shapeOf>;
+
+function shapeOf(random: Random) {
+  const deployment = random.below(4) === 0 ? 'embedded' : 'distributed';
+  return {
+    deployment,
+    instances: deployment === 'embedded' ? 1 : 2 + random.below(2),
+    /** Transactions that are there from the beginning, and that most clients are interested in. */
+    hot: 1 + random.below(6),
+    transactionCacheTtlMs: random.pick([300, 300_000, 300_000]),
+    /** How often a statement takes long to commit, also when nothing is wrong. */
+    slowCommits: random.pick([0, 0, 0.2]),
+    /** Status changes in a hundred actions. */
+    changes: random.pick([4, 12, 26]),
+  } as const;
+}
+
+function scriptOf(number: number, random: Random, shape: Shape) {
   const hurry = random.pick([40, 400, 3_000]);
   let at = random.fraction() * FAULTS_END_MS * 0.7;
   const actions = Array.from({ length: 4 + random.below(16) }, () => {
@@ -91,15 +67,16 @@ function scriptOf(number: number, random: Random, shape: Shape): ClientScript {
 }
 
 /** Somebody who only reads, all the time and a little longer: what is wrong in the cache is seen before it is mended. */
-function watcherOf(number: number, random: Random, shape: Shape): ClientScript {
-  const actions: Action[] = [];
+function watcherOf(number: number, random: Random, shape: Shape): ReturnType<typeof scriptOf> {
+  const actions: ReturnType<typeof actionOf>[] = [];
   for (let at = 0; at < FAULTS_END_MS + WATCHED_LONGER_MS; at += random.below(500)) {
     actions.push({ ...actionOf(random, shape, at), kind: 'get', target: random.below(shape.hot) });
   }
   return { number, actions };
 }
 
-function actionOf(random: Random, { instances, hot, changes }: Shape, at: number): Action {
+/** `at`: or when the answer before has come, if that is later. */
+function actionOf(random: Random, { instances, hot, changes }: Shape, at: number) {
   const kind = kindOf(random.below(100), changes);
   // What most are interested in is rarely removed, for the same reason.
   const own = random.below(kind === 'remove' ? 10 : 6) !== 0;
@@ -107,16 +84,19 @@ function actionOf(random: Random, { instances, hot, changes }: Shape, at: number
     kind,
     instance: random.below(instances),
     at,
-    target: own === (kind === 'remove') ? 'own' : random.below(hot),
+    /** One of the hot ones, or what the client created last. */
+    target: own === (kind === 'remove') ? ('own' as const) : random.below(hot),
     // Rarely one of the last two, which are final: then there is little left to do.
-    status: random.below(80) === 0 ? 'CANCELLED' : random.pick(TRANSACTION_STATUSES.slice(0, 6)),
+    status: random.below(80) === 0 ? ('CANCELLED' as const) : random.pick(TRANSACTION_STATUSES.slice(0, 6)),
+    /** If-Match or If-None-Match with what the client saw last. */
     conditional: random.below(3) === 0,
+    /** Of a list: which one; of a create: its accounts. */
     accounts: random.below(4),
   };
 }
 
 /** Where little is written, what is wrong in the cache stays there long enough to be seen. */
-function kindOf(percent: number, changes: number): Action['kind'] {
+function kindOf(percent: number, changes: number) {
   if (percent < changes) return 'change';
   if (percent < 76) return 'get';
   if (percent < 80) return 'remove';

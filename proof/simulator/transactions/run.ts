@@ -1,10 +1,9 @@
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import { createTransactions, type Transactions } from '#idempay/transactions/transactions.js';
-import { Faults } from '../faults.js';
+import { Faults, TriggeredFaults } from '../faults.js';
 import { Processes } from '../processes.js';
 import { Simulation } from '../simulation.js';
 import { distributedStores, embeddedStores, type Stores } from '../stores.js';
-import { TriggeredFaults } from '../triggered-faults.js';
 import { TransactionClients } from './clients.js';
 import { FAULTS_END_MS, type TransactionPlan } from './plan.js';
 import { accountsOf } from './requests.js';
