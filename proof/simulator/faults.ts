@@ -114,8 +114,7 @@ export class Faults {
   /** Every network is good, and every server well. */
   end(): void {
     const { links, conditions } = this.stores;
-    links.redis.restore();
-    links.postgres.restore();
+    for (const link of [links.redis, links.postgres]) link.conditions.clear();
     Object.assign(conditions, { slowCommits: 0, noRoom: 0 });
     if (this.settings.processor) this.settings.processor.behaviour = WELL;
   }

@@ -11,7 +11,7 @@ const SHRINK_LIMIT_MS = 60_000;
 const MOST_SHRUNK = 3;
 /** As a shell reports whoever ended by Ctrl-C. */
 const INTERRUPTED = 130;
-const LINE_EVERY_MS = 15_000;
+const PROGRESS_EVERY_MS = 15_000;
 const NAMES = Object.keys(ENVIRONMENTS) as EnvironmentName[];
 /** `--first` ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
 const USAGE = `npm run simulate -- [--seeds N] [--from S] [--environment ${NAMES.join('|')}] [--workers N] [--trace] [--first]`;
@@ -28,120 +28,90 @@ function readOptions() {
       first: { type: 'boolean', default: false },
     },
   });
+  const number = (name: 'seeds' | 'from' | 'workers', least: number) => {
+    const given = Number(values[name]);
+    if (Number.isSafeInteger(given) && given >= least) return given;
+    throw new Error(`--${name} must be a whole number from ${least}`);
+  };
   const environment = NAMES.find((name) => name === values.environment);
   if (values.environment !== environment) throw new Error(`--environment must be one of ${NAMES.join(', ')}`);
-  const [seeds, from, workers] = (['seeds', 'from', 'workers'] as const).map((name) => {
-    const least = name === 'from' ? 0 : 1;
-    const number = Number(values[name]);
-    if (Number.isSafeInteger(number) && number >= least) return number;
-    throw new Error(`--${name} must be a whole number from ${least}`);
-  }) as [number, number, number];
-  return { from, end: from + seeds, workers, environment, trace: values.trace, first: values.first };
+  const from = number('from', 0);
+  return { ...values, environment, from, end: from + number('seeds', 1), workers: number('workers', 1) };
 }
 
 type Options = ReturnType<typeof readOptions>;
+type Failure = Pick<SeedResult, 'environment' | 'seed' | 'violations'>;
 
 /** Exit code 1 when a seed has violations, 2 when the seeds could not be run, 130 when somebody stopped the run. */
 async function main(options: Options): Promise<void> {
   const failures = options.trace ? await tell(options) : await runAll(options);
   if (failures.length > 0) process.exitCode ??= 1;
-  for (const [index, failure] of failures.entries()) {
-    const told = options.first ? failure.violations : failure.violations.slice(0, 1);
-    if (index < MOST_SHRUNK && !options.first && process.exitCode !== INTERRUPTED) await explain(failure);
-    else for (const violation of told) console.log(`seed ${failure.seed} (${failure.environment}): ${violation}`);
-    console.log(`to see the whole history: ${replayOf(failure)}`);
+  for (const [index, { environment, seed, violations }] of failures.entries()) {
+    const told = options.first ? violations : violations.slice(0, 1);
+    for (const violation of told) console.log(`seed ${seed} (${environment}): ${violation}`);
+    if (index < MOST_SHRUNK && !options.first && process.exitCode !== INTERRUPTED) await explain(environment, seed);
+    console.log(`  npm run simulate -- --seeds 1 --from ${seed} --environment ${environment} --trace`);
   }
 }
 
 /** Until the end, or a signal: then what was run until then is told. */
-async function runAll(options: Options): Promise<readonly SeedResult[]> {
-  const report = new Report(options.end - options.from);
+async function runAll(options: Options): Promise<readonly Failure[]> {
+  const beganAt = performance.now();
+  const failures: Failure[] = [];
+  const counts = new Map<string, number>();
+  let [seeds, steps] = [0, 0];
+  const soFar = () => {
+    const rate = ((seeds * 1000) / (performance.now() - beganAt)).toFixed(1);
+    return `${seeds} of ${options.end - options.from} seeds, every tenth run twice, ${rate} a second`;
+  };
+  const progress = setInterval(() => console.error(soFar()), PROGRESS_EVERY_MS);
   const stop = new AbortController();
   const interrupt = () => {
     process.exitCode = INTERRUPTED;
     stop.abort();
   };
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, interrupt);
-  await runInWorkers(options, stop.signal, (result) => {
-    report.add(result);
+  await runInWorkers(options, stop.signal, ({ environment, seed, violations, ...result }) => {
+    seeds += 1;
+    steps += result.steps;
+    for (const [event, times] of result.counts) {
+      const what = `${environment}: ${event}`;
+      counts.set(what, (counts.get(what) ?? 0) + times);
+    }
+    if (violations.length === 0) return;
+    failures.push({ environment, seed, violations });
+    // At once: a long run need not end to be looked at.
+    console.error(`seed ${seed} (${environment}): ${violations[0]}`);
     // An exception ends no search for a broken promise.
-    if (options.first && result.violations.some((violation) => kindOf(violation) !== 'fault')) stop.abort();
-  });
-  console.log(report.summary());
-  return report.failures;
+    if (options.first && violations.some((violation) => kindOf(violation) !== 'fault')) stop.abort();
+  }).finally(() => clearInterval(progress));
+  const counted = [...counts].map(([what, times]) => `  ${what.padEnd(50)}${String(times).padStart(12)}`).sort();
+  const lines = [soFar(), `${steps} steps in one run of each seed`, ...counted];
+  console.log([...lines, `${failures.length} seeds with violations`].join('\n'));
+  return failures;
 }
 
 /** One seed after another, with everything that happens. */
-async function tell({ from, end, environment: only }: Options): Promise<readonly SeedResult[]> {
-  const failures: SeedResult[] = [];
+async function tell({ from, end, environment: only }: Options): Promise<readonly Failure[]> {
+  const failures: Failure[] = [];
   for (let seed = from; seed < end; seed += 1) {
-    const name = only ?? environmentOfSeed(seed);
-    const environment = ENVIRONMENTS[name]();
-    const { trace } = await runPlan(environment, environment.plan(seed), true);
-    const result = await runSeed(environment, seed);
-    const { steps, violations } = result;
-    console.log([`seed ${seed} (${name})`, ...trace, `${steps} steps, ${violations.length} violations`].join('\n'));
-    if (violations.length > 0) failures.push({ ...result, environment: name, seed });
+    const environment = only ?? environmentOfSeed(seed);
+    const run = ENVIRONMENTS[environment]();
+    const { trace } = await runPlan(run, run.plan(seed), true);
+    const { steps, violations } = await runSeed(run, seed);
+    const end = `${steps} steps, ${violations.length} violations`;
+    console.log([`seed ${seed} (${environment})`, ...trace, end].join('\n'));
+    if (violations.length > 0) failures.push({ environment, seed, violations });
   }
   return failures;
 }
 
-async function explain({ seed, environment: name, violations: told }: SeedResult): Promise<void> {
+async function explain(name: EnvironmentName, seed: number): Promise<void> {
   const environment = ENVIRONMENTS[name]();
-  const indented = (violations: readonly string[]) => violations.map((violation) => `  ${violation}`);
-  console.log([`\nseed ${seed} (${name}) breaks its promises:`, ...indented(told)].join('\n'));
   const shortest = await shrink(environment, environment.plan(seed), SHRINK_LIMIT_MS);
   const { trace, violations } = await runPlan(environment, shortest, true);
-  const lines = [`the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`, ...trace];
-  console.log([...lines, ...indented(violations)].join('\n'));
-}
-
-function replayOf({ seed, environment }: SeedResult): string {
-  return `npm run simulate -- --seeds 1 --from ${seed} --environment ${environment} --trace`;
-}
-
-/** What all seeds came to so far, and how fast. */
-class Report {
-  readonly failures: SeedResult[] = [];
-  private readonly beganAt = performance.now();
-  private readonly counts = new Map<string, number>();
-  private seeds = 0;
-  private steps = 0;
-  private toldAt = this.beganAt;
-
-  constructor(private readonly planned: number) {}
-
-  add(result: SeedResult): void {
-    const { environment, seed, violations, steps, counts } = result;
-    this.seeds += 1;
-    this.steps += steps;
-    for (const [what, times] of counts) {
-      const counted = `${environment}: ${what}`;
-      this.counts.set(counted, (this.counts.get(counted) ?? 0) + times);
-    }
-    if (violations.length > 0) {
-      this.failures.push(result);
-      // At once: a long run need not end to be looked at.
-      console.error(`seed ${seed} (${environment}): ${violations[0]}`);
-    }
-    if (performance.now() - this.toldAt < LINE_EVERY_MS) return;
-    this.toldAt = performance.now();
-    const left = ((this.planned - this.seeds) / this.rate()).toFixed(0);
-    console.error(`${this.seeds} of ${this.planned} seeds, ${left} s left, ${this.failures.length} with violations`);
-  }
-
-  summary(): string {
-    return [
-      `${this.seeds} seeds, every tenth run twice: ${this.rate().toFixed(1)} seeds a second`,
-      `${this.steps} steps in one run of each seed`,
-      ...[...this.counts].map(([what, times]) => `  ${what.padEnd(50)}${String(times).padStart(12)}`).sort(),
-      `${this.failures.length} seeds with violations`,
-    ].join('\n');
-  }
-
-  private rate(): number {
-    return (this.seeds * 1000) / (performance.now() - this.beganAt);
-  }
+  const plan = `the shortest plan that was found:\n${JSON.stringify(shortest)}\nits history:`;
+  console.log([plan, ...trace, ...violations.map((violation) => `  ${violation}`)].join('\n'));
 }
 
 let options: Options | undefined;

@@ -6,22 +6,21 @@ import { nameOf } from './payments/keys.js';
 import type { Process, Simulation } from './simulation.js';
 
 /** What the network between a process and a server does at the moment. Chances from 0 to 1. */
-export interface NetworkConditions {
+export const GOOD = {
   /** The request never arrives. */
-  readonly lostRequest: number;
+  lostRequest: 0,
   /** It is done, and the reply is lost. */
-  readonly lostReply: number;
+  lostReply: 0,
   /** It is done twice: the second time later, as when a proxy or a driver sends it again. */
-  readonly repeated: number;
+  repeated: 0,
   /** It takes so long that its caller has given up. */
-  readonly slow: number;
+  slow: 0,
   /** The server is away: nothing arrives, and the caller learns of it at once or at its deadline. */
-  readonly down: boolean;
+  down: false,
   /** The server refuses it: a full disk. */
-  readonly full: boolean;
-}
-
-export const GOOD: NetworkConditions = { lostRequest: 0, lostReply: 0, repeated: 0, slow: 0, down: false, full: false };
+  full: false,
+};
+export type NetworkConditions = Readonly<typeof GOOD>;
 
 /** `mayRepeat`: whether the adapter's operations on Redis may be done twice. */
 export function networkFault(
@@ -61,7 +60,7 @@ interface ServerSettings {
 /** One server, and the network to it. Each operation is one step of it, at a moment that the seed decides. */
 export class Link {
   /** Of the way from each process: one may be cut off from what the others reach. */
-  private readonly conditions = new Map<number, NetworkConditions>();
+  readonly conditions = new Map<number, NetworkConditions>();
 
   constructor(
     private readonly simulation: Simulation,
@@ -75,10 +74,6 @@ export class Link {
     return () => {
       for (const index of processes) if (this.conditions.get(index) === conditions) this.conditions.delete(index);
     };
-  }
-
-  restore(): void {
-    this.conditions.clear();
   }
 
   /** Every subject has random choices of its own, so that a history without one payment is the same for the others. */

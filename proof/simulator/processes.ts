@@ -43,13 +43,13 @@ export interface Opened<Service> {
   end(): Promise<unknown>;
 }
 
-interface Member<Service> {
-  readonly process: Process;
+/** One process of the service. */
+class Member<Service> extends Process {
   /** Undefined until it is open. */
   opened?: Opened<Service>;
-  isDraining: boolean;
+  isDraining = false;
   /** Cuts the connections of all clients that wait for an answer. */
-  readonly waiting: Set<() => void>;
+  readonly waiting = new Set<() => void>();
 }
 
 /** The processes of the service, what can happen to them, and the clients' way to them. */
@@ -78,7 +78,8 @@ export class Processes<Service> {
   private begin(index: number): void {
     const { simulation } = this;
     this.births += 1;
-    const process = new Process(`i${index}.${this.births}`, index, this.members[index]?.process.pausedMs);
+    const process = new Member<Service>(`i${index}.${this.births}`, index, this.members[index]?.pausedMs);
+    this.members[index] = process;
     const bornAheadMs = 1_000 * this.births;
     const wall = this.walls[index] as WallClock;
     const clock: Clock = {
@@ -86,17 +87,11 @@ export class Processes<Service> {
       monotonic: () => simulation.time + bornAheadMs,
       after: (ms, callBack) => simulation.after(ms, process, callBack),
     };
-    const member: Member<Service> = { process, isDraining: false, waiting: new Set() };
-    this.members[index] = member;
-    this.open(process, clock).then(
-      (opened) => {
-        member.opened = opened;
-      },
-      (fault: unknown) => {
-        if (!(fault instanceof StoreUnavailable)) this.bugs.push(String(fault));
-        this.restart(process, RESTART_MS);
-      },
-    );
+    const restart = (fault: unknown) => {
+      if (!(fault instanceof StoreUnavailable)) this.bugs.push(String(fault));
+      this.restart(process, RESTART_MS);
+    };
+    this.open(process, clock).then((opened) => Object.assign(process, { opened }), restart);
   }
 
   private restart(process: Process, afterMs: number): void {
@@ -106,23 +101,23 @@ export class Processes<Service> {
 
   /** As kill -9 does; whoever waits for an answer is cut off. */
   crash(index: number, forMs: number): void {
-    const { process, waiting } = this.memberOf(index);
+    const process = this.memberOf(index);
     if (!process.alive) return;
     this.simulation.count('crashes');
     process.pausedMs = this.pausedMs(index);
     process.alive = false;
-    for (const cut of waiting) cut();
+    for (const cut of process.waiting) cut();
     this.restart(process, forMs);
   }
 
   /** As SIGTERM does: it takes no request more, answers those under way, ends its rounds, and is started again. */
   drain(index: number, forMs: number): void {
     const { simulation } = this;
-    const member = this.memberOf(index);
-    const { process, opened, waiting } = member;
-    if (!process.alive || !opened || member.isDraining) return;
+    const process = this.memberOf(index);
+    const { opened, waiting } = process;
+    if (!process.alive || !opened || process.isDraining) return;
     simulation.count('drains');
-    member.isDraining = true;
+    process.isDraining = true;
     let isOver = false;
     const finish = async () => {
       if (isOver || !process.alive) return;
@@ -149,7 +144,7 @@ export class Processes<Service> {
 
   /** As SIGSTOP does, until SIGCONT. */
   pause(index: number, forMs: number, wakesInOrder: boolean): void {
-    const { process } = this.memberOf(index);
+    const process = this.memberOf(index);
     const { time } = this.simulation;
     if (!process.alive) return;
     this.simulation.count('pauses');
@@ -161,22 +156,17 @@ export class Processes<Service> {
 
   /** All that is left ends here. */
   end(): void {
-    for (const { process } of this.members) process.alive = false;
+    for (const process of this.members) process.alive = false;
   }
 
   /** How long a process, and those that were it before, have been stopped until now. */
   pausedMs(index: number): number {
-    const { alive, pausedMs, pausedUntil } = this.memberOf(index).process;
+    const { alive, pausedMs, pausedUntil } = this.memberOf(index);
     return pausedMs - (alive ? Math.max(0, pausedUntil - this.simulation.time) : 0);
   }
 
   /** One request of a client over the network: its answer, or that there is none. */
-  call<T>(
-    index: number,
-    random: Random,
-    what: string,
-    work: (service: Service, name: string) => Promise<T>,
-  ): Promise<T | NoAnswer> {
+  call<T>(index: number, random: Random, what: string, work: (service: Service) => Promise<T>): Promise<T | NoAnswer> {
     const { simulation, clients } = this;
     const latencyMs = () => 1 + random.fraction() * CLIENT_LATENCY_MS;
     return new Promise((resolve) => {
@@ -186,27 +176,26 @@ export class Processes<Service> {
         open = false;
       };
       simulation.arrive(latencyMs(), undefined, () => {
-        const { process, opened, waiting, isDraining } = this.memberOf(index);
+        const process = this.memberOf(index);
+        const { opened, waiting, name } = process;
         const cut = () => answer('cut');
-        if (!process.alive || !opened || isDraining) return cut();
+        if (!process.alive || !opened || process.isDraining) return cut();
         waiting.add(cut);
-        const refuse = (fault: unknown) => answer(this.refusalOf(fault, what));
+        const refuse = (fault: unknown) => {
+          const isRefused = fault instanceof StoreUnavailable;
+          if (!isRefused) this.bugs.push(`${what}: ${fault}`);
+          answer(`refused ${isRefused ? fault.effect : 'unknown'}`);
+        };
         const begin = () =>
-          void work(opened.service, process.name)
+          void work(opened.service)
             .then(answer, refuse)
             .finally(() => waiting.delete(cut));
-        simulation.after(0, process, begin, `${process.name} is asked to ${what}`);
+        simulation.after(0, process, begin, `${name} is asked to ${what}`);
       });
     });
   }
 
   private memberOf(index: number): Member<Service> {
     return this.members[index] as Member<Service>;
-  }
-
-  private refusalOf(fault: unknown, what: string): NoAnswer {
-    if (fault instanceof StoreUnavailable) return `refused ${fault.effect}`;
-    this.bugs.push(`${what}: ${fault}`);
-    return 'refused unknown';
   }
 }

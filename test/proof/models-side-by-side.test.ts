@@ -20,53 +20,54 @@ import { untilPast } from '../../testkit/time/until-past.js';
 /** A few, the same in every run; with SIDE_BY_SIDE_OPERATIONS so many, of a fresh seed that is printed. */
 const OPERATIONS = Number(process.env.SIDE_BY_SIDE_OPERATIONS ?? 120);
 const SEED = process.env.SIDE_BY_SIDE_OPERATIONS ? seedFrom('SIDE_BY_SIDE_SEED') : 1;
-const LIMIT_MS = 60_000 + OPERATIONS * 100;
+const timeout = 60_000 + OPERATIONS * 100;
 /** Of time, and of names that the two sides make for themselves: that there is one must agree, not which. */
 const OWN =
   /"(remainingMs|heldMs|ageMs|expiresAt|claimBy|createdAt|claimedAt|settledAt|writeBy|token|seenMs|keysFromMs|unseenMs)":("[^"]*"|[\d.e+-]+)/g;
 
-type Pair<T> = readonly [real: T, model: T];
-type Operation<Side> = (random: Random) => (side: Side, index: 0 | 1) => Promise<unknown>;
+/** `side`: 0 for the real server, 1 for the model. Both are given the same choices. */
+type Operation<Ports> = (ports: Ports, random: Random, side: 0 | 1) => unknown;
 
 /** Runs random operations on the real server and on the model; each must be answered alike. */
-async function sideBySide<Side>(sides: Pair<Side>, operations: Readonly<Record<string, Operation<Side>>>) {
+async function sideBySide<Ports>(sides: readonly [Ports, Ports], operations: Record<string, Operation<Ports>>) {
   const random = seededRandom(SEED);
-  const names = Object.keys(operations);
   for (let number = 1; number <= OPERATIONS; number += 1) {
-    const name = random.pick(names);
-    const run = (operations[name] as Operation<Side>)(random);
-    const [real, model] = [await answerOf(run(sides[0], 0)), await answerOf(run(sides[1], 1))];
+    const [[name, run], choices] = [random.pick(Object.entries(operations)), random.below(2 ** 31)];
+    const real = await answerOf(async () => run(sides[0], seededRandom(choices), 0));
+    const model = await answerOf(async () => run(sides[1], seededRandom(choices), 1));
     expect(model, `seed ${SEED}, operation ${number}: ${name}`).toBe(real);
   }
 }
 
-async function answerOf(asked: Promise<unknown>): Promise<string> {
-  const answer = await asked.catch((fault: { name: string; effect?: string }) => `${fault.name} ${fault.effect}`);
+async function answerOf(ask: () => Promise<unknown>): Promise<string> {
+  const answer = await ask().catch((fault: { name: string; effect?: string }) => `${fault.name} ${fault.effect}`);
   return (JSON.stringify(answer) ?? 'nothing').replaceAll(OWN, (_, name, value) => `"${name}":${Number(value) !== 0}`);
 }
 
 /** What the two sides were answered to one operation, for later ones. */
-function kept<T>(): { keep(index: 0 | 1, value: T): T; pick(random: Random): Pair<T> | undefined } {
-  const pairs: [T, T][] = [];
-  return {
-    keep(index, value) {
-      if (index === 0) pairs.push([value, value]);
-      else (pairs.at(-1) as [T, T])[1] = value;
-      return value;
-    },
-    pick: (random) => (pairs.length > 0 ? random.pick(pairs) : undefined),
-  };
+class Kept<T> {
+  private readonly pairs: [T, T][] = [];
+
+  keep(side: 0 | 1, value: T): T {
+    if (side === 0) this.pairs.push([value, value]);
+    else (this.pairs.at(-1) as [T, T])[1] = value;
+    return value;
+  }
+
+  pick(side: 0 | 1, random: Random): T | undefined {
+    return this.pairs.length > 0 ? random.pick(this.pairs)[side] : undefined;
+  }
 }
 
-const ALL = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 50 };
 const OWNERS = ['one', 'another'];
-const final = (random: Random) => ({
-  outcome: random.below(2)
-    ? ({ state: 'COMPLETED', transactionId: 'TXN1' } as const)
-    : ({ state: 'DECLINED', reason: 'no funds' } as const),
-  fingerprint: '1.00 EUR',
-  expiresAt: Date.now() + LONG_MS,
-});
+
+function final(random: Random) {
+  const outcomes = [
+    { state: 'COMPLETED', transactionId: 'TXN1' } as const,
+    { state: 'DECLINED', reason: 'no' } as const,
+  ];
+  return { outcome: random.pick(outcomes), fingerprint: '1.00 EUR', expiresAt: Date.now() + LONG_MS };
+}
 
 describe('the model of Redis answers as Redis', () => {
   let redis: RedisServer;
@@ -81,11 +82,8 @@ describe('the model of Redis answers as Redis', () => {
     await redis.close();
   });
 
-  test('to random begins, ends, fills and marks, evictions, failovers and lives that end', {
-    timeout: LIMIT_MS,
-  }, async () => {
-    const now = () => performance.timeOrigin + performance.now();
-    const { redis: model } = createModelledServers(now);
+  test('to random begins, ends, fills and marks, evictions, failovers and lives that end', { timeout }, async () => {
+    const { redis: model } = createModelledServers(() => performance.timeOrigin + performance.now());
     const open = (connection: RedisClient) => {
       const lockEnds = new LockEnds(connection, NAMES.lockEnds, systemClock, () => {});
       const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
@@ -96,195 +94,142 @@ describe('the model of Redis answers as Redis', () => {
     };
     const keys = Array.from({ length: 4 }, newKey);
     const ids = [100_000_000_000_001, 100_000_000_000_002];
-    const tokens = kept<string | undefined>();
-    const marks = kept<{ id: number; token: string }>();
+    const tokens = new Kept<string | undefined>();
+    const marks = new Kept<{ id: number; token: string }>();
     const row = (random: Random, id: number) => ({
       ...{ id, fromAccount: 'A', toAccount: 'B', amount: '1', status: random.pick(TRANSACTION_STATUSES) },
       ...{ version: 1 + random.below(5), createdAt: 1_700_000 },
     });
-    const ofServer = (real: () => Promise<unknown>, modelled: () => void) => () => (_side: unknown, index: 0 | 1) =>
-      index === 0 ? real().then(() => undefined) : Promise.resolve(modelled());
-    const promote = () => model.copy()();
+    const attempt = (random: Random, leaseMs: number) => {
+      return { key: random.pick(keys), owner: random.pick(OWNERS), leaseMs, fingerprint: 'print' };
+    };
 
     await sideBySide([open(client), open(connectModel(model, directLine))], {
-      issue: (random) => {
-        const key = random.pick(keys);
-        return ({ keys: store }) => store.issue(key, LONG_MS);
+      issue: ({ keys: store }, random) => store.issue(random.pick(keys), LONG_MS),
+      'issue, and let the key expire': ({ keys: store }, random) =>
+        store.issue(random.pick(keys), SHORT_MS).then(() => untilPast(SHORT_MS)),
+      begin: ({ keys: store }, random) => store.begin(attempt(random, LONG_MS)),
+      'begin, and let the lease end': async ({ keys: store }, random) => [
+        await store.begin(attempt(random, SHORT_MS)),
+        await untilPast(SHORT_MS),
+      ],
+      look: ({ keys: store }, random) => store.look(random.pick(keys)),
+      finish: ({ keys: store }, random) => store.finish(random.pick(keys), random.pick(OWNERS), final(random)),
+      release: ({ keys: store }, random) => store.release(random.pick(keys), random.pick(OWNERS)),
+      'look up': async ({ cache }, random, side) => {
+        const found = await cache.lookUp(random.pick(ids));
+        tokens.keep(side, found.state === 'miss' ? found.token : undefined);
+        return found;
       },
-      'issue, and let the key expire': (random) => {
-        const key = random.pick(keys);
-        return ({ keys: store }) => store.issue(key, SHORT_MS).then(() => untilPast(SHORT_MS));
+      fill: ({ cache }, random, side) => {
+        const [token, id] = [tokens.pick(side, random), random.pick(ids)];
+        return cache.fill(id, token ?? 'no token', row(random, id));
       },
-      begin: (random) => {
-        const attempt = { key: random.pick(keys), owner: random.pick(OWNERS), leaseMs: LONG_MS, fingerprint: 'print' };
-        return ({ keys: store }) => store.begin(attempt);
+      'give a token back': ({ cache }, random, side) =>
+        cache.forgo(random.pick(ids), tokens.pick(side, random) ?? 'no token'),
+      mark: async ({ cache }, random, side) => marks.keep(side, await cache.mark(random.pick(ids))),
+      refresh: ({ cache }, random, side) => {
+        const mark = marks.pick(side, random);
+        return mark && cache.refresh(mark, row(random, mark.id));
       },
-      'begin, and let the lease end': (random) => {
-        const attempt = { key: random.pick(keys), owner: random.pick(OWNERS), leaseMs: SHORT_MS, fingerprint: 'print' };
-        return async ({ keys: store }) => [await store.begin(attempt), await untilPast(SHORT_MS)];
+      evict: ({ cache }, random, side) => {
+        const mark = marks.pick(side, random);
+        return mark && cache.evict(mark);
       },
-      look: (random) => {
-        const key = random.pick(keys);
-        return ({ keys: store }) => store.look(key);
+      'lose everything': async (_ports, random, side) => {
+        if (random.below(4) === 0) await [() => redis.client.flushall(), () => model.forget()][side]?.();
       },
-      finish: (random) => {
-        const [key, owner, end] = [random.pick(keys), random.pick(OWNERS), final(random)];
-        return ({ keys: store }) => store.finish(key, owner, end);
+      'forget the scripts': async (_ports, _random, side) => {
+        await [() => redis.client.script('FLUSH'), () => model.forgetScripts()][side]?.();
       },
-      release: (random) => {
-        const [key, owner] = [random.pick(keys), random.pick(OWNERS)];
-        return ({ keys: store }) => store.release(key, owner);
+      'fail over': async (_ports, _random, side) => {
+        await [() => redis.client.call('DEBUG', 'CHANGE-REPL-ID'), () => model.copy()()][side]?.();
       },
-      'look up': (random) => {
-        const id = random.pick(ids);
-        return async ({ cache }, index) => {
-          const found = await cache.lookUp(id);
-          tokens.keep(index, found.state === 'miss' ? found.token : undefined);
-          return found;
-        };
-      },
-      fill: (random) => {
-        const [pair, id] = [tokens.pick(random), random.pick(ids)];
-        const transaction = row(random, id);
-        return ({ cache }, index) => cache.fill(id, pair?.[index] ?? 'no token', transaction);
-      },
-      'give a token back': (random) => {
-        const [pair, id] = [tokens.pick(random), random.pick(ids)];
-        return ({ cache }, index) => cache.forgo(id, pair?.[index] ?? 'no token');
-      },
-      mark: (random) => {
-        const id = random.pick(ids);
-        return async ({ cache }, index) => marks.keep(index, await cache.mark(id));
-      },
-      refresh: (random) => {
-        const pair = marks.pick(random);
-        const transaction = row(random, pair?.[0].id ?? 0);
-        return async ({ cache }, index) => pair && cache.refresh(pair[index], transaction);
-      },
-      evict: (random) => {
-        const pair = marks.pick(random);
-        return async ({ cache }, index) => pair && cache.evict(pair[index]);
-      },
-      'lose everything': (random) =>
-        random.below(4) === 0
-          ? ofServer(
-              () => redis.client.flushall(),
-              () => model.forget(),
-            )()
-          : async () => undefined,
-      'forget the scripts': ofServer(
-        () => redis.client.script('FLUSH'),
-        () => model.forgetScripts(),
-      ),
-      'fail over': ofServer(() => redis.client.call('DEBUG', 'CHANGE-REPL-ID'), promote),
     });
   });
 });
 
 describe('the model of PostgreSQL answers as PostgreSQL', () => {
-  let sides: Pair<Ports>;
+  let sides: readonly [Ports, Ports];
   beforeAll(async () => {
     sides = [await openDistributedPorts(), await openModelledPorts()];
   });
   afterAll(() => Promise.all(sides.map((ports) => ports.close())));
 
-  test('to random claims, settlements, changes, removals and lists', { timeout: LIMIT_MS }, async () => {
+  test('to random claims, settlements, changes, removals and lists', { timeout }, async () => {
     const keys = Array.from({ length: 5 }, newKey);
-    const claims = kept<Claim | undefined>();
-    const firstId = 100_000_000_000_001;
-    const someId = (random: Random) => firstId + random.below(12);
+    const claims = new Kept<Claim | undefined>();
+    const someId = (random: Random) => 100_000_000_000_001 + random.below(12);
     const statuses = (random: Random) => (random.below(3) === 0 ? [random.pick(TRANSACTION_STATUSES)] : undefined);
-    const attempt = (random: Random, leaseMs: number, lateMs: number) =>
-      claimAttempt({ key: random.pick(keys), leaseMs, claimBy: performance.now() + LONG_MS - lateMs });
     const claim =
       (leaseMs: number, lateMs: number): Operation<Ports> =>
-      (random) => {
-        const claimed = attempt(random, leaseMs, lateMs);
-        return async ({ ledger }, index) => {
-          const answer = await ledger.claim(claimed);
-          claims.keep(index, 'claim' in answer ? answer.claim : undefined);
-          if (leaseMs === SHORT_MS) await untilPast(SHORT_MS);
-          return answer;
+      async ({ ledger }, random, side) => {
+        const own = {
+          key: random.pick(keys),
+          owner: `owner ${random.fraction()}`,
+          transactionId: `${random.fraction()}`,
         };
+        const claimBy = performance.now() + LONG_MS - lateMs;
+        const answer = await ledger.claim(claimAttempt({ ...own, leaseMs, claimBy }));
+        claims.keep(side, 'claim' in answer ? answer.claim : undefined);
+        if (leaseMs === SHORT_MS) await untilPast(SHORT_MS);
+        return answer;
       };
     const ofClaim =
-      (run: (ports: Ports, claim: Claim, random: Random) => Promise<unknown>): Operation<Ports> =>
-      (random) => {
-        const [pair, same] = [claims.pick(random), random.below(2 ** 31)];
-        return async (ports, index) => pair?.[index] && run(ports, pair[index], seededRandom(same));
+      (run: (ledger: Ports['ledger'], claim: Claim, random: Random) => unknown): Operation<Ports> =>
+      ({ ledger }, random, side) => {
+        const held = claims.pick(side, random);
+        return held && run(ledger, held, random);
       };
 
     await sideBySide(sides, {
       claim: claim(LONG_MS, 0),
       'claim, and let the lease end': claim(SHORT_MS, 0),
       'claim too late': claim(LONG_MS, 2 * LONG_MS),
-      renew: ofClaim(({ ledger }, held) => ledger.renew(held, LONG_MS)),
-      settle: ofClaim(({ ledger }, held, random) => ledger.settle(held, final(random).outcome, LONG_MS)),
-      abandon: ofClaim(({ ledger }, held, random) => ledger.abandon(held, 0, random.below(2) ? 'unsent' : undefined)),
-      'take over': (random) => {
+      renew: ofClaim((ledger, held) => ledger.renew(held, LONG_MS)),
+      settle: ofClaim((ledger, held, random) => ledger.settle(held, final(random).outcome, LONG_MS)),
+      abandon: ofClaim((ledger, held, random) => ledger.abandon(held, 0, random.below(2) ? 'unsent' : undefined)),
+      'take over': async ({ ledger }, random, side) => {
         const takeover = { key: random.pick(keys), owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
-        return async ({ ledger }, index) => claims.keep(index, await ledger.takeOver(takeover));
+        return claims.keep(side, await ledger.takeOver(takeover));
       },
-      resolve: (random) => {
-        const of = {
-          key: random.pick(keys),
-          owner: 'operator',
-          state: random.pick(['COMPLETED', 'DECLINED'] as const),
-        };
-        const resolution = { ...of, reason: 'asked', dedupMs: random.pick([0, LONG_MS]), idempotencyTtlMs: LONG_MS };
-        return ({ ledger }) => ledger.resolve(resolution);
-      },
-      find: (random) => {
+      resolve: ({ ledger }, random) =>
+        ledger.resolve({
+          ...{ key: random.pick(keys), owner: 'operator', state: random.pick(['COMPLETED', 'DECLINED'] as const) },
+          ...{ reason: 'asked', dedupMs: random.pick([0, LONG_MS]), idempotencyTtlMs: LONG_MS },
+        }),
+      find: async ({ ledger, paymentHistory }, random) => {
         const key = random.pick(keys);
-        return async ({ ledger, paymentHistory }) => [await ledger.find(key), await paymentHistory.find(key)];
+        return [await ledger.find(key), await paymentHistory.find(key)];
       },
-      'a new key': (random) => {
-        keys[random.below(keys.length)] = newKey();
-        return async () => undefined;
+      'a new key': (_ports, random, side) => {
+        if (side === 0) keys[random.below(keys.length)] = newKey();
       },
-      'count abandoned, list, note time':
-        () =>
-        async ({ ledger, paymentHistory }) => [
+      'count abandoned, list, note time': async ({ ledger, paymentHistory }) => {
+        const all = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 50 };
+        return [
           await ledger.countAbandoned(0, LONG_MS),
-          await paymentHistory.newest(ALL),
+          await paymentHistory.newest(all),
           await ledger.noteElapsed({ sinceMs: 0, elapsedMs: HOUR_MS, lowestKeyMs: Date.now() - HOUR_MS }),
           await ledger.removeSettled(HOUR_MS, 10),
-        ],
-      create: (random) => {
-        const accounts = random.pick([['A', 'B'] as const, ['B', 'C'] as const]);
-        const created = {
-          fromAccount: accounts[0],
-          toAccount: accounts[1],
-          amount: '10.5',
-          status: 'PENDING',
-        } as const;
-        return ({ transactions }) => transactions.create(created);
+        ];
       },
-      change: (random) => {
-        const [id, status, onlyFrom] = [someId(random), random.pick(TRANSACTION_STATUSES), statuses(random)];
-        const lateMs = random.pick([0, 0, 2 * LONG_MS]);
-        return ({ transactions }) =>
-          transactions.changeStatus(id, status, onlyFrom, performance.now() + LONG_MS - lateMs);
+      create: ({ transactions }, random) => {
+        const [fromAccount, toAccount] = random.pick([['A', 'B'] as const, ['B', 'C'] as const]);
+        return transactions.create({ fromAccount, toAccount, amount: '10.5', status: 'PENDING' });
       },
-      remove: (random) => {
-        const [id, onlyFrom] = [someId(random), statuses(random)];
-        return ({ transactions }) => transactions.remove(id, onlyFrom);
+      change: ({ transactions }, random) => {
+        const writeBy = performance.now() + LONG_MS - random.pick([0, 0, 2 * LONG_MS]);
+        return transactions.changeStatus(someId(random), random.pick(TRANSACTION_STATUSES), statuses(random), writeBy);
       },
-      list: (random) => {
+      remove: ({ transactions }, random) => transactions.remove(someId(random), statuses(random)),
+      list: async ({ transactions }, random) => {
         const filter = { from: random.pick(['', 'A', 'B']), to: random.pick(['', 'C']) };
-        const [since, afterId] = [random.below(20), someId(random)];
-        return async ({ transactions }) => {
-          const snapshot = await transactions.openSnapshot(filter);
-          const { version } = snapshot;
-          const seen = [
-            version,
-            await snapshot.firstRemovedSince(since),
-            await snapshot.rows(0, 5),
-            await snapshot.ids(afterId, 5),
-          ];
-          snapshot.close();
-          return [...seen, (await transactions.listVersion()) === version];
-        };
+        const snapshot = await transactions.openSnapshot(filter);
+        const seen = [snapshot.version, await snapshot.firstRemovedSince(random.below(20))];
+        const rows = [await snapshot.rows(0, 5), await snapshot.ids(someId(random), 5)];
+        snapshot.close();
+        return [...seen, ...rows, (await transactions.listVersion()) === snapshot.version];
       },
     });
   });

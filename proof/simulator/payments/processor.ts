@@ -3,24 +3,22 @@ import type { TriggeredFaults } from '../faults.js';
 import type { Process, Simulation } from '../simulation.js';
 import { nameOf } from './keys.js';
 
-/** What the other company's machine is like. Chances from 0 to 1. */
-export interface ProcessorBehaviour {
-  /** Milliseconds from a charge's arrival to its outcome, at most. */
-  readonly latencyMs: number;
-  readonly declines: number;
+/** What the other company's machine is like, when nothing is wrong. Chances from 0 to 1. */
+export const WELL = {
+  /** From a charge's arrival to its outcome, at most. */
+  latencyMs: 50,
+  declines: 0.1,
   /** The charge is refused with nothing done (a 5xx). */
-  readonly fails: number;
-  readonly lostRequest: number;
-  readonly lostReply: number;
+  fails: 0,
+  lostRequest: 0,
+  lostReply: 0,
   /** A request is on its way for longer than its sender waits. */
-  readonly late: number;
-  readonly down: boolean;
+  late: 0,
+  down: false,
   /** No connection is made: at once, or not until the sender's time-out. */
-  readonly refuses: number;
-}
-
-const NO_FAULTS = { fails: 0, lostRequest: 0, lostReply: 0, late: 0, down: false, refuses: 0 };
-export const WELL: ProcessorBehaviour = { latencyMs: 50, declines: 0.1, ...NO_FAULTS };
+  refuses: 0,
+};
+export type ProcessorBehaviour = Readonly<typeof WELL>;
 
 /** A call is late by this many of its sender's time-outs at most; a processor's promise must hold that much longer. */
 export const LATEST_ARRIVAL_TIMEOUTS = 6;
@@ -30,25 +28,22 @@ interface Known {
   result: ChargeResult;
 }
 
-interface ProcessorPromise {
-  /** How long a reference that comes again is not charged again; 0: it deduplicates nothing. */
-  readonly dedupMs: number;
-  /** How long it remembers a reference when it is asked; then it says that it has no record. */
-  readonly remembersMs: number;
-}
-
 /** The other company's machine: the checker relies on its charge log. It keeps its promise on references, and not a moment longer. */
 export class ProcessorMachine {
   /** Every movement of money, in order. */
   readonly charges: (Charge & { readonly sentAt: number })[] = [];
-  behaviour = WELL;
+  behaviour: ProcessorBehaviour = WELL;
   private readonly known = new Map<string, Known>();
   /** Until when something about a reference may still be on its way or at work. */
   private readonly busyUntil = new Map<string, number>();
 
+  /**
+   * `dedupMs`: how long a reference that comes again is not charged again; 0: it deduplicates nothing. `remembersMs`: how
+   * long it remembers a reference when it is asked; then it says that it has no record.
+   */
   constructor(
     private readonly simulation: Simulation,
-    private readonly promise: ProcessorPromise,
+    private readonly promise: { readonly dedupMs: number; readonly remembersMs: number },
   ) {}
 
   /** A charge arrives that was sent at `sentAt`. `done` is told at the end of its work. */

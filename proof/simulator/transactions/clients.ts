@@ -59,7 +59,7 @@ export class TransactionClients {
 
   private async carryOut(action: Action, memory: Memory, random: Random): Promise<void> {
     const { kind, instance, target, conditional } = action;
-    const id = target === 'own' && memory.own !== undefined ? memory.own : this.hotId(target === 'own' ? 0 : target);
+    const id = (target === 'own' && memory.own) || this.hotId(target === 'own' ? 0 : target);
     const onlyFrom = conditional ? memory.seen.get(id) : undefined;
     if (kind === 'list') await this.list(action, memory, random);
     if (kind === 'remove') await this.remove(id, instance, onlyFrom, random);
@@ -76,13 +76,13 @@ export class TransactionClients {
   }
 
   private async get(id: number, instance: number, random: Random): Promise<Transaction | undefined> {
-    const asked: Asked = { kind: 'get', id, sentAt: this.simulation.time };
-    this.asked.push(asked);
     const read = async (transactions: Transactions) => {
       const { transaction, cache } = await transactions.get(id);
       this.simulation.count(cache === 'hit' ? 'hits' : 'misses');
       return transaction ?? ('not found' as const);
     };
+    const asked: Asked = { kind: 'get', id, sentAt: this.simulation.time };
+    this.asked.push(asked);
     const answer = await this.ask(asked, instance, random, `get ${id}`, read, (found) =>
       found === 'not found' ? found : `${found.status} (${found.version})`,
     );
@@ -90,9 +90,9 @@ export class TransactionClients {
   }
 
   private async change(id: number, { status, instance }: Action, seen: Transaction | undefined, random: Random) {
+    const change = (transactions: Transactions) => transactions.changeStatus(id, status, conditionOf(seen));
     const asked: Asked = { kind: 'change', id, status, onlyFrom: seen?.status, sentAt: this.simulation.time };
     this.asked.push(asked);
-    const change = (transactions: Transactions) => transactions.changeStatus(id, status, conditionOf(seen));
     const what = `set ${status} on ${id}${seen ? ` if it is ${seen.status}` : ''}`;
     const answer = await this.ask(asked, instance, random, what, change, (changed) =>
       changed.state === 'done' ? `done (${changed.transaction.version})` : changed.state,
@@ -101,27 +101,27 @@ export class TransactionClients {
   }
 
   private remove(id: number, instance: number, seen: Transaction | undefined, random: Random) {
+    const remove = (transactions: Transactions) => transactions.remove(id, conditionOf(seen));
     const asked: Asked = { kind: 'remove', id, onlyFrom: seen?.status, sentAt: this.simulation.time };
     this.asked.push(asked);
-    const remove = (transactions: Transactions) => transactions.remove(id, conditionOf(seen));
     return this.ask(asked, instance, random, `remove ${id}`, remove, String);
   }
 
   private create({ accounts, instance }: Action, random: Random) {
-    const created: Request<Transaction> = { sentAt: this.simulation.time };
-    this.created.push(created);
     const transaction = { ...accountsOf(accounts), amount: '10.5', status: 'PENDING' } as const;
     const create = (transactions: Transactions) => transactions.create(transaction);
+    const created: Request<Transaction> = { sentAt: this.simulation.time };
+    this.created.push(created);
     return this.ask(created, instance, random, 'create a transaction', create, ({ id }) => String(id));
   }
 
   private async list({ accounts, conditional, instance }: Action, { listTags }: Memory, random: Random) {
     const filter = FILTERS[accounts] ?? FILTERS[0];
     const ifNoneMatch = conditional ? listTags.get(accounts) : undefined;
-    const asked: AskedForList = { filter, ifNoneMatch, sentAt: this.simulation.time };
-    this.lists.push(asked);
     const condition = ifNoneMatch === undefined ? undefined : (tag: string) => tag === ifNoneMatch;
     const read = async (transactions: Transactions) => readAll(await transactions.list(filter, condition));
+    const asked: AskedForList = { filter, ifNoneMatch, sentAt: this.simulation.time };
+    this.lists.push(asked);
     const what = `list ${JSON.stringify(filter)}${ifNoneMatch ? ' if it changed' : ''}`;
     const answer = await this.ask(asked, instance, random, what, read, ({ rows }) =>
       rows ? rows.map(({ id, version }) => `${id} (${version})`).join(' ') : 'not modified',
