@@ -1,7 +1,7 @@
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
-import { type Asked, describe, describeOutcome, type Issued, isFinal } from './requests.js';
+import { type Asked, describe, describeOutcome, type Issued, isFinal } from './clients.js';
 import type { PaymentHistory } from './run.js';
 
 /** All that one try takes when every way is fine, twice: one that began just before the patience ended. */

@@ -6,9 +6,9 @@ import { Faults, setBackMs, TriggeredFaults } from '../faults.js';
 import { type Opened, Processes } from '../processes.js';
 import { type Process, Simulation } from '../simulation.js';
 import { distributedStores, embeddedStores, type Stores } from '../stores.js';
-import { PaymentClients } from './clients.js';
+import { createPaymentClients } from './clients.js';
 import { keyOf } from './keys.js';
-import { Operator } from './operator.js';
+import { createOperator } from './operator.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedRemoteProcessor, LATEST_ARRIVAL_TIMEOUTS, ProcessorMachine } from './processor.js';
 
@@ -43,8 +43,8 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
       : distributedStores(simulation, triggered, { slowCommits: SLOW_COMMITS, transactionCacheTtlMs: 1_000 });
   sabotage(stores);
   const processor = new ProcessorMachine(simulation, promiseOf(plan));
-  const clients = new PaymentClients(simulation, processes, stores.payments, plan);
-  const operator = new Operator(simulation, processes, processor, clients, leaseMs);
+  const clients = createPaymentClients(simulation, processes, stores.payments, plan);
+  const operator = createOperator(simulation, processes, processor, clients.issued, leaseMs);
   const nameOf = (client: number) => `k${client}`;
   const faults = new Faults(simulation, triggered, processes, stores, {
     ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor },
@@ -62,7 +62,7 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
       rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
       recoverAfterMs: backOffMs,
       clock,
-      newKey: (atMs) => keyOf(clients.askingForKey, atMs ?? clock.now()),
+      newKey: (atMs) => keyOf(clients.askingForKey(), atMs ?? clock.now()),
       newTransactionId: () => `TXN${++transactionIds}`,
       newOwner: () => `${process.name}:${++owners}`,
       events: {

@@ -3,9 +3,9 @@ import type { StatusChangeResult } from '#idempay/transactions/transaction-store
 import { isLinearizable, type Model, type Operation } from '../../../testkit/checkers/linearizability.js';
 import { isNoAnswer } from '../processes.js';
 import { whatIsTrue } from '../violation-kinds.js';
+import type { Asked } from './clients.js';
 import { checkLists } from './list-checker.js';
 import { mayLoseMarks } from './plan.js';
-import type { Asked } from './requests.js';
 import type { TransactionHistory } from './run.js';
 
 /** Holds a history against every promise; one sentence for each that was broken. */

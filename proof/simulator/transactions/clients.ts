@@ -1,168 +1,189 @@
 import { transactionTag } from '#idempay/transactions/representation.js';
-import type { Transaction } from '#idempay/transactions/transaction.js';
+import type { Transaction, TransactionFilter, TransactionStatus } from '#idempay/transactions/transaction.js';
+import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import type { TransactionList, Transactions } from '#idempay/transactions/transactions.js';
 import type { Random } from '../../../testkit/random.js';
 import { isNoAnswer, type Processes, type Request } from '../processes.js';
 import type { Simulation } from '../simulation.js';
 import type { Action, ClientScript, TransactionPlan } from './plan.js';
-import { type Asked, type AskedForList, accountsOf, FILTERS, type ListAnswer } from './requests.js';
 
-/** What one client remembers. */
-interface Memory {
-  own: number | undefined;
-  readonly seen: Map<number, Transaction>;
-  readonly listTags: Map<number, string>;
+interface About<Kind, Answer> extends Request<Answer> {
+  readonly kind: Kind;
+  readonly id: number;
+  /** Of If-Match: the status that the client saw. */
+  readonly onlyFrom?: TransactionStatus | undefined;
 }
 
-export class TransactionClients {
-  readonly asked: Asked[] = [];
-  readonly lists: AskedForList[] = [];
-  readonly created: Request<Transaction>[] = [];
-  private unanswered = 0;
-  private busy = 0;
+/** One request about one transaction. */
+export type Asked =
+  | About<'get', Transaction | 'not found'>
+  | (About<'change', StatusChangeResult> & { readonly status: TransactionStatus })
+  | About<'remove', 'removed' | 'not found' | 'precondition failed'>;
 
-  constructor(
-    private readonly simulation: Simulation,
-    private readonly processes: Processes<Transactions>,
-    private readonly plan: TransactionPlan,
-    private readonly hot: readonly Transaction[],
-  ) {}
+/** Rows undefined: not modified. */
+interface AskedForList extends Request<{ readonly tag: string; readonly rows: readonly Transaction[] | undefined }> {
+  readonly filter: TransactionFilter;
+  readonly ifNoneMatch: string | undefined;
+}
 
-  begin(): void {
-    for (const script of this.plan.scripts) this.act(script);
-  }
+/** The filters that lists are asked with; the last one matches nothing. */
+const FILTERS = [
+  { from: '', to: '' },
+  { from: 'A', to: '' },
+  { from: '', to: 'C' },
+  { from: 'B', to: 'D' },
+] as const;
+/** The accounts that transactions are created with. */
+const ACCOUNTS = ['AB', 'AC', 'BC', 'BD'];
 
-  haveTheirAnswers(): boolean {
-    return this.busy === 0 && this.unanswered === 0;
-  }
+export function accountsOf(number: number) {
+  const [fromAccount = '', toAccount = ''] = ACCOUNTS[number % ACCOUNTS.length] ?? '';
+  return { fromAccount, toAccount };
+}
 
-  /** When all is quiet: every transaction that anybody asked for, at every instance. */
-  readEverything(): void {
-    const random = this.simulation.stream('the last look');
-    for (const id of new Set(this.asked.map((asked) => asked.id))) {
-      for (const instance of this.processes.indexes) this.get(id, instance, random);
-    }
-  }
+/** At which instance, and by which choices. */
+interface Way {
+  readonly instance: number;
+  readonly random: Random;
+}
 
-  private async act({ number, actions }: ClientScript): Promise<void> {
-    const { simulation, processes } = this;
-    const memory: Memory = { own: undefined, seen: new Map(), listTags: new Map() };
-    this.busy += 1;
-    for (const action of actions) {
-      await simulation.wait(action.at - simulation.time, processes.clients);
-      await this.carryOut(action, memory, simulation.rng(`client ${number}`));
-    }
-    // A step of its own, so that each seed has the digest that it always had.
-    await simulation.wait(0, processes.clients);
-    this.busy -= 1;
-  }
+export function createTransactionClients(
+  simulation: Simulation,
+  processes: Processes<Transactions>,
+  plan: TransactionPlan,
+  hot: readonly Transaction[],
+) {
+  const asked: Asked[] = [];
+  const lists: AskedForList[] = [];
+  const created: Request<Transaction>[] = [];
+  let [unanswered, busy] = [0, 0];
 
-  private async carryOut(action: Action, memory: Memory, random: Random): Promise<void> {
-    const { kind, instance, target, conditional } = action;
-    const id = (target === 'own' && memory.own) || this.hotId(target === 'own' ? 0 : target);
-    const onlyFrom = conditional ? memory.seen.get(id) : undefined;
-    if (kind === 'list') await this.list(action, memory, random);
-    if (kind === 'remove') await this.remove(id, instance, onlyFrom, random);
-    let seen: Transaction | undefined;
-    if (kind === 'get') seen = await this.get(id, instance, random);
-    if (kind === 'change') seen = await this.change(id, action, onlyFrom, random);
-    if (kind === 'create') seen = await this.create(action, random);
-    if (seen && kind === 'create') memory.own = seen.id;
-    if (seen) memory.seen.set(seen.id, seen);
-  }
-
-  private hotId(target: number): number {
-    return (this.hot[target] as Transaction).id;
-  }
-
-  private async get(id: number, instance: number, random: Random): Promise<Transaction | undefined> {
-    const read = async (transactions: Transactions) => {
-      const { transaction, cache } = await transactions.get(id);
-      this.simulation.count(cache === 'hit' ? 'hits' : 'misses');
-      return transaction ?? ('not found' as const);
-    };
-    const asked: Asked = { kind: 'get', id, sentAt: this.simulation.time };
-    this.asked.push(asked);
-    const answer = await this.ask(asked, instance, random, `get ${id}`, read, (found) =>
-      found === 'not found' ? found : `${found.status} (${found.version})`,
-    );
-    return answer === 'not found' ? undefined : answer;
-  }
-
-  private async change(id: number, { status, instance }: Action, seen: Transaction | undefined, random: Random) {
-    const change = (transactions: Transactions) => transactions.changeStatus(id, status, conditionOf(seen));
-    const asked: Asked = { kind: 'change', id, status, onlyFrom: seen?.status, sentAt: this.simulation.time };
-    this.asked.push(asked);
-    const what = `set ${status} on ${id}${seen ? ` if it is ${seen.status}` : ''}`;
-    const answer = await this.ask(asked, instance, random, what, change, (changed) =>
-      changed.state === 'done' ? `done (${changed.transaction.version})` : changed.state,
-    );
-    return answer?.state === 'done' ? answer.transaction : undefined;
-  }
-
-  private remove(id: number, instance: number, seen: Transaction | undefined, random: Random) {
-    const remove = (transactions: Transactions) => transactions.remove(id, conditionOf(seen));
-    const asked: Asked = { kind: 'remove', id, onlyFrom: seen?.status, sentAt: this.simulation.time };
-    this.asked.push(asked);
-    return this.ask(asked, instance, random, `remove ${id}`, remove, String);
-  }
-
-  private create({ accounts, instance }: Action, random: Random) {
-    const transaction = { ...accountsOf(accounts), amount: '10.5', status: 'PENDING' } as const;
-    const create = (transactions: Transactions) => transactions.create(transaction);
-    const created: Request<Transaction> = { sentAt: this.simulation.time };
-    this.created.push(created);
-    return this.ask(created, instance, random, 'create a transaction', create, ({ id }) => String(id));
-  }
-
-  private async list({ accounts, conditional, instance }: Action, { listTags }: Memory, random: Random) {
-    const filter = FILTERS[accounts] ?? FILTERS[0];
-    const ifNoneMatch = conditional ? listTags.get(accounts) : undefined;
-    const condition = ifNoneMatch === undefined ? undefined : (tag: string) => tag === ifNoneMatch;
-    const read = async (transactions: Transactions) => readAll(await transactions.list(filter, condition));
-    const asked: AskedForList = { filter, ifNoneMatch, sentAt: this.simulation.time };
-    this.lists.push(asked);
-    const what = `list ${JSON.stringify(filter)}${ifNoneMatch ? ' if it changed' : ''}`;
-    const answer = await this.ask(asked, instance, random, what, read, ({ rows }) =>
-      rows ? rows.map(({ id, version }) => `${id} (${version})`).join(' ') : 'not modified',
-    );
-    if (answer) listTags.set(accounts, answer.tag);
-  }
-
-  private async ask<Answer>(
-    asked: Request<Answer>,
-    instance: number,
-    random: Random,
+  /** The answer is put into the request too. */
+  async function ask<Answer>(
+    request: Request<Answer>,
+    { instance, random }: Way,
     what: string,
     work: (transactions: Transactions) => Promise<Answer>,
     describe: (answer: Answer) => string,
   ): Promise<Answer | undefined> {
-    const { simulation, processes } = this;
-    this.unanswered += 1;
+    unanswered += 1;
     const answer = await processes.call(instance, random, what, work);
-    this.unanswered -= 1;
-    Object.assign(asked, { answer, answeredAt: simulation.time });
+    unanswered -= 1;
+    Object.assign(request, { answer, answeredAt: simulation.time });
     const text = isNoAnswer(answer) ? String(answer) : describe(answer);
     simulation.witness(text);
     simulation.note(`a client that asked to ${what} hears: ${text}`);
     simulation.count(`answers: ${isNoAnswer(answer) ? answer : what.split(' ', 1)}`);
     return isNoAnswer(answer) ? undefined : answer;
   }
+
+  function noted<All, One extends All>(requests: All[], request: One): One {
+    requests.push(request);
+    return request;
+  }
+
+  async function get(id: number, way: Way): Promise<Transaction | undefined> {
+    const request = noted(asked, { kind: 'get' as const, id, sentAt: simulation.time });
+    const read = async (transactions: Transactions) => {
+      const { transaction, cache } = await transactions.get(id);
+      simulation.count(cache === 'hit' ? 'hits' : 'misses');
+      return transaction ?? ('not found' as const);
+    };
+    const answer = await ask(request, way, `get ${id}`, read, (found) =>
+      found === 'not found' ? found : `${found.status} (${found.version})`,
+    );
+    return answer === 'not found' ? undefined : answer;
+  }
+
+  async function change(id: number, status: TransactionStatus, seen: Transaction | undefined, way: Way) {
+    const change = (transactions: Transactions) => transactions.changeStatus(id, status, conditionOf(seen));
+    const request = { kind: 'change', id, status, onlyFrom: seen?.status, sentAt: simulation.time } as const;
+    const what = `set ${status} on ${id}${seen ? ` if it is ${seen.status}` : ''}`;
+    const answer = await ask(noted(asked, request), way, what, change, (changed) =>
+      changed.state === 'done' ? `done (${changed.transaction.version})` : changed.state,
+    );
+    return answer?.state === 'done' ? answer.transaction : undefined;
+  }
+
+  async function remove(id: number, seen: Transaction | undefined, way: Way): Promise<void> {
+    const remove = (transactions: Transactions) => transactions.remove(id, conditionOf(seen));
+    const request = { kind: 'remove', id, onlyFrom: seen?.status, sentAt: simulation.time } as const;
+    await ask(noted(asked, request), way, `remove ${id}`, remove, String);
+  }
+
+  function create(accounts: number, way: Way): Promise<Transaction | undefined> {
+    const transaction = { ...accountsOf(accounts), amount: '10.5', status: 'PENDING' } as const;
+    const create = (transactions: Transactions) => transactions.create(transaction);
+    const request = noted(created, { sentAt: simulation.time });
+    return ask(request, way, 'create a transaction', create, ({ id }) => String(id));
+  }
+
+  async function list({ accounts, conditional }: Action, tags: Map<number, string>, way: Way): Promise<void> {
+    const filter = FILTERS[accounts] ?? FILTERS[0];
+    const ifNoneMatch = conditional ? tags.get(accounts) : undefined;
+    const condition = ifNoneMatch === undefined ? undefined : (tag: string) => tag === ifNoneMatch;
+    const read = async (transactions: Transactions) => readAll(await transactions.list(filter, condition));
+    const request = noted(lists, { filter, ifNoneMatch, sentAt: simulation.time });
+    const what = `list ${JSON.stringify(filter)}${ifNoneMatch ? ' if it changed' : ''}`;
+    const answer = await ask(request, way, what, read, ({ rows }) =>
+      rows ? rows.map(({ id, version }) => `${id} (${version})`).join(' ') : 'not modified',
+    );
+    if (answer) tags.set(accounts, answer.tag);
+  }
+
+  async function act({ number, actions }: ClientScript): Promise<void> {
+    const seen = new Map<number, Transaction>();
+    const tags = new Map<number, string>();
+    let own = hot[0] as Transaction;
+    busy += 1;
+    for (const action of actions) {
+      await simulation.wait(action.at - simulation.time, processes.clients);
+      const { kind, target, status } = action;
+      const way = { instance: action.instance, random: simulation.rng(`client ${number}`) };
+      const { id } = target === 'own' ? own : (hot[target] as Transaction);
+      const onlyFrom = action.conditional ? seen.get(id) : undefined;
+      let heard: Transaction | undefined;
+      if (kind === 'list') await list(action, tags, way);
+      if (kind === 'remove') await remove(id, onlyFrom, way);
+      if (kind === 'get') heard = await get(id, way);
+      if (kind === 'change') heard = await change(id, status, onlyFrom, way);
+      if (kind === 'create') heard = await create(action.accounts, way);
+      if (heard && kind === 'create') own = heard;
+      if (heard) seen.set(heard.id, heard);
+    }
+    // A step of its own, so that each seed has the digest that it always had.
+    await simulation.wait(0, processes.clients);
+    busy -= 1;
+  }
+
+  return {
+    ...{ asked, lists, created },
+    begin() {
+      for (const script of plan.scripts) act(script);
+    },
+    haveTheirAnswers: () => busy === 0 && unanswered === 0,
+    /** When all is quiet: every transaction that anybody asked for, at every instance. */
+    readEverything() {
+      const random = simulation.stream('the last look');
+      for (const id of new Set(asked.map((request) => request.id))) {
+        for (const instance of processes.indexes) get(id, { instance, random });
+      }
+    },
+  };
 }
 
 function conditionOf(seen: Transaction | undefined): ((tag: string) => boolean) | undefined {
-  if (!seen) return undefined;
-  const known = transactionTag(seen, seen.status);
-  return (tag) => tag === known;
+  const known = seen && transactionTag(seen, seen.status);
+  return known === undefined ? undefined : (tag) => tag === known;
 }
 
-async function readAll(list: TransactionList): Promise<ListAnswer> {
+async function readAll(list: TransactionList) {
   if (list.state === 'not modified') return { tag: list.tag, rows: undefined };
   const rows: Transaction[] = [];
-  for (;;) {
+  for (let last = false; !last; ) {
     const page = await list.pages.next();
     rows.push(...page.rows);
-    if (page.last) break;
+    last = page.last;
   }
   list.pages.close();
   return { tag: list.tag, rows };

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import type { Transaction, TransactionFilter } from '#idempay/transactions/transaction.js';
+import { listTag } from '../../../testkit/checkers/lists.js';
 import { isNoAnswer } from '../processes.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import type { TransactionHistory } from './run.js';
@@ -15,7 +15,7 @@ export function checkLists(history: TransactionHistory): string[] {
     const possible = table.states.slice(first).filter(({ from }) => from <= answeredAt);
     const tagged = possible
       .map(({ rows }) => rows.filter((row) => matches(row, filter)))
-      .filter((rows) => tagOf(rows) === answer.tag);
+      .filter((rows) => listTag(rows.map(({ id }) => id)) === answer.tag);
     const isOneOf = (sent: readonly Transaction[]) => tagged.some((rows) => nameOf(rows) === nameOf(sent));
     const list = `the list ${JSON.stringify(filter)} at ${sentAt.toFixed(1)}`;
     if (tagged.length === 0) return [`${list} has a tag that no list of that time had`];
@@ -57,12 +57,6 @@ function oldestStateNotYetSeen(first: number, sentAt: number, { clients, table }
 
 function matches({ fromAccount, toAccount }: Transaction, { from, to }: TransactionFilter): boolean {
   return (from === '' || from === fromAccount) && (to === '' || to === toAccount);
-}
-
-/** Spec 4.3: MD5 over the ids in list order, then their number. */
-function tagOf(rows: readonly Transaction[]): string {
-  const text = `${rows.map(({ id }) => id).join('')}${rows.length}`;
-  return createHash('md5').update(text).digest('hex');
 }
 
 function nameOf(rows: readonly Transaction[]): string {

@@ -4,9 +4,8 @@ import { Faults, TriggeredFaults } from '../faults.js';
 import { Processes } from '../processes.js';
 import { Simulation } from '../simulation.js';
 import { distributedStores, embeddedStores, type Stores } from '../stores.js';
-import { TransactionClients } from './clients.js';
+import { accountsOf, createTransactionClients } from './clients.js';
 import { FAULTS_END_MS, type TransactionPlan } from './plan.js';
-import { accountsOf } from './requests.js';
 
 /** From the end of the faults: the latest message, the longest mark, and the last answers. */
 const QUIET_MS = 120_000;
@@ -38,7 +37,7 @@ export async function runTransactions(plan: TransactionPlan, trace: boolean, sab
   while (hot.length < shape.hot) {
     hot.push(await stores.create({ ...accountsOf(hot.length), amount: '100', status: 'PENDING' }));
   }
-  const clients = new TransactionClients(simulation, processes, plan, hot);
+  const clients = createTransactionClients(simulation, processes, plan, hot);
   const nameOf = (index: number) => String(hot[index]?.id);
   const faults = new Faults(simulation, triggered, processes, stores, { endMs: FAULTS_END_MS, leaseMs: 0, nameOf });
   let lastLookAt: number | undefined;
