@@ -1,7 +1,7 @@
 import type { Random } from '../../testkit/random.js';
 import type { NetworkConditions } from './network.js';
 import { nameOf } from './payments/keys.js';
-import { type ProcessorBehaviour, type ProcessorMachine, WELL } from './payments/processor.js';
+import { type ProcessorBehaviour, type SimulatedProcessor, WELL } from './payments/processor.js';
 import type { Processes } from './processes.js';
 import type { Process, Simulation } from './simulation.js';
 import { type Interval, type ServerName, STATEMENT_DEADLINE_MS, type Stores } from './stores.js';
@@ -73,7 +73,7 @@ interface FaultSettings {
   readonly leaseMs: number;
   /** What a subject of the plan is called. */
   nameOf(subject: number): string;
-  readonly processor?: ProcessorMachine;
+  readonly processor?: SimulatedProcessor;
   /** An operator makes up their mind about a payment. */
   resolve?(subject: number): void;
 }
@@ -114,7 +114,7 @@ export class Faults {
   /** Every network is good, and every server well. */
   end(): void {
     const { links, conditions } = this.stores;
-    for (const link of [links.redis, links.postgres]) link.conditions.clear();
+    for (const link of [links.redis, links.postgres]) link.restore();
     Object.assign(conditions, { slowCommits: 0, noRoom: 0 });
     if (this.settings.processor) this.settings.processor.behaviour = WELL;
   }

@@ -57,45 +57,30 @@ interface ServerSettings {
   readonly diesWithCaller?: boolean;
 }
 
+export type Link = ReturnType<typeof createLink>;
+
 /** One server, and the network to it. Each operation is one step of it, at a moment that the seed decides. */
-export class Link {
+export function createLink(simulation: Simulation, triggered: TriggeredFaults, settings: ServerSettings) {
+  const { name, deadlineMs, diesWithCaller } = settings;
   /** Of the way from each process: one may be cut off from what the others reach. */
-  readonly conditions = new Map<number, NetworkConditions>();
-
-  constructor(
-    private readonly simulation: Simulation,
-    private readonly triggered: TriggeredFaults,
-    private readonly settings: ServerSettings,
-  ) {}
-
-  /** For some processes; returns what restores those for which nothing else was set since. */
-  setConditions(processes: readonly number[], conditions: NetworkConditions): () => void {
-    for (const index of processes) this.conditions.set(index, conditions);
-    return () => {
-      for (const index of processes) if (this.conditions.get(index) === conditions) this.conditions.delete(index);
-    };
-  }
+  const conditions = new Map<number, NetworkConditions>();
 
   /** Every subject has random choices of its own, so that a history without one payment is the same for the others. */
-  rngOf(subject: string): Random {
-    return this.simulation.rng(`${this.settings.name}: ${subject}`);
-  }
+  const rngOf = (subject: string) => simulation.rng(`${name}: ${subject}`);
 
   /** The way of one process to the server. */
-  lineOf(caller: Process): Line {
-    const { simulation, triggered } = this;
-    const { name, deadlineMs, diesWithCaller } = this.settings;
-    const currently = () => this.conditions.get(caller.index) ?? GOOD;
+  function lineOf(caller: Process): Line {
+    const currently = () => conditions.get(caller.index) ?? GOOD;
 
     const send: Line['send'] = (operation, keys, serve) => {
       const subjects = keys.map(nameOf);
-      const conditions = currently();
-      const random = this.rngOf(subjects[0] ?? '');
+      const now = currently();
+      const random = rngOf(subjects[0] ?? '');
       const isRoutine = ROUTINE.has(operation);
       const what = isRoutine ? '' : `${caller.name} ${operation} ${subjects.join(' ')}`;
       const said = (text: string) => what && `${what}: ${text}`;
       const transitMs = () => {
-        if (conditions.slow > 0 && random.fraction() < conditions.slow) return random.fraction() * SLOW_MS;
+        if (now.slow > 0 && random.fraction() < now.slow) return random.fraction() * SLOW_MS;
         return 0.1 + random.fraction() * USUAL_MS;
       };
       return new Promise((resolve, reject) => {
@@ -113,17 +98,17 @@ export class Link {
         };
         const refuse = (reason: unknown) => arriveBack(transitMs(), () => reject(reason), said('refused'));
 
-        if (conditions.down && random.fraction() < 0.5) {
+        if (now.down && random.fraction() < 0.5) {
           refuse(new StoreUnavailable('unchanged', `${name} is away`));
           return;
         }
         const fault = triggered.injectAt('sent', asked, caller);
-        if (fault === 'lost' || conditions.down || random.fraction() < conditions.lostRequest) {
+        if (fault === 'lost' || now.down || random.fraction() < now.lostRequest) {
           simulation.count('requests lost');
           simulation.note(said('lost'));
           return;
         }
-        const lostReply = random.fraction() < conditions.lostReply;
+        const lostReply = random.fraction() < now.lostReply;
         const reply: typeof resolve = (result) => {
           const replyFault = triggered.injectAt('done', asked, caller);
           if (replyFault === 'lost' || lostReply) {
@@ -132,14 +117,14 @@ export class Link {
           } else arriveBack(transitMs() + (replyFault ?? 0), () => resolve(result));
         };
         const arrive = () => {
-          if (conditions.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
+          if (now.full) refuse(new StoreUnavailable('unchanged', `${name} is full`));
           else serve(reply, refuse);
         };
         const arrivesAfterMs = transitMs() + (fault ?? 0);
         const arrivesAt = diesWithCaller ? caller : undefined;
         if (isRoutine) simulation.after(arrivesAfterMs, arrivesAt, arrive);
         else simulation.arrive(arrivesAfterMs, arrivesAt, arrive, what);
-        if (random.fraction() < conditions.repeated) {
+        if (random.fraction() < now.repeated) {
           const laterMs = transitMs() + random.below(REPEATED_WITHIN_MS);
           const ignore = () => {};
           simulation.count('requests repeated');
@@ -152,11 +137,21 @@ export class Link {
       caller: caller.name,
       send,
       deliver: (subject, what, hear) => {
-        const random = this.rngOf(nameOf(subject));
+        const random = rngOf(nameOf(subject));
         if (!caller.alive || random.fraction() < Math.max(LOST_NOTICES, currently().lostReply)) return;
         const label = `${caller.name} ${what} ${nameOf(subject)}`;
         simulation.after(1 + random.fraction() * NOTICED_WITHIN_MS, caller, hear, label);
       },
     };
   }
+
+  /** For some processes; returns what restores those for which nothing else was set since. */
+  function setConditions(processes: readonly number[], set: NetworkConditions): () => void {
+    for (const index of processes) conditions.set(index, set);
+    return () => {
+      for (const index of processes) if (conditions.get(index) === set) conditions.delete(index);
+    };
+  }
+
+  return { lineOf, rngOf, setConditions, restore: () => conditions.clear() };
 }

@@ -11,7 +11,7 @@ import { PostgresServer, type Values } from './models/postgres-server.js';
 import { RedisServer } from './models/redis-server.js';
 import { SqliteFile, type Written } from './models/sqlite-file.js';
 import type { StoredPayment } from './models/stored-payment.js';
-import { Link } from './network.js';
+import { createLink, type Link } from './network.js';
 import { ObservedPayments, ObservedTransactions } from './observed.js';
 import { EPOCH_MS, nameOf } from './payments/keys.js';
 import type { WallClock } from './processes.js';
@@ -78,8 +78,8 @@ export function distributedStores(
   const slowCommits: (Interval & { readonly subject: string })[] = [];
   const conditions = { slowCommits: usual, noRoom: 0 };
   const links = {
-    redis: new Link(simulation, triggered, { name: 'redis', deadlineMs: COMMAND_DEADLINE_MS }),
-    postgres: new Link(simulation, triggered, { name: 'postgres', deadlineMs: STATEMENT_DEADLINE_MS }),
+    redis: createLink(simulation, triggered, { name: 'redis', deadlineMs: COMMAND_DEADLINE_MS }),
+    postgres: createLink(simulation, triggered, { name: 'postgres', deadlineMs: STATEMENT_DEADLINE_MS }),
   };
   const redis = new RedisServer(now(walls.redis), {
     lifeSet(key, ms) {
@@ -152,7 +152,11 @@ export function distributedStores(
 /** `machine`: the one clock of the one machine. */
 export function embeddedStores(simulation: Simulation, triggered: TriggeredFaults, machine: WallClock): Stores {
   const { payments, transactions, goodUntil } = observed(simulation);
-  const link = new Link(simulation, triggered, { name: 'file', deadlineMs: THREAD_DEADLINE_MS, diesWithCaller: true });
+  const link = createLink(simulation, triggered, {
+    name: 'file',
+    deadlineMs: THREAD_DEADLINE_MS,
+    diesWithCaller: true,
+  });
 
   function committed(written: readonly Written[]): void {
     for (const { name, input, result, rows } of written) {

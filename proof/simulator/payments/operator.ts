@@ -4,13 +4,13 @@ import type { ObservedPayment } from '../observed.js';
 import type { Processes } from '../processes.js';
 import type { Simulation } from '../simulation.js';
 import type { Issued } from './clients.js';
-import type { ProcessorMachine } from './processor.js';
+import type { SimulatedProcessor } from './processor.js';
 
 /** A person who asks the processor, and gives the verdict that is true where nothing can change it any more. */
 export function createOperator(
   simulation: Simulation,
   processes: Processes<PaymentArea>,
-  processor: ProcessorMachine,
+  processor: SimulatedProcessor,
   issued: readonly Issued[],
   leaseMs: number,
 ) {

@@ -10,7 +10,7 @@ import { createPaymentClients } from './clients.js';
 import { keyOf } from './keys.js';
 import { createOperator } from './operator.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
-import { createSimulatedRemoteProcessor, LATEST_ARRIVAL_TIMEOUTS, ProcessorMachine } from './processor.js';
+import { createSimulatedProcessor, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
 
 /** From the end of the faults: the longest lease, the longest back-off, some rounds of recovery, and the last answers. */
 const QUIET_MS = 300_000;
@@ -42,7 +42,7 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
       ? embeddedStores(simulation, triggered, processes.walls[0] ?? { aheadMs: 0 })
       : distributedStores(simulation, triggered, { slowCommits: SLOW_COMMITS, transactionCacheTtlMs: 1_000 });
   sabotage(stores);
-  const processor = new ProcessorMachine(simulation, promiseOf(plan));
+  const processor = createSimulatedProcessor(simulation, triggered, promiseOf(plan));
   const clients = createPaymentClients(simulation, processes, stores.payments, plan);
   const operator = createOperator(simulation, processes, processor, clients.issued, leaseMs);
   const nameOf = (client: number) => `k${client}`;
@@ -54,8 +54,7 @@ export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (
 
   async function open(process: Process, clock: Clock): Promise<Opened<PaymentArea>> {
     const ports = await stores.open(process, clock);
-    const asked = { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs };
-    const remote = createSimulatedRemoteProcessor(simulation, triggered, processor, process, asked);
+    const remote = processor.connect(process, { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs });
     let owners = 0;
     const service = createPaymentArea({
       ...{ keys: ports.keys, ledger: ports.ledger, history: ports.paymentHistory, processor: remote },
