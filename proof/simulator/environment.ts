@@ -3,10 +3,10 @@ import { checkPayments } from './payments/checker.js';
 import { planPayments } from './payments/plan.js';
 import { runPayments } from './payments/run.js';
 import type { Simulation } from './simulation.js';
-import type { Stores } from './stores.js';
 import { checkTransactions } from './transactions/checker.js';
 import { planTransactions } from './transactions/plan.js';
 import { runTransactions } from './transactions/run.js';
+import type { Sabotage } from './world.js';
 
 /** The result of one seed, or of one plan. */
 export interface RunResult extends Pick<Simulation, 'digest' | 'steps' | 'trace' | 'counts'> {
@@ -20,18 +20,15 @@ export interface Environment {
   run(plan: Faulty, trace?: boolean): Promise<RunResult>;
 }
 
-/** Makes stores wrong on purpose, for a test of the checker. */
-type Sabotage = (stores: Stores) => void;
-
 function environment<Plan extends Faulty, History extends { readonly simulation: Simulation }>(
   plan: (seed: number) => Plan,
-  carryOut: (plan: Plan, trace: boolean, sabotage: Sabotage) => Promise<History>,
+  carryOut: (plan: Plan, how: readonly [trace: boolean, Sabotage]) => Promise<History>,
   check: (history: History) => string[],
 ) {
   return (sabotage: Sabotage = () => {}): Environment => ({
     plan,
     async run(planned: Plan, trace = false) {
-      const history = await carryOut(planned, trace, sabotage);
+      const history = await carryOut(planned, [trace, sabotage]);
       const { digest, steps, trace: lines, counts } = history.simulation;
       return { violations: check(history), digest, steps, trace: lines, counts };
     },

@@ -2,9 +2,9 @@ import type { Random } from '../../testkit/random.js';
 import type { NetworkConditions } from './network.js';
 import { nameOf } from './payments/keys.js';
 import { type ProcessorBehaviour, type SimulatedProcessor, WELL } from './payments/processor.js';
-import type { Processes } from './processes.js';
 import type { Process, Simulation } from './simulation.js';
-import { type Interval, type ServerName, STATEMENT_DEADLINE_MS, type Stores } from './stores.js';
+import { type Interval, type ServerName, STATEMENT_DEADLINE_MS } from './stores.js';
+import type { World } from './world.js';
 
 /** A fault at a step: at an operation on one subject, whichever process asks for it. */
 interface Trigger<Subject> {
@@ -80,53 +80,38 @@ interface FaultSettings {
 
 type CarryOut = { [Kind in FaultKind['kind']]: (fault: Extract<FaultKind, { readonly kind: Kind }>) => unknown };
 
+export type Faults = ReturnType<typeof createFaults>;
+
 /** Injects the faults of a plan, and remembers what a checker must know of them. */
-export class Faults {
+export function createFaults<Service>(
+  { simulation, triggered, processes, stores }: World<Service>,
+  { endMs, leaseMs, nameOf: nameOfSubject, processor, resolve }: FaultSettings,
+) {
+  const { links, conditions, slowCommits } = stores;
   /** When Redis forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
-  private readonly forgot: { readonly at: number; readonly key: string | undefined }[] = [];
-  readonly storeSetAhead: number[] = [];
-  /** Whether the clock of a server was, that judges when something expires. */
-  clockWasMoved = false;
+  const forgot: { readonly at: number; readonly key: string | undefined }[] = [];
+  const storeSetAhead: number[] = [];
   /** When servers or networks were not well. */
-  private readonly unwell: Interval[] = [];
+  const unwell: Interval[] = [];
   /** When anything at all was wrong, and as long as it may be felt. */
-  private readonly disturbed: Interval[] = [];
-  private clocksMovedByMs = 0;
+  const disturbed: Interval[] = [];
+  /** Of a server, that judges when something expires. */
+  let isClockMoved = false;
+  let clocksMovedByMs = 0;
 
-  constructor(
-    private readonly simulation: Simulation,
-    private readonly triggered: TriggeredFaults,
-    private readonly processes: Processes<unknown>,
-    private readonly stores: Stores,
-    private readonly settings: FaultSettings,
-  ) {}
+  const last = (intervals: Interval[], ms: number) =>
+    intervals.push({ from: simulation.time, to: simulation.time + ms });
 
-  plan({ faults }: Faulty): void {
-    for (const fault of faults) {
-      if ('at' in fault) this.simulation.after(fault.at, undefined, () => void this.inject(fault, undefined));
-      else {
-        const subject = this.settings.nameOf(fault.subject);
-        this.triggered.plan({ ...fault, subject }, (caller) => this.inject(fault, caller));
-      }
-    }
-  }
-
-  /** Every network is good, and every server well. */
-  end(): void {
-    const { links, conditions } = this.stores;
-    for (const link of [links.redis, links.postgres]) link.restore();
-    Object.assign(conditions, { slowCommits: 0, noRoom: 0 });
-    if (this.settings.processor) this.settings.processor.behaviour = WELL;
-  }
-
-  private inject(fault: FaultKind, caller: Process | undefined): MessageFault {
-    const { simulation, processes, stores, settings } = this;
-    const remainingMs = settings.endMs - simulation.time;
+  function inject(fault: FaultKind, caller: Process | undefined): MessageFault {
+    const remainingMs = endMs - simulation.time;
     if (remainingMs <= 0) return undefined;
     simulation.note(`FAULT ${JSON.stringify(fault)}`);
     const forMs = 'forMs' in fault ? Math.min(fault.forMs, remainingMs) : 0;
     const target = 'target' in fault && fault.target !== 'caller' ? fault.target : (caller?.index ?? 0);
-    this.disturb(fault);
+    // What a clock that was set back had given a life to lives longer, and longer still when it is set back again.
+    if (fault.kind === 'clock') clocksMovedByMs += Math.abs(fault.aheadMs);
+    const lastsMs = fault.kind === 'clock' ? clocksMovedByMs : 'forMs' in fault ? fault.forMs : 0;
+    last(disturbed, lastsMs + LOSS_NOTICED_MS + leaseMs);
     const carryOut: CarryOut = {
       crash: () => processes.crash(target, forMs),
       drain: () => processes.drain(target, forMs),
@@ -135,107 +120,101 @@ export class Faults {
         processes.pause(target, forMs, true);
         simulation.after(forMs + thenMs, undefined, () => processes.crash(target, 0), `i${target} dies`);
       },
-      cut: () => this.beUnwell(LOSS_NOTICED_MS),
-      delay: (late) => this.beUnwell(LOSS_NOTICED_MS + late.forMs),
-      flush: () => this.forget(undefined, () => stores.redis?.forget()),
+      cut: () => last(unwell, LOSS_NOTICED_MS),
+      delay: (late) => last(unwell, LOSS_NOTICED_MS + late.forMs),
+      flush: () => forget(undefined, () => stores.redis?.forget()),
       evict: ({ what, of }) => {
-        const subject = settings.nameOf(of);
-        const forget = () => stores.redis?.forget((name) => isPartOf(subject, SUFFIXES[what], name));
-        this.forget(what === 'lock' ? 'no record' : subject, forget);
+        const subject = nameOfSubject(of);
+        const evict = () => stores.redis?.forget((name) => isPartOf(subject, SUFFIXES[what], name));
+        forget(what === 'lock' ? 'no record' : subject, evict);
       },
       failover: () => {
         const promote = stores.redis?.copy();
-        this.forgot.push({ at: simulation.time, key: undefined });
-        const failOver = () => this.forget(undefined, () => promote?.());
+        forgot.push({ at: simulation.time, key: undefined });
+        const failOver = () => forget(undefined, () => promote?.());
         simulation.after(forMs, undefined, failOver, 'a replica takes the place of redis');
       },
-      network: ({ of, server, conditions, forMs: ms }) => {
-        const restore = stores.links[server].setConditions(of === 'all' ? processes.indexes : [of], conditions);
+      network: ({ of, server, conditions: bad, forMs: ms }) => {
+        const restore = links[server].setConditions(of === 'all' ? processes.indexes : [of], bad);
         simulation.count('network conditions');
         // Others of the same process may have to wait until the caller of a lost message has noticed.
-        this.beUnwell(forMs + LOSS_NOTICED_MS);
+        last(unwell, forMs + LOSS_NOTICED_MS);
         simulation.after(ms, undefined, restore);
       },
-      'slow commits': (slow) => this.while(slow, 'slowCommits', 0.5),
-      'no room for fills': (full) => this.while(full, 'noRoom', 1),
+      'slow commits': (slow) => setFor(slow, 'slowCommits', 0.5),
+      'no room for fills': (full) => setFor(full, 'noRoom', 1),
       processor: ({ behaviour, forMs: ms }) => {
-        const { processor } = settings;
         if (!processor) return;
         processor.behaviour = behaviour;
         simulation.count('bad behaviour of the processor');
-        this.beUnwell(forMs);
+        last(unwell, forMs);
         simulation.after(ms, undefined, () => {
           if (processor.behaviour === behaviour) processor.behaviour = WELL;
         });
       },
-      clock: ({ of, aheadMs }) => this.moveClock(of, aheadMs),
-      operator: ({ of }) => settings.resolve?.(of),
+      clock: ({ of, aheadMs }) => moveClock(of, aheadMs),
+      operator: ({ of }) => resolve?.(of),
     };
     (carryOut[fault.kind] as (fault: FaultKind) => unknown)(fault);
     if (fault.kind === 'cut') return 'lost';
     return fault.kind === 'delay' ? fault.forMs : undefined;
   }
 
-  moveClock(of: number | 'redis' | 'postgres', aheadMs: number): void {
-    const { simulation, processes, stores } = this;
+  function moveClock(of: number | ServerName, aheadMs: number): void {
     const wall = typeof of === 'number' ? processes.walls[of] : stores.walls[of];
     if (wall) wall.aheadMs += aheadMs;
-    if (wall === stores.walls.postgres && aheadMs > 0) this.storeSetAhead.push(simulation.time);
+    if (wall === stores.walls.postgres && aheadMs > 0) storeSetAhead.push(simulation.time);
     if (typeof of === 'string') {
-      this.forgot.push({ at: simulation.time, key: undefined });
-      this.clockWasMoved = true;
+      forgot.push({ at: simulation.time, key: undefined });
+      isClockMoved = true;
     }
     simulation.count('clock jumps');
   }
 
-  /** All servers and networks were well. */
-  wereCalm(from: number, to: number): boolean {
-    return !isDuring(this.unwell, from, to) && !isDuring(this.stores.slowCommits, from - STATEMENT_DEADLINE_MS, to);
-  }
-
-  /** Nothing was wrong for the payment, and nothing wrong was felt any more. */
-  wereOver(payment: string, from: number, to: number): boolean {
-    const { slowCommits } = this.stores;
-    const own = slowCommits.filter(({ subject }) => subject === payment);
-    return (
-      !isDuring(this.disturbed, from, to) &&
-      !isDuring(own, from - LOSS_NOTICED_MS - this.settings.leaseMs, to) &&
-      !isDuring(slowCommits, from - STATEMENT_DEADLINE_MS, to)
-    );
-  }
-
-  /** Whether Redis may have forgotten the key since it was asked for. */
-  mayHaveForgotten(key: string, since: number, until: number): boolean {
-    return this.forgot.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until);
-  }
-
-  private disturb(fault: FaultKind): void {
-    const { time } = this.simulation;
-    // What a clock that was set back had given a life to lives longer, and longer still when it is set back again.
-    if (fault.kind === 'clock') this.clocksMovedByMs += Math.abs(fault.aheadMs);
-    const lastsMs = fault.kind === 'clock' ? this.clocksMovedByMs : 'forMs' in fault ? fault.forMs : 0;
-    this.disturbed.push({ from: time, to: time + lastsMs + LOSS_NOTICED_MS + this.settings.leaseMs });
-  }
-
-  private beUnwell(ms: number): void {
-    const { time } = this.simulation;
-    this.unwell.push({ from: time, to: time + ms });
-  }
-
-  private forget(key: string | undefined, carryOut: () => void): void {
-    this.simulation.count('losses');
+  function forget(key: string | undefined, carryOut: () => void): void {
+    simulation.count('losses');
     carryOut();
-    this.forgot.push({ at: this.simulation.time, key });
+    forgot.push({ at: simulation.time, key });
   }
 
-  private while({ kind, forMs }: { kind: string; forMs: number }, what: keyof Stores['conditions'], chance: number) {
-    const { conditions } = this.stores;
-    this.simulation.count(kind);
+  function setFor({ kind, forMs }: { kind: string; forMs: number }, what: keyof typeof conditions, chance: number) {
+    simulation.count(kind);
     conditions[what] = chance;
-    this.simulation.after(forMs, undefined, () => {
-      conditions[what] = 0;
-    });
+    simulation.after(forMs, undefined, () => Object.assign(conditions, { [what]: 0 }));
   }
+
+  return {
+    ...{ storeSetAhead, moveClock, clockWasMoved: () => isClockMoved },
+
+    plan({ faults }: Faulty): void {
+      for (const fault of faults) {
+        if ('at' in fault) simulation.after(fault.at, undefined, () => inject(fault, undefined));
+        else triggered.plan({ ...fault, subject: nameOfSubject(fault.subject) }, (caller) => inject(fault, caller));
+      }
+    },
+
+    /** Every network is good, and every server well. */
+    end(): void {
+      for (const link of [links.redis, links.postgres]) link.restore();
+      Object.assign(conditions, { slowCommits: 0, noRoom: 0 });
+      if (processor) processor.behaviour = WELL;
+    },
+
+    /** All servers and networks were well. */
+    wereCalm: (from: number, to: number): boolean =>
+      !isDuring(unwell, from, to) && !isDuring(slowCommits, from - STATEMENT_DEADLINE_MS, to),
+
+    /** Nothing was wrong for the payment, and nothing wrong was felt any more. */
+    wereOver(payment: string, from: number, to: number): boolean {
+      const own = slowCommits.filter(({ subject }) => subject === payment);
+      const wasSlow = isDuring(own, from - LOSS_NOTICED_MS - leaseMs, to);
+      return !wasSlow && !isDuring(disturbed, from, to) && !isDuring(slowCommits, from - STATEMENT_DEADLINE_MS, to);
+    },
+
+    /** Whether Redis may have forgotten the key since it was asked for. */
+    mayHaveForgotten: (key: string, since: number, until: number): boolean =>
+      forgot.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until),
+  };
 }
 
 /** Whether a name in Redis is that part of what is kept of a subject. */
@@ -259,52 +238,47 @@ export function someMs(random: Random, longest: number): number {
   return random.pick([random.below(300), random.below(longest / 8), random.below(longest)]);
 }
 
-/** An operation as it was asked for, with its number on each subject: from 1. */
-interface Operation {
-  readonly name: string;
-  readonly numbers: ReadonlyMap<string, number>;
-}
-
-interface Planned extends Trigger<string> {
-  done: boolean;
-  readonly inject: (caller: Process) => MessageFault;
-}
+export type TriggeredFaults = ReturnType<typeof createTriggeredFaults>;
 
 /** Faults between two steps of one attempt, where faults by the clock would hardly ever come. */
-export class TriggeredFaults {
-  private readonly planned = new Map<string, Planned[]>();
-  private readonly counted = new Map<string, number>();
-
-  constructor(private readonly simulation: Simulation) {}
-
+export function createTriggeredFaults(simulation: Simulation) {
   /** `inject` is given the process that asked for the operation. */
-  plan(trigger: Trigger<string>, inject: Planned['inject']): void {
-    const others = this.planned.get(trigger.subject) ?? [];
-    this.planned.set(trigger.subject, [...others, { ...trigger, done: false, inject }]);
-  }
+  type Inject = (caller: Process) => MessageFault;
+  const planned = new Map<string, (Trigger<string> & { done: boolean; readonly inject: Inject })[]>();
+  const counted = new Map<string, number>();
+  return {
+    plan(trigger: Trigger<string>, inject: Inject): void {
+      planned.set(trigger.subject, [...(planned.get(trigger.subject) ?? []), { ...trigger, done: false, inject }]);
+    },
 
-  begin(name: string, subjects: readonly string[]): Operation {
-    const numbers = new Map<string, number>();
-    for (const subject of new Set(subjects)) {
-      if (!this.planned.has(subject)) continue;
-      const number = (this.counted.get(subject) ?? 0) + 1;
-      this.counted.set(subject, number);
-      numbers.set(subject, number);
-    }
-    return { name, numbers };
-  }
-
-  injectAt(point: Planned['point'], { name, numbers }: Operation, caller: Process): MessageFault {
-    let fault: MessageFault;
-    for (const [subject, number] of numbers) {
-      for (const planned of this.planned.get(subject) ?? []) {
-        const { operation: due, only = '' } = planned;
-        const isDue = typeof due === 'number' ? due === number : this.simulation.time >= due.notBefore;
-        if (planned.done || planned.point !== point || !isDue || !name.startsWith(only)) continue;
-        planned.done = true;
-        fault = planned.inject(caller) ?? fault;
+    /** An operation is asked for: it gets its number on each subject, from 1. */
+    begin(name: string, subjects: readonly string[]) {
+      const numbers = new Map<string, number>();
+      for (const subject of new Set(subjects)) {
+        if (!planned.has(subject)) continue;
+        const number = (counted.get(subject) ?? 0) + 1;
+        counted.set(subject, number);
+        numbers.set(subject, number);
       }
-    }
-    return fault;
-  }
+      return { name, numbers };
+    },
+
+    injectAt(
+      point: Trigger<string>['point'],
+      { name, numbers }: { readonly name: string; readonly numbers: ReadonlyMap<string, number> },
+      caller: Process,
+    ): MessageFault {
+      let fault: MessageFault;
+      for (const [subject, number] of numbers) {
+        for (const trigger of planned.get(subject) ?? []) {
+          const { operation: due, only = '' } = trigger;
+          const isDue = typeof due === 'number' ? due === number : simulation.time >= due.notBefore;
+          if (trigger.done || trigger.point !== point || !isDue || !name.startsWith(only)) continue;
+          trigger.done = true;
+          fault = trigger.inject(caller) ?? fault;
+        }
+      }
+      return fault;
+    },
+  };
 }

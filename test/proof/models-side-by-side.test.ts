@@ -166,8 +166,8 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       async ({ ledger }, random, side) => {
         const own = {
           key: random.pick(keys),
-          owner: `owner ${random.fraction()}`,
-          transactionId: `${random.fraction()}`,
+          owner: `owner ${random.below(1e9)}`,
+          transactionId: `TXN${random.below(1e9)}`,
         };
         const claimBy = performance.now() + LONG_MS - lateMs;
         const answer = await ledger.claim(claimAttempt({ ...own, leaseMs, claimBy }));

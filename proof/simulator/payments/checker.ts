@@ -72,7 +72,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
       [`was stuck until ${finalAt?.toFixed(0)}`]: isStuck,
       'an operator was let in too early': isResolvedEarly,
       [`nobody asked to pay ${amount}`]: !(issued?.asked ?? planned).some((asked) => asked.amount === amount),
-      'was claimed after its key had expired': !faults.clockWasMoved && row.firstThereAt > goodUntil,
+      'was claimed after its key had expired': !faults.clockWasMoved() && row.firstThereAt > goodUntil,
     }),
   ];
 }
@@ -85,7 +85,7 @@ function wasUnsent({ unsent_epoch, epoch }: ObservedPayment): boolean {
 /** Recovery does not send it any more: a repeat or an operator decides (decisions P15). */
 function mayBeLeftUnsent(row: ObservedPayment, { plan, faults }: PaymentHistory): boolean {
   const ageMs = (row.finalAt ?? 0) - row.firstThereAt;
-  return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || faults.clockWasMoved);
+  return wasUnsent(row) && (ageMs >= plan.shape.idempotencyTtlMs || faults.clockWasMoved());
 }
 
 /** By then recovery must have finished everything that can be finished. */

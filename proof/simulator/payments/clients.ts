@@ -2,9 +2,8 @@ import type { PayAnswer } from '#idempay/payments/answers.js';
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { Random } from '../../../testkit/random.js';
-import type { ObservedPayments } from '../observed.js';
-import { isNoAnswer, type NoAnswer, type Processes, type Request } from '../processes.js';
-import type { Simulation } from '../simulation.js';
+import { isNoAnswer, type NoAnswer, type Request } from '../processes.js';
+import type { World } from '../world.js';
 import { nameOf } from './keys.js';
 import type { KeyScript, PaymentPlan, PlannedRequest } from './plan.js';
 
@@ -41,12 +40,8 @@ export interface Issued {
 }
 
 /** The payers: each has one key, pays with it in several ways, and knows only its answers. */
-export function createPaymentClients(
-  simulation: Simulation,
-  processes: Processes<PaymentArea>,
-  rows: ObservedPayments,
-  plan: PaymentPlan,
-) {
+export function createPaymentClients({ simulation, processes, stores }: World<PaymentArea>, plan: PaymentPlan) {
+  const { byKey } = stores.payments;
   const issued: Issued[] = [];
   let isFaulty = true;
   let askingForKey = 0;
@@ -85,7 +80,7 @@ export function createPaymentClients(
     const patience = patienceMs > 0 ? { ms: patienceMs, gone: new AbortController().signal } : undefined;
     let instance = first;
     for (let left = repeats; ; left -= 1) {
-      const row = rows.byKey.get(key);
+      const row = byKey.get(key);
       // By the row: its key is no longer one that nobody knows.
       const knownAtSend = row !== undefined && (row.expiresAt ?? Infinity) > simulation.time;
       const one: Asked = { kind, amount, patienceMs, sentAt: simulation.time, knownAtSend };
@@ -107,7 +102,7 @@ export function createPaymentClients(
   }
 
   async function inquire({ key, uuid, inquiries }: Issued, instance: number, random: Random): Promise<void> {
-    const inquiry = { sentAt: simulation.time, finalAtSend: rows.byKey.get(key)?.finalAt !== undefined };
+    const inquiry = { sentAt: simulation.time, finalAtSend: byKey.get(key)?.finalAt !== undefined };
     inquiries.push(inquiry);
     const answer = await processes.call(instance, random, `tell the outcome of ${key}`, ({ payments }) =>
       payments.outcome(uuid).then((final) => final ?? 'none'),

@@ -1,15 +1,13 @@
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { Faults } from '../faults.js';
 import type { ObservedPayment } from '../observed.js';
-import type { Processes } from '../processes.js';
-import type { Simulation } from '../simulation.js';
+import type { World } from '../world.js';
 import type { Issued } from './clients.js';
 import type { SimulatedProcessor } from './processor.js';
 
 /** A person who asks the processor, and gives the verdict that is true where nothing can change it any more. */
 export function createOperator(
-  simulation: Simulation,
-  processes: Processes<PaymentArea>,
+  { simulation, processes }: World<PaymentArea>,
   processor: SimulatedProcessor,
   issued: readonly Issued[],
   leaseMs: number,

@@ -1,6 +1,6 @@
 import type { Charge, ChargeResult, Processor } from '#idempay/payments/ports/processor.js';
-import type { TriggeredFaults } from '../faults.js';
-import type { Process, Simulation } from '../simulation.js';
+import type { Process } from '../simulation.js';
+import type { World } from '../world.js';
 import { nameOf } from './keys.js';
 
 /** What the other company's machine is like, when nothing is wrong. Chances from 0 to 1. */
@@ -32,8 +32,7 @@ export type SimulatedProcessor = ReturnType<typeof createSimulatedProcessor>;
  * long it remembers a reference when it is asked; then it says that it has no record.
  */
 export function createSimulatedProcessor(
-  simulation: Simulation,
-  triggered: TriggeredFaults,
+  { simulation, triggered }: Pick<World<unknown>, 'simulation' | 'triggered'>,
   { dedupMs, remembersMs }: { readonly dedupMs: number; readonly remembersMs: number },
 ) {
   const charges: (Charge & { readonly sentAt: number })[] = [];

@@ -2,10 +2,11 @@ import type { Clock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
-import { Faults, setBackMs, TriggeredFaults } from '../faults.js';
-import { type Opened, Processes } from '../processes.js';
-import { type Process, Simulation } from '../simulation.js';
-import { distributedStores, embeddedStores, type Stores } from '../stores.js';
+import { createFaults, setBackMs } from '../faults.js';
+import type { Opened } from '../processes.js';
+import type { Process } from '../simulation.js';
+import type { SimulatedPorts } from '../stores.js';
+import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
 import { keyOf } from './keys.js';
 import { createOperator } from './operator.js';
@@ -31,29 +32,23 @@ const MONTH_MS = 30 * 24 * 3_600_000;
 export type PaymentHistory = Awaited<ReturnType<typeof runPayments>>;
 
 /** Carries out a plan: the real payment code of several processes, over stores and a processor that fail. */
-export async function runPayments(plan: PaymentPlan, trace: boolean, sabotage: (stores: Stores) => void) {
-  const simulation = new Simulation(plan.seed, trace);
-  const triggered = new TriggeredFaults(simulation);
+export async function runPayments(plan: PaymentPlan, how: readonly [trace: boolean, Sabotage]) {
   const { shape } = plan;
   const { leaseMs, idempotencyTtlMs, dedupMs, payloadMismatch, maxInFlight, retentionMs } = shape;
-  const processes = new Processes<PaymentArea>(simulation, shape.instances, open);
-  const stores =
-    shape.deployment === 'embedded'
-      ? embeddedStores(simulation, triggered, processes.walls[0] ?? { aheadMs: 0 })
-      : distributedStores(simulation, triggered, { slowCommits: SLOW_COMMITS, transactionCacheTtlMs: 1_000 });
-  sabotage(stores);
-  const processor = createSimulatedProcessor(simulation, triggered, promiseOf(plan));
-  const clients = createPaymentClients(simulation, processes, stores.payments, plan);
-  const operator = createOperator(simulation, processes, processor, clients.issued, leaseMs);
+  const settings = { slowCommits: SLOW_COMMITS, transactionCacheTtlMs: 1_000 };
+  const world = createWorld<PaymentArea>(plan, how, settings, open);
+  const { simulation, processes, stores } = world;
+  const processor = createSimulatedProcessor(world, promiseOf(plan));
+  const clients = createPaymentClients(world, plan);
+  const operator = createOperator(world, processor, clients.issued, leaseMs);
   const nameOf = (client: number) => `k${client}`;
-  const faults = new Faults(simulation, triggered, processes, stores, {
+  const faults = createFaults(world, {
     ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor },
     resolve: (client) => operator.resolve(nameOf(client)),
   });
   let transactionIds = 0;
 
-  async function open(process: Process, clock: Clock): Promise<Opened<PaymentArea>> {
-    const ports = await stores.open(process, clock);
+  function open(ports: SimulatedPorts, process: Process, clock: Clock): Opened<PaymentArea> {
     const remote = processor.connect(process, { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs });
     let owners = 0;
     const service = createPaymentArea({

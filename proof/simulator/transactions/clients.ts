@@ -3,8 +3,8 @@ import type { Transaction, TransactionFilter, TransactionStatus } from '#idempay
 import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import type { TransactionList, Transactions } from '#idempay/transactions/transactions.js';
 import type { Random } from '../../../testkit/random.js';
-import { isNoAnswer, type Processes, type Request } from '../processes.js';
-import type { Simulation } from '../simulation.js';
+import { isNoAnswer, type Request } from '../processes.js';
+import type { World } from '../world.js';
 import type { Action, ClientScript, TransactionPlan } from './plan.js';
 
 interface About<Kind, Answer> extends Request<Answer> {
@@ -48,8 +48,7 @@ interface Way {
 }
 
 export function createTransactionClients(
-  simulation: Simulation,
-  processes: Processes<Transactions>,
+  { simulation, processes }: World<Transactions>,
   plan: TransactionPlan,
   hot: readonly Transaction[],
 ) {

@@ -1,9 +1,7 @@
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import { createTransactions, type Transactions } from '#idempay/transactions/transactions.js';
-import { Faults, TriggeredFaults } from '../faults.js';
-import { Processes } from '../processes.js';
-import { Simulation } from '../simulation.js';
-import { distributedStores, embeddedStores, type Stores } from '../stores.js';
+import { createFaults } from '../faults.js';
+import { createWorld, type Sabotage } from '../world.js';
 import { accountsOf, createTransactionClients } from './clients.js';
 import { FAULTS_END_MS, type TransactionPlan } from './plan.js';
 
@@ -19,27 +17,20 @@ const ALL_IS_SETTLED_MS = 10_000;
 export type TransactionHistory = Awaited<ReturnType<typeof runTransactions>>;
 
 /** Carries out a plan: the real cache protocol of several processes, over a store and a cache that fail. */
-export async function runTransactions(plan: TransactionPlan, trace: boolean, sabotage: (stores: Stores) => void) {
+export async function runTransactions(plan: TransactionPlan, how: readonly [trace: boolean, Sabotage]) {
   const { shape } = plan;
-  const simulation = new Simulation(plan.seed, trace);
-  const triggered = new TriggeredFaults(simulation);
-  const processes = new Processes<Transactions>(simulation, shape.instances, async (process, clock) => {
-    const { transactions, transactionCache, close } = await stores.open(process, clock);
+  const world = createWorld<Transactions>(plan, how, shape, ({ transactions, transactionCache, close }) => {
     const service = createTransactions(transactions, transactionCache, ID_PAGE);
     return { service, stop: async () => {}, cut() {}, end: close };
   });
-  const stores: Stores =
-    shape.deployment === 'embedded'
-      ? embeddedStores(simulation, triggered, { aheadMs: 0 })
-      : distributedStores(simulation, triggered, shape);
-  sabotage(stores);
+  const { simulation, processes, stores } = world;
   const hot: Transaction[] = [];
   while (hot.length < shape.hot) {
     hot.push(await stores.create({ ...accountsOf(hot.length), amount: '100', status: 'PENDING' }));
   }
-  const clients = createTransactionClients(simulation, processes, plan, hot);
+  const clients = createTransactionClients(world, plan, hot);
   const nameOf = (index: number) => String(hot[index]?.id);
-  const faults = new Faults(simulation, triggered, processes, stores, { endMs: FAULTS_END_MS, leaseMs: 0, nameOf });
+  const faults = createFaults(world, { endMs: FAULTS_END_MS, leaseMs: 0, nameOf });
   let lastLookAt: number | undefined;
 
   async function untilSettled(): Promise<void> {
