@@ -67,16 +67,13 @@ function observed(simulation: Simulation) {
 export function distributedStores(
   simulation: Simulation,
   triggered: TriggeredFaults,
-  {
-    slowCommits: usual,
-    transactionCacheTtlMs,
-  }: { readonly slowCommits: number; readonly transactionCacheTtlMs: number },
+  settings: { readonly slowCommits: number; readonly transactionCacheTtlMs: number },
 ): Stores {
   const walls = { redis: { aheadMs: 0 }, postgres: { aheadMs: 0 } };
   const now = (wall: WallClock) => () => EPOCH_MS + simulation.time + wall.aheadMs;
   const { payments, transactions, goodUntil } = observed(simulation);
   const slowCommits: (Interval & { readonly subject: string })[] = [];
-  const conditions = { slowCommits: usual, noRoom: 0 };
+  const conditions = { slowCommits: settings.slowCommits, noRoom: 0 };
   const links = {
     redis: createLink(simulation, triggered, { name: 'redis', deadlineMs: COMMAND_DEADLINE_MS }),
     postgres: createLink(simulation, triggered, { name: 'postgres', deadlineMs: STATEMENT_DEADLINE_MS }),
@@ -132,7 +129,7 @@ export function distributedStores(
       openDistributedModel(
         { redis, postgres },
         { redis: links.redis.lineOf(process), postgres: links.postgres.lineOf(process) },
-        { clock, transactionCacheTtlMs, roomForFills: () => conditions.noRoom === 0 },
+        { ...settings, clock, roomForFills: () => conditions.noRoom === 0 },
       ),
     async create({ fromAccount, toAccount, amount, status }) {
       const values = [[fromAccount], [toAccount], [Number(amount) * 10_000], [status]];

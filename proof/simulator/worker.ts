@@ -40,10 +40,9 @@ async function runShare({ from, end, step, environment: only }: Share): Promise<
   }
 }
 
+const breakDown = (error: unknown) => {
+  throw error;
+};
+
 // Not as a rejection, which would be taken for one of a seed's.
-if (parentPort)
-  runShare(workerData).catch((error: unknown) =>
-    process.nextTick(() => {
-      throw error;
-    }),
-  );
+if (parentPort) runShare(workerData).catch((error: unknown) => process.nextTick(breakDown, error));

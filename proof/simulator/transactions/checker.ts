@@ -52,10 +52,10 @@ function checkReads(id: number, asked: readonly Asked[], { table }: TransactionH
     if (answer === 'not found') return whatIsTrue({ [`${read} as not found, and is there`]: removedAt > answeredAt });
     const acknowledged = newestAcknowledged(asked, sentAt);
     const { version } = answer as Transaction;
+    const newer = acknowledged === Infinity ? 'its removal' : `version ${acknowledged}`;
     return whatIsTrue({
       [`${read} as it never was`]: !isSameRow(versions[version - 1], answer as Transaction),
-      [`${read} after its removal had been acknowledged`]: acknowledged === Infinity,
-      [`${read} in version ${version}, acknowledged was ${acknowledged}`]: version < acknowledged,
+      [`${read} in version ${version} after ${newer} had been acknowledged`]: version < acknowledged,
     });
   });
 }

@@ -16,7 +16,7 @@ const FILL_TOKEN_TTL_MS = 2_000;
  */
 const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
 /** Entries whose text has been read are kept parsed, by that very text: nothing about them can be stale. */
-const PARSED_ENTRIES = 10_000;
+const parsed = new LRUCache<string, Transaction>({ max: 10_000 });
 /** How a reader waits for the one loader: longer each time, then it reads the row itself. */
 const WAITS_MS = [2, 4, 8, 16, 32];
 
@@ -40,7 +40,6 @@ export function createRedisTransactionCache(
   const mark = loadScript('cache-mark');
   const lift = loadScript('cache-lift');
   const instance = randomUUID();
-  const parsed = new LRUCache<string, Transaction>({ max: PARSED_ENTRIES });
   let tokens = 0;
 
   /** One text, one object: what is made of it for the client (`represent`) is then remembered too. */
