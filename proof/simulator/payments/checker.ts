@@ -45,7 +45,7 @@ export function checkPayments(history: PaymentHistory): string[] {
 }
 
 function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
-  const { plan, processor, faults, operator, stores, clients } = history;
+  const { plan, processor, faults, stores, clients } = history;
   const { state, finalAt, transaction_id, amount } = row;
   const charges = processor.charges.filter(({ reference }) => reference === row.key);
   const needsOperator = plan.shape.dedupMs <= FOR_EVER_MS;
@@ -56,7 +56,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
   // Of a key whose client never heard of it nothing is asked.
   const planned = plan.scripts.filter(({ number }) => `k${number}` === row.key);
   const goodUntil = (stores.goodUntil.get(row.key) ?? 0) + TRANSIT_MS;
-  const isKnowable = charges.some(({ sentAt }) => !operator.couldNotKnow(row, sentAt, faults));
+  const isKnowable = charges.some(({ sentAt }) => !couldNotKnow(row, sentAt, history));
   return [
     ...charges.flatMap((charge) =>
       whatIsTrue({
@@ -75,6 +75,18 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
       'was claimed after its key had expired': !faults.clockWasMoved() && row.firstThereAt > goodUntil,
     }),
   ];
+}
+
+/**
+ * Sent between the operator's look at the processor and the arrival of the verdict: the operator cannot know of it. Or
+ * within a lease after it, by an owner whose lease a clock that was set ahead had ended for all others.
+ */
+function couldNotKnow(row: ObservedPayment, sentAt: number, { verdicts, faults, plan }: PaymentHistory): boolean {
+  const { key, resolution, firstThereAt, finalAt = 0 } = row;
+  const lookedAt = verdicts.get(key);
+  if (resolution === null || lookedAt === undefined || sentAt < lookedAt) return false;
+  const wasSetAhead = faults.storeSetAhead.some((at) => at >= firstThereAt && at <= finalAt);
+  return sentAt < finalAt + (wasSetAhead ? plan.shape.leaseMs : 0);
 }
 
 /** The epoch before the last was given up with nothing ever sent. */

@@ -9,7 +9,6 @@ import type { SimulatedPorts } from '../stores.js';
 import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
 import { keyOf } from './keys.js';
-import { createOperator } from './operator.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedProcessor, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
 
@@ -40,11 +39,12 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   const { simulation, processes, stores } = world;
   const processor = createSimulatedProcessor(world, promiseOf(plan));
   const clients = createPaymentClients(world, plan);
-  const operator = createOperator(world, processor, clients.issued, leaseMs);
+  /** When an operator first made up their mind about a payment. */
+  const verdicts = new Map<string, number>();
   const nameOf = (client: number) => `k${client}`;
   const faults = createFaults(world, {
     ...{ endMs: FAULTS_END_MS, leaseMs, nameOf, processor },
-    resolve: (client) => operator.resolve(nameOf(client)),
+    resolve: (client) => resolve(nameOf(client)),
   });
   let transactionIds = 0;
 
@@ -91,10 +91,25 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
 
   const unfinished = () => [...stores.payments.byKey.values()].filter(({ state }) => state === 'PROCESSING');
 
+  /** An operator asks the processor, and gives the verdict that is true where nothing can change it any more. */
+  async function resolve(name: string): Promise<void> {
+    const state = processor.verdictOn(name);
+    const known = clients.issued.find(({ key }) => key === name);
+    if (state === undefined || known === undefined) return;
+    if (!verdicts.has(name)) verdicts.set(name, simulation.time);
+    const random = simulation.rng(`operator ${name}`);
+    const verdict = { state, reason: 'the operator asked the processor' };
+    const at = random.below(processes.size);
+    const answer = await processes.call(at, random, `resolve ${name} as ${state}`, ({ records }) =>
+      records.resolve(known.uuid, verdict),
+    );
+    simulation.note(typeof answer === 'string' ? answer : `the operator hears: ${answer.state}`);
+  }
+
   /** Whatever no attempt may finish any more is an operator's. */
   async function work(): Promise<void> {
     for (;;) {
-      for (const { key } of unfinished()) operator.resolve(key);
+      for (const { key } of unfinished()) resolve(key);
       await simulation.wait(OPERATOR_EVERY_MS);
     }
   }
@@ -133,7 +148,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   processes.end();
   stores.close();
   const bugs = [...processes.bugs, ...stores.payments.broken];
-  return { plan, simulation, stores, processor, clients, faults, operator, bugs };
+  return { plan, simulation, stores, processor, clients, faults, verdicts, bugs };
 }
 
 /**
