@@ -7,7 +7,6 @@ import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
-import { transactionListContract } from './transaction-list-contract.js';
 import { transactionStoreContract } from './transaction-store-contract.js';
 
 const CONTRACTS = {
@@ -16,7 +15,6 @@ const CONTRACTS = {
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,
   'transaction store': transactionStoreContract,
-  'transaction list': transactionListContract,
   'transaction cache': transactionCacheContract,
   'key-value store report': keyValueStoreReportContract,
 };
