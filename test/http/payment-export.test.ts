@@ -21,9 +21,6 @@ import { changeStored, settledPayments } from '../../testkit/protocol/stored-pay
 import { pause } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
 
-/** More than two pages of the store. */
-const MANY = 1_100;
-const WIDTH = 32;
 /** Some megabytes of export, on a day of their own. */
 const STORED = 20_000;
 const STORED_DAY = '2020-02-29';
@@ -35,23 +32,6 @@ const READERS_KIB = 75 * 1024;
 
 describeDeployments('GET /api/payments/export', (deployment) => {
   const shared = shareProcessedService(deployment);
-
-  it(`has all of ${MANY} payments of a day, each once, in the order of settling`, async () => {
-    const { url } = shared();
-    const began = new Date();
-    const unpaid = await generateKey(url);
-    const made = await inParallel(MANY, WIDTH, () => givenPaid(url));
-    const exported = await exportSince(url, began);
-
-    const ids = exported.map(({ idempotencyKey, transactionId }) => `${idempotencyKey} ${transactionId}`);
-    expect(ids.sort()).toEqual(made.map(({ key, transactionId }) => `${key} ${transactionId}`).sort());
-    const settled = exported.map(({ settledAt }) => settledAt as string);
-    expect(settled).toEqual(settled.toSorted());
-    expect(keysOf(exported)).not.toContain(unpaid);
-    for (const payment of exported.slice(0, 20)) {
-      expect(payment).toEqual(await shownPaymentOf(url, payment.idempotencyKey));
-    }
-  });
 
   it('has those that are final, whatever the order of their keys, and none that is PROCESSING', async () => {
     const { url, processor } = shared();

@@ -1,25 +1,36 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectFirst,
   expectInProgress,
   expectKeyValue,
   expectReplay,
+  givenPaid,
   INVALID_KEY,
   KEY_GENERATED,
   NO_PAYMENT,
 } from '../../testkit/client/payment-answers.js';
-import { exportDay, listPayments, readPayment, shownIn } from '../../testkit/client/payment-records.js';
+import { exportDay, keysOf, listPayments, readPayment, shownIn } from '../../testkit/client/payment-records.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import { aged, changeStored, HORIZON_SEEN_BY_ALL, openPortsOn } from '../../testkit/protocol/stored-payments.js';
-import { passHours } from '../../testkit/time/retention-time.js';
-import { until } from '../../testkit/time/until.js';
+import type { Ports } from '../../testkit/protocol/ports.js';
+import {
+  aged,
+  changeStored,
+  HORIZON_SEEN_BY_ALL,
+  openPortsOn,
+  type StoredChange,
+} from '../../testkit/protocol/stored-payments.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const DAY_MS = 86_400_000;
 const RETENTION = { PAYMENT_RETENTION_DAYS: '1' };
+const LONG_RETENTION = { PAYMENT_RETENTION_DAYS: '30' };
+const AHEAD_MS = 60 * DAY_MS;
+const PAYMENTS = 10;
 const OLD_MS = 3 * DAY_MS;
 /** By which a day is over for what was settled before. */
 const RETENTION_HOURS = 26;
@@ -28,33 +39,30 @@ const MOST_ROUNDS = 10;
 /** How long the round at the start of a process is waited for before the next process is started. */
 const ROUND_MS = 500;
 
-/** All keys are three days old, but for the young one. */
-interface Given {
+/** Keys that are three days old, but for the young one. */
+const old = () => newKeyOf(Date.now() - OLD_MS);
+const newKeys = () => ({
   /** Its record, beside the row, is as from a copy that was made before it was paid. */
-  readonly completed: string;
+  completed: old(),
   /** Its record is gone, as it is by then. */
-  readonly declined: string;
+  declined: old(),
   /** Nobody is at work on it, and its processor is not this service's. */
-  readonly processing: string;
-  /** Settled only now, as an operator does it. */
-  readonly settledLately: string;
-  /** Settled long ago, and repeated for a week. */
-  readonly repeated: string;
-  readonly unpaid: string;
-  readonly young: string;
-}
+  processing: old(),
+  unpaid: old(),
+  young: newKeyOf(Date.now()),
+});
 
 /** Each test goes on where the one before ended. */
 describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
+  const given = newKeys();
   let stores: Stores;
   let service: ServiceInProcess;
-  let given: Given;
   /** What was shown before anything was removed, by key. */
   const shownBefore = new Map<string, string>();
 
   beforeAll(async () => {
     stores = await deployment.open();
-    given = await givenOldPayments(stores);
+    await givenOldPayments(stores, given);
     service = await stores.serve();
   });
   afterAll(() => stores?.close());
@@ -71,19 +79,19 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
   });
 
   it('removes what was settled longer ago and is repeated no more', async () => {
+    const isRemoved = async () => (await readPayment(service.url, given.declined)).status === 404;
     for (let round = 1; ; round += 1) {
       service = await stores.serve(RETENTION);
-      if (await isRemoved(given.declined)) break;
+      if (await until('the removal', ROUND_MS, isRemoved).catch(() => false)) break;
       expect(round, 'rounds without a removal').toBeLessThan(MOST_ROUNDS);
       await service.stop();
       await changeStored(stores, HORIZON_SEEN_BY_ALL);
     }
     expectError(await readPayment(service.url, given.declined), 404, NO_PAYMENT);
-    const listed = (await listPayments(service.url)).payments.map(({ idempotencyKey }) => idempotencyKey);
-    expect(listed.sort()).toEqual([given.processing, given.settledLately, given.repeated, given.young].sort());
+    const listed = keysOf((await listPayments(service.url)).payments);
+    expect(listed.sort()).toEqual([given.processing, given.young].sort());
     const day = new Date(Date.now() - OLD_MS).toISOString().slice(0, 10);
-    const exported = await exportDay(service.url, day);
-    expect(exported.map(({ idempotencyKey }) => idempotencyKey)).not.toContain(given.completed);
+    expect(keysOf(await exportDay(service.url, day))).not.toContain(given.completed);
   });
 
   it('refuses a removed key, also one whose record says that it was never paid', async () => {
@@ -94,18 +102,13 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
     }
   });
 
-  it('keeps what is younger, still repeated, or PROCESSING, whatever its age', async () => {
-    for (const key of [given.young, given.settledLately, given.repeated, given.processing]) {
+  it('keeps what is younger, or PROCESSING, whatever its age, and lets new keys be paid', async () => {
+    for (const key of [given.young, given.processing]) {
       expect((await readPayment(service.url, key)).text).toBe(shownBefore.get(key));
     }
-    for (const key of [given.young, given.settledLately, given.repeated]) expectReplay(await pay(service.url, key));
+    expectReplay(await pay(service.url, given.young));
     expectInProgress(await pay(service.url, given.processing));
-  });
-
-  it('lets new keys be paid', async () => {
-    const key = await generateKey(service.url);
-    const transactionId = expectFirst(await pay(service.url, key));
-    expectReplay(await pay(service.url, key), transactionId);
+    await givenPaid(service.url);
   });
 
   it('unset again, after a removal, refuses a removed key all the same', async () => {
@@ -113,39 +116,26 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
     service = await stores.serve();
     expectError(await pay(service.url, given.completed), 400, INVALID_KEY);
     expectReplay(await pay(service.url, given.young));
-    expect((await ask(`${service.url}/api/health/redis`)).status).toBe(200);
   });
-
-  async function isRemoved(key: string): Promise<boolean> {
-    const removed = until('the removal', ROUND_MS, async () => (await readPayment(service.url, key)).status === 404);
-    return removed.catch(() => false);
-  }
 });
 
 /** What only days could bring about, by the adapters that a service would use, and then moved into the past. */
-async function givenOldPayments(stores: Stores): Promise<Given> {
-  const ports = await openPortsOn(stores);
-  const { keys, ledger } = ports;
-  const [completed, declined, processing, settledLately, repeated, unpaid] = Array.from({ length: 6 }, () =>
-    newKeyOf(Date.now() - OLD_MS),
-  ) as [string, string, string, string, string, string];
-  const given = { completed, declined, processing, settledLately, repeated, unpaid, young: newKeyOf(Date.now()) };
+async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys>): Promise<void> {
+  const { completed, declined, processing, young } = given;
+  const { keys, ledger, close } = await openPortsOn(stores);
   try {
     for (const key of Object.values(given)) if (key !== declined) await keys.issue(key, DAY_MS);
-    const claim = (key: string) => givenClaim(ledger, { key, processor: 'another' });
-    await givenSettled(ledger, await claim(completed), { ttlMs: DAY_MS });
-    const decline = { state: 'DECLINED', reason: 'no funds' } as const;
-    await givenSettled(ledger, await claim(declined), { outcome: decline, ttlMs: DAY_MS });
-    await givenSettled(ledger, await claim(repeated), { ttlMs: 10 * DAY_MS });
-    await ledger.abandon(await claim(processing), 0);
+    const settle = async (key: string, more = {}) =>
+      givenSettled(ledger, await givenClaim(ledger, { key, processor: 'another' }), { ttlMs: DAY_MS, ...more });
+    await settle(completed);
+    await settle(declined, { outcome: { state: 'DECLINED', reason: 'no funds' } });
+    await ledger.abandon(await givenClaim(ledger, { key: processing, processor: 'another' }), 0);
     await passHours(ledger, RETENTION_HOURS);
-    for (const key of [settledLately, given.young]) {
-      await givenSettled(ledger, await claim(key), { ttlMs: DAY_MS });
-    }
+    await settle(young);
   } finally {
-    await ports.close();
+    await close();
   }
-  await changeStored(stores, aged([completed, declined, processing, repeated], OLD_MS));
+  await changeStored(stores, aged([completed, declined, processing], OLD_MS));
   await changeStored(stores, {
     // The other deployment's records are written by the key store alone, which was not told of the outcomes.
     embedded: `
@@ -153,5 +143,81 @@ async function givenOldPayments(stores: Stores): Promise<Given> {
       DELETE FROM idempotency_keys WHERE key = '${declined}'`,
     distributed: '',
   });
-  return given;
+}
+
+/**
+ * Bug: one call with a clock 60 days ahead removed 300 of 300 payments that had been settled seconds before, and refused good
+ * unpaid keys afterwards. Cause: age was the clock's time since the payment was settled. Fix: age is the time that processes
+ * have seen pass. All that is stored moves into the past, which is what a clock ahead makes of it.
+ */
+describeDeployments('a clock that is 60 days ahead', (deployment) => {
+  it('removes nothing and refuses no good key, until an operator confirms the hours that no process saw', async () => {
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const withPorts = async <T>(work: (ports: Ports) => Promise<T>) => {
+      const ports = await openPortsOn(stores);
+      return work(ports).finally(ports.close);
+    };
+    const removeAll = () =>
+      withPorts(async ({ ledger }) => {
+        let removed = 0;
+        const time = await passHours(ledger, 3);
+        expect(time.unseenMs === 0 || time.unseenMs > AHEAD_MS - HOUR_MS).toBe(true);
+        for (let round = 0; round < MOST_ROUNDS; round += 1) {
+          removed += await removeOld(ledger, AHEAD_MS / 2);
+          await changeStored(stores, HORIZON_SEEN_BY_ALL);
+        }
+        return removed;
+      });
+    /** Good also by the clock that is ahead; then one that has expired by it, and is good when the clock is right again. */
+    const [unpaid, paidLater] = [newKeyOf(Date.now() - AHEAD_MS), newKeyOf(Date.now())];
+    await withPorts(async ({ keys, ledger }) => {
+      await passHours(ledger, (AHEAD_MS / 2 + DAY_MS) / HOUR_MS);
+      await keys.issue(unpaid, AHEAD_MS + DAY_MS);
+      await keys.issue(paidLater, DAY_MS);
+      for (let count = 0; count < PAYMENTS; count += 1) {
+        const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - AHEAD_MS) });
+        await givenSettled(ledger, claim, { ttlMs: DAY_MS });
+      }
+      await passHours(ledger, 1);
+    });
+
+    await changeStored(stores, moved(-AHEAD_MS));
+    const service = await stores.serve(LONG_RETENTION);
+    await pause(ROUND_MS);
+    expectFirst(await pay(service.url, unpaid));
+    await service.stop();
+    expect(await removeAll()).toBe(0);
+
+    await changeStored(stores, moved(AHEAD_MS));
+    const next = await stores.serve(LONG_RETENTION);
+    expect((await listPayments(next.url)).payments).toHaveLength(PAYMENTS + 1);
+    expectFirst(await pay(next.url, paidLater));
+    await next.stop();
+
+    await changeStored(stores, moved(-AHEAD_MS));
+    await changeStored(stores, CONFIRMED);
+    expect(await removeAll()).toBe(PAYMENTS);
+  });
+});
+
+/** As in `docs/deployment.md`. */
+const CONFIRMED: StoredChange = {
+  embedded: 'UPDATE retention_hours SET confirmed = 1 WHERE unseen_ms > 0',
+  distributed: 'UPDATE idempay.retention_hours SET confirmed = true WHERE unseen_ms > 0',
+};
+
+/** All times that the store has written. */
+function moved(ms: number): StoredChange {
+  const by = `${ms} * interval '1 millisecond'`;
+  return {
+    embedded: `
+      UPDATE payments SET claimed_at = claimed_at + ${ms}, settled_at = settled_at + ${ms}, expires_at = expires_at + ${ms};
+      UPDATE idempotency_keys SET expires_at = expires_at + ${ms};
+      UPDATE retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
+    distributed: `
+      UPDATE idempay.payments SET claimed_at = claimed_at + ${by}, settled_at = settled_at + ${by},
+        expires_at = expires_at + ${by};
+      UPDATE idempay.retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
+  };
 }

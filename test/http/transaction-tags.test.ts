@@ -5,9 +5,7 @@ import {
   changeStatus,
   deleteTransaction,
   expectUnknownTransaction,
-  FINAL_STATUSES,
   givenTransaction,
-  MOVABLE_STATUSES,
   quoted,
   readTransaction,
   transactionTag,
@@ -125,23 +123,6 @@ describeDeployments('the tag of one transaction', (deployment) => {
     expectError(await remove(id, { 'If-Match': quoted(tag) }), 412);
     expect((await read(id)).json()).toEqual({ ...created, status: 'FLAGGED' });
     expect((await change(id, 'BLOCKED', { 'If-Match': changed.headers.etag as string })).status).toBe(200);
-  });
-
-  it('lets exactly one of many changes and a delete happen that were made on it', async () => {
-    for (let round = 0; round < 10; round++) {
-      const { id, tag } = await given();
-      const condition = { 'If-Match': quoted(tag) };
-      const moves = [...MOVABLE_STATUSES.slice(1), ...FINAL_STATUSES];
-      const changes = moves.map((status) => change(id, status, condition));
-      const answers = await Promise.all(round % 2 === 0 ? [...changes, remove(id, condition)] : changes);
-      const [done, ...others] = answers.filter(({ status }) => status < 300);
-      expect(others).toEqual([]);
-      // What comes later meets another tag, or nothing at all.
-      for (const lost of answers) if (lost !== done) expectError(lost, done?.status === 204 ? 404 : 412);
-      const now = await read(id);
-      if (done?.status === 204) expect(now.status).toBe(404);
-      else expect(now.text).toBe(done?.text);
-    }
   });
 
   it.each(['If-Match', 'If-None-Match'])('in %s of an unknown id gives 404, whatever it is', async (name) => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import {
   deleteTransaction,
@@ -35,10 +35,14 @@ const ACCEPTED_AMOUNTS: readonly [number: string, sent: readonly string[]][] = [
   ['90071992547409.9', ['"90071992547409.9"']],
 ];
 
+/** They differ in case, white space or Unicode composition only. */
 const ACCEPTED_ACCOUNTS = [
-  ...['x', '\u{1f600}'.repeat(64), '  padded  ', 'caf\u00e9', 'cafe\u0301', '"\\/<b>&\'%00', '\ufeffa\u200db'],
-  '__proto__',
-];
+  ['alice', 'ALICE'],
+  ['  padded', '  padded  '],
+  ['caf\u00e9', 'cafe\u0301'],
+  ['\u{1f600}'.repeat(64), '"\\/<b>&\'%00'],
+  ['\ufeffa\u200db', '__proto__'],
+] as const;
 
 /** JSON texts in place of the good one, by the member that the refusal names. */
 const REFUSED_MEMBERS: readonly [member: string, values: readonly string[]][] = [
@@ -131,22 +135,10 @@ describeDeployments('creating, reading and deleting transactions', (deployment) 
   });
 
   /** Decision T3; `test/unit/account` has every form. */
-  it.each(ACCEPTED_ACCOUNTS)('keeps the account %j as it was sent, by sender and receiver', async (account) => {
-    for (const member of ['fromAccount', 'toAccount'] as const) {
-      const created = await givenTransaction(shared.url, { [member]: account });
-      expect(created[member]).toBe(account);
-      expect((await readTransaction(shared.url, created.transactionId)).json()).toEqual(created);
-    }
-  });
-
-  it('takes accounts that differ in case, white space or Unicode composition only', async () => {
-    for (const [fromAccount, toAccount] of [
-      ['alice', 'ALICE'],
-      ['alice', 'alice '],
-      ['caf\u00e9', 'cafe\u0301'],
-    ]) {
-      expect(await givenTransaction(shared.url, { fromAccount, toAccount })).toMatchObject({ fromAccount, toAccount });
-    }
+  it.each(ACCEPTED_ACCOUNTS)('keeps the accounts %j and %j as they were sent', async (fromAccount, toAccount) => {
+    const created = await givenTransaction(shared.url, { fromAccount, toAccount });
+    expect(created).toMatchObject({ fromAccount, toAccount });
+    expect((await readTransaction(shared.url, created.transactionId)).json()).toEqual(created);
   });
 
   it('takes every status from the start, PENDING when none is sent', async () => {
@@ -173,37 +165,17 @@ describeDeployments('creating, reading and deleting transactions', (deployment) 
     expect(created.createdAt).not.toBe('1999');
   });
 
-  describe('gives ids', () => {
-    it('that are unique and of 15 digits when creates race, in the order of the list', async () => {
-      const account = newAccount();
-      const create = async () => (await givenTransaction(shared.url, { fromAccount: account })).transactionId;
-      const ids = await Promise.all(Array.from({ length: 200 }, create));
-      expect(ids.every((id) => String(id).length === 15)).toBe(true);
-      const listed = idsOf(await listTransactions(shared.url, { from: account }));
-      expect(listed).toEqual([...new Set(ids)].sort((a, b) => a - b));
-      expect(listed).toHaveLength(ids.length);
-    });
+  /** The last one: the service ends. */
+  it('uses no id again after a delete and a restart', async () => {
+    const from = newAccount();
+    const kept = await givenTransaction(shared.url, { fromAccount: from });
+    const deleted = await givenTransaction(shared.url, { fromAccount: from });
+    await deleteTransaction(shared.url, deleted.transactionId);
+    await shared.service.stop();
 
-    it('that grow between two creates of which the second began after the first was answered', async () => {
-      const ids: number[] = [];
-      for (let n = 0; n < 20; n++) {
-        const pair = await Promise.all([givenTransaction(shared.url), givenTransaction(shared.url)]);
-        ids.push(...pair.map((transaction) => transaction.transactionId).sort((a, b) => a - b));
-      }
-      expect(ids).toEqual(ids.toSorted((a, b) => a - b));
-    });
-
-    it('that are not used again after a delete and a restart', async () => {
-      const from = newAccount();
-      const kept = await givenTransaction(shared.url, { fromAccount: from });
-      const deleted = await givenTransaction(shared.url, { fromAccount: from });
-      await deleteTransaction(shared.url, deleted.transactionId);
-      await shared.service.stop();
-
-      const { url } = await shared.stores.serve();
-      expect(idsOf(await listTransactions(url, { from }))).toEqual([kept.transactionId]);
-      expect((await givenTransaction(url)).transactionId).toBeGreaterThan(deleted.transactionId);
-    });
+    const { url } = await shared.stores.serve();
+    expect(idsOf(await listTransactions(url, { from }))).toEqual([kept.transactionId]);
+    expect((await givenTransaction(url)).transactionId).toBeGreaterThan(deleted.transactionId);
   });
 
   async function expectUnknown(id: string | number): Promise<void> {
