@@ -39,23 +39,18 @@ const MALFORMED: readonly [label: string, write: Write, status?: number][] = [
   ['noise', () => 'NOISE\r\n\r\n'],
   ['the first bytes of TLS', () => TLS_HELLO],
   ['an unknown method', edited('POST', 'BREW'), 501],
-  ['a method in lower case', edited('POST', 'post'), 501],
-  ['a method that begins as one', edited('POST', 'POSTS'), 501],
   ['a method that is no token', edited('POST', 'B{REW')],
   ['an unknown method in a line without a version', edited(/POST (.*) HTTP\/1.1/, 'BREW $1')],
   ['an unknown HTTP version', edited('HTTP/1.1', 'HTTP/9.9'), 505],
   ['version 2 of HTTP in the form of version 1', edited('HTTP/1.1', 'HTTP/2.0'), 505],
   ['no Host', edited(/Host: .*\r\n/, '')],
   ['two Hosts', plus('Host: 127.0.0.1')],
-  ['two Hosts in version 1.0', edited('HTTP/1.1', 'HTTP/1.0', 'host: b')],
   ['a Host that is none', edited('Host: 127.0.0.1', 'Host: a b')],
-  ['a Host with a path', edited('Host: 127.0.0.1', 'Host: a/b')],
   ['NUL in the key', (key) => paymentText(`${key}\0`)],
   ['a header without a colon', plus('nonsense')],
   ['a header line that goes on in the next', plus('X-Folded: one', ' two')],
   ['a space before a colon', plus('X-Y : 1')],
   ['a length that is no number', framed('Content-Length: many')],
-  ['a negative length', framed('Content-Length: -1')],
   ['two different lengths', plus('Content-Length: 5')],
   ['a length beside chunks', plus(`${CODINGS}: chunked`)],
   ['a coding beside chunks', framed(`${CODINGS}: gzip, chunked`), 501],
@@ -126,28 +121,26 @@ describeDeployments('broken HTTP', (deployment) => {
     expect((await ask(`${shared.url}/api/health/redis`)).status).toBe(200);
   });
 
-  describe('is not what an origin server must take (docs/http.md):', () => {
-    it.each([
-      ['http://127.0.0.1/api/health/redis', 200],
-      ['HTTP://another.example:81/api/health/redis?x=1', 200],
-      ['https://user@example.com/api/health/redis', 200],
-      ['http://127.0.0.1', 404],
-      ['http://127.0.0.1?x=1', 404],
-    ])('a target in absolute form: %s', async (target, status) => {
-      const taken = await answer(requestText(`GET ${target} HTTP/1.1`));
-      if (status === 200) expect(taken.json()).toMatchObject({ status: 'UP' });
-      else expectError(taken, status);
-    });
+  it.each([
+    ['http://127.0.0.1/api/health/redis', 200],
+    ['HTTP://another.example:81/api/health/redis?x=1', 200],
+    ['https://user@example.com/api/health/redis', 200],
+    ['http://127.0.0.1', 404],
+    ['http://127.0.0.1?x=1', 404],
+  ])('is no target in absolute form, which an origin server must take: %s', async (target, status) => {
+    const taken = await answer(requestText(`GET ${target} HTTP/1.1`));
+    if (status === 200) expect(taken.json()).toMatchObject({ status: 'UP' });
+    else expectError(taken, status);
+  });
 
-    it.each([
-      ...['', 'Host: a\r\n', 'Host: \r\n', 'Host: [::1]:80\r\n'].map(
-        (host) => `${READ.replace('1.1', '1.0')}\r\n${host}\r\n`,
-      ),
-      `\r\n\r\n${requestText(READ)}`,
-      requestText(READ, ['Connection: Upgrade', 'Upgrade: websocket', 'Range: bytes=0-1']),
-    ])('version 1.0, empty lines before a request, or an unwanted upgrade: %j', async (text) => {
-      expect((await answer(text)).status).toBe(200);
-    });
+  it.each([
+    ...['', 'Host: a\r\n', 'Host: \r\n', 'Host: [::1]:80\r\n'].map(
+      (host) => `${READ.replace('1.1', '1.0')}\r\n${host}\r\n`,
+    ),
+    `\r\n\r\n${requestText(READ)}`,
+    requestText(READ, ['Connection: Upgrade', 'Upgrade: websocket', 'Range: bytes=0-1']),
+  ])('is neither version 1.0, nor empty lines before a request, nor an unwanted upgrade: %j', async (text) => {
+    expect((await answer(text)).status).toBe(200);
   });
 
   it.each([
@@ -168,15 +161,6 @@ describeDeployments('broken HTTP', (deployment) => {
       const refusal = await answer(requestText(line, ['X-Secret: hidden']));
       expectError(refusal, line.startsWith('TRACE') ? 405 : 404);
       expect(JSON.stringify(refusal)).not.toContain('hidden');
-    },
-  );
-
-  it.each(['/nothing', '/api/transactions/1', '/api/transactions'])(
-    'has for HEAD the length of GET: %s',
-    async (path) => {
-      const [get, head] = await Promise.all(['GET', 'HEAD'].map((method) => ask(`${shared.url}${path}`, { method })));
-      expect(head?.status).toBe(get?.status);
-      expect(head?.headers['content-length']).toBe(get?.headers['content-length']);
     },
   );
 

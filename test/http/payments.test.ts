@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { Agent } from 'node:http';
+import { describe, expect, it, vi } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
@@ -27,6 +28,7 @@ import {
   type UnreadableBody,
 } from '../../testkit/client/payment-bodies.js';
 import { readPayment, resolvePayment } from '../../testkit/client/payment-records.js';
+import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { until } from '../../testkit/time/until.js';
@@ -206,7 +208,11 @@ describeDeployments('payments', (deployment) => {
 describeDeployments('an idempotency key', (deployment) => {
   const service = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '1' });
   const longer = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '3' });
-  const slow = shareService(deployment, { IDEMPOTENCY_TTL_SECONDS: '1', PROCESSOR_DELAY_MS: '2000' });
+  const outlived = shareService(deployment, {
+    IDEMPOTENCY_TTL_SECONDS: '1',
+    LOCK_TTL_SECONDS: '1',
+    PROCESSOR_DELAY_MS: '2500',
+  });
 
   it.each([
     ['unused', () => generateKey(service.url)],
@@ -236,10 +242,84 @@ describeDeployments('an idempotency key', (deployment) => {
   });
 
   /** An invalid key would invite a second payment. */
-  it('stays locked past its life while its payment takes longer', async () => {
+  it('stays locked past its life and its lease while its payment takes longer, and never promises more', async () => {
+    const key = await generateKey(outlived.url);
+    const { finished } = await beginPayment(outlived.url, key);
+    expect(await repeatUntilDone(outlived.url, key, 1)).toBe(expectFirst(await finished));
+  });
+});
+
+const REQUESTS_AT_ONCE = 500;
+/** `CONCURRENT_KEYS=10000` for more; the fault suite pays with far more keys while processes are killed. */
+const KEYS = Number(process.env.CONCURRENT_KEYS ?? 1_000);
+const CLIENTS = 64;
+
+/** Thousands of requests, on a machine that may be busy with other suites. */
+vi.setConfig({ testTimeout: 120_000 });
+
+/** So many repeats of one payment, each on a connection of its own, so that none waits for another on our side. */
+async function payAtOnce(url: string, key: string, count: number): Promise<Answer[]> {
+  const agent = new Agent({ maxSockets: count });
+  try {
+    return await Promise.all(Array.from({ length: count }, () => pay(url, key, undefined, { agent })));
+  } finally {
+    agent.destroy();
+  }
+}
+
+/** Exactly one answer has the first text; every other is the 409 or the stored result (decision P13). Returns the id. */
+function expectOnePayment(answers: readonly Answer[]): string {
+  const [first, ...others] = answers.filter(({ text }) => text.includes('Payment processed successfully'));
+  expect(others).toEqual([]);
+  const transactionId = expectFirst(first as Answer);
+  for (const answer of answers) {
+    if (answer === first) continue;
+    if (answer.status === 409) expectInProgress(answer);
+    else expectReplay(answer, transactionId);
+  }
+  return transactionId;
+}
+
+describeDeployments('concurrent payments', (deployment) => {
+  const service = shareService(deployment);
+  const slow = shareService(deployment, { PROCESSOR_DELAY_MS: '1000' });
+
+  it.each([
+    ['', () => service],
+    [', where it takes a second', () => slow],
+  ])(`make one payment of ${REQUESTS_AT_ONCE} requests at once on one key%s`, async (_where, of) => {
+    const key = await generateKey(of().url);
+    const answers = await payAtOnce(of().url, key, REQUESTS_AT_ONCE);
+    const transactionId = expectOnePayment(answers);
+    if (of() === slow) expect(answers.filter(({ status }) => status === 409).length).toBeGreaterThan(0);
+    expectReplay(await pay(of().url, key), transactionId);
+    await expectKeyValue(of().url, key, transactionId);
+  });
+
+  it(`make ${KEYS} payments of ${KEYS} keys whose every request is sent two to four times by 64 clients`, async () => {
+    const transactionIds = await inParallel(KEYS, CLIENTS, async (index) => {
+      const key = await generateKey(service.url);
+      const sent = Array.from({ length: 2 + (index % 3) }, () => pay(service.url, key));
+      const transactionId = expectOnePayment(await Promise.all(sent));
+      // Not held up by the 409 that its twin may have got: the payment is done once the first text was given.
+      expectReplay(await pay(service.url, key), transactionId);
+      return transactionId;
+    });
+    expect(new Set(transactionIds).size).toBe(KEYS);
+  });
+
+  /** The `Retry-After` is as earlier payments took. */
+  it('are refused with 409 for at most three seconds, whatever body and form of the key, and not found until completed', async () => {
     const key = await generateKey(slow.url);
-    const { finished } = await beginPayment(slow.url, key);
-    const replayed = await repeatUntilDone(slow.url, key);
-    expect(replayed).toBe(expectFirst(await finished));
+    const { conflict, finished } = await beginPayment(slow.url, key);
+    const forms = [key, key.toUpperCase(), `"${key}"`].map((form) => pay(slow.url, form));
+    const others = [pay(slow.url, key, { amount: '7', currency: 'EUR' }), ...forms];
+    const status = paymentStatus(slow.url, key);
+    await expectKeyValue(slow.url, key, KEY_GENERATED);
+    expectError(await status, 404, NO_PAYMENT);
+    for (const answer of [conflict, ...(await Promise.all(others))]) expectInProgress(answer, 3);
+    const transactionId = expectFirst(await finished);
+    expectReplay(await pay(slow.url, key), transactionId);
+    expectCompleted(await paymentStatus(slow.url, key), transactionId);
   });
 });

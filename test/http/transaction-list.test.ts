@@ -27,11 +27,8 @@ const MANY = 1000;
 /** Different lists read while they change: enough for a torn snapshot to show, and few enough for a slow machine. */
 const DISTINCT_LISTS = 40;
 
-/** Accounts that differ in white space, case, composition, or signs that mean something in addresses and in SQL. */
-const ALIKE = [
-  ...['pad', ' pad', 'pad ', 'straße', 'Straße', 'STRASSE', 'caf\u00e9', 'cafe\u0301', 'a&b=c', 'a b', 'a+b', 'a%20b'],
-  ...['a/b?c#d', "o'brien", 'o%brien', 'o_brien', '%', '_', "' OR ''='", '\u{1f600}', '\ufffd'],
-];
+/** Accounts with signs that mean something in addresses and in SQL; the contract of lists has every likeness. */
+const ALIKE = ['a', ' a', 'A', 'a&b=c', 'a b', 'a+b', 'a%20b', 'a/b?c#d', "o'b", '%', '_', "' OR ''='", '\u{1f600}'];
 
 describeDeployments('the list of transactions', (deployment) => {
   const shared = shareService(deployment);
@@ -116,23 +113,16 @@ describeDeployments('the list of transactions', (deployment) => {
   });
 
   describe('has a tag', () => {
-    it('that a status change leaves alone', async () => {
+    it('that only creates and deletes change: no 304 after one was acknowledged, nor for another filter', async () => {
       const from = newAccount();
-      const id = await givenId({ fromAccount: from });
-      const tag = await listedTag({ from });
-      await changeStatus(shared.url, id, 'FLAGGED');
-      expect(await listedTag({ from })).toBe(tag);
-    });
-
-    it('that never gives 304 after a create or delete was acknowledged, nor for another filter', async () => {
-      const from = newAccount();
-      await givenId({ fromAccount: from });
+      const kept = await givenId({ fromAccount: from });
       for (let round = 0; round < 50; round++) {
         const before = await listedTag({ from });
         const condition = { 'If-None-Match': quoted(before) };
         const id = await givenId({ fromAccount: from });
         for (const filter of [{ from }, {}]) expect((await list(filter, condition)).status).toBe(200);
         await deleteTransaction(shared.url, id);
+        await changeStatus(shared.url, kept, round % 2 === 0 ? 'FLAGGED' : 'PENDING');
         expectNotModified(await list({ from }, condition), before, 'no-store');
         expect((await list({ from, to: 'C' }, condition)).status).toBe(200);
       }

@@ -57,14 +57,10 @@ export function changeStatus(url: string, id: Id, status: string, headers: Heade
   return putStatus(url, id, { status }, headers);
 }
 
-/** PUT with any body, as `postTransaction` sends it, and perhaps a query beside it. */
-export function putStatus(url: string, id: Id, body: unknown, headers: Headers = {}, query = ''): Promise<Answer> {
-  return sendJson(`${url}${PATH}/${id}/status${query}`, 'PUT', body, headers);
-}
-
-/** PUT without a body, all in the query. */
-export function changeStatusByQuery(url: string, id: Id, query: string, headers: Headers = {}): Promise<Answer> {
-  return ask(`${url}${PATH}/${id}/status${query}`, { method: 'PUT', headers });
+/** PUT with any body, as `postTransaction` sends it, or with none, and perhaps a query beside it. */
+export function putStatus(url: string, id: Id, body?: unknown, headers: Headers = {}, query = ''): Promise<Answer> {
+  const to = `${url}${PATH}/${id}/status${query}`;
+  return body === undefined ? ask(to, { method: 'PUT', headers }) : sendJson(to, 'PUT', body, headers);
 }
 
 export function deleteTransaction(url: string, id: Id, headers: Headers = {}): Promise<Answer> {
