@@ -3,7 +3,7 @@ import { expectError } from '../../testkit/client/error-body.js';
 import { generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { PATIENT, type Waited, Waiters } from '../../testkit/client/waiters.js';
+import { PATIENT, sendWaiters, type Waited } from '../../testkit/client/waiters.js';
 import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { type SlowProcessor, startSlowProcessor } from '../../testkit/protocol/slow-processor.js';
@@ -27,13 +27,11 @@ const MOST_TRIES_WHILE_AWAY = 40;
 
 describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processes`, { timeout: 60_000 }, () => {
   let slow: SlowProcessor;
-  let waiters: Waiters;
   let stores: DistributedStores;
   let owner: Service;
   let urls: string[];
 
   beforeEach(async () => {
-    waiters = new Waiters();
     [slow, stores] = await Promise.all([startSlowProcessor(CHARGE_MS), openDistributedStores()]);
     const settings = {
       PROCESSOR_URL: slow.url,
@@ -46,7 +44,6 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     owner = services[0] as Service;
   });
   afterEach(async () => {
-    waiters.close();
     await stores?.close();
     await slow?.close();
   });
@@ -59,7 +56,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     await until('the charge to be under way', DEADLINE_MS, () => slow.sent().charges > 0);
     const lock = (await stores.keyNames()).payment(key).lock;
     const holder = await stores.redis.client.hget(lock, 'owner');
-    const waiting = waiters.send(urls, key, WAITERS);
+    const waiting = sendWaiters(urls, key, WAITERS);
     let before = await commandsOfRedis();
     await until('all to wait', DEADLINE_MS, async () => {
       await pause(150);

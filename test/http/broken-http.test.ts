@@ -30,9 +30,9 @@ const framed =
   (key) =>
     paymentText(key, lines);
 const edited =
-  (from: string | RegExp, to: string, ...lines: string[]): Write =>
+  (from: string | RegExp, to: string): Write =>
   (key) =>
-    paymentText(key, [GOOD_LENGTH, ...lines]).replace(from, to);
+    paymentText(key).replace(from, to);
 
 /** What no HTTP client sends and every port on the internet receives. All but the broken part is a good payment. */
 const MALFORMED: readonly [label: string, write: Write, status?: number][] = [

@@ -13,7 +13,6 @@ import {
   NO_PAYMENT,
   UNKNOWN_KEY,
 } from '../../testkit/client/payment-answers.js';
-import { UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
 import {
   exportDay,
   keysOf,
@@ -75,11 +74,6 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       expectInProgress(await resolvePayment(shared.url, key, COMPLETED));
       expectInProgress(await resolvePayment(shared.url, key.toUpperCase(), DECLINED));
       expect(await shownPaymentOf(shared.url, key)).toMatchObject({ state: 'PROCESSING', resolution: null });
-    });
-
-    it.each(UNREADABLE_BODIES)('is refused with $status for $label, whatever the key', async (unreadable) => {
-      const { status, body, headers } = unreadable;
-      for (const of of [key, UNKNOWN_KEY]) expectError(await resolvePayment(shared.url, of, body, headers), status);
     });
 
     it.each(BAD_RESOLUTIONS)('is refused with 400, whatever the key, and names %s: %s', async (names, body) => {

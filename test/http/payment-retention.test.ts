@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
@@ -31,6 +31,7 @@ const RETENTION = { PAYMENT_RETENTION_DAYS: '1' };
 const LONG_RETENTION = { PAYMENT_RETENTION_DAYS: '30' };
 const AHEAD_MS = 60 * DAY_MS;
 const PAYMENTS = 10;
+const STARTS = 3;
 const OLD_MS = 3 * DAY_MS;
 /** By which a day is over for what was settled before. */
 const RETENTION_HOURS = 26;
@@ -151,13 +152,47 @@ async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys
  * have seen pass. All that is stored moves into the past, which is what a clock ahead makes of it.
  */
 describeDeployments('a clock that is 60 days ahead', (deployment) => {
-  it('removes nothing and refuses no good key, until an operator confirms the hours that no process saw', async () => {
-    const stores = await deployment.open();
-    onTestFinished(() => stores.close());
-    const withPorts = async <T>(work: (ports: Ports) => Promise<T>) => {
-      const ports = await openPortsOn(stores);
-      return work(ports).finally(ports.close);
-    };
+  /** Good also by the clock that is ahead; then one that has expired by it, and is good when the clock is right again. */
+  const [unpaid, paidLater] = [newKeyOf(Date.now() - AHEAD_MS), newKeyOf(Date.now())];
+  let stores: Stores;
+
+  async function withPorts<T>(work: (ports: Ports) => Promise<T>): Promise<T> {
+    const ports = await openPortsOn(stores);
+    return work(ports).finally(ports.close);
+  }
+
+  /** Settled and issued just now, by a service that has seen more than the retention before. Then the clock is set ahead. */
+  beforeEach(async () => {
+    stores = await deployment.open();
+    await withPorts(async ({ keys, ledger }) => {
+      await passHours(ledger, (AHEAD_MS / 2 + DAY_MS) / HOUR_MS);
+      await keys.issue(unpaid, AHEAD_MS + DAY_MS);
+      await keys.issue(paidLater, DAY_MS);
+      for (let count = 0; count < PAYMENTS; count += 1) {
+        const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - AHEAD_MS) });
+        await givenSettled(ledger, claim, { ttlMs: DAY_MS });
+      }
+      await passHours(ledger, 1);
+    });
+    await changeStored(stores, moved(-AHEAD_MS));
+  });
+  afterEach(() => stores?.close());
+
+  it('removes nothing at a start, and good keys are paid, also when it is right again', async () => {
+    for (let start = 0; start < STARTS; start += 1) {
+      const service = await stores.serve(LONG_RETENTION);
+      await pause(ROUND_MS);
+      if (start === 0) expectFirst(await pay(service.url, unpaid));
+      await service.stop();
+      await changeStored(stores, HORIZON_SEEN_BY_ALL);
+    }
+    await changeStored(stores, moved(AHEAD_MS));
+    const { url } = await stores.serve(LONG_RETENTION);
+    expect((await listPayments(url)).payments).toHaveLength(PAYMENTS + 1);
+    expectFirst(await pay(url, paidLater));
+  });
+
+  it('is the same to hours that no process saw; an operator may confirm them', async () => {
     const removeAll = () =>
       withPorts(async ({ ledger }) => {
         let removed = 0;
@@ -169,33 +204,7 @@ describeDeployments('a clock that is 60 days ahead', (deployment) => {
         }
         return removed;
       });
-    /** Good also by the clock that is ahead; then one that has expired by it, and is good when the clock is right again. */
-    const [unpaid, paidLater] = [newKeyOf(Date.now() - AHEAD_MS), newKeyOf(Date.now())];
-    await withPorts(async ({ keys, ledger }) => {
-      await passHours(ledger, (AHEAD_MS / 2 + DAY_MS) / HOUR_MS);
-      await keys.issue(unpaid, AHEAD_MS + DAY_MS);
-      await keys.issue(paidLater, DAY_MS);
-      for (let count = 0; count < PAYMENTS; count += 1) {
-        const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - AHEAD_MS) });
-        await givenSettled(ledger, claim, { ttlMs: DAY_MS });
-      }
-      await passHours(ledger, 1);
-    });
-
-    await changeStored(stores, moved(-AHEAD_MS));
-    const service = await stores.serve(LONG_RETENTION);
-    await pause(ROUND_MS);
-    expectFirst(await pay(service.url, unpaid));
-    await service.stop();
     expect(await removeAll()).toBe(0);
-
-    await changeStored(stores, moved(AHEAD_MS));
-    const next = await stores.serve(LONG_RETENTION);
-    expect((await listPayments(next.url)).payments).toHaveLength(PAYMENTS + 1);
-    expectFirst(await pay(next.url, paidLater));
-    await next.stop();
-
-    await changeStored(stores, moved(-AHEAD_MS));
     await changeStored(stores, CONFIRMED);
     expect(await removeAll()).toBe(PAYMENTS);
   });

@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as nodeRequest } from 'node:http';
+import { Agent, type IncomingHttpHeaders, request as nodeRequest } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 
 /** What came back, with the body as it was sent: text, never re-encoded. */
@@ -30,19 +29,19 @@ const IDLE_CONNECTION_MS = 1_000;
 const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_CONNECTION_MS });
 
 /** One HTTP request without any of the corrections that a friendlier client would make. */
-export async function ask(url: string, { body, agent = sharedAgent, ...options }: Ask = {}): Promise<Answer> {
-  const outgoing = nodeRequest(url, { ...options, agent });
-  // What fails after the answer has begun is an error of the answer too.
-  outgoing.on('error', () => {});
-  outgoing.end(body);
-  const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
-  const text = (await buffer(incoming)).toString();
-  return {
-    status: incoming.statusCode ?? 0,
-    headers: incoming.headers,
-    text,
-    json: <T>() => JSON.parse(text) as T,
-  };
+export function ask(url: string, { body, agent = sharedAgent, ...options }: Ask = {}): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = nodeRequest(url, { ...options, agent }, (incoming) => {
+      buffer(incoming).then((bytes) => {
+        const { statusCode: status = 0, headers } = incoming;
+        const text = bytes.toString();
+        resolve({ status, headers, text, json: <T>() => JSON.parse(text) as T });
+      }, reject);
+    });
+    // Also after the answer has begun: an abort is told as such.
+    outgoing.on('error', reject);
+    outgoing.end(body);
+  });
 }
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };

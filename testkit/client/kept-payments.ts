@@ -1,18 +1,15 @@
 import type { KeptPayment } from '../checkers/payments.js';
 import { type History, LAST_PATIENCE_MS, type Reply, type Target } from '../history/history.js';
 
-const PAGE = 500;
-const LINK = /^<([^>]+)>; rel="next"$/;
 const DAY_MS = 86_400_000;
 
 /** Every payment that this process shows, through all pages of the list. Keys that nobody paid with are not among them. */
 export async function keptPayments(history: History, to: Target): Promise<KeptPayment[]> {
   const found: KeptPayment[] = [];
-  let path: string | undefined = `/api/payments?limit=${PAGE}`;
-  while (path !== undefined) {
-    const reply = await read(history, to, path);
-    found.push(...(JSON.parse(reply.text) as KeptPayment[]));
-    path = LINK.exec((reply.headers.link as string | undefined) ?? '')?.[1];
+  for (let path: string | undefined = '/api/payments?limit=500'; path !== undefined; ) {
+    const { text, headers } = await read(history, to, path);
+    found.push(...(JSON.parse(text) as KeptPayment[]));
+    path = /^<([^>]+)>; rel="next"$/.exec(`${headers.link}`)?.[1];
   }
   return found;
 }

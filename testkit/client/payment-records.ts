@@ -1,26 +1,22 @@
 import { expect } from 'vitest';
 import { type Answer, type Ask, ask, sendJson } from './http-client.js';
 
-/** A payment as `GET /api/payments/{key}`, the list and the export show it: every member always. */
-export interface ShownPayment {
-  readonly idempotencyKey: string;
-  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED';
-  readonly amount: string | null;
-  readonly currency: string | null;
-  readonly transactionId: string | null;
-  readonly processor: string | null;
-  readonly attempts: number;
-  readonly reason: string | null;
-  readonly resolution: string | null;
-  readonly createdAt: string;
-  readonly claimedAt: string | null;
-  readonly settledAt: string | null;
-}
-
-const MEMBERS: readonly string[] = [
+const MEMBERS = [
   ...['idempotencyKey', 'state', 'amount', 'currency', 'transactionId', 'processor', 'attempts', 'reason'],
   ...['resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
+/** Null until the payment is claimed. */
+const CLAIMED = ['amount', 'currency', 'transactionId', 'processor', 'claimedAt'] as const;
+type Nullable = (typeof CLAIMED)[number] | 'reason' | 'resolution' | 'settledAt';
+
+/** A payment as `GET /api/payments/{key}`, the list and the export show it: every member always. */
+export interface ShownPayment extends Readonly<Record<Nullable, string | null>> {
+  readonly idempotencyKey: string;
+  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly attempts: number;
+  readonly createdAt: string;
+}
+
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
 const JSON_UTF8 = 'application/json; charset=utf-8';
@@ -52,9 +48,7 @@ export function shownPayment(text: string): ShownPayment {
   expect(moments, 'the times are in order').toEqual([...moments].sort());
 
   const isClaimed = payment.state !== 'PENDING';
-  for (const member of ['amount', 'currency', 'transactionId', 'processor', 'claimedAt'] as const) {
-    expect(payment[member] !== null, member).toBe(isClaimed);
-  }
+  for (const member of CLAIMED) expect(payment[member] !== null, member).toBe(isClaimed);
   expect(payment.attempts > 0, 'attempts').toBe(isClaimed);
   expect(settledAt !== null, 'settledAt').toBe(payment.state === 'COMPLETED' || payment.state === 'DECLINED');
   expect(payment.reason !== null, 'reason').toBe(payment.state === 'DECLINED');

@@ -1,5 +1,5 @@
 import { listTag } from '../checkers/lists.js';
-import type { History, Reply, Target } from '../history/history.js';
+import type { History, Target } from '../history/history.js';
 import type { ListHistory, SharedListHistory } from '../history/transactions.js';
 import type { Random } from '../random.js';
 
@@ -10,10 +10,9 @@ const READ_OFTEN = 2;
 /** One read in so many is of an account that all clients pay. */
 const SHARED_EVERY = 3;
 
-/** A list that its owner makes longer and shorter, one request after the other. */
+/** A list that its owner makes longer and shorter, one request after the other, with its ids as the owner knows them. */
 export interface OwnList {
   readonly history: ListHistory;
-  /** Its ids as its owner knows them. */
   ids: number[];
 }
 
@@ -25,30 +24,27 @@ export interface SharedList {
 
 /** The lists that the clients know, and how they are read. */
 export class TransactionLists {
-  readonly #own = new Map<string, OwnList>();
+  readonly #own = new Set<OwnList>();
   readonly #shared: SharedList[] = [];
-  #accounts = 0;
 
   constructor(private readonly history: History) {
     this.#openShared();
   }
 
   openOwn(): OwnList {
-    this.#accounts += 1;
-    const history: ListHistory = { account: `account-${this.#accounts}`, accesses: [] };
-    this.history.lists.push(history);
-    const list = { history, ids: [] };
-    this.#own.set(history.account, list);
+    const list: OwnList = { history: { account: `account-${this.history.lists.length + 1}`, accesses: [] }, ids: [] };
+    this.history.lists.push(list.history);
+    this.#own.add(list);
     return list;
   }
 
-  isOpen({ history }: OwnList): boolean {
-    return this.#own.has(history.account);
+  isOpen(list: OwnList): boolean {
+    return this.#own.has(list);
   }
 
   /** What it holds is not known any more, or it is long enough. */
-  closeOwn({ history }: OwnList): void {
-    this.#own.delete(history.account);
+  closeOwn(list: OwnList): void {
+    this.#own.delete(list);
   }
 
   /** A create or delete of unknown outcome, sent at this moment: what was seen of the list since then shows nothing. */
@@ -74,12 +70,11 @@ export class TransactionLists {
   readSome(random: Random, to: Target): Promise<boolean> {
     if (random.below(SHARED_EVERY) === 0)
       return this.#readShared(random.pick(this.#shared.slice(-READ_OFTEN)), to, random);
-    const own = [...this.#own.values()];
-    return this.#readOwn(own.length > 0 ? random.pick(own) : this.openOwn(), to, random);
+    return this.#readOwn(this.#own.size > 0 ? random.pick([...this.#own]) : this.openOwn(), to, random);
   }
 
   async readAll(random: Random, to: Target): Promise<void> {
-    for (const list of this.#own.values()) await this.#readOwn(list, to, random);
+    for (const list of this.#own) await this.#readOwn(list, to, random);
     for (const list of this.#shared) await this.#readShared(list, to, random);
   }
 
@@ -87,32 +82,26 @@ export class TransactionLists {
     const { account, accesses } = list.history;
     const known = random.below(5) > 0 ? accesses.at(-1 - random.below(3))?.completed?.output : undefined;
     const read = await this.#read(to, `from=${account}`, known);
-    if (!read) return false;
-    const { tag, status, sentAt, endedAt } = read;
     // Its owner may have lost sight of it meanwhile: then nobody knows what it holds.
-    if (this.isOpen(list)) {
-      accesses.push({ invokedAt: sentAt, completed: { at: endedAt, output: tag }, input: 'read', status });
+    if (read && this.isOpen(list)) {
+      const completed = { at: read.endedAt, output: read.tag };
+      accesses.push({ invokedAt: read.sentAt, completed, input: 'read', status: read.status });
     }
-    return true;
+    return read !== undefined;
   }
 
   async #readShared({ history, idsByTag }: SharedList, to: Target, random: Random): Promise<boolean> {
     const known = random.below(3) > 0 ? [...idsByTag.keys()].at(-1 - random.below(3)) : undefined;
     const read = await this.#read(to, `to=${history.account}`, known);
     if (!read) return false;
-    const { tag, sentAt, endedAt } = read;
-    const ids = read.ids ?? idsByTag.get(tag) ?? [];
+    const { tag, sentAt, endedAt, ids = idsByTag.get(tag) ?? [] } = read;
     idsByTag.set(tag, ids);
     history.reads.push({ sentAt, endedAt, ids });
     return true;
   }
 
   /** A 304 must confirm the known tag; a 200 must have rising ids under their own tag. */
-  async #read(
-    to: Target,
-    filter: string,
-    known: string | undefined,
-  ): Promise<(Reply & { readonly tag: string; readonly ids?: readonly number[] }) | undefined> {
+  async #read(to: Target, filter: string, known: string | undefined) {
     const headers: Record<string, string> = known === undefined ? {} : { 'If-None-Match': `"${known}"` };
     const reply = await this.history.send(to, `/api/transactions?${filter}`, { headers });
     const tag = reply.headers.etag?.slice(1, -1) ?? '';
@@ -121,7 +110,7 @@ export class TransactionLists {
     if (reply.status === 304) {
       this.history.notModified += 1;
       if (tag !== known) wrong();
-      return { ...reply, tag };
+      return { ...reply, tag, ids: undefined };
     }
     if (reply.status === 200) {
       const ids = [...reply.text.matchAll(/"transactionId":(\d+)/g)].map(([, id]) => Number(id));

@@ -12,28 +12,21 @@ export interface Waited {
   readonly sends: number;
 }
 
-/** Requests for one payment that wait at the same time, each on a connection of its own. */
-export class Waiters {
-  readonly #agent = new Agent({ keepAlive: true });
-
-  /** `count` of them, in turn at each process; one that is cut off sends the same again to the next. */
-  send(urls: readonly string[], key: string, count: number): Promise<Waited[]> {
-    return Promise.all(Array.from({ length: count }, (_, index) => this.#sendOne(urls, key, index)));
-  }
-
-  close(): void {
-    this.#agent.destroy();
-  }
-
-  async #sendOne(urls: readonly string[], key: string, index: number): Promise<Waited> {
-    const began = performance.now();
-    for (let sends = 1; ; sends += 1) {
-      const url = urls[(index + sends) % urls.length] as string;
-      const sent = pay(url, key, undefined, { headers: PATIENT, agent: this.#agent });
-      const answer = await sent.catch((fault: unknown) => {
-        if (sends >= urls.length) throw fault;
-      });
-      if (answer) return { answer, tookMs: performance.now() - began, sends };
+/**
+ * `count` requests for one payment that wait at the same time, each on a connection of its own, in turn at each process;
+ * one that is cut off sends the same again to the next.
+ */
+export function sendWaiters(urls: readonly string[], key: string, count: number): Promise<Waited[]> {
+  const agent = new Agent({ keepAlive: true });
+  async function sendOne(index: number, began = performance.now(), sends = 1): Promise<Waited> {
+    const url = urls[(index + sends) % urls.length] as string;
+    try {
+      const answer = await pay(url, key, undefined, { headers: PATIENT, agent });
+      return { answer, tookMs: performance.now() - began, sends };
+    } catch (fault) {
+      if (sends >= urls.length) throw fault;
+      return sendOne(index, began, sends + 1);
     }
   }
+  return Promise.all(Array.from({ length: count }, (_, index) => sendOne(index))).finally(() => agent.destroy());
 }
