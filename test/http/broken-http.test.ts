@@ -155,14 +155,11 @@ describeDeployments('broken HTTP', (deployment) => {
     expect(statusText).toBe(reason);
   });
 
-  it.each(['OPTIONS * HTTP/1.1', 'TRACE /api/payment HTTP/1.1'])(
-    'refuses %s and repeats nothing of it',
-    async (line) => {
-      const refusal = await answer(requestText(line, ['X-Secret: hidden']));
-      expectError(refusal, line.startsWith('TRACE') ? 405 : 404);
-      expect(JSON.stringify(refusal)).not.toContain('hidden');
-    },
-  );
+  it.each(['OPTIONS * HTTP/1.1', 'TRACE /api/payment HTTP/1.1'])('is not repeated in a refusal: %s', async (line) => {
+    const refusal = await answer(requestText(line, ['X-Secret: hidden']));
+    expectError(refusal, line.startsWith('TRACE') ? 405 : 404);
+    expect(JSON.stringify(refusal)).not.toContain('hidden');
+  });
 
   describe('Expect: 100-continue', () => describeExpectations(shared));
 });

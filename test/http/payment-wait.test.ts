@@ -52,15 +52,12 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       finished.catch(() => {});
     });
 
-    it.each([[], 'wait=0', 'note="a,wait=20,b"'])(
-      'is not read from %j: a duplicate is refused at once',
-      async (prefer) => {
-        const { answer, tookMs } = await timed(payPreferring(endless.url, key, prefer));
-        expectWaited(answer, undefined);
-        expectInProgress(answer);
-        expect(tookMs).toBeLessThan(AT_ONCE_MS);
-      },
-    );
+    it.each([[], 'wait=0', 'note="a,wait=20,b"'])('does not hold a duplicate for %j', async (prefer) => {
+      const { answer, tookMs } = await timed(payPreferring(endless.url, key, prefer));
+      expectWaited(answer, undefined);
+      expectInProgress(answer);
+      expect(tookMs).toBeLessThan(AT_ONCE_MS);
+    });
 
     it('lets the duplicate wait so many seconds, also where the header comes twice, and no longer', async () => {
       const forms = ['WAIT = "1", wait=20', ['respond-async', 'wait=1']];

@@ -39,6 +39,8 @@ const EXPIRY_DEADLINE_MS = 10_000;
 const DELAY = { PROCESSOR_DELAY_MS: '1000' };
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 
+const SAME_KEY = [(key: string) => key.toUpperCase(), (key: string) => ` \t ${key}\t  `, (key: string) => `"${key}"`];
+
 /** Made from a generated key, or what never could be one; `test/unit/idempotency-key` has every form. */
 const NOT_A_KEY: readonly ((key: string) => string)[] = [
   (key) => `${key}0`,
@@ -88,16 +90,13 @@ describeDeployments('payments', (deployment) => {
 
   /** Decision P2. */
   describe('with an Idempotency-Key', () => {
-    it.each([(key: string) => key.toUpperCase(), (key: string) => ` \t ${key}\t  `, (key: string) => `"${key}"`])(
-      'pay once, however it is written: %s',
-      async (write) => {
-        const key = await generateKey(service.url);
-        const transactionId = expectFirst(await pay(service.url, write(key)));
-        for (const form of [key, write(key)]) expectReplay(await pay(service.url, form), transactionId);
-        expectCompleted(await paymentStatus(service.url, write(key)), transactionId);
-        await expectKeyValue(service.url, key, transactionId);
-      },
-    );
+    it.each(SAME_KEY)('pay once, however it is written: %s', async (write) => {
+      const key = await generateKey(service.url);
+      const transactionId = expectFirst(await pay(service.url, write(key)));
+      for (const form of [key, write(key)]) expectReplay(await pay(service.url, form), transactionId);
+      expectCompleted(await paymentStatus(service.url, write(key)), transactionId);
+      await expectKeyValue(service.url, key, transactionId);
+    });
 
     it.each(['', ' ', '  "" '])('that is empty are refused as without one: %j', async (value) => {
       expectError(await pay(service.url, value), 400, MISSING_KEY);
@@ -135,20 +134,17 @@ describeDeployments('payments', (deployment) => {
     const payUnreadably = (url: string, key: string, { headers = {}, body }: UnreadableBody): Promise<Answer> =>
       pay(url, key, body, { headers });
 
-    it.each(UNREADABLE_BODIES)(
-      'puts a missing key before $label, and that before any other key',
-      async (unreadable) => {
-        const keyless = { method: 'POST', headers: { ...JSON_TYPE, ...unreadable.headers }, body: unreadable.body };
-        expectError(await ask(`${service.url}/api/payment`, keyless), 400, MISSING_KEY);
-        const { key: paid, transactionId } = await givenPaid(service.url);
-        const fresh = await generateKey(service.url);
-        for (const key of [UNKNOWN_KEY, 'no-uuid', paid, fresh]) {
-          expectBodyRefused(await payUnreadably(service.url, key, unreadable), unreadable.status);
-        }
-        expectReplay(await pay(service.url, paid), transactionId);
-        await expectUnspent(service.url, fresh);
-      },
-    );
+    it.each(UNREADABLE_BODIES)('puts a missing key before $label, then any other key', async (unreadable) => {
+      const keyless = { method: 'POST', headers: { ...JSON_TYPE, ...unreadable.headers }, body: unreadable.body };
+      expectError(await ask(`${service.url}/api/payment`, keyless), 400, MISSING_KEY);
+      const { key: paid, transactionId } = await givenPaid(service.url);
+      const fresh = await generateKey(service.url);
+      for (const key of [UNKNOWN_KEY, 'no-uuid', paid, fresh]) {
+        expectBodyRefused(await payUnreadably(service.url, key, unreadable), unreadable.status);
+      }
+      expectReplay(await pay(service.url, paid), transactionId);
+      await expectUnspent(service.url, fresh);
+    });
 
     it.each(BAD_CONTENTS)('puts every key but a fresh one before the readable body %s', async (body) => {
       expectError(await pay(service.url, '', body), 400, MISSING_KEY);

@@ -98,19 +98,16 @@ describeDeployments('creating, reading and deleting transactions', (deployment) 
     expect((await readTransaction(shared.url, '1', {}, 'HEAD')).status).toBe(404);
   });
 
-  it.each(['PENDING', 'COMPLETED', 'FAILED'])(
-    'deletes one that is %s with 204; then its id is unknown',
-    async (status) => {
-      const account = newAccount();
-      const { transactionId } = await givenTransaction(shared.url, { fromAccount: account, status });
-      // A media type for a body that is not there is no reason to refuse.
-      const headers = { 'Content-Type': 'application/json', 'Content-Length': '0' };
-      const deleted = await deleteTransaction(shared.url, transactionId, status === 'PENDING' ? headers : {});
-      expect([deleted.status, deleted.text]).toEqual([204, '']);
-      await expectUnknown(transactionId);
-      expect(idsOf(await listTransactions(shared.url, { from: account }))).toEqual([]);
-    },
-  );
+  it.each(['PENDING', 'COMPLETED', 'FAILED'])('deletes a %s one with 204; then it is unknown', async (status) => {
+    const account = newAccount();
+    const { transactionId } = await givenTransaction(shared.url, { fromAccount: account, status });
+    // A media type for a body that is not there is no reason to refuse.
+    const headers = { 'Content-Type': 'application/json', 'Content-Length': '0' };
+    const deleted = await deleteTransaction(shared.url, transactionId, status === 'PENDING' ? headers : {});
+    expect([deleted.status, deleted.text]).toEqual([204, '']);
+    await expectUnknown(transactionId);
+    expect(idsOf(await listTransactions(shared.url, { from: account }))).toEqual([]);
+  });
 
   it.each(UNKNOWN_IDS)('finds no transaction %s, and says so with the id as it was sent', expectUnknown);
 
