@@ -1,8 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
-  expectFirst,
   expectInProgress,
   expectKeyValue,
   expectReplay,
@@ -15,23 +14,12 @@ import { exportDay, keysOf, listPayments, readPayment, shownIn } from '../../tes
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import type { Ports } from '../../testkit/protocol/ports.js';
-import {
-  aged,
-  changeStored,
-  HORIZON_SEEN_BY_ALL,
-  openPortsOn,
-  type StoredChange,
-} from '../../testkit/protocol/stored-payments.js';
-import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
-import { pause, until } from '../../testkit/time/until.js';
+import { aged, changeStored, HORIZON_SEEN_BY_ALL, openPortsOn } from '../../testkit/protocol/stored-payments.js';
+import { passHours } from '../../testkit/time/retention-time.js';
+import { until } from '../../testkit/time/until.js';
 
 const DAY_MS = 86_400_000;
 const RETENTION = { PAYMENT_RETENTION_DAYS: '1' };
-const LONG_RETENTION = { PAYMENT_RETENTION_DAYS: '30' };
-const AHEAD_MS = 60 * DAY_MS;
-const PAYMENTS = 10;
-const STARTS = 3;
 const OLD_MS = 3 * DAY_MS;
 /** By which a day is over for what was settled before. */
 const RETENTION_HOURS = 26;
@@ -144,89 +132,4 @@ async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys
       DELETE FROM idempotency_keys WHERE key = '${declined}'`,
     distributed: '',
   });
-}
-
-/**
- * Bug: one call with a clock 60 days ahead removed 300 of 300 payments that had been settled seconds before, and refused good
- * unpaid keys afterwards. Cause: age was the clock's time since the payment was settled. Fix: age is the time that processes
- * have seen pass. All that is stored moves into the past, which is what a clock ahead makes of it.
- */
-describeDeployments('a clock that is 60 days ahead', (deployment) => {
-  /** Good also by the clock that is ahead; then one that has expired by it, and is good when the clock is right again. */
-  const [unpaid, paidLater] = [newKeyOf(Date.now() - AHEAD_MS), newKeyOf(Date.now())];
-  let stores: Stores;
-
-  async function withPorts<T>(work: (ports: Ports) => Promise<T>): Promise<T> {
-    const ports = await openPortsOn(stores);
-    return work(ports).finally(ports.close);
-  }
-
-  /** Settled and issued just now, by a service that has seen more than the retention before. Then the clock is set ahead. */
-  beforeEach(async () => {
-    stores = await deployment.open();
-    await withPorts(async ({ keys, ledger }) => {
-      await passHours(ledger, (AHEAD_MS / 2 + DAY_MS) / HOUR_MS);
-      await keys.issue(unpaid, AHEAD_MS + DAY_MS);
-      await keys.issue(paidLater, DAY_MS);
-      for (let count = 0; count < PAYMENTS; count += 1) {
-        const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - AHEAD_MS) });
-        await givenSettled(ledger, claim, { ttlMs: DAY_MS });
-      }
-      await passHours(ledger, 1);
-    });
-    await changeStored(stores, moved(-AHEAD_MS));
-  });
-  afterEach(() => stores?.close());
-
-  it('removes nothing at a start, and good keys are paid, also when it is right again', async () => {
-    for (let start = 0; start < STARTS; start += 1) {
-      const service = await stores.serve(LONG_RETENTION);
-      await pause(ROUND_MS);
-      if (start === 0) expectFirst(await pay(service.url, unpaid));
-      await service.stop();
-      await changeStored(stores, HORIZON_SEEN_BY_ALL);
-    }
-    await changeStored(stores, moved(AHEAD_MS));
-    const { url } = await stores.serve(LONG_RETENTION);
-    expect((await listPayments(url)).payments).toHaveLength(PAYMENTS + 1);
-    expectFirst(await pay(url, paidLater));
-  });
-
-  it('is the same to hours that no process saw; an operator may confirm them', async () => {
-    const removeAll = () =>
-      withPorts(async ({ ledger }) => {
-        let removed = 0;
-        const time = await passHours(ledger, 3);
-        expect(time.unseenMs === 0 || time.unseenMs > AHEAD_MS - HOUR_MS).toBe(true);
-        for (let round = 0; round < MOST_ROUNDS; round += 1) {
-          removed += await removeOld(ledger, AHEAD_MS / 2);
-          await changeStored(stores, HORIZON_SEEN_BY_ALL);
-        }
-        return removed;
-      });
-    expect(await removeAll()).toBe(0);
-    await changeStored(stores, CONFIRMED);
-    expect(await removeAll()).toBe(PAYMENTS);
-  });
-});
-
-/** As in `docs/deployment.md`. */
-const CONFIRMED: StoredChange = {
-  embedded: 'UPDATE retention_hours SET confirmed = 1 WHERE unseen_ms > 0',
-  distributed: 'UPDATE idempay.retention_hours SET confirmed = true WHERE unseen_ms > 0',
-};
-
-/** All times that the store has written. */
-function moved(ms: number): StoredChange {
-  const by = `${ms} * interval '1 millisecond'`;
-  return {
-    embedded: `
-      UPDATE payments SET claimed_at = claimed_at + ${ms}, settled_at = settled_at + ${ms}, expires_at = expires_at + ${ms};
-      UPDATE idempotency_keys SET expires_at = expires_at + ${ms};
-      UPDATE retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
-    distributed: `
-      UPDATE idempay.payments SET claimed_at = claimed_at + ${by}, settled_at = settled_at + ${by},
-        expires_at = expires_at + ${by};
-      UPDATE idempay.retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
-  };
 }
