@@ -10,8 +10,8 @@ import { emptyTally, faultsOf, sigkillsOf, tableOf } from './tally.js';
 
 const USAGE = `npm run faults -- [options]
   --deployment embedded|distributed   what is put through it (embedded)
-  --minutes M                         how long, at least 0.2 (5)
-  --seed N                            makes the choices of an earlier run again`;
+  --minutes M                         how long, from 0.2 to 10,000 (5)
+  --seed N                            a whole number: makes the choices of an earlier run again`;
 
 /** Of the machine that ran it, beside the repository's own files and ignored by it. */
 const FOLDER = join('proof', 'results');
@@ -53,7 +53,7 @@ async function suite(): Promise<void> {
   if (violations.length > 0) report(violations, `violations-${deployment}-${seed}-${Date.now()}.ndjson`);
 }
 
-/** Throws a sentence for whoever typed it. */
+/** Throws the usage. */
 function readOptions(): { deployment: DeploymentName; minutes: number; seed: number } {
   const { values } = parseArgs({
     options: {
@@ -63,10 +63,9 @@ function readOptions(): { deployment: DeploymentName; minutes: number; seed: num
     },
   });
   const deployment = DEPLOYMENT_NAMES.find((name) => name === values.deployment);
-  if (!deployment) throw new Error(`--deployment is ${DEPLOYMENT_NAMES.join(' or ')}\n\n${USAGE}`);
   const [minutes, seed] = [Number(values.minutes), Number(values.seed)];
-  if (!(minutes >= 0.2 && minutes <= 10_000)) throw new Error(`--minutes is a number from 0.2\n\n${USAGE}`);
-  if (!(Number.isSafeInteger(seed) && seed >= 0)) throw new Error(`--seed is a whole number\n\n${USAGE}`);
+  const isRight = minutes >= 0.2 && minutes <= 10_000 && Number.isSafeInteger(seed) && seed >= 0;
+  if (!deployment || !isRight) throw new Error(USAGE);
   return { deployment, minutes, seed };
 }
 

@@ -19,7 +19,7 @@ try {
   if (unknown.length > 0) throw new Error(`PEERS_ONLY: no server has "${unknown.join('" or "')}" in its name.`);
   const seed = seedFrom('PEERS_SEED');
   for (const peer of PEERS.filter(({ name }) => only.some((part) => name.includes(part)))) {
-    console.log(`${peer.name}: ${peer.about}`);
+    console.log(peer.name);
     for (const deduplicates of [false, true]) {
       const trial = await runTrial(peer, deduplicates, seededRandom(seed), stop.signal);
       trials.push(trial);

@@ -7,8 +7,6 @@ import { pause } from '../../testkit/time/until.js';
 /** One server to compare: how it is started, and how a client uses it. */
 export interface Peer {
   readonly name: string;
-  /** What it does, in one sentence. */
-  readonly about: string;
   /** The file that Node runs. */
   readonly program: string;
   readonly isDistributed: boolean;
@@ -21,27 +19,15 @@ export interface Peer {
   isForOperator(url: string, key: string): Promise<boolean>;
 }
 
+/** `docs/comparison.md` says what each of them does. */
 export const PEERS: readonly Peer[] = [
-  idempay('distributed', 'on Redis and PostgreSQL, with its defaults: the row is committed before the charge is sent.'),
-  idempay('embedded', 'in one process with SQLite, with its defaults.'),
-  library(
-    'node-idempotency',
-    '@node-idempotency/nestjs 1.0.4 in NestJS 10: one record per key, for 24 hours, that is both the lock and the answer; errors are kept like successes.',
-  ),
-  library(
-    'express-idempotency',
-    'express-idempotency 1.0.6 in Express 4, with express-idempotency-redis-adapter 1.0.8: looks for a record, then writes one for 24 hours; errors remove it.',
-  ),
-  library(
-    'powertools',
-    "@aws-lambda-powertools/idempotency 2.35.0 with its cache layer: a record that may be taken over when the invocation's 30 seconds are over; errors remove it.",
-  ),
+  ...(['distributed', 'embedded'] as const).map(idempay),
+  ...['node-idempotency', 'express-idempotency', 'powertools'].map(library),
 ];
 
-function idempay(deployment: 'distributed' | 'embedded', about: string): Peer {
+function idempay(deployment: 'distributed' | 'embedded'): Peer {
   return {
     name: `Idempay, ${deployment}`,
-    about: `This service ${about}`,
     program: SERVICE,
     isDistributed: deployment === 'distributed',
     isOurs: true,
@@ -62,10 +48,9 @@ function idempay(deployment: 'distributed' | 'embedded', about: string): Peer {
 }
 
 /** A small server of `servers/`: the client makes the key, and Redis is the store. */
-function library(name: string, about: string): Peer {
+function library(name: string): Peer {
   return {
     name,
-    about,
     // Beside their dependencies; this file runs from `build/`.
     program: fileURLToPath(new URL(`../../../proof/peers/servers/${name}.mjs`, import.meta.url)),
     isDistributed: true,
