@@ -104,12 +104,7 @@ export function isLinearizable<State, Input, Output>(
 
 /** What began after the end of one that is left came after that one. */
 function latestNext(left: readonly Operation<unknown, unknown>[]): number {
-  let earliestEnd = Number.POSITIVE_INFINITY;
-  for (const { invokedAt, completed } of left) {
-    if (invokedAt > earliestEnd) break;
-    earliestEnd = Math.min(earliestEnd, completed?.at ?? earliestEnd);
-  }
-  return earliestEnd;
+  return Math.min(...left.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY));
 }
 
 function without<T>(items: readonly T[], item: T): readonly T[] {
