@@ -1,10 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
-import type { PayAnswer } from '#idempay/payments/answers.js';
-import type { Claim } from '#idempay/payments/values/payment.js';
-import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
-import { createTransactions, type Transactions } from '#idempay/transactions/transactions.js';
+import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import { createTransactions } from '#idempay/transactions/transactions.js';
 import {
   claimAttempt,
   givenClaim,
@@ -13,7 +11,7 @@ import {
   newOwner,
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
-import { type Composition, compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
@@ -73,44 +71,42 @@ async function issuedKey(laterMs = 0): Promise<string> {
  * Fix: the timeline that was seen last is written down (decisions O5), and what may be lost is looked up before a charge.
  */
 describe('after a database was replaced by one without the newest rows', () => {
-  const all = () => transactions.list({ from: '', to: '' }, () => true);
-  const loseRow = (key: string) => sql('DELETE FROM idempay.payments WHERE key = $1', [key]);
-  let others: Ports[];
-  let process: Composition;
-  let lost: string;
-  let final: string;
-  let first: PayAnswer;
-  let unsent: Claim;
-  let transactions: Transactions;
-  let kept: Transaction;
-  let tag: string;
-  let version: number;
-
+  let given: Awaited<ReturnType<typeof replacement>>;
   beforeAll(async () => {
     await openAll();
-    others = await Promise.all([1, 2, 3].map(() => openDistributedPortsOn(stores)));
-    process = compose(ports);
+    given = await replacement();
+  });
+  afterAll(async () => {
+    await Promise.all(given.others.map((each) => each.close()));
+    await closeAll();
+  });
 
-    // Charged, and then the row is lost; the record is as the key store has it after it lost its newest writes too.
-    lost = await issuedKey();
-    await process.payments.pay(lost, MONEY);
-    await loseRow(lost);
+  async function replacement() {
+    const others = await Promise.all([1, 2, 3].map(() => openDistributedPortsOn(stores)));
+    const process = compose(ports);
+    const payAndLoseRow = async (key: string) => {
+      const answer = await process.payments.pay(key, MONEY);
+      await sql('DELETE FROM idempay.payments WHERE key = $1', [key]);
+      return answer;
+    };
+    // The record is as the key store has it after it lost its newest writes too.
+    const lost = await issuedKey();
+    await payAndLoseRow(lost);
     await redis.flushall();
     await ports.keys.issue(lost, LONG_MS);
-
-    final = await issuedKey();
-    first = await process.payments.pay(final, MONEY);
-    await loseRow(final);
-    unsent = await givenClaim(ports.ledger, { key: newKeyOf(Date.now()) });
+    const final = await issuedKey();
+    const first = await payAndLoseRow(final);
+    const unsent = await givenClaim(ports.ledger, { key: newKeyOf(Date.now()) });
     await ports.ledger.abandon(unsent, 0, 'unsent');
 
-    transactions = createTransactions(ports.transactions, ports.transactionCache);
-    kept = await ports.transactions.create(NEW);
+    const transactions = createTransactions(ports.transactions, ports.transactionCache);
+    const all = () => transactions.list({ from: '', to: '' }, () => true);
+    const kept = await ports.transactions.create(NEW);
     const { id } = await ports.transactions.create(NEW);
-    ({ tag } = await all());
+    const { tag } = await all();
     await sql('DELETE FROM idempay.transactions WHERE id = $1', [id]);
     await sql('UPDATE idempay.transaction_list SET last_id = $1, version = version - 1', [kept.id]);
-    version = await ports.transactions.listVersion();
+    const version = await ports.transactions.listVersion();
     await transactions.changeStatus(kept.id, 'FLAGGED');
     expect(await transactions.get(kept.id)).toMatchObject({ cache: 'hit', transaction: { status: 'FLAGGED' } });
     expect(await ports.keyValueStore.value(`transactionCache::${kept.id}`)).toBeDefined();
@@ -120,13 +116,11 @@ describe('after a database was replaced by one without the newest rows', () => {
     await untilSeen();
     // Every process has looked.
     await pause(1.5 * LOOK_EVERY_MS);
-  });
-  afterAll(async () => {
-    await Promise.all(others.map((each) => each.close()));
-    await closeAll();
-  });
+    return { others, process, lost, final, first, unsent, transactions, all, kept, tag, version };
+  }
 
   test('a payment whose row is lost, and whose record is generated again, is not charged again', async () => {
+    const { process, lost } = given;
     const answer = await process.payments.pay(lost, MONEY);
     expect(answer).toMatchObject({ state: 'processed', final: { outcome: { state: 'COMPLETED' } } });
     expect(process.processor.lookUps).toEqual([lost]);
@@ -134,6 +128,7 @@ describe('after a database was replaced by one without the newest rows', () => {
   });
 
   test('a final record is repeated as it is, though its row is lost', async () => {
+    const { process, final, first } = given;
     expect(await process.payments.pay(final, MONEY)).toEqual({ ...first, state: 'replayed' });
     expect(process.processor.chargesOf(final)).toHaveLength(1);
   });
@@ -142,38 +137,41 @@ describe('after a database was replaced by one without the newest rows', () => {
     ['nothing', 0, []],
     ['for an hour', HOUR_MS, ['processed']],
   ])(
-    'without a record at a processor that deduplicates %s a reference is sent again only so long',
+    'at a processor that deduplicates %s a reference without a record is sent only so long',
     async (_what, dedupMs, sent) => {
       const { payments, processor } = compose(ports, {}, new RecordingProcessor(newProcessorName(), dedupMs));
       const [young, old] = [await issuedKey(-HOUR_MS / 2), await issuedKey(-2 * HOUR_MS)];
       expect(await payments.pay(young, MONEY)).toMatchObject({ state: sent[0] ?? 'unknown' });
-      expect(await payments.pay(old, MONEY), 'its lost claim may be as old as its key').toEqual({ state: 'unknown' });
-      expect(await payments.pay(old, MONEY), 'a takeover counts from there as well').toEqual({ state: 'unknown' });
+      // Its lost claim may be as old as its key; a takeover counts from there as well.
+      for (const _ of ['claim', 'takeover']) expect(await payments.pay(old, MONEY)).toEqual({ state: 'unknown' });
       expect(processor.charges.map(({ reference }) => reference)).toEqual(sent.map(() => young));
       expect(await ports.ledger.find(old)).toEqual({ state: 'abandoned' });
     },
   );
 
   test('a payment that was never sent counts as one that may have been: a lost takeover may have sent it', async () => {
-    const takeover = { key: unsent.key, owner: newOwner(), leaseMs: LONG_MS, processor: unsent.processor };
-    expect(await ports.ledger.takeOver(takeover)).toMatchObject({ epoch: 2, unsent: false });
+    const { key, processor } = given.unsent;
+    const taken = await ports.ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS });
+    expect(taken).toMatchObject({ epoch: 2, unsent: false });
   });
 
   test('keys that are generated later are paid without a look-up', async () => {
     const key = await issuedKey(HOUR_MS);
-    expect(await process.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(process.processor.lookUps).not.toContain(key);
+    expect(await given.process.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(given.process.processor.lookUps).not.toContain(key);
   });
 
   test('ids, list versions and tags go on after one gap, however many processes see the replacement', async () => {
+    const { others, kept, version, all, tag } = given;
     expect((await others[0]?.transactions.create(NEW))?.id).toBe(kept.id + GAP + 1);
     expect(await ports.transactions.listVersion()).toBe(version + GAP + 1);
     expect((await all()).tag).not.toBe(tag);
   });
 
   test('a cache entry from before is not shown by the health endpoint, and the row is read again', async () => {
-    expect(await ports.keyValueStore.value(`transactionCache::${kept.id}`)).toBeUndefined();
-    expect((await transactions.get(kept.id)).transaction?.status).toBe('PENDING');
+    const { id } = given.kept;
+    expect(await ports.keyValueStore.value(`transactionCache::${id}`)).toBeUndefined();
+    expect((await given.transactions.get(id)).transaction?.status).toBe('PENDING');
   });
 });
 

@@ -31,11 +31,6 @@ const RETENTION_HOURS = 24 + 2;
 
 const folder = openEmbeddedFolder();
 
-async function restart(): Promise<void> {
-  await folder.deployment.close();
-  await folder.start();
-}
-
 async function issueMany(count: number, ttlMs: number): Promise<void> {
   await Promise.all(Array.from({ length: count }, () => folder.deployment.keys.issue(newKey(), ttlMs)));
 }
@@ -118,18 +113,6 @@ test('a claim with a key that ends before the lease is refused once the key has 
   expect(await ledger.find(key)).toEqual({ state: 'absent' });
 });
 
-test('a removed key is expired also after a new start', async () => {
-  const { ledger } = folder.deployment;
-  const claim = await givenClaim(ledger);
-  await givenSettled(ledger, claim, { ttlMs: 1 });
-  await untilPast(1);
-  await passHours(ledger, RETENTION_HOURS);
-  expect(await removeOld(ledger, RETENTION_MS)).toBe(1);
-  await restart();
-  expect(await folder.deployment.ledger.claim(claimAttempt({ key: claim.key }))).toEqual({ state: 'expired' });
-  expect(await folder.deployment.ledger.claim(claimAttempt())).toMatchObject({ state: 'claimed' });
-});
-
 test('a payment that was settled by a clock 60 days behind stays for the retention', async () => {
   const { ledger } = folder.deployment;
   await passHours(ledger, RETENTION_HOURS);
@@ -149,7 +132,8 @@ test('a start makes every payment due that was under way, whatever its lease and
   const { ledger } = folder.deployment;
   const [alive, backedOff] = [await givenClaim(ledger), await givenClaim(ledger)];
   await ledger.abandon(backedOff, LONG_MS);
-  await restart();
+  await folder.deployment.close();
+  await folder.start();
   const recovery = { owner: 'recovery', leaseMs: LONG_MS, processor: alive.processor, limit: 10 };
   const due = await folder.deployment.ledger.takeOverAbandoned(recovery);
   expect(due.map(({ key }) => key).sort()).toEqual([alive.key, backedOff.key].sort());

@@ -6,11 +6,7 @@ export default defineConfig({
   root: fileURLToPath(new URL('../..', import.meta.url)),
   test: {
     include: ['test/**/*.test.ts'],
-    globalSetup: [
-      './testkit/build.ts',
-      './testkit/servers/shared-postgres.ts',
-      './testkit/deployments/topologies/leases.ts',
-    ],
+    globalSetup: ['./testkit/build.ts', './testkit/servers/shared-postgres.ts'],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 60_000,

@@ -1,6 +1,7 @@
-import { inject } from 'vitest';
+import { startCluster } from '../../servers/cluster.js';
 import { startRedis } from '../../servers/redis.js';
 import { startSecuredRedis } from '../../servers/secured-redis.js';
+import { startSentinelTrio } from '../../servers/sentinel.js';
 import { createSharedDatabase } from '../../servers/shared-database.js';
 import { TOPOLOGY } from './topology.js';
 
@@ -24,20 +25,15 @@ export async function openStores() {
   };
 }
 
-async function openRedis(): Promise<{ url: string; close(): Promise<void> }> {
-  if (TOPOLOGY === 'cluster' || TOPOLOGY === 'sentinel') return lease();
-  if (TOPOLOGY === 'tls') return startSecuredRedis(NODE_EXTRA_CA_CERTS);
-  return startRedis([], TOPOLOGY === 'valkey' ? 'valkey' : 'redis');
-}
-
-/** A Cluster takes seconds to form, so they are kept and emptied between uses (see `leases.ts`). */
-async function lease(): Promise<{ url: string; close(): Promise<void> }> {
-  const leases = inject('leasesUrl');
-  const ask = async (method: string, path: string) => {
-    const answer = await fetch(`${leases}/${path}`, { method });
-    if (!answer.ok) throw new Error(`${method} of a ${TOPOLOGY}: ${await answer.text()}`);
-    return (await answer.json()) as { id: number; url: string };
-  };
-  const { id, url } = await ask('POST', '');
-  return { url, close: async () => void (await ask('DELETE', `${id}`)) };
+function openRedis(): Promise<{ url: string; close(): Promise<void> }> {
+  switch (TOPOLOGY) {
+    case 'cluster':
+      return startCluster();
+    case 'sentinel':
+      return startSentinelTrio();
+    case 'tls':
+      return startSecuredRedis(NODE_EXTRA_CA_CERTS);
+    default:
+      return startRedis([], TOPOLOGY === 'valkey' ? 'valkey' : 'redis');
+  }
 }
