@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { shownStatus, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
+import { expectShown, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectCompleted, expectReplay, givenPaid, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
 import {
@@ -71,9 +71,9 @@ describe('a store that is away', { timeout: 90_000 }, () => {
     // A payment that was given up while Redis hung may have taken its lock when it went on: for one lease at most.
     await untilOutcome(at, known.fresh, [409], LEASE_MS + SLACK_MS);
     await expectRepeated(at, known);
-    expect(await shownStatus(at, transactionId)).toBe('PENDING');
+    await expectShown([at], transactionId, 'PENDING');
     expect((await changeStatus(at, transactionId, 'FLAGGED')).status).toBe(200);
-    expect(await shownStatus(at, transactionId)).toBe('FLAGGED');
+    await expectShown([at], transactionId, 'FLAGGED');
   }
 
   test.each<[fault: string, take: () => unknown, give: () => unknown, settings?: Record<string, string>]>([
@@ -178,7 +178,7 @@ describe('a store that is away', { timeout: 90_000 }, () => {
       const [row] = await stores.sql('SELECT status FROM idempay.transactions WHERE id = $1', [id]);
       expect((await readTransaction(url, id)).json()).toMatchObject(row ?? {});
       expect((await changeStatus(url, id, 'BLOCKED')).status).toBe(200);
-      expect(await shownStatus(url, id)).toBe('BLOCKED');
+      await expectShown([url], id, 'BLOCKED');
     },
   );
 });

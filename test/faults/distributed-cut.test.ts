@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { shownStatus, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
+import { expectShown, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectCompleted, expectFirst, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import {
@@ -24,9 +24,7 @@ const LEASE_MS = 2_000;
 const SLACK_MS = 5_000;
 const AT_ONCE_MS = 1_500;
 
-type Server = 'postgres' | 'redis';
-type Write = (url: string, id: number) => Promise<Answer>;
-const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');
+const flag = (url: string, id: number) => changeStatus(url, id, 'FLAGGED');
 
 let stores: DistributedStores;
 let wires: DistributedStores['wires'];
@@ -63,16 +61,15 @@ async function expectOnePayment(key: string, answer: Answer): Promise<void> {
   ]);
 }
 
-async function expectShown(id: number, status: string | number): Promise<void> {
-  for (const url of [near, far, near]) expect(await shownStatus(url, id)).toBe(status);
-}
-
 describe('a reply that is lost after', () => {
-  /** The answer to a request; the nth reply to what holds the text is lost meanwhile, then `next` happens. */
-  async function answerTo(request: Promise<Answer>, lost: Promise<unknown>, next = () => {}): Promise<Answer> {
-    const [answer] = await Promise.all([request, lost.then(next)]);
-    return answer;
-  }
+  type Lose = (text: string) => Promise<unknown>;
+  const executed = (statement: string): Lose => {
+    return () => wires.postgres.loseReply(executionOf(statement));
+  };
+  const nth = (count: number): Lose => {
+    return (text) => wires.redis.loseReply(text, count);
+  };
+  const answerTo = async (request: Promise<Answer>, lost: Promise<unknown>) => (await Promise.all([request, lost]))[0];
 
   const abandon = (key: string) =>
     stores.sql(
@@ -82,21 +79,12 @@ describe('a reply that is lost after', () => {
          to_timestamp(0), now() + interval '1 hour', clock_timestamp() FROM idempay.payments LIMIT 1`,
       [key],
     );
-  const executed = (statement: string) => () => wires.postgres.loseReply(executionOf(statement));
-  const nth = (count: number) => (key: string) => wires.redis.loseReply(key, count);
 
   /**
    * Of the takeover: bug: nobody worked on a payment until the lease ended that its lost takeover had taken. Cause: only
    * claims and settlements were read back. Fix: so is a takeover.
    */
-  test.each<
-    [
-      step: string,
-      lose: (key: string) => Promise<unknown>,
-      statuses: number[],
-      more?: { given?: typeof abandon; isOut?: true },
-    ]
-  >([
+  test.each<[step: string, Lose, statuses: number[], { given?: typeof abandon; isOut?: true }?]>([
     ['its claim was committed', executed('claim'), [200]],
     ['its settlement was committed', executed('settle'), [200]],
     ['its takeover was committed', executed('take_over'), [200], { given: abandon }],
@@ -107,7 +95,10 @@ describe('a reply that is lost after', () => {
   ])('%s leaves a payment with one id', async (step, lose, statuses, { given, isOut } = {}) => {
     const key = await generateKey(near);
     await given?.(key);
-    const answer = await answerTo(pay(near, key), lose(key), () => isOut && wires.postgres.cutOff());
+    const answer = await answerTo(
+      pay(near, key),
+      lose(key).then(() => isOut && wires.postgres.cutOff()),
+    );
     expect(statuses, answer.text).toContain(answer.status);
     // Committed is committed, for the other process at once.
     if (step.includes('settlement')) expectReplay(await pay(far, key));
@@ -116,15 +107,14 @@ describe('a reply that is lost after', () => {
   });
 
   test('a key was issued gives the client no key, and the next one is good', async () => {
-    const lost = wires.redis.loseReply('KEY GENERATED');
-    expectError(await answerTo(ask(`${near}/api/server-generated/generate-key`), lost), 503);
+    expectError(await answerTo(ask(`${near}/api/server-generated/generate-key`), nth(1)('KEY GENERATED')), 503);
     await untilFullService(near);
   });
 
   test('a create was committed is unknown to the client, and the transaction is there once', async () => {
     const account = newAccount();
-    const lost = wires.postgres.loseReply(executionOf('create_transactions'));
-    const refused = await answerTo(postTransaction(near, draft({ fromAccount: account })), lost);
+    const creating = postTransaction(near, draft({ fromAccount: account }));
+    const refused = await answerTo(creating, executed('create_transactions')(''));
     expectError(refused, 503, /^It is not known .* a repeat may create it twice/);
     // A client that repeats automatically would make two of it.
     expect(refused.headers).not.toHaveProperty('retry-after');
@@ -133,18 +123,18 @@ describe('a reply that is lost after', () => {
     expect(one?.text).toBe(other?.text);
   });
 
-  test.each<[step: string, Server, text: (id: number) => string, nth: number, write: Write, status: string | number]>([
-    ['the mark of a change in Redis', 'redis', (id) => `transactionCache::${id}`, 1, flag, 'PENDING'],
-    ['the new entry of a change in Redis', 'redis', (id) => `transactionCache::${id}`, 2, flag, 'FLAGGED'],
-    ['the commit of a change', 'postgres', () => executionOf('change_status'), 1, flag, 'FLAGGED'],
-    ['the commit of a delete', 'postgres', () => executionOf('remove_transaction'), 1, deleteTransaction, 404],
-  ])('%s is unknown to the client, and no read is stale', async (_step, server, text, count, write, status) => {
+  test.each<[step: string, Lose, write: typeof flag, status: string | 404]>([
+    ['the mark of a change in Redis', nth(1), flag, 'PENDING'],
+    ['the new entry of a change in Redis', nth(2), flag, 'FLAGGED'],
+    ['the commit of a change', executed('change_status'), flag, 'FLAGGED'],
+    ['the commit of a delete', executed('remove_transaction'), deleteTransaction, 404],
+  ])('%s is unknown to the client, and no read is stale', async (_step, lose, write, status) => {
     const { transactionId: id } = await givenTransaction(near);
     await readTransaction(far, id);
-    expectError(await answerTo(write(near, id), wires[server].loseReply(text(id), count)), 503);
+    expectError(await answerTo(write(near, id), lose(`transactionCache::${id}`)), 503);
     const rows = await stores.sql('SELECT status FROM idempay.transactions WHERE id = $1', [id]);
     expect(rows).toEqual(status === 404 ? [] : [{ status }]);
-    await expectShown(id, status);
+    await expectShown([near, far], id, status);
   });
 });
 
@@ -174,7 +164,7 @@ describe('a connection', () => {
 
     wires.redis.heal();
     await untilFullService(near);
-    await expectShown(id, 'FLAGGED');
+    await expectShown([near, far], id, 'FLAGGED');
     expectReplay(await pay(near, fresh), outcome);
   });
 

@@ -1,6 +1,4 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { expectError } from '../../testkit/client/error-body.js';
-import { untilOutcome } from '../../testkit/client/full-service.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectFirst, expectInProgress, expectReplay } from '../../testkit/client/payment-answers.js';
 import {
@@ -61,7 +59,6 @@ describe('a lock that is left in Redis', () => {
   afterEach(async () => {
     processor.resume();
     wires.redis.heal();
-    wires.postgres.heal();
     await stores.redis.client.config('SET', 'maxmemory', '0').catch(() => stores.redis.start());
     expect(await processor.chargesOf(key)).toHaveLength(1);
   });
@@ -107,27 +104,17 @@ describe('a lock that is left in Redis', () => {
   it('costs a repeat one question to Redis and one to the row, which a hundred repeats share', async () => {
     expectInProgress(await pay(other, key), LEASE_SECONDS);
     const asked = wires.postgres.count(executionOf('find_payments'));
-    const begun = await commandsOfScripts();
+    const scriptsRun = async () => {
+      const stats = await stores.redis.client.info('commandstats');
+      return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
+    };
+    const begun = await scriptsRun();
     const repeats = await Promise.all(Array.from({ length: REPEATS }, () => pay(other, key)));
     for (const repeat of repeats) expectInProgress(repeat, LEASE_SECONDS);
     // Services ask a few things by themselves; two questions for each repeat would be twice as many.
-    expect((await commandsOfScripts()) - begun).toBeLessThan(1.5 * REPEATS);
+    expect((await scriptsRun()) - begun).toBeLessThan(1.5 * REPEATS);
     expect(asked()).toBeGreaterThan(0);
     expect(asked()).toBeLessThan(REPEATS / 2);
     await expectEnd();
   });
-
-  it('is not believed while the row cannot be asked: 503, and nothing is said of the payment', async () => {
-    expectInProgress(await pay(other, key), LEASE_SECONDS);
-    wires.postgres.cutOff();
-    for (const body of [undefined, INVALID_CONTENT]) expectError(await pay(other, key, body), 503);
-    wires.postgres.heal();
-    const id = await expectEnd();
-    expect(await untilOutcome(other, key, [503])).toBe(id);
-  });
-
-  async function commandsOfScripts(): Promise<number> {
-    const stats = await stores.redis.client.info('commandstats');
-    return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
-  }
 });

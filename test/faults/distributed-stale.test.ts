@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { expectError } from '../../testkit/client/error-body.js';
-import { shownStatus, untilFullService } from '../../testkit/client/full-service.js';
+import { expectShown, untilFullService } from '../../testkit/client/full-service.js';
 import type { Answer } from '../../testkit/client/http-client.js';
 import {
   changeStatus,
@@ -39,22 +39,14 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
     writer = (await stores.serve(wires.environment)).url;
     names = await stores.keyNames();
   });
-  beforeEach(untilBack);
+  beforeEach(() => untilFullService(reader, writer));
   afterAll(() => stores.close());
-
-  async function untilBack(): Promise<void> {
-    for (const url of [reader, writer]) await untilFullService(url);
-  }
 
   const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');
 
   async function restartRedis(): Promise<void> {
     await stores.redis.kill();
     await stores.redis.start();
-  }
-
-  async function expectShown(id: number, status: string | 404, at = writer): Promise<void> {
-    for (const url of [reader, at, reader]) expect(await shownStatus(url, id)).toBe(status);
   }
 
   async function expectHit(id: number, status = 'PENDING'): Promise<void> {
@@ -86,8 +78,8 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
     // Else the old entry is not there, and the test shows nothing.
     expect(await stores.redis.client.hget(names.cached(id).entry, CACHE_ENTRY)).toContain('PENDING');
 
-    await untilBack();
-    await expectShown(id, 'ON_HOLD');
+    await untilFullService(reader, writer);
+    await expectShown([reader, writer], id, 'ON_HOLD');
     await expectHit(id, 'ON_HOLD');
   });
 
@@ -98,11 +90,11 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
     const reading = readTransaction(writer, id);
     await load.reached;
     await restartRedis();
-    await untilBack();
+    await untilFullService(reader, writer);
     expect((await flag(reader, id)).status).toBe(200);
     load.release();
     await reading;
-    await expectShown(id, 'FLAGGED');
+    await expectShown([reader, writer], id, 'FLAGGED');
   });
 
   const untilMarkIsOver = (id: number) =>
@@ -124,7 +116,7 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
   }
 
   async function changeAgain(id: number): Promise<void> {
-    expect(await shownStatus(reader, id)).toBe('FLAGGED');
+    await expectShown([reader], id, 'FLAGGED');
     expect((await changeStatus(reader, id, 'ON_HOLD')).status).toBe(200);
     await untilMarkIsOver(id);
     await readTransaction(reader, id);
@@ -167,9 +159,9 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
       );
       return active.length === 0;
     });
-    await untilBack();
+    await untilFullService(reader, writer);
     // Acknowledged or not: whatever is in the row is what reads show.
     if (status !== 503 || acknowledged === 'ON_HOLD') expect(await rowStatus(id)).toBe(acknowledged);
-    await expectShown(id, await rowStatus(id), at);
+    await expectShown([reader, at], id, await rowStatus(id));
   });
 });
