@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { expectShown, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -9,12 +9,11 @@ import {
   draft,
   givenTransaction,
   idsOf,
-  listTag,
   listTransactions,
   newAccount,
   postTransaction,
-  quoted,
   readTransaction,
+  type Transaction,
 } from '../../testkit/client/transactions.js';
 import { APPEND_ONLY, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 
@@ -32,48 +31,52 @@ const PAYMENTS = 20;
 /** The longest chain of time-outs on one request, and a busy machine: no request hangs. */
 const PATIENCE_MS = 25_000;
 
-type Refused = readonly [request: () => Promise<Answer>, message: RegExp, limitMs?: number];
-
 describe('a store that is away', { timeout: 90_000 }, () => {
   let stores: Awaited<ReturnType<typeof openStoppableStores>>;
   let url: string;
+  /** What was there, and was acknowledged, before a store went away. */
+  let paid: Awaited<ReturnType<typeof givenPaid>>;
+  let fresh: string;
+  let from: { fromAccount: string };
+  let transaction: Transaction;
+  let id: number;
 
   beforeAll(async () => {
     stores = await openStoppableStores(APPEND_ONLY);
     ({ url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL }));
     return () => stores.close();
   }, 90_000);
+  beforeEach(async () => {
+    paid = await givenPaid(url);
+    fresh = await generateKey(url);
+    from = { fromAccount: newAccount() };
+    transaction = await givenTransaction(url, from);
+    id = transaction.transactionId;
+    await readTransaction(url, id);
+  });
   afterEach(async () => {
     stores.redis.signal('SIGCONT');
     stores.wires.postgres.heal();
     await untilFullService(url);
   });
 
-  /** What was there, and was acknowledged, before a store went away. */
-  async function givenBefore() {
-    const account = newAccount();
-    const transaction = await givenTransaction(url, { fromAccount: account });
-    await readTransaction(url, transaction.transactionId);
-    return { paid: await givenPaid(url), fresh: await generateKey(url), account, transaction };
-  }
-  type Known = Awaited<ReturnType<typeof givenBefore>>;
+  const list = (at: string, headers = {}) => listTransactions(at, { from: from.fromAccount }, headers);
 
   /** Of a finished payment, whichever store is away. */
-  async function expectRepeated(at: string, { paid: { key, transactionId } }: Known): Promise<void> {
-    expectReplay(await pay(at, key), transactionId);
-    expectCompleted(await paymentStatus(at, key), transactionId);
+  async function expectRepeated(at: string): Promise<void> {
+    expectReplay(await pay(at, paid.key), paid.transactionId);
+    expectCompleted(await paymentStatus(at, paid.key), paid.transactionId);
   }
 
   /** What was begun before goes on, with the key that was refused meanwhile. */
-  async function expectBack(at: string, known: Known): Promise<void> {
-    const { transactionId } = known.transaction;
+  async function expectBack(at: string): Promise<void> {
     await untilFullService(at);
     // A payment that was given up while Redis hung may have taken its lock when it went on: for one lease at most.
-    await untilOutcome(at, known.fresh, [409], LEASE_MS + SLACK_MS);
-    await expectRepeated(at, known);
-    await expectShown([at], transactionId, 'PENDING');
-    expect((await changeStatus(at, transactionId, 'FLAGGED')).status).toBe(200);
-    await expectShown([at], transactionId, 'FLAGGED');
+    await untilOutcome(at, fresh, [409], LEASE_MS + SLACK_MS);
+    await expectRepeated(at);
+    await expectShown([at], id, 'PENDING');
+    expect((await changeStatus(at, id, 'FLAGGED')).status).toBe(200);
+    await expectShown([at], id, 'FLAGGED');
   }
 
   test.each<[fault: string, take: () => unknown, give: () => unknown, settings?: Record<string, string>]>([
@@ -81,77 +84,63 @@ describe('a store that is away', { timeout: 90_000 }, () => {
     ['hanging', () => stores.redis.signal('SIGSTOP'), () => stores.redis.signal('SIGCONT')],
     ['killed before the start of the process', () => stores.redis.kill(), () => stores.redis.start(), LEASE],
   ])('Redis %s: what needs it is refused at once, and all else goes on', async (_fault, take, give, settings) => {
-    const known = await givenBefore();
     await take();
     const at = settings ? (await stores.serve(settings)).url : url;
 
-    const { fresh, account, transaction } = known;
-    const { transactionId: changed } = transaction;
     await expectRefusedQuickly([
       [() => ask(`${at}/api/server-generated/generate-key`), /key/i],
       [() => pay(at, fresh), /^The .*payment .* same Idempotency-Key/],
       [() => ask(`${at}/api/health/redis`), /^The key-value store cannot be reached/, HEALTH_MS],
-      [() => changeStatus(at, changed, 'FLAGGED'), /^The status .* nothing was changed/],
-      [() => deleteTransaction(at, changed), /deleted .* nothing was changed/],
+      [() => changeStatus(at, id, 'FLAGGED'), /^The status .* nothing was changed/],
+      [() => deleteTransaction(at, id), /deleted .* nothing was changed/],
     ]);
-    await expectRepeated(at, known);
+    await expectRepeated(at);
     expectError(await paymentStatus(at, fresh), 404, NO_PAYMENT);
-    const ids = [changed, (await givenTransaction(at, { fromAccount: account })).transactionId];
-    const list = await listTransactions(at, { from: account });
-    expect({ ids: idsOf(list), tag: list.headers.etag }).toEqual({ ids, tag: quoted(listTag(ids)) });
-    const again = await listTransactions(at, { from: account }, { 'If-None-Match': quoted(listTag(ids)) });
-    expect(again.status).toBe(304);
-    const read = await readTransaction(at, changed);
+    const read = await readTransaction(at, id);
     expect(read.json()).toEqual(transaction);
     expect(read.headers['cache-status']).toBe('transactionCache; fwd=bypass');
-    expect(await stores.sql('SELECT version FROM idempay.transactions WHERE id = $1', [changed])).toEqual([
-      { version: 1 },
-    ]);
-    expect(await stores.sql('SELECT 1 FROM idempay.payments WHERE key = $1', [fresh])).toEqual([]);
+    const { transactionId: created } = await givenTransaction(at, from);
+    const listed = await list(at);
+    expect(idsOf(listed)).toEqual([id, created]);
+    expect((await list(at, { 'If-None-Match': listed.headers.etag })).status).toBe(304);
 
     await give();
-    await expectBack(at, known);
+    await expectBack(at);
   });
 
   /** What Redis alone answers. */
-  async function expectServedWithoutPostgres(known: Known): Promise<void> {
+  async function expectServedWithoutPostgres(): Promise<void> {
     expect((await ask(`${url}/api/health/redis`)).json()).toMatchObject({ status: 'UP' });
     await generateKey(url);
-    await expectRepeated(url, known);
-    const read = await readTransaction(url, known.transaction.transactionId);
-    expect(read.headers['cache-status']).toBe('transactionCache; hit');
+    await expectRepeated(url);
+    expect((await readTransaction(url, id)).headers['cache-status']).toBe('transactionCache; hit');
   }
 
   test('PostgreSQL stopped: what needs it is refused at once, and all else goes on', async () => {
-    const known = await givenBefore();
-    const { fresh, account } = known;
-    const from = { fromAccount: account };
     const { transactionId: uncached } = await givenTransaction(url, from);
     await stores.postgres.stopImmediately();
 
-    await expectServedWithoutPostgres(known);
-    const list = (headers = {}) => listTransactions(url, { from: account }, headers);
+    await expectServedWithoutPostgres();
     await expectRefusedQuickly([
       [() => pay(url, fresh), /^The payment .* same Idempotency-Key/],
       [() => paymentStatus(url, fresh), /^The payment cannot be looked up/],
       [() => postTransaction(url, draft(from)), /^The transaction cannot be created .* nothing was/],
-      [() => list(), /^The transactions cannot be listed/],
-      [() => list({ 'If-None-Match': '"0"' }), /^The transactions cannot be listed/],
+      [() => list(url), /^The transactions cannot be listed/],
+      [() => list(url, { 'If-None-Match': '"0"' }), /^The transactions cannot be listed/],
       [() => readTransaction(url, uncached), /^This cannot be read/],
       [() => changeStatus(url, uncached, 'FLAGGED'), /^The status cannot be changed/],
       [() => deleteTransaction(url, uncached), /^The transaction cannot be deleted/],
     ]);
 
     await stores.postgres.start();
-    await expectBack(url, known);
-    expect(idsOf(await list())).toEqual([known.transaction.transactionId, uncached]);
+    await expectBack(url);
+    expect(idsOf(await list(url))).toEqual([id, uncached]);
   });
 
   test.each(['to client', 'to server'] as const)(
     'PostgreSQL that is silent (%s): all else goes on, no request hangs, and each key has one payment',
     async (direction) => {
-      const known = await givenBefore();
-      const { transactionId: id } = await givenTransaction(url);
+      const { transactionId: changed } = await givenTransaction(url);
       const keys = (await Promise.all(Array.from({ length: PAYMENTS }, () => generateKey(url)))).toSorted();
       stores.wires.postgres.blackhole(direction);
 
@@ -160,10 +149,10 @@ describe('a store that is away', { timeout: 90_000 }, () => {
         ...keys.map((key) => pay(url, key)),
         postTransaction(url),
         listTransactions(url),
-        changeStatus(url, id, 'FLAGGED'),
-        deleteTransaction(url, id + 1),
+        changeStatus(url, changed, 'FLAGGED'),
+        deleteTransaction(url, changed + 1),
       ];
-      await expectServedWithoutPostgres(known);
+      await expectServedWithoutPostgres();
       for (const answer of await Promise.all(waiting)) expectError(answer, 503);
       expect(performance.now() - begun).toBeLessThan(PATIENCE_MS);
 
@@ -175,13 +164,15 @@ describe('a store that is away', { timeout: 90_000 }, () => {
       );
       expect(rows.map((row) => row.transaction_id)).toEqual(ids);
 
-      const [row] = await stores.sql('SELECT status FROM idempay.transactions WHERE id = $1', [id]);
-      expect((await readTransaction(url, id)).json()).toMatchObject(row ?? {});
-      expect((await changeStatus(url, id, 'BLOCKED')).status).toBe(200);
-      await expectShown([url], id, 'BLOCKED');
+      const [row = {}] = await stores.sql('SELECT status FROM idempay.transactions WHERE id = $1', [changed]);
+      expect((await readTransaction(url, changed)).json()).toMatchObject(row);
+      expect((await changeStatus(url, changed, 'BLOCKED')).status).toBe(200);
+      await expectShown([url], changed, 'BLOCKED');
     },
   );
 });
+
+type Refused = readonly [request: () => Promise<Answer>, message: RegExp, limitMs?: number];
 
 /** 503 with a message about what was asked for, each time; the quickest of a few is within the limit. */
 async function expectRefusedQuickly(refused: readonly Refused[]): Promise<void> {

@@ -42,64 +42,67 @@ describe('a failover of PostgreSQL that loses the newest rows', { timeout: TEST_
   });
 
   test.each([
-    { title: 'does not deduplicate', deduplicate: false, dedupSeconds: '0' },
-    { title: 'deduplicates', deduplicate: true, dedupSeconds: '3600' },
-  ])('charges no key twice where the processor $title, and gives no transaction id twice', async (row) => {
-    const start = () =>
-      stores.start({
-        DATABASE_URL: stores.wires.environment.DATABASE_URL,
-        LOCK_TTL_SECONDS: '2',
-        PROCESSOR_URL: processor.url,
-        PROCESSOR_TIMEOUT_MS: '1900',
-        PROCESSOR_DEDUP_SECONDS: row.dedupSeconds,
-      });
-    const [killed, left] = await Promise.all([start(), start()]);
-    await processor.behave({ latencyMs: CHARGE_MS, deduplicate: row.deduplicate });
-    await until('the standby to have the schema', DEADLINE_MS, () =>
-      standby.has('idempay', 'SELECT FROM idempay.deployment WHERE timeline IS NOT NULL'),
-    );
+    ['does not deduplicate', false, '0'],
+    ['deduplicates', true, '3600'],
+  ])(
+    'charges no key twice where the processor %s, and gives no id twice',
+    async (_title, deduplicate, dedupSeconds) => {
+      const start = () =>
+        stores.start({
+          DATABASE_URL: stores.wires.environment.DATABASE_URL,
+          LOCK_TTL_SECONDS: '2',
+          PROCESSOR_URL: processor.url,
+          PROCESSOR_TIMEOUT_MS: '1900',
+          PROCESSOR_DEDUP_SECONDS: dedupSeconds,
+        });
+      const [killed, left] = await Promise.all([start(), start()]);
+      await processor.behave({ latencyMs: CHARGE_MS, deduplicate });
+      await until('the standby to have the schema', DEADLINE_MS, () =>
+        standby.has('idempay', 'SELECT FROM idempay.deployment WHERE timeline IS NOT NULL'),
+      );
 
-    const history = new History([killed, left].map(targetOf));
-    const payments = new PaymentClients(history, seededRandom(seedFrom('FAILOVER_SEED')));
-    const stop = new AbortController();
-    const paying = payments.run(CLIENTS, stop.signal);
-    const created: number[] = [];
-    const create = async (loop: number) => {
-      const answer = await postTransaction((loop % 2 ? killed : left).url).catch(() => undefined);
-      if (answer?.status === 201) created.push(answer.json<Transaction>().transactionId);
-      else await pause(50);
-    };
-    await alongside(WRITERS, create, async () => {
-      const untilPaid = (count: number) =>
-        until(`${count} payments`, DEADLINE_MS, () => payments.finished.length >= count);
-      await untilPaid(PAYMENTS);
-      replication.strand();
-      await untilPaid(2 * PAYMENTS);
-      await stores.postgres.stopImmediately();
-      const createdBefore = created.length;
-      await standby.promote();
-      stores.wires.postgres.leadTo(standby.port);
-      // In the middle of what it does: its charges go on, and nobody settles them.
-      await killed.kill();
-      await until('creates after the failover', DEADLINE_MS, () => created.length > createdBefore + WRITERS);
-    });
-    stop.abort();
-    await paying;
-    expect(new Set(created).size, 'transaction ids').toBe(created.length);
-
-    history.targets = [left, await start()].map(targetOf);
-    // Those that only an operator can decide go on being unknown.
-    const isLeftToOperator = !row.deduplicate;
-    await inParallel(history.keys.length, CLIENTS, async (index) => {
-      const key = history.keys[index] as KeyHistory;
-      await until(`an outcome of ${key.key}`, DEADLINE_MS, async () => {
-        const { outcome, status } = await payments.pay(key, history.targets[index % 2] as Target);
-        return outcome !== undefined || (isLeftToOperator && status === 504);
+      const history = new History([killed, left].map(targetOf));
+      const payments = new PaymentClients(history, seededRandom(seedFrom('FAILOVER_SEED')));
+      const stop = new AbortController();
+      const paying = payments.run(CLIENTS, stop.signal);
+      const created: number[] = [];
+      const create = async (loop: number) => {
+        const answer = await postTransaction((loop % 2 ? killed : left).url).catch(() => undefined);
+        if (answer?.status === 201) created.push(answer.json<Transaction>().transactionId);
+        else await pause(50);
+      };
+      await alongside(WRITERS, create, async () => {
+        const untilPaid = (count: number) =>
+          until(`${count} payments`, DEADLINE_MS, () => payments.finished.length >= count);
+        await untilPaid(PAYMENTS);
+        replication.strand();
+        await untilPaid(2 * PAYMENTS);
+        await stores.postgres.stopImmediately();
+        const createdBefore = created.length;
+        await standby.promote();
+        stores.wires.postgres.leadTo(standby.port);
+        // In the middle of what it does: its charges go on, and nobody settles them.
+        await killed.kill();
+        await until('creates after the failover', DEADLINE_MS, () => created.length > createdBefore + WRITERS);
       });
-    });
-    history.close();
-    await expectChargedOnce(history.keys, isLeftToOperator);
-  });
+      stop.abort();
+      await paying;
+      expect(new Set(created).size, 'transaction ids').toBe(created.length);
+
+      history.targets = [left, await start()].map(targetOf);
+      // Those that only an operator can decide go on being unknown.
+      const isLeftToOperator = !deduplicate;
+      await inParallel(history.keys.length, CLIENTS, async (index) => {
+        const key = history.keys[index] as KeyHistory;
+        await until(`an outcome of ${key.key}`, DEADLINE_MS, async () => {
+          const { outcome, status } = await payments.pay(key, history.targets[index % 2] as Target);
+          return outcome !== undefined || (isLeftToOperator && status === 504);
+        });
+      });
+      history.close();
+      await expectChargedOnce(history.keys, isLeftToOperator);
+    },
+  );
 
   /** A key has one outcome if it was charged, once, and none otherwise. */
   async function expectChargedOnce(keys: readonly KeyHistory[], isLeftToOperator: boolean): Promise<void> {
