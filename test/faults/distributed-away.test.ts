@@ -1,4 +1,4 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { expectShown, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -31,9 +31,11 @@ const PAYMENTS = 20;
 /** The longest chain of time-outs on one request, and a busy machine: no request hangs. */
 const PATIENCE_MS = 25_000;
 
+const stores = await openStoppableStores(APPEND_ONLY);
+afterAll(() => stores.close());
+const { url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL });
+
 describe('a store that is away', { timeout: 90_000 }, () => {
-  let stores: Awaited<ReturnType<typeof openStoppableStores>>;
-  let url: string;
   /** What was there, and was acknowledged, before a store went away. */
   let paid: Awaited<ReturnType<typeof givenPaid>>;
   let fresh: string;
@@ -41,11 +43,6 @@ describe('a store that is away', { timeout: 90_000 }, () => {
   let transaction: Transaction;
   let id: number;
 
-  beforeAll(async () => {
-    stores = await openStoppableStores(APPEND_ONLY);
-    ({ url } = await stores.serve({ ...LEASE, DATABASE_URL: stores.wires.environment.DATABASE_URL }));
-    return () => stores.close();
-  }, 90_000);
   beforeEach(async () => {
     paid = await givenPaid(url);
     fresh = await generateKey(url);

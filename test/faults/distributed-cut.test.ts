@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { expectShown, untilFullService, untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -13,11 +13,7 @@ import {
   postTransaction,
   readTransaction,
 } from '../../testkit/client/transactions.js';
-import {
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-} from '../../testkit/deployments/distributed-stores.js';
+import { executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 
 const LEASE_MS = 2_000;
 /** What a busy machine and one round of recovery may add. */
@@ -26,19 +22,13 @@ const AT_ONCE_MS = 1_500;
 
 const flag = (url: string, id: number) => changeStatus(url, id, 'FLAGGED');
 
-let stores: DistributedStores;
-let wires: DistributedStores['wires'];
+const stores = await openDistributedStores();
+afterAll(() => stores.close());
+const { wires } = stores;
 /** `near` has the connections that are damaged; `far` serves the same stores on its own. */
-let near: string;
-let far: string;
+const { url: near } = await stores.serve({ ...wires.environment, LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` });
+const { url: far } = await stores.serve({ LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` });
 
-beforeAll(async () => {
-  stores = await openDistributedStores();
-  wires = stores.wires;
-  const lease = { LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` };
-  near = (await stores.serve({ ...wires.environment, ...lease })).url;
-  far = (await stores.serve(lease)).url;
-});
 beforeEach(async () => {
   for (const wire of [wires.redis, wires.postgres]) {
     wire.heal();
@@ -46,7 +36,6 @@ beforeEach(async () => {
   }
   await untilFullService(near);
 });
-afterAll(() => stores.close());
 
 /** The payment has one id, answered by both processes, in one row, no later than a lease after its answer. */
 async function expectOnePayment(key: string, answer: Answer): Promise<void> {

@@ -1,12 +1,8 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectFirst, expectInProgress, expectReplay } from '../../testkit/client/payment-answers.js';
-import {
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-} from '../../testkit/deployments/distributed-stores.js';
-import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { until } from '../../testkit/time/until.js';
 
 /** What was acknowledged is on the disk, so that a lock comes back with the file. */
@@ -17,34 +13,26 @@ const REPEATS = 100;
 const LEASE_SECONDS = 86_400;
 const INVALID_CONTENT = { amount: 'none' };
 
+const processor = await startReferenceProcessor();
+const stores = await openDistributedStores(EVERY_WRITE_ON_DISK);
+afterAll(() => Promise.all([stores.close(), processor.close()]));
+const { wires } = stores;
+const lease = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };
+const settings = { ...lease, PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '60000' };
+const { url: owner } = await stores.serve({ ...settings, REDIS_URL: wires.environment.REDIS_URL });
+const { url: other } = await stores.serve({ ...settings, DATABASE_URL: wires.environment.DATABASE_URL });
+
 /**
  * Bug: after a first answer of 200 every repeat got 409 until the lease ended. Cause: Redis lost or refused the end of the
  * lock, the lock alone decided, and nobody repeated what had failed. Fix: before every 409 the row is asked, a script deletes
  * the lock before it writes the value, and what failed is repeated in the background (decisions P17).
  */
 describe('a lock that is left in Redis', () => {
-  let stores: DistributedStores;
-  /** Of the owner to Redis, and of the other service to PostgreSQL. */
-  let wires: DistributedStores['wires'];
-  let owner: string;
-  let other: string;
-  let processor: ReferenceProcessor;
   let key: string;
   let first: ReturnType<typeof pay>;
   let lock: string;
   let record: string;
 
-  beforeAll(async () => {
-    processor = await startReferenceProcessor();
-    stores = await openDistributedStores(EVERY_WRITE_ON_DISK);
-    wires = stores.wires;
-    const { REDIS_URL, DATABASE_URL } = wires.environment;
-    const lease = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };
-    const settings = { ...lease, PROCESSOR_URL: processor.url, PROCESSOR_TIMEOUT_MS: '60000' };
-    owner = (await stores.serve({ ...settings, REDIS_URL })).url;
-    other = (await stores.serve({ ...settings, DATABASE_URL })).url;
-    return () => Promise.all([stores.close(), processor.close()]);
-  });
   /** A payment whose charge is under way until `expectEnd`. */
   beforeEach(async () => {
     processor.pause();

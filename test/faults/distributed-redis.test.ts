@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
 import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -22,11 +22,7 @@ import {
   listTransactions,
   readTransaction,
 } from '../../testkit/client/transactions.js';
-import {
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-} from '../../testkit/deployments/distributed-stores.js';
+import { executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -48,7 +44,7 @@ async function cacheStatus(url: string, id: number): Promise<string> {
   return String((await readTransaction(url, id)).headers['cache-status']);
 }
 
-async function openStores(settings: readonly string[] = []): Promise<DistributedStores> {
+async function openStores(settings: readonly string[] = []) {
   const stores = await openDistributedStores(settings);
   onTestFinished(() => stores.close());
   return stores;
@@ -142,19 +138,13 @@ test('two databases on one Redis know neither the keys nor the transactions of e
   expectError(await pay(other, key), 400, INVALID_KEY);
 });
 
-describe('what the stores are asked', () => {
-  let stores: DistributedStores;
-  let wires: DistributedStores['wires'];
-  let url: string;
-
-  beforeAll(async () => {
-    stores = await openDistributedStores();
-    wires = stores.wires;
-    // A payment that takes so long is under way when it is repeated.
-    url = (await stores.serve({ ...wires.environment, PROCESSOR_DELAY_MS: '500' })).url;
-    await untilFullService(url);
-  });
+describe('what the stores are asked', async () => {
+  const stores = await openDistributedStores();
   afterAll(() => stores.close());
+  const { wires } = stores;
+  // A payment that takes so long is under way when it is repeated.
+  const { url } = await stores.serve({ ...wires.environment, PROCESSOR_DELAY_MS: '500' });
+  await untilFullService(url);
 
   // For a repeat of a payment under way the row is asked as well: `distributed-lock-left.test.ts`.
   test('two round trips to Redis for a first payment, one for a repeat, for its status, and for a new key', async () => {

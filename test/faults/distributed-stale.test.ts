@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { expectShown, untilFullService } from '../../testkit/client/full-service.js';
 import type { Answer } from '../../testkit/client/http-client.js';
@@ -9,12 +8,7 @@ import {
   givenTransaction,
   readTransaction,
 } from '../../testkit/client/transactions.js';
-import {
-  APPEND_ONLY,
-  type DistributedStores,
-  executionOf,
-  openDistributedStores,
-} from '../../testkit/deployments/distributed-stores.js';
+import { APPEND_ONLY, executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
@@ -23,24 +17,17 @@ const HIT = 'transactionCache; hit';
 
 type Write = (url: string, id: number) => Promise<Answer>;
 
+const stores = await openDistributedStores(APPEND_ONLY);
+afterAll(() => stores.close());
+const { wires } = stores;
+/** `writer` reaches both servers through the wires, `reader` directly. */
+const { url: writer } = await stores.serve(wires.environment);
+const { url: reader } = await stores.serve();
+const names = await stores.keyNames();
+
 /** What must never happen: a change was acknowledged, and a later read by id shows what was before it. */
 describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, () => {
-  let stores: DistributedStores;
-  let wires: DistributedStores['wires'];
-  /** `writer` reaches both servers through the wires, `reader` directly. */
-  let writer: string;
-  let reader: string;
-  let names: KeyNames;
-
-  beforeAll(async () => {
-    stores = await openDistributedStores(APPEND_ONLY);
-    wires = stores.wires;
-    reader = (await stores.serve()).url;
-    writer = (await stores.serve(wires.environment)).url;
-    names = await stores.keyNames();
-  });
   beforeEach(() => untilFullService(reader, writer));
-  afterAll(() => stores.close());
 
   const flag: Write = (url, id) => changeStatus(url, id, 'FLAGGED');
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -10,19 +10,15 @@ import { pause, until } from '../../testkit/time/until.js';
 const DEADLINE_MS = 20_000;
 const REPEATS = 4;
 
+const stores = await openStoppableStores();
+afterAll(() => stores.close());
+
 /**
  * Bug: a payment was acknowledged though its wait for a synchronous standby had been cancelled, so a failover could take
  * it back. Cause: such a commit counted as unknown, but the row that was then read back was believed, and repeats
  * believed it too. Fix: what is read and decides an answer is confirmed by a commit of its own that waits for the standby.
  */
 describe('a synchronous standby that is away, while the waits for it are cancelled', { timeout: 60_000 }, () => {
-  let stores: Awaited<ReturnType<typeof openStoppableStores>>;
-
-  beforeAll(async () => {
-    stores = await openStoppableStores();
-  }, 60_000);
-  afterAll(() => stores.close());
-
   it('lets no claim be acknowledged, nor a repeat, and leaves one payment when it is back', async () => {
     const { url } = await stores.serve({ LOCK_TTL_SECONDS: '2' });
     const key = await generateKey(url);
