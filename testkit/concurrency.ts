@@ -1,12 +1,9 @@
 /** Runs `task` for 0 .. count-1, at most `width` at a time; the results in that order. */
 export async function inParallel<T>(count: number, width: number, task: (index: number) => Promise<T>): Promise<T[]> {
   const results = new Array<T>(count);
-  let next = 0;
+  const indices = results.keys();
   const worker = async () => {
-    while (next < count) {
-      const index = next++;
-      results[index] = await task(index);
-    }
+    for (const index of indices) results[index] = await task(index);
   };
   await Promise.all(Array.from({ length: Math.min(width, count) }, worker));
   return results;
@@ -22,10 +19,9 @@ export async function alongside(
   foreground: () => Promise<void>,
 ): Promise<void> {
   let running = true;
-  const repeat = async (_: unknown, loop: number) => {
+  const loops = Array.from({ length: width }, async (_, loop) => {
     while (running) await background(loop);
-  };
-  const loops = Array.from({ length: width }, repeat);
+  });
   const work = foreground().finally(() => {
     running = false;
   });

@@ -17,6 +17,7 @@ const BACK_DEADLINE_MS = 60_000;
 const UNDISTURBED_MS = 1_500;
 /** A lock's lease, one recovery round (3 s), and the time of a machine that has other work. */
 const FINISH_LIMIT_MS = LEASE_MS + 3_000 + 5_000;
+const EVIDENCE = { charges: undefined, leaseMs: LEASE_MS, stuckAfterMs: FINISH_LIMIT_MS };
 
 export type FailoverTrial = Awaited<ReturnType<typeof startTrial>>;
 
@@ -40,6 +41,11 @@ export async function startTrial(redisUrl: string) {
     return accesses.filter(({ input, completed }) => input.what === 'change' && completed?.output === 'done').length;
   };
 
+  const payFirst = async (to: Target) => {
+    const key = await load.payments.issue(undefined, to);
+    return key !== undefined && (await load.payments.pay(key, to)).status === 200;
+  };
+
   /** Until the first of a series of first payments, at both processes, of which none is refused any more. */
   async function timeAway(fail: () => Promise<void>): Promise<number> {
     const failedAt = performance.now();
@@ -47,7 +53,7 @@ export async function startTrial(redisUrl: string) {
     let served = 0;
     let refusedAt = 0;
     await until('a series of first payments', BACK_DEADLINE_MS, async () => {
-      const paid = await Promise.all(history.targets.map((to) => payFirst(load, to)));
+      const paid = await Promise.all(history.targets.map(payFirst));
       served = paid.every(Boolean) ? served + 1 : 0;
       if (served === 0) refusedAt = performance.now();
       // What fails is noticed by the servers only after a while: a series before that says nothing.
@@ -66,19 +72,16 @@ export async function startTrial(redisUrl: string) {
      */
     async round(name: string, fail: () => Promise<void>, heal = () => {}): Promise<void> {
       const [keysBefore, changesBefore] = [history.keys.length, acknowledgedChanges()];
-      const whileFailing = async () => {
-        const tookMs = await timeAway(fail);
+      let awayMs = 0;
+      await load.during(CLIENTS, async () => {
+        await pause(UNDISTURBED_MS);
+        const end = history.disturbances.begin('redis', 'everything');
+        awayMs = await timeAway(fail);
         heal();
         await pause(UNDISTURBED_MS);
-        return tookMs;
-      };
-      const awayMs = await load.during(CLIENTS, async () => {
-        await pause(UNDISTURBED_MS);
-        return history.disturbances.during('redis', whileFailing, 'everything');
+        end();
       });
-      const evidence = { charges: undefined, leaseMs: LEASE_MS, stuckAfterMs: FINISH_LIMIT_MS };
-      await expectPromisesKept(load, evidence, name);
-
+      await expectPromisesKept(load, EVIDENCE, name);
       const keys = history.keys.slice(keysBefore);
       const paid = keys.filter(outcomeOf).length;
       console.log(`${name}: away for ${Math.round(awayMs)} ms; ${paid} of ${keys.length} keys paid, the others unused`);
@@ -90,11 +93,6 @@ export async function startTrial(redisUrl: string) {
       await stores.close();
     },
   };
-}
-
-async function payFirst({ payments }: Load, to: Target): Promise<boolean> {
-  const key = await payments.issue(undefined, to);
-  return key !== undefined && (await payments.pay(key, to)).status === 200;
 }
 
 /** What the process has said of its Redis master: which it held, for how long, and what the Sentinels named. */

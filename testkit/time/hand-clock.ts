@@ -11,13 +11,8 @@ export class HandClock implements Clock {
     return this.alarms.size;
   }
 
-  now(): number {
-    return this.nowMs;
-  }
-
-  monotonic(): number {
-    return this.nowMs;
-  }
+  readonly now = () => this.nowMs;
+  readonly monotonic = () => this.nowMs;
 
   after(ms: number, callBack: () => void): () => void {
     const alarm = { atMs: this.nowMs + ms, callBack };

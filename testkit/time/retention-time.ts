@@ -15,10 +15,6 @@ export async function passHours(ledger: Ledger, hours: number): Promise<Retentio
 
 /** One look at all that is old; how many were removed. */
 export async function removeOld(ledger: Ledger, retentionMs: number): Promise<number> {
-  let sum = 0;
-  for (;;) {
-    const { removed, more } = await ledger.removeSettled(retentionMs, MANY);
-    sum += removed;
-    if (!more) return sum;
-  }
+  const { removed, more } = await ledger.removeSettled(retentionMs, MANY);
+  return more ? removed + (await removeOld(ledger, retentionMs)) : removed;
 }
