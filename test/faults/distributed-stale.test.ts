@@ -12,7 +12,6 @@ import { APPEND_ONLY, executionOf, openDistributedStores } from '../../testkit/d
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 20_000;
-const CACHE_ENTRY = 'transaction';
 const HIT = 'transactionCache; hit';
 
 type Write = (url: string, id: number) => Promise<Answer>;
@@ -63,7 +62,7 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
     await stores.sql("UPDATE idempay.transactions SET status = 'ON_HOLD', version = version + 1 WHERE id = $1", [id]);
     await stores.redis.start();
     // Else the old entry is not there, and the test shows nothing.
-    expect(await stores.redis.client.hget(names.cached(id).entry, CACHE_ENTRY)).toContain('PENDING');
+    expect(await stores.redis.client.hget(names.cached(id).entry, 'transaction')).toContain('PENDING');
 
     await untilFullService(reader, writer);
     await expectShown([reader, writer], id, 'ON_HOLD');
