@@ -52,7 +52,6 @@ const turnedSlow = (slowPayments: number) => [...Array(640).fill(5), ...Array(sl
 
 test.each<[what: string, durationsMs: readonly number[], medianMs: number]>([
   ['what is typical before anything was measured', [], 250],
-  ['the one measurement', [40], 40],
   ['the middle by size and not by text or time, so that one slow payment does not matter', [9, 100_000, 10], 10],
   ['of the past until half of what is remembered is slow', turnedSlow(WINDOW / 2 - 1), 5],
   ['of the present from then on', turnedSlow(WINDOW / 2 + 1), 9],

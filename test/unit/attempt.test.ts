@@ -209,9 +209,7 @@ describe('a lease', () => {
       expect(before).toBeLessThanOrEqual(1);
       clock.advance(LEASE_MS);
       expect(renewed.length - before).toBe(3 * MANY);
-      for (const key of ['0', `${MANY >> 1}`, `${MANY - 1}`]) {
-        expect(renewed.filter((each) => each === key).length).toBeLessThanOrEqual(4);
-      }
+      expect(new Set(renewed.slice(-MANY)).size).toBe(MANY);
     });
 
     test('waits for its turn where all are due at once, a few hundred to a turn, and none is forgotten', () => {

@@ -23,14 +23,11 @@ async function answering(status: number, body: string | Buffer = '', headers: Re
 
 /** Bodies that say nothing that we know. */
 const NONSENSE: Readonly<Record<string, string | Buffer>> = {
-  null: 'null',
   'another status': '{"status":"pending"}',
-  'a status in another case': '{"status":"Succeeded"}',
   'an inherited status': '{"__proto__":{"status":"succeeded"}}',
   'a decline without its reason': '{"status":"declined"}',
   'a decline whose reason is no text': '{"status":"declined","reason":{"code":51}}',
   'half an object': '{"status":"succeeded"',
-  'an object and more': '{"status":"succeeded"}{"status":"succeeded"}',
   'bytes that are not UTF-8': Buffer.from([...Buffer.from('{"status":"succeeded","x":"'), 0xff, 0x22, 0x7d]),
   'JSON nested thousands deep': `{"status":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
 };

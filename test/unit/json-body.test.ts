@@ -86,13 +86,10 @@ describe('reading a JSON body', () => {
 });
 
 describe('the members of a body', () => {
-  test('are strings as decoded, numbers as sent, and everything else as such', () => {
-    const members = membersIn('{"s":"\\u0041\\n","n":1.50,"t":true,"f":false,"z":null,"a":[1,"x"],"o":{"s":"inner"}}');
-    expect([...members]).toEqual([
-      ['s', { type: 'string', text: 'A\n' }],
-      ['n', { type: 'number', text: '1.50' }],
-      ...[...'tfzao'].map((name) => [name, { type: 'other' }]),
-    ]);
+  test('are strings as decoded, and everything but numbers as such', () => {
+    const members = membersIn('{"s":"\\u0041\\n","t":true,"f":false,"z":null,"a":[1,"x"],"o":{"s":"inner"}}');
+    const others = [...'tfzao'].map((name) => [name, { type: 'other' }]);
+    expect([...members]).toEqual([['s', { type: 'string', text: 'A\n' }], ...others]);
   });
 
   test.each(['-0', '1.50', '1E+3', '1e999', '-1.5e-400', '123456789012345678901234567890'])(
@@ -117,7 +114,6 @@ describe('the members of a body', () => {
     ['with equal values', '{"a":1,"a":1}', 'a'],
     ['with one name escaped', '{"amount":1,"\\u0061mount":2}', 'amount'],
     ['apart from each other', '{"a":1,"b":{"x":1},"c":[],"a":1,"c":2}', 'a'],
-    ['with an empty name', '{"":1,"":1}', ''],
     ['named __proto__', '{"__proto__":1,"__proto__":1}', '__proto__'],
   ])('that stand there twice, %s, are seen', (_how, text, name) => {
     expect(read(text)).toMatchObject({ kind: 'object', duplicate: name });

@@ -82,7 +82,6 @@ describe('the verdict of an operator', () => {
   });
 
   test.each([
-    ['x', 'x'],
     [` caf\u00e9 ${EMOJI} "quoted"\n`, `caf\u00e9 ${EMOJI} "quoted"`],
     [` ${EMOJI.repeat(500)} `, EMOJI.repeat(500)],
   ])('keeps its reason, trimmed: %j', (reason, kept) => {

@@ -19,13 +19,11 @@ describe('REDIS_URL', () => {
   /** The forms of `docs/deployment.md`, with and without each of their parts. */
   test.each([
     ['redis://host', standalone()],
-    ['redis://host/', standalone()],
     ['redis://host:1', standalone(at('host', 1))],
     ['redis://host:65535/15', standalone(at('host', 65535), { database: 15 })],
     ['redis://redis-0.example.internal:7000/0', standalone(at('redis-0.example.internal', 7000))],
     ['redis://[::1]', standalone(at('::1', 6379))],
     ['redis://[2001:db8::7]:7000/3', standalone(at('2001:db8::7', 7000), { database: 3 })],
-    ['rediss://host', standalone(undefined, { tls: true })],
     ['rediss://user:secret@host:6380/2', standalone(at('host', 6380), { database: 2, ...USER })],
     ['redis+sentinel://host/master', sentinel()],
     ['redis+sentinel://host/master/', sentinel()],

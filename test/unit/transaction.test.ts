@@ -8,7 +8,6 @@ import type { Transaction } from '#idempay/transactions/transaction.js';
 describe('an account reference', () => {
   test.each([
     ['64 code points of two code units each', '\u{1f4b3}'.repeat(64)],
-    ['white space', ' '],
     ['quotes, commas and a backslash', '",\\\''],
     ['a line separator, which is no control character', '\u2028'],
   ])('%s is one', (_what, account) => {
@@ -24,7 +23,6 @@ describe('an account reference', () => {
     ['a line end', 'a\n', CHARACTERS],
     ['a control character beyond ASCII', '\x85', CHARACTERS],
     ['half a surrogate pair', 'a\ud83d', CHARACTERS],
-    ['a surrogate pair the wrong way round', '\udcb3\ud83d', CHARACTERS],
   ])('%s is none', (_what, account, problem) => {
     expect(accountProblem('toAccount', account)).toBe(problem);
     expect(canBeAccount(account)).toBe(false);
@@ -41,7 +39,6 @@ describe('the amount of a transaction', () => {
     .filter((text) => /[1-9]/.test(text));
 
   test.each([
-    ['100', '100'],
     ['100.50', '100.5'],
     ['0.0001', '0.0001'],
     ['99999999999999.9', '99999999999999.9'],
