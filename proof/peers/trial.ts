@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
 import { Disturbances } from '../../testkit/history/disturbances.js';
 import { Opened } from '../../testkit/opened.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
@@ -14,7 +15,6 @@ import type { Trial } from './report.js';
 import { PROCESSOR_TIMEOUT_MS, runScenarios } from './scenarios.js';
 
 /** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
-const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'everysec'];
 /** Records that are looked at for their remaining life: they all got the same. */
 const LIVES = 20;
 

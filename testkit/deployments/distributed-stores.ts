@@ -7,8 +7,11 @@ import { createSharedDatabase } from '../servers/shared-database.js';
 import { startTcpProxy } from '../servers/tcp-proxy.js';
 import { manageStores } from './deployments.js';
 
-/** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
-export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'everysec'];
+/**
+ * What it acknowledged survives the end of its process, because each write goes to the file first. With `everysec` Redis puts
+ * that off while an earlier sync is slow, and a killed one may forget the last two seconds.
+ */
+export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'no'];
 
 /** Servers of the test's own and any number of services on them. */
 export type DistributedStores = Awaited<ReturnType<typeof manage>>;
