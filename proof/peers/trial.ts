@@ -14,7 +14,6 @@ import type { Peer } from './peers.js';
 import type { Trial } from './report.js';
 import { PROCESSOR_TIMEOUT_MS, runScenarios } from './scenarios.js';
 
-/** As `compose.yaml` runs Redis: what it acknowledged survives the end of its process. */
 /** Records that are looked at for their remaining life: they all got the same. */
 const LIVES = 20;
 
