@@ -77,12 +77,18 @@ describe('an ending that failed', () => {
     await expect.poll(state, { timeout: 5_000 }).toBe('generated');
   });
 
-  test('is tried once more at the end of the process, and no later one is', async () => {
+  test('is tried once more at the end of the process', async () => {
     keys.failAll('finish', AWAY);
     await finish();
     keys.heal();
     await endings.stop();
     expect([await state(), clock.pending]).toEqual(['final', 0]);
+  });
+
+  test('that comes after the end of the process is tried once', async () => {
+    await finish();
+    expect([await state(), clock.pending]).toEqual(['final', 0]);
+    await endings.stop();
     keys.failAll('finish', AWAY);
     await finish(newKey());
     expect(clock.pending).toBe(0);
