@@ -117,16 +117,12 @@ export class Payers {
   }
 }
 
-export function isSuccess({ status }: Pick<PaymentAnswer, 'status'>): boolean {
-  return typeof status === 'number' && status >= 200 && status <= 299;
-}
+export const isSuccess = ({ status }: Pick<PaymentAnswer, 'status'>) =>
+  typeof status === 'number' && status >= 200 && status <= 299;
 
 /** 4xx but for those that say "later". */
-export function isRefusal({ status }: Pick<PaymentAnswer, 'status'>): boolean {
-  return typeof status === 'number' && status >= 400 && status <= 499 && ![408, 409, 425, 429].includes(status);
-}
+export const isRefusal = ({ status }: Pick<PaymentAnswer, 'status'>) =>
+  typeof status === 'number' && status >= 400 && status <= 499 && ![408, 409, 425, 429].includes(status);
 
 /** An answer that a client does not repeat: success, a decline, or a refusal. */
-export function isSettled({ answers }: Payment): boolean {
-  return answers.some((answer) => isSuccess(answer) || isRefusal(answer));
-}
+export const isSettled = ({ answers }: Payment) => answers.some((answer) => isSuccess(answer) || isRefusal(answer));

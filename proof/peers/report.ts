@@ -28,8 +28,8 @@ const TRIAL: readonly Column[] = [
 ];
 
 /** Three tables in Markdown: who charges twice, who leaves payments without an outcome, and what an outage of Redis costs. */
-export function report(trials: readonly Trial[]): string {
-  return [
+export const report = (trials: readonly Trial[]) =>
+  [
     'Keys that were charged more than once, by scenario:',
     table(trials, [
       ['payments', ({ payments }) => `${payments.length}`],
@@ -41,14 +41,7 @@ export function report(trials: readonly Trial[]): string {
     table(trials, [
       ['stuck in 409', (trial) => withCharged(trial, openOf(trial).filter(isStuck))],
       // The same failure each time, although the processor is up again.
-      [
-        'same failure for ever',
-        (trial) =>
-          withCharged(
-            trial,
-            openOf(trial).filter((payment) => !isStuck(payment)),
-          ),
-      ],
+      ['same failure for ever', (trial) => withCharged(trial, openOf(trial).filter(isFailing))],
       ['record lives for', remainingLife],
       ['left to an operator', (trial) => withCharged(trial, [...trial.forOperator]).replaceAll('*', '')],
       ['slowest outcome after a crash', ({ payments }) => `${(slowestAfterCrash(payments) / 1_000).toFixed(1)} s`],
@@ -66,45 +59,33 @@ export function report(trials: readonly Trial[]): string {
       ],
     ),
   ].join('\n\n');
-}
 
 /** What this service promises; the other results are only reported. */
-export function isBroken(trial: Trial): boolean {
-  return trial.payments.some((payment) => hasTwoReceipts(payment) || chargesOf(trial, payment) > 1);
-}
+export const isBroken = (trial: Trial) =>
+  trial.payments.some((payment) => hasTwoReceipts(payment) || chargesOf(trial, payment) > 1);
 
-function of(scenario: Scenario, payments: readonly Payment[]): Payment[] {
-  return payments.filter((payment) => payment.scenario === scenario);
-}
+const of = (scenario: Scenario, payments: readonly Payment[]) =>
+  payments.filter((payment) => payment.scenario === scenario);
 
-function chargesOf({ charges }: Trial, { key }: Payment): number {
-  return charges.filter((reference) => reference === key).length;
-}
+const chargesOf = ({ charges }: Trial, { key }: Payment) => charges.filter((reference) => reference === key).length;
 
 function chargedTwiceIn(scenario: Scenario, trial: Trial): string {
   if (!trial.peer.isDistributed && (scenario === 'Redis away' || scenario === 'FLUSHALL')) return '-';
   return bold(of(scenario, trial.payments).filter((payment) => chargesOf(trial, payment) > 1));
 }
 
-function isPaidWithoutCharge(trial: Trial): (payment: Payment) => boolean {
-  return (payment) => payment.answers.some(isSuccess) && chargesOf(trial, payment) === 0;
-}
+const isPaidWithoutCharge = (trial: Trial) => (payment: Payment) =>
+  payment.answers.some(isSuccess) && chargesOf(trial, payment) === 0;
 
-function hasTwoReceipts({ answers }: Payment): boolean {
-  return new Set(answers.flatMap(({ receipt }) => receipt ?? [])).size > 1;
-}
+const hasTwoReceipts = ({ answers }: Payment) => new Set(answers.flatMap(({ receipt }) => receipt ?? [])).size > 1;
 
-function openOf({ payments, forOperator }: Trial): Payment[] {
-  return payments.filter((payment) => !isSettled(payment) && !forOperator.has(payment));
-}
+const openOf = ({ payments, forOperator }: Trial) =>
+  payments.filter((payment) => !isSettled(payment) && !forOperator.has(payment));
 
-function isStuck({ answers }: Payment): boolean {
-  return answers.at(-1)?.status === 409;
-}
+const isStuck = ({ answers }: Payment) => answers.at(-1)?.status === 409;
+const isFailing = (payment: Payment) => !isStuck(payment);
 
-function isRefusedWrongly({ scenario, answers }: Payment): boolean {
-  return scenario !== 'other body' && answers.some(isRefusal);
-}
+const isRefusedWrongly = ({ scenario, answers }: Payment) => scenario !== 'other body' && answers.some(isRefusal);
 
 function withCharged(trial: Trial, payments: readonly Payment[]): string {
   const charged = payments.filter((payment) => chargesOf(trial, payment) > 0).length;
@@ -154,9 +135,7 @@ function tally(words: readonly string[]): string {
 }
 
 /** How many there are; none is the good result. */
-function bold({ length }: readonly unknown[]): string {
-  return length === 0 ? '0' : `**${length}**`;
-}
+const bold = ({ length }: readonly unknown[]) => (length === 0 ? '0' : `**${length}**`);
 
 function table(trials: readonly Trial[], columns: readonly Column[]): string {
   const all = [...TRIAL, ...columns];

@@ -140,13 +140,11 @@ async function flushed({ payers, processor }: Environment, redis: RedisServer): 
   await Promise.all(payments.map((payment) => payers.payPatiently(payment)));
 }
 
+type Load = Pick<typeof AWAY, 'clients' | 'payments'>;
+
 /** Clients pay one payment after the other while `faults` runs. */
-async function underLoad(
-  payers: Payers,
-  scenario: Scenario,
-  { clients, payments }: { readonly clients: number; readonly payments: number },
-  faults: () => Promise<void>,
-): Promise<void> {
+async function underLoad(payers: Payers, scenario: Scenario, load: Load, faults: () => Promise<void>): Promise<void> {
+  const { clients, payments } = load;
   const waiting = await payers.issue(scenario, payments);
   const payNext = async () => {
     const payment = waiting.shift();

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,10 +24,8 @@ const LIVES = 20;
  */
 export async function runTrial(peer: Peer, deduplicates: boolean, random: Random, stop: AbortSignal): Promise<Trial> {
   const opened = new Opened();
-  const stopped = new Promise<never>((_, reject) => {
-    stop.throwIfAborted();
-    stop.addEventListener('abort', () => reject(stop.reason), { once: true });
-  });
+  stop.throwIfAborted();
+  const stopped = once(stop, 'abort').then(() => Promise.reject(stop.reason));
   // It may be stopped while nobody waits for that.
   stopped.catch(() => {});
   try {

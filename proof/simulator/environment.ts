@@ -8,7 +8,6 @@ import { planTransactions } from './transactions/plan.js';
 import { runTransactions } from './transactions/run.js';
 import type { Sabotage } from './world.js';
 
-/** The result of one seed, or of one plan. */
 export interface RunResult extends Pick<Simulation, 'digest' | 'steps' | 'trace' | 'counts'> {
   /** One sentence for each broken promise. */
   readonly violations: readonly string[];
@@ -43,6 +42,4 @@ export const ENVIRONMENTS = {
 export type EnvironmentName = keyof typeof ENVIRONMENTS;
 
 /** Without a choice: three of ten seeds are about transactions. */
-export function environmentOfSeed(seed: number): EnvironmentName {
-  return seed % 10 < 7 ? 'payments' : 'transactions';
-}
+export const environmentOfSeed = (seed: number) => (seed % 10 < 7 ? 'payments' : 'transactions');

@@ -29,11 +29,8 @@ type Target = number | 'caller';
 export type FaultKind =
   | { readonly kind: 'crash' | 'drain'; readonly target: Target; readonly forMs: number }
   | { readonly kind: 'pause'; readonly target: Target; readonly forMs: number; readonly wakesInOrder: boolean }
-  /** It wakes only to die. */
   | { readonly kind: 'pause and crash'; readonly target: Target; readonly forMs: number; readonly thenMs: number }
-  /** The next message is lost. */
   | { readonly kind: 'cut' }
-  /** It is late. */
   | { readonly kind: 'delay'; readonly forMs: number }
   /** FLUSHALL: the server goes on under its old name. */
   | { readonly kind: 'flush' }
@@ -71,10 +68,8 @@ interface FaultSettings {
   readonly endMs: number;
   /** As long as a lock or a lease that was left behind may stand. */
   readonly leaseMs: number;
-  /** What a subject of the plan is called. */
   nameOf(subject: number): string;
   readonly processor?: SimulatedProcessor;
-  /** An operator makes up their mind about a payment. */
   resolve?(subject: number): void;
 }
 
@@ -193,14 +188,12 @@ export function createFaults<Service>(
       }
     },
 
-    /** Every network is good, and every server well. */
     end(): void {
       for (const link of [links.redis, links.postgres]) link.restore();
       Object.assign(conditions, { slowCommits: 0, noRoom: 0 });
       if (processor) processor.behaviour = WELL;
     },
 
-    /** All servers and networks were well. */
     wereCalm: (from: number, to: number): boolean =>
       !isDuring(unwell, from, to) && !isDuring(slowCommits, from - STATEMENT_DEADLINE_MS, to),
 
@@ -224,9 +217,8 @@ function isPartOf(subject: string, suffix: string, name: string): boolean {
   return isOfSubject && name.slice(of.length) === suffix;
 }
 
-function isDuring(intervals: readonly Interval[], from: number, to: number): boolean {
-  return intervals.some((interval) => interval.from <= to && interval.to >= from);
-}
+const isDuring = (intervals: readonly Interval[], from: number, to: number) =>
+  intervals.some((interval) => interval.from <= to && interval.to >= from);
 
 /** How far the clock of the store of record is set back in all. */
 export function setBackMs({ faults }: Faulty): number {
@@ -234,9 +226,8 @@ export function setBackMs({ faults }: Faulty): number {
   return ofStore.reduce((sum, aheadMs) => sum + Math.max(0, -aheadMs), 0);
 }
 
-export function someMs(random: Random, longest: number): number {
-  return random.pick([random.below(300), random.below(longest / 8), random.below(longest)]);
-}
+export const someMs = (random: Random, longest: number) =>
+  random.pick([random.below(300), random.below(longest / 8), random.below(longest)]);
 
 export type TriggeredFaults = ReturnType<typeof createTriggeredFaults>;
 

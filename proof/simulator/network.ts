@@ -1,15 +1,13 @@
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Random } from '../../testkit/random.js';
-import type { FaultKind, TriggeredFaults } from './faults.js';
+import type { TriggeredFaults } from './faults.js';
 import { type Line, ROUTINE } from './models/line.js';
 import { nameOf } from './payments/keys.js';
 import type { Process, Simulation } from './simulation.js';
 
 /** What the network between a process and a server does at the moment. Chances from 0 to 1. */
 export const GOOD = {
-  /** The request never arrives. */
   lostRequest: 0,
-  /** It is done, and the reply is lost. */
   lostReply: 0,
   /** It is done twice: the second time later, as when a proxy or a driver sends it again. */
   repeated: 0,
@@ -23,13 +21,7 @@ export const GOOD = {
 export type NetworkConditions = Readonly<typeof GOOD>;
 
 /** `mayRepeat`: whether the adapter's operations on Redis may be done twice. */
-export function networkFault(
-  random: Random,
-  of: number,
-  embedded: boolean,
-  mayRepeat: boolean,
-  forMs: number,
-): FaultKind {
+export function networkFault(random: Random, of: number, embedded: boolean, mayRepeat: boolean, forMs: number) {
   const server = random.pick(['redis', 'postgres'] as const);
   // Within one machine no message is lost, but its disk may be full, or slow.
   const ofDisk = random.below(2) === 0 ? { ...GOOD, full: true } : { ...GOOD, slow: 0.2 };
@@ -39,7 +31,7 @@ export function networkFault(
     ...{ slow: random.pick([0, 0.2]), down: random.below(4) === 0, full: false },
   });
   const conditions = embedded ? ofDisk : ofNetwork();
-  return { kind: 'network', server, of: random.pick([of, 'all'] as const), conditions, forMs };
+  return { kind: 'network', server, of: random.pick([of, 'all'] as const), conditions, forMs } as const;
 }
 
 const USUAL_MS = 8;
@@ -68,7 +60,6 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
   /** Every subject has random choices of its own, so that a history without one payment is the same for the others. */
   const rngOf = (subject: string) => simulation.rng(`${name}: ${subject}`);
 
-  /** The way of one process to the server. */
   function lineOf(caller: Process): Line {
     const currently = () => conditions.get(caller.index) ?? GOOD;
 

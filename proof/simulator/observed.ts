@@ -1,7 +1,7 @@
 import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
 import type { Fence } from '#idempay/payments/values/payment.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
-import type { StoredPayment } from './models/stored-payment.js';
+import type { StoredPayment } from './models/payment-statements.js';
 import { EPOCH_MS, nameOf } from './payments/keys.js';
 import type { Simulation } from './simulation.js';
 
@@ -82,9 +82,8 @@ export class ObservedPayments {
   }
 }
 
-function isSame(before: StoredPayment, row: StoredPayment): boolean {
-  return before === row || Object.entries(row).every(([name, value]) => before[name as keyof StoredPayment] === value);
-}
+const isSame = (before: StoredPayment, row: StoredPayment) =>
+  before === row || Object.entries(row).every(([name, value]) => before[name as keyof StoredPayment] === value);
 
 /** All rows from one commit to the next. */
 interface TableState {
@@ -95,7 +94,6 @@ interface TableState {
 /** What the statements of a store have made of the transactions' rows: for the checker. */
 export class ObservedTransactions {
   readonly rows = new Map<number, Transaction>();
-  /** Every version of every row, and every state. */
   readonly versions = new Map<number, Transaction[]>();
   readonly states: TableState[] = [{ from: 0, rows: [] }];
   readonly removedAt = new Map<number, number>();

@@ -20,11 +20,9 @@ export interface WallClock {
 /** No answer at all ('cut'), or the 503 of a store that could not be had and what became of the write. */
 export type NoAnswer = 'cut' | 'refused unchanged' | 'refused unknown';
 
-export function isNoAnswer(answer: unknown): answer is NoAnswer | undefined {
-  return answer === undefined || answer === 'cut' || answer === 'refused unchanged' || answer === 'refused unknown';
-}
+export const isNoAnswer = (answer: unknown): answer is NoAnswer | undefined =>
+  answer === undefined || answer === 'cut' || answer === 'refused unchanged' || answer === 'refused unknown';
 
-/** What is known of one request of a client. */
 export interface Request<Answer> {
   readonly sentAt: number;
   answeredAt?: number;
@@ -39,11 +37,9 @@ export interface Opened<Service> {
   stop(): Promise<unknown>;
   /** The limit is over: what waits for the processor is unknown. */
   cut(): void;
-  /** The last thing. */
   end(): Promise<unknown>;
 }
 
-/** One process of the service. */
 class Member<Service> extends Process {
   /** Undefined until it is open. */
   opened?: Opened<Service>;
@@ -154,7 +150,6 @@ export class Processes<Service> {
     process.pausedUntil = until;
   }
 
-  /** All that is left ends here. */
   end(): void {
     for (const process of this.members) process.alive = false;
   }

@@ -46,7 +46,6 @@ export class Simulation {
   /** When the last message on its way arrives: before that a store may still change with nobody doing anything. */
   busyUntil = 0;
   readonly trace: string[] = [];
-  /** What happened how often. */
   readonly counts = new Map<string, number>();
   /** In order, the next one last. */
   private readonly queue: Event[] = [];
@@ -106,7 +105,6 @@ export class Simulation {
     for (let index = 0; index < text.length; index += 1) this.mix(text.charCodeAt(index));
   }
 
-  /** Nothing more happens. */
   stop(): void {
     this.stopped = true;
   }
@@ -149,18 +147,11 @@ export class Simulation {
 
   private push(event: Event): void {
     const { queue } = this;
-    let [from, to] = [0, queue.length];
-    while (from < to) {
-      const middle = (from + to) >> 1;
-      const { at, order } = queue[middle] as Event;
-      if (event.at < at || (event.at === at && event.order < order)) from = middle + 1;
-      else to = middle;
-    }
-    queue.splice(from, 0, event);
+    const isLater = ({ at, order }: Event) => at > event.at || (at === event.at && order > event.order);
+    queue.splice(queue.findLastIndex(isLater) + 1, 0, event);
   }
 }
 
-/** FNV-1a. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
@@ -198,11 +189,10 @@ function watchImmediates(): void {
 }
 
 /** Resolves when nothing waits for a microtask, a tick or a turn any more. */
-function allTurns(): Promise<void> {
-  return new Promise((resolve) => {
+const allTurns = () =>
+  new Promise<void>((resolve) => {
     // From a microtask, a tick comes when no microtask is left: whatever was set going has run until it waits.
     const lookLater = () => queueMicrotask(() => process.nextTick(look));
     const look = () => void (outstanding.size === 0 ? resolve() : real.setImmediate(lookLater));
     lookLater();
   });
-}

@@ -2,16 +2,16 @@ import type { Clock } from '#idempay/clock.js';
 import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
-import type { NewTransaction, Transaction } from '#idempay/transactions/transaction.js';
+import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import type { Ports } from '../../testkit/protocol/ports.js';
 import type { TriggeredFaults } from './faults.js';
 import { openDistributedModel } from './models/distributed.js';
 import { directLine } from './models/line.js';
+import type { StoredPayment } from './models/payment-statements.js';
 import { PostgresServer, type Values } from './models/postgres-server.js';
 import { RedisServer } from './models/redis-server.js';
 import { SqliteFile, type Written } from './models/sqlite-file.js';
-import type { StoredPayment } from './models/stored-payment.js';
-import { createLink, type Link } from './network.js';
+import { createLink } from './network.js';
 import { ObservedPayments, ObservedTransactions } from './observed.js';
 import { EPOCH_MS, nameOf } from './payments/keys.js';
 import type { WallClock } from './processes.js';
@@ -36,31 +36,15 @@ export interface Interval {
 
 export type ServerName = 'redis' | 'postgres';
 
-/** The stores of a history, whichever the deployment; on the embedded one both names are those of the file. */
-export interface Stores {
-  readonly payments: ObservedPayments;
-  readonly transactions: ObservedTransactions;
-  readonly links: Readonly<Record<ServerName, Link>>;
-  readonly walls: Readonly<Record<ServerName, WallClock>>;
-  /** Undefined where nothing is ever forgotten. */
+/** The stores of a history; on the embedded deployment both names are those of the file, in which nothing is forgotten. */
+export type Stores = Omit<ReturnType<typeof distributedStores>, 'redis' | 'postgres'> & {
   readonly redis: RedisServer | undefined;
   readonly postgres: PostgresServer | undefined;
-  /** Chances of the moment; how many faults refuse fills. */
-  readonly conditions: { slowCommits: number; noRoom: number };
-  /** When a statement took long to commit, and others had to wait for its row. */
-  readonly slowCommits: readonly (Interval & { readonly subject: string })[];
-  /** Until when each key could be begun, at the latest: by the simulation's own time, so where no clock was moved. */
-  readonly goodUntil: ReadonlyMap<string, number>;
-  open(process: Process, clock: Clock): Promise<SimulatedPorts>;
-  /** At once, and by no process: what is there before everything begins. */
-  create(transaction: NewTransaction): Promise<Transaction>;
-  /** The key and the final value of the key records: the transaction id, or `DECLINED`. */
-  recordedOutcomes(): readonly (readonly string[])[];
-  close(): void;
-}
+};
 
 function observed(simulation: Simulation) {
   const [payments, transactions] = [new ObservedPayments(simulation), new ObservedTransactions(simulation)];
+  // `goodUntil`: until when each key could be begun, at the latest; by the simulation's own time.
   return { payments, transactions, goodUntil: new Map<string, number>() };
 }
 
@@ -68,11 +52,13 @@ export function distributedStores(
   simulation: Simulation,
   triggered: TriggeredFaults,
   settings: { readonly slowCommits: number; readonly transactionCacheTtlMs: number },
-): Stores {
+) {
   const walls = { redis: { aheadMs: 0 }, postgres: { aheadMs: 0 } };
   const now = (wall: WallClock) => () => EPOCH_MS + simulation.time + wall.aheadMs;
   const { payments, transactions, goodUntil } = observed(simulation);
+  /** When a statement took long to commit, and others had to wait for its row. */
   const slowCommits: (Interval & { readonly subject: string })[] = [];
+  /** Chances of the moment; how many faults refuse fills. */
   const conditions = { slowCommits: settings.slowCommits, noRoom: 0 };
   const links = {
     redis: createLink(simulation, triggered, { name: 'redis', deadlineMs: COMMAND_DEADLINE_MS }),
@@ -125,18 +111,20 @@ export function distributedStores(
   });
   return {
     ...{ payments, transactions, links, walls, redis, postgres, conditions, slowCommits, goodUntil },
-    open: (process, clock) =>
+    open: (process: Process, clock: Clock): Promise<SimulatedPorts> =>
       openDistributedModel(
         { redis, postgres },
         { redis: links.redis.lineOf(process), postgres: links.postgres.lineOf(process) },
         { ...settings, clock, roomForFills: () => conditions.noRoom === 0 },
       ),
-    async create({ fromAccount, toAccount, amount, status }) {
+    /** At once, and by no process: what is there before everything begins. */
+    async create({ fromAccount, toAccount, amount, status }: NewTransaction) {
       const values = [[fromAccount], [toAccount], [Number(amount) * 10_000], [status]];
       const [row] = postgres.read({ name: 'create_transactions', text: '' }, values) as [TransactionRow];
       transactions.observe(row.id, row);
       return transactionOf(row);
     },
+    /** The key and the final value of the key records: the transaction id, or `DECLINED`. */
     recordedOutcomes() {
       const values = [...redis.keys()].map((key) => [RECORD.exec(key)?.[1], redis.hash(key)?.get('value')] as const);
       const final = values.flatMap(([key, value]) => (key && value && value !== KEY_GENERATED ? [[key, value]] : []));

@@ -13,6 +13,5 @@ export function kindOf(violation: string): 'promise' | "store's rule" | 'fault' 
 }
 
 /** Those sentences that are true: each says how a promise is broken. */
-export function whatIsTrue(sentences: Readonly<Record<string, boolean | undefined>>): string[] {
-  return Object.keys(sentences).filter((sentence) => sentences[sentence]);
-}
+export const whatIsTrue = (sentences: Readonly<Record<string, boolean | undefined>>): string[] =>
+  Object.keys(sentences).filter((sentence) => sentences[sentence]);

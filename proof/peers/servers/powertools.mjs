@@ -19,11 +19,7 @@ client.on('error', (error) => console.error(error.message));
 await client.connect();
 
 /** What the handler throws, so that the library removes its record, has the result; the library's errors have a name. */
-const STATUSES = {
-  IdempotencyAlreadyInProgressError: 409,
-  IdempotencyValidationError: 422,
-  IdempotencyKeyError: 400,
-};
+const STATUSES = { IdempotencyAlreadyInProgressError: 409, IdempotencyValidationError: 422, IdempotencyKeyError: 400 };
 const answerTo = ({ result, name, message }) => result ?? { status: STATUSES[name] ?? 500, body: { error: message } };
 
 const handler = makeIdempotent(

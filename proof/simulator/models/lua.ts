@@ -133,13 +133,9 @@ const BINARY: Readonly<Record<string, (left: string, right: string) => string>> 
   '>=': (left, right) => `!lua.isLess(${left}, ${right})`,
 };
 
-function block(statements: readonly Node[]): string {
-  return statements.map((node) => translated(STATEMENTS, node)).join('\n');
-}
+const block = (statements: readonly Node[]) => statements.map((node) => translated(STATEMENTS, node)).join('\n');
 
-function expression(node: Node): string {
-  return translated(EXPRESSIONS, node);
-}
+const expression = (node: Node) => translated(EXPRESSIONS, node);
 
 function translated(translations: typeof STATEMENTS, node: Node): string {
   const translate = translations[node.type];

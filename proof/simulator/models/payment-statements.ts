@@ -1,9 +1,15 @@
 import type { PaymentRow } from '#idempay/deployments/distributed/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
+import type { HistoryRow } from '#idempay/deployments/rows.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { currentHour, settledAfter } from './retention-statements.js';
-import type { StoredPayment } from './stored-payment.js';
 
+/** A row of the payments' table, as both databases have it: times are milliseconds since the epoch. */
+export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_ms' | 'repeatable'> & {
+  readonly lease_until: number;
+  readonly recover_at: number;
+  readonly settled_hour: number | null;
+};
 type State = StoredPayment['state'];
 type NewRow = [
   ...texts: [string, string, string, string, string, string, string],
@@ -153,18 +159,14 @@ function newest(isOne: (row: StoredPayment) => boolean): Statements[string] {
       .map(recordColumnsOf);
 }
 
-function columnsOf({ lease_until, claimed_at, expires_at, ...columns }: StoredPayment, now: number): PaymentRow {
-  return {
-    ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
-    ...{ expires_at: floor(expires_at), repeatable: (expires_at ?? 0) > now },
-  };
-}
+const columnsOf = ({ lease_until, claimed_at, expires_at, ...columns }: StoredPayment, now: number) => ({
+  ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
+  ...{ expires_at: floor(expires_at), repeatable: (expires_at ?? 0) > now },
+});
 
 function recordColumnsOf(row: StoredPayment): object {
   const settledAtUs = row.settled_at === null ? null : Math.floor(row.settled_at * 1000);
   return { ...row, claimed_at: floor(row.claimed_at), settled_at: floor(row.settled_at), settled_at_us: settledAtUs };
 }
 
-function floor(ms: number | null): number | null {
-  return ms === null ? null : Math.floor(ms);
-}
+const floor = (ms: number | null) => (ms === null ? null : Math.floor(ms));

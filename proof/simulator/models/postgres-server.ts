@@ -3,9 +3,8 @@ import { STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limi
 import type { TransactionRow } from '#idempay/deployments/rows.js';
 import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
-import { PAYMENT_STATEMENTS } from './payment-statements.js';
+import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';
 import { createRetention, RETENTION_STATEMENTS, type Retention } from './retention-statements.js';
-import type { StoredPayment } from './stored-payment.js';
 import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
 
 export type Values = readonly unknown[];
@@ -50,11 +49,10 @@ function locksOf(name: string, [first]: Values): Locks {
   return name === 'remove_transaction' ? [first as number, 'the list'] : [];
 }
 
-export interface PostgresSettings {
+interface PostgresSettings {
   /** Its wall clock: milliseconds since the epoch. */
   readonly now: () => number;
   readonly monotonic: () => number;
-  /** Calls back at a later time. */
   readonly after: (ms: number, callBack: () => void) => unknown;
   /** How long a statement that changes something takes to commit, by the first thing that it is about. */
   readonly commitsAfterMs?: (subject: string) => number;

@@ -77,11 +77,8 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
 }
 
 /** What a key is about: what stands in its braces, without the name of the cache. */
-function subjectOf(key: string): string {
-  return /\{(?:\w+::)?(.*?)\}/.exec(key)?.[1] ?? '';
-}
+const subjectOf = (key: string) => /\{(?:\w+::)?(.*?)\}/.exec(key)?.[1] ?? '';
 
-/** Of a script, by its digest. */
 function nameOf(digest: string): string {
   names ??= new Map(
     readdirSync(SCRIPTS).map((file) => {

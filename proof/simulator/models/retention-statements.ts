@@ -28,17 +28,14 @@ export function createRetention(now: number): Retention {
   return { hours: [hour], keysBefore: BEFORE_ALL, removableBefore: BEFORE_ALL, seenAt: now };
 }
 
-export function currentHour({ hours }: Retention): Hour {
-  return hours.at(-1) as Hour;
-}
+export const currentHour = ({ hours }: Retention) => hours.at(-1) as Hour;
 
 /** The final rows after a place in the order of their ends, with those in microseconds. */
-export function settledAfter({ payments }: Tables, afterUs: number, afterKey: string) {
-  return [...payments.values()]
+export const settledAfter = ({ payments }: Tables, afterUs: number, afterKey: string) =>
+  [...payments.values()]
     .flatMap((row) => (row.settled_at === null ? [] : { row, us: Math.floor(row.settled_at * 1000) }))
     .filter(({ row, us }) => us > afterUs || (us === afterUs && row.key > afterKey))
     .sort((one, other) => one.us - other.us || (one.row.key < other.row.key ? -1 : 1));
-}
 
 /** What `retention-time.ts` and `payment-horizon-statements.ts` say. */
 export const RETENTION_STATEMENTS: Statements = {

@@ -4,6 +4,8 @@ import { whatIsTrue } from '../violation-kinds.js';
 import { type Asked, describe, describeOutcome, type Issued, isFinal } from './clients.js';
 import type { PaymentHistory } from './run.js';
 
+type Row = ObservedPayment | undefined;
+
 /** All that one try takes when every way is fine, twice: one that began just before the patience ended. */
 const CALM_MS = 2_000;
 /** A look at the lock each second, a pause of a second, and the ways. */
@@ -36,12 +38,7 @@ export function checkAnswers(issued: Issued, history: PaymentHistory): string[] 
   return violations.map((text) => `${issued.key}: ${text}`);
 }
 
-function checkAnswer(
-  request: Asked,
-  issued: Issued,
-  row: ObservedPayment | undefined,
-  history: PaymentHistory,
-): string[] {
+function checkAnswer(request: Asked, issued: Issued, row: Row, history: PaymentHistory): string[] {
   const { answer, answeredAt = 0, sentAt, amount, kind } = request;
   const rejects = history.plan.shape.payloadMismatch === 'reject';
   const allTheSame = issued.asked.every((other) => other.amount === amount && other.kind === 'pay');
@@ -66,17 +63,10 @@ function checkAnswer(
   return [...violations, ...wrong];
 }
 
-function stateOf({ answer }: Asked): string | undefined {
-  return typeof answer === 'object' ? answer.state : undefined;
-}
+const stateOf = ({ answer }: Asked) => (typeof answer === 'object' ? answer.state : undefined);
 
 /** An outcome that somebody was told, against the row. */
-function wrongOutcome(
-  told: string,
-  { outcome }: FinalOutcome,
-  row: ObservedPayment | undefined,
-  answeredAt: number,
-): string[] {
+function wrongOutcome(told: string, { outcome }: FinalOutcome, row: Row, answeredAt: number): string[] {
   if (!row || row.state !== outcome.state) return [`${told}, and is ${row?.state ?? 'not there'}`];
   if (outcome.state === 'COMPLETED' && outcome.transactionId !== row.transaction_id) {
     return [`${told}, and is ${row.transaction_id}`];
@@ -92,19 +82,15 @@ function isLate({ sentAt, answeredAt, patienceMs, answer, stoppedMs = 0 }: Asked
 }
 
 /** Whoever waits is told soon after the end, also where nothing announced it. */
-function waitedForNothing(
-  { sentAt, answeredAt, patienceMs, stoppedMs = 0 }: Asked,
-  row: ObservedPayment | undefined,
-  { faults }: PaymentHistory,
-): boolean {
+function waitedForNothing(request: Asked, row: Row, { faults }: PaymentHistory): boolean {
+  const { sentAt, answeredAt, patienceMs, stoppedMs = 0 } = request;
   if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined || stoppedMs > 0) return false;
   return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && faults.wereOver(row.key, sentAt, answeredAt);
 }
 
 /** An outcome is repeated for as long as its key's life, and no longer: then the key is one that nobody knows. */
-function isRepeatedTooLate(request: Asked, row: ObservedPayment | undefined, history: PaymentHistory): boolean {
-  return stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
-}
+const isRepeatedTooLate = (request: Asked, row: Row, history: PaymentHistory) =>
+  stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
 
 /** Once somebody was told the outcome, nobody is told that it is under way, whatever the key store lost (decisions P17). */
 function isBusyForNothing(request: Asked, { asked }: Issued): boolean {
@@ -116,12 +102,8 @@ function isBusyForNothing(request: Asked, { asked }: Issued): boolean {
 }
 
 /** A key is good while its payment is known, and before that until it expires, unless the key store forgot it. */
-function isGood(
-  { knownAtSend, answeredAt = 0 }: Asked,
-  { key, askedForAt }: Issued,
-  row: ObservedPayment | undefined,
-  history: PaymentHistory,
-): boolean {
+function isGood(request: Asked, { key, askedForAt }: Issued, row: Row, history: PaymentHistory): boolean {
+  const { knownAtSend, answeredAt = 0 } = request;
   // A key that was claimed and finished meanwhile may have expired since.
   if (mayHaveExpired(history, row, answeredAt)) return false;
   if (knownAtSend) return true;
@@ -129,11 +111,9 @@ function isGood(
   return !isForgotten && answeredAt < askedForAt + history.plan.shape.idempotencyTtlMs;
 }
 
-function mayHaveExpired(history: PaymentHistory, row: ObservedPayment | undefined, at: number): boolean {
-  return row?.expiresAt !== undefined && (wasAnyClockMoved(history) || row.expiresAt <= at);
-}
+const mayHaveExpired = (history: PaymentHistory, row: Row, at: number) =>
+  row?.expiresAt !== undefined && (wasAnyClockMoved(history) || row.expiresAt <= at);
 
 /** A history with retention moves clocks of its own. */
-function wasAnyClockMoved({ plan }: PaymentHistory): boolean {
-  return plan.shape.retentionMs !== undefined || plan.faults.some(({ kind }) => kind === 'clock');
-}
+const wasAnyClockMoved = ({ plan }: PaymentHistory) =>
+  plan.shape.retentionMs !== undefined || plan.faults.some(({ kind }) => kind === 'clock');

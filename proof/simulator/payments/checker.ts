@@ -90,9 +90,7 @@ function couldNotKnow(row: ObservedPayment, sentAt: number, { verdicts, faults, 
 }
 
 /** The epoch before the last was given up with nothing ever sent. */
-function wasUnsent({ unsent_epoch, epoch }: ObservedPayment): boolean {
-  return unsent_epoch === epoch - 1;
-}
+const wasUnsent = ({ unsent_epoch, epoch }: ObservedPayment) => unsent_epoch === epoch - 1;
 
 /** Recovery does not send it any more: a repeat or an operator decides (decisions P15). */
 function mayBeLeftUnsent(row: ObservedPayment, { plan, faults }: PaymentHistory): boolean {

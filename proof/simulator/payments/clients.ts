@@ -12,10 +12,8 @@ const ASK_AGAIN_EVERY_MS = 5_000;
 const PATIENCE_IN_THE_QUIET_MS = 8_000;
 const REPEAT_WITHIN_MS = 3_000;
 
-/** As a request of a plan. */
 const LATE_REQUEST = { kind: 'pay', otherAmount: undefined, patienceMs: 0, repeats: 0 } as const;
 
-/** What a client knows of one request to pay. */
 export interface Asked extends Request<PayAnswer> {
   readonly kind: PlannedRequest['kind'];
   readonly amount: string;
@@ -26,16 +24,13 @@ export interface Asked extends Request<PayAnswer> {
   stoppedMs?: number;
 }
 
-/** What is known of one key at the end. */
 export interface Issued {
   /** Its name, and the key itself. */
   readonly key: string;
   readonly uuid: string;
   readonly script: KeyScript;
-  /** Its client asked for it then. */
   readonly askedForAt: number;
   readonly asked: Asked[];
-  /** Requests for the outcome only. */
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
 }
 
@@ -149,15 +144,13 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
 }
 
 /** Nobody asks again after that. */
-export function isFinal({ answer }: Asked): boolean {
-  return typeof answer === 'object' && ['processed', 'replayed', 'invalid key', 'mismatch'].includes(answer.state);
-}
+export const isFinal = ({ answer }: Asked) =>
+  typeof answer === 'object' && ['processed', 'replayed', 'invalid key', 'mismatch'].includes(answer.state);
 
 export function describe(answer: PayAnswer | NoAnswer): string {
   if (typeof answer === 'string') return answer;
   return 'final' in answer ? `${answer.state} ${describeOutcome(answer.final)}` : answer.state;
 }
 
-export function describeOutcome({ outcome }: FinalOutcome): string {
-  return outcome.state === 'COMPLETED' ? outcome.transactionId : `declined (${outcome.reason})`;
-}
+export const describeOutcome = ({ outcome }: FinalOutcome) =>
+  outcome.state === 'COMPLETED' ? outcome.transactionId : `declined (${outcome.reason})`;

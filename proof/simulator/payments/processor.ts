@@ -147,12 +147,8 @@ export function createSimulatedProcessor(
         const sentAt = simulation.time;
         const asked = { ...given, reference: nameOf(given.reference) };
         const operation = `sends ${asked.transactionId} ${asked.amount} for`;
-        return ask<ChargeResult, 'not sent'>(
-          operation,
-          asked.reference,
-          (done) => charge(asked, sentAt, done),
-          'not sent',
-        );
+        const serve = (done: (result: ChargeResult) => void) => charge(asked, sentAt, done);
+        return ask(operation, asked.reference, serve, 'not sent');
       },
       lookUp(key) {
         const answer = (done: (result: LookUpResult) => void) => done(lookUp(nameOf(key)));

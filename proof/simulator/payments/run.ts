@@ -27,7 +27,6 @@ const STILL_TIMES = 6;
 const AWAKE_MS = 150_000;
 const MONTH_MS = 30 * 24 * 3_600_000;
 
-/** All that a checker may look at. */
 export type PaymentHistory = Awaited<ReturnType<typeof runPayments>>;
 
 /** Carries out a plan: the real payment code of several processes, over stores and a processor that fail. */

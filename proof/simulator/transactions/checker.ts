@@ -79,8 +79,9 @@ function checkOrder(
   id: number,
   asked: readonly Asked[],
   initial: Transaction | undefined,
-  { plan, table, lastLookAt = Infinity }: TransactionHistory,
-): string[] {
+  history: TransactionHistory,
+) {
+  const { plan, table, lastLookAt = Infinity } = history;
   if (!initial || plan.faults.some(mayLoseMarks)) return [];
   const row = table.rows.get(id);
   const lastReads = asked.flatMap(({ kind, sentAt, answer }) =>
@@ -110,20 +111,18 @@ interface Row {
   readonly status: TransactionStatus;
 }
 
-function modelOf({ version, status }: Transaction): Model<Row, Asked, Output> {
-  return {
-    initial: { there: true, version, status },
-    name: (row) => (row.there ? `${row.version} ${row.status}` : 'gone'),
-    step(row, asked, output) {
-      const { answer, next } = answerOf(row, asked);
-      return output === undefined || answer === describe(output) ? next : undefined;
-    },
-    isPast(row, output) {
-      const seen = versionIn(output);
-      return seen !== undefined && (!row.there || seen < row.version);
-    },
-  };
-}
+const modelOf = ({ version, status }: Transaction): Model<Row, Asked, Output> => ({
+  initial: { there: true, version, status },
+  name: (row) => (row.there ? `${row.version} ${row.status}` : 'gone'),
+  step(row, asked, output) {
+    const { answer, next } = answerOf(row, asked);
+    return output === undefined || answer === describe(output) ? next : undefined;
+  },
+  isPast(row, output) {
+    const seen = versionIn(output);
+    return seen !== undefined && (!row.there || seen < row.version);
+  },
+});
 
 /** What a single copy says, and what becomes of it. */
 function answerOf(row: Row, asked: Asked): { readonly answer: string; readonly next: Row } {

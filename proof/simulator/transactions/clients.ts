@@ -14,7 +14,6 @@ interface About<Kind, Answer> extends Request<Answer> {
   readonly onlyFrom?: TransactionStatus | undefined;
 }
 
-/** One request about one transaction. */
 export type Asked =
   | About<'get', Transaction | 'not found'>
   | (About<'change', StatusChangeResult> & { readonly status: TransactionStatus })
@@ -33,7 +32,6 @@ const FILTERS = [
   { from: '', to: 'C' },
   { from: 'B', to: 'D' },
 ] as const;
-/** The accounts that transactions are created with. */
 const ACCOUNTS = ['AB', 'AC', 'BC', 'BD'];
 
 export function accountsOf(number: number) {
@@ -41,17 +39,13 @@ export function accountsOf(number: number) {
   return { fromAccount, toAccount };
 }
 
-/** At which instance, and by which choices. */
 interface Way {
   readonly instance: number;
   readonly random: Random;
 }
 
-export function createTransactionClients(
-  { simulation, processes }: World<Transactions>,
-  plan: TransactionPlan,
-  hot: readonly Transaction[],
-) {
+export function createTransactionClients(world: World<Transactions>, plan: TransactionPlan, hot: Transaction[]) {
+  const { simulation, processes } = world;
   const asked: Asked[] = [];
   const lists: AskedForList[] = [];
   const created: Request<Transaction>[] = [];

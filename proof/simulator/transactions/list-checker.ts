@@ -55,10 +55,8 @@ function oldestStateNotYetSeen(first: number, sentAt: number, { clients, table }
   return oldest;
 }
 
-function matches({ fromAccount, toAccount }: Transaction, { from, to }: TransactionFilter): boolean {
-  return (from === '' || from === fromAccount) && (to === '' || to === toAccount);
-}
+const matches = ({ fromAccount, toAccount }: Transaction, { from, to }: TransactionFilter) =>
+  (from === '' || from === fromAccount) && (to === '' || to === toAccount);
 
-function nameOf(rows: readonly Transaction[]): string {
-  return rows.map(({ id, version, status }) => `${id} ${version} ${status}`).join();
-}
+const nameOf = (rows: readonly Transaction[]) =>
+  rows.map(({ id, version, status }) => `${id} ${version} ${status}`).join();

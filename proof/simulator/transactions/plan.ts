@@ -5,7 +5,6 @@ import { type Fault, type FaultKind, someMs } from '../faults.js';
 import { GOOD, networkFault } from '../network.js';
 
 export type TransactionPlan = ReturnType<typeof planTransactions>;
-/** What one client does, one thing after another. */
 export type ClientScript = TransactionPlan['scripts'][number];
 export type Action = ClientScript['actions'][number];
 
@@ -109,19 +108,9 @@ function timedFault(random: Random, { deployment, instances }: Shape): Fault {
   const at = random.fraction() * FAULTS_END_MS;
   const forMs = someMs(random, LONGEST_MS);
   const target = random.below(instances);
-  const end = (kind: 'crash' | 'drain') => (): FaultKind => ({
-    kind,
-    target,
-    forMs: Math.min(forMs, LONGEST_RESTART_MS),
-  });
+  const restartMs = Math.min(forMs, LONGEST_RESTART_MS);
+  const end = (kind: 'crash' | 'drain') => (): FaultKind => ({ kind, target, forMs: restartMs });
   const network = () => networkFault(random, target, embedded, false, forMs);
-  const redisIsDown = {
-    kind: 'network',
-    server: 'redis',
-    of: target,
-    conditions: { ...GOOD, down: true },
-    forMs,
-  } as const;
   const failover = () => ({ kind: 'failover', forMs: random.below(3_000) }) as const;
   const slowCommits = () => ({ kind: 'slow commits', forMs }) as const;
   const everywhere: (() => FaultKind)[] = [
@@ -132,7 +121,7 @@ function timedFault(random: Random, { deployment, instances }: Shape): Fault {
   const distributed: (() => FaultKind)[] = [
     ...everywhere,
     () => ({ kind: 'flush' }),
-    () => redisIsDown,
+    () => ({ kind: 'network', server: 'redis', of: target, conditions: { ...GOOD, down: true }, forMs }),
     ...[failover, slowCommits, slowCommits],
     () => ({ kind: 'no room for fills', forMs }),
     () => {
@@ -159,14 +148,10 @@ function triggeredFault(random: Random, { deployment, hot }: Shape): Fault {
   const target = 'caller';
   const pause = (): FaultKind => ({ kind: 'pause', target, forMs: pausedMs, wakesInOrder: random.below(2) === 0 });
   const cut = (): FaultKind => ({ kind: 'cut' });
-  const delay = (): FaultKind => {
-    return { kind: 'delay', forMs: random.pick([random.below(1_000), random.below(5_000), lateMs]) };
-  };
-  const everywhere = [
-    (): FaultKind => ({ kind: 'crash', target, forMs: random.below(LONGEST_RESTART_MS) }),
-    pause,
-    pause,
-  ];
+  const delayMs = () => random.pick([random.below(1_000), random.below(5_000), lateMs]);
+  const delay = (): FaultKind => ({ kind: 'delay', forMs: delayMs() });
+  const crash = (): FaultKind => ({ kind: 'crash', target, forMs: random.below(LONGEST_RESTART_MS) });
+  const everywhere = [crash, pause, pause];
   const distributed: (() => FaultKind)[] = [
     ...[...everywhere, cut, cut, cut, delay, delay, delay, delay],
     () => ({ kind: 'pause and crash', target, forMs: lateMs, thenMs: random.below(40) }),

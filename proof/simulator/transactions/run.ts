@@ -13,7 +13,6 @@ const LOOK_EVERY_MS = 500;
 /** No mark stands any more, and no statement runs. */
 const ALL_IS_SETTLED_MS = 10_000;
 
-/** All that a checker may look at. */
 export type TransactionHistory = Awaited<ReturnType<typeof runTransactions>>;
 
 /** Carries out a plan: the real cache protocol of several processes, over a store and a cache that fail. */
