@@ -74,6 +74,14 @@ const twoKeys: Evidence = {
 const besideOtherKey = { keys: [history([exchange(100, 409)]), history([exchange(95, 0)], { key: OTHER_KEY })] };
 const leftProcessing = { ...answers(exchange(1, 504)), ...processing, unresolved: new Set([KEY]) };
 const forgot = disturbed('redis', 20, 40, 'everything');
+const forgotLatest = (from: number, to: number) => disturbed('redis', from, to, 'the latest');
+const issuedLater = { keys: [history([exchange(950, 400)], { issuedAt: 900, receivedAt: 905 })] };
+const leftToRecovery = answers(exchange(1, 504), exchange(9_000, 409), repeat(9_100));
+const lateBefore409 = unpaid(failed(1, 'late'), exchange(6_000, 409));
+/** Beside a repeat that is under way. */
+const paid409 = answers(first(100), repeat(200), exchange(205, 409));
+const claimed400 = answers(exchange(1, 503, { isClaimed: true }), exchange(50, 400), repeat(90));
+const unanswered400 = answers(exchange(1, 0), exchange(900, 400), repeat(950));
 const stoodStill = (of: string) => disturbed(of, 0, 5_000);
 
 describe('the checker of payments accepts', () => {
@@ -90,23 +98,11 @@ describe('the checker of payments accepts', () => {
     ['simulated payments, of which there is no log', simulated],
     ['a payment that is left PROCESSING on purpose', leftProcessing, { stuckAfterMs: undefined as never }],
     ['409 while another request of the key was under way', answers(first(100), exchange(105, 409))],
-    [
-      '409 when an earlier request may have left its row to recovery',
-      answers(exchange(1, 504), exchange(9_000, 409), repeat(9_100)),
-      claimedAt(5),
-    ],
+    ['409 when an earlier request may have left its row to recovery', leftToRecovery, claimedAt(5)],
     ['409 when it may have left its lock', unpaid(failed(1, 'cut'), exchange(2_000, 409))],
-    [
-      '409 when its process stood still until a lease ago',
-      unpaid(failed(1, 'late'), exchange(6_000, 409)),
-      stoodStill('service 1'),
-    ],
+    ['409 when its process stood still until a lease ago', lateBefore409, stoodStill('service 1')],
     ['400 when Redis lost everything while the key was there', unpaid(exchange(50, 400)), forgot],
-    [
-      '400 when Redis lost the latest, and with it this key',
-      unpaid(exchange(5_000, 400)),
-      disturbed('redis', 2, 40, 'the latest'),
-    ],
+    ['400 when Redis lost the latest, and with it this key', unpaid(exchange(5_000, 400)), forgotLatest(2, 40)],
     ['400 when it was claimed only later', answers(exchange(50, 400), repeat(900)), claimedAt(800), forgot],
   ])('%s', (_what, ...evidence) => {
     expect(rulesBroken(...evidence)).toEqual([]);
@@ -152,49 +148,17 @@ describe('the checker of payments rejects', () => {
     ['409 when all were answered', promisedAnswers, unpaid(exchange(1, 409), exchange(50, 409))],
     ['409 when the earlier request never arrived', promisedAnswers, unpaid(failed(1, 'refused'), exchange(50, 409))],
     ['409 when the earlier lock was over', promisedAnswers, unpaid(failed(1, 'cut'), exchange(6_000, 409))],
-    [
-      '409 when another process stood still',
-      promisedAnswers,
-      unpaid(failed(1, 'late'), exchange(6_000, 409)),
-      stoodStill('service 2'),
-    ],
+    ['409 when another process stood still', promisedAnswers, lateBefore409, stoodStill('service 2')],
     ['409 when the request under way was of another key', promisedAnswers, UNPAID, besideOtherKey],
-    [
-      '409 after the outcome, although its owner was killed and a repeat is under way',
-      nothingLost,
-      answers(first(100), repeat(200), exchange(205, 409)),
-      disturbed('service 1', 105, 400),
-    ],
+    ['409 after the outcome, though its owner was killed', nothingLost, paid409, disturbed('service 1', 105, 400)],
     ['400 when Redis was killed and lost nothing', nothingLost, unpaid(exchange(50, 400)), disturbed('redis', 20, 40)],
-    [
-      '400 when Redis lost everything before the issue',
-      nothingLost,
-      UNPAID,
-      { keys: [history([exchange(950, 400)], { issuedAt: 900, receivedAt: 905 })] },
-      forgot,
-    ],
+    ['400 when Redis lost everything before the issue', nothingLost, UNPAID, issuedLater, forgot],
     ['400 when Redis lost everything afterwards', nothingLost, unpaid(exchange(5, 400)), forgot],
-    [
-      '400 when Redis lost the latest, and the key was older',
-      nothingLost,
-      unpaid(exchange(9_000, 400)),
-      disturbed('redis', 5_000, 8_000, 'the latest'),
-    ],
+    ['400 of an older key than the latest', nothingLost, unpaid(exchange(9_000, 400)), forgotLatest(5_000, 8_000)],
     ['400 when the outcome was known', nothingLost, answers(first(1), exchange(50, 400)), forgot],
     ['400 after 504', nothingLost, answers(exchange(1, 504), exchange(50, 400), repeat(90)), forgot],
-    [
-      '400 after "will be charged"',
-      nothingLost,
-      answers(exchange(1, 503, { isClaimed: true }), exchange(50, 400), repeat(90)),
-      forgot,
-    ],
-    [
-      '400 after a claim that was not answered',
-      nothingLost,
-      answers(exchange(1, 0), exchange(900, 400), repeat(950)),
-      claimedAt(5),
-      forgot,
-    ],
+    ['400 after "will be charged"', nothingLost, claimed400, forgot],
+    ['400 after a claim that was not answered', nothingLost, unanswered400, claimedAt(5), forgot],
   ])('%s', (_what, rule, ...evidence) => {
     expect(rulesBroken(...evidence)).toContain(rule);
   });
@@ -212,17 +176,8 @@ const CHANGE = 'PUT /api/transactions/1/status';
 const GENERATE = 'GET /api/server-generated/generate-key';
 
 function refusal(what: string, more: Partial<Refusal> = {}): Refusal {
-  return {
-    what,
-    to: 'service 1',
-    key: KEY,
-    status: 503,
-    headers: {},
-    text: '',
-    sentAt: 10_000,
-    endedAt: 10_100,
-    ...more,
-  };
+  const answer = { to: 'service 1', key: KEY, status: 503, headers: {}, text: '' };
+  return { what, ...answer, sentAt: 10_000, endedAt: 10_100, ...more };
 }
 const cut = refusal(LIST, { status: 0, failure: 'cut' });
 const notSent = refusal(PAY, { text: CLAIMED_TEXT });
