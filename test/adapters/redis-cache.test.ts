@@ -93,6 +93,18 @@ describe('the cache across failovers that kill nobody', () => {
     expect(await promoted.fill(ID, token, version(4))).toBe(false);
     expect(await promoted.lookUp(ID)).toMatchObject(MISS);
   });
+
+  // The steps of `test/proof/simulator-findings.test.ts` on real servers.
+  test('a write mark that a failover brings back stores nothing, and is lifted', async () => {
+    const mark = await (await caches.on(first)).mark(ID);
+    await untilCopied();
+    await promote(second);
+    const promoted = await caches.on(second);
+    await promoted.refresh(mark, version(2));
+    expect(await promoted.lookUp(ID)).toMatchObject({ state: 'miss', token: expect.any(String) });
+    await write(promoted, 3);
+    expect(await promoted.lookUp(ID)).toMatchObject(hit(3));
+  });
 });
 
 /** What was read from a database whose newest rows were lost by a failover must not be served as if they were there. */
