@@ -172,11 +172,4 @@ describe('a connection', () => {
     wires.postgres.strand();
     expect(await ending.stop()).toEqual({ code: 0, signal: null });
   });
-
-  test('that is slow gives right answers', async () => {
-    wires.redis.delay(100);
-    wires.postgres.delay(100);
-    const key = await generateKey(near);
-    await expectOnePayment(key, await pay(near, key));
-  });
 });

@@ -1,5 +1,8 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
 import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
+import { StoreUnavailable } from '#idempay/faults.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
 /** As in `postgres.ts`, and a busy machine. */
@@ -7,17 +10,13 @@ const CONNECT_LIMIT_MS = 3_000;
 const SLACK_MS = 2_000;
 const ONE = { name: 'one', text: 'SELECT 1 AS one' };
 
-let stored: Awaited<ReturnType<typeof createSharedDatabase>>;
-beforeEach(async () => {
-  stored = await createSharedDatabase();
-});
-afterEach(() => stored.drop());
-
 /**
  * Bug: a request that found no free connection waited for the checks of a new one, however long those took. Cause: the
  * pool's own limit ends when the server has taken the connection. Fix: one limit over everything before the statement.
  */
 test('a new connection that cannot be checked in time costs a bounded wait, and serves the next who asks', async () => {
+  const stored = await createSharedDatabase();
+  onTestFinished(() => stored.drop());
   let letGo = () => {};
   const checked = new Promise<void>((resolve) => {
     letGo = resolve;
@@ -35,3 +34,47 @@ test('a new connection that cannot be checked in time costs a bounded wait, and 
   expect(await database.read(ONE)).toEqual([{ one: 1 }]);
   await database.close();
 });
+
+/**
+ * Bug: a service ended with "Unhandled 'error' event" when PostgreSQL was killed (found by `npm run faults`).
+ * Cause: the pool takes its listener off a new connection before it is verified, and ours came only when the connection
+ * had been handed over. The server's last words, read in one piece with its answer to the verification, met no listener.
+ * Fix: a listener for the life of each connection, from the moment it is there.
+ */
+test('a server that ends while a connection is being verified costs a request, not the process', async () => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (piece) => answer(socket, piece));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const database = new Postgres(`postgres://idempay@127.0.0.1:${port}/idempay`, 2, () => {});
+  onTestFinished(async () => {
+    await database.close();
+    server.close();
+  });
+  await expect(database.read({ name: 'any', text: 'SELECT 1' })).rejects.toThrow(StoreUnavailable);
+});
+
+const READY = message('Z', 'I');
+const LAST_WORDS = 'SFATAL\0C57P01\0Mterminating connection due to unexpected postmaster exit\0\0';
+/** One row with the column `standby`, a boolean of one byte, which is `f`. */
+const ROW = [
+  message('T', '\0\x01standby\0\0\0\0\0\0\0\0\0\0\x10\0\x01\xff\xff\xff\xff\0\0'),
+  message('D', '\0\x01\0\0\0\x01f'),
+  message('C', 'SELECT 1\0'),
+];
+
+/** Lets everybody in; its answer to the first query and its last words are one piece. */
+function answer(socket: Socket, piece: Buffer): void {
+  const isSslRequest = piece.length === 8;
+  if (isSslRequest) socket.write('N');
+  else if (piece[0] === 0) socket.write(Buffer.concat([message('R', '\0\0\0\0'), READY]));
+  else if (piece[0] === 'Q'.charCodeAt(0)) socket.end(Buffer.concat([...ROW, READY, message('E', LAST_WORDS)]));
+}
+
+function message(type: string, content: string): Buffer {
+  const head = Buffer.from(`${type}\0\0\0\0`);
+  head.writeInt32BE(content.length + 4, 1);
+  return Buffer.concat([head, Buffer.from(content, 'latin1')]);
+}

@@ -13,7 +13,6 @@ import { shownPayment, untilFinished } from '../../testkit/client/processor-paye
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
-  ENDLESS_MS,
   expectNotSent,
   expectPaid,
   expectUnknown,
@@ -21,8 +20,6 @@ import {
   SENT_ONCE,
   setProcessorEnvironment,
   TIMEOUT_MS,
-  untilAtWork,
-  untilCharged,
 } from '../../testkit/deployments/processor-environment.js';
 import { pause } from '../../testkit/time/until.js';
 
@@ -76,26 +73,6 @@ describeDeployments('a payment over the network', (deployment) => {
     await environment.check();
   });
 
-  test.each([
-    ['after', { replyLatencyMs: ENDLESS_MS }, untilCharged],
-    ['before', { latencyMs: ENDLESS_MS }, untilAtWork],
-  ] as const)(
-    'whose processor is killed %s it charged is charged once when the processor is back',
-    async (_when, behaviour, reached) => {
-      const { payer, processor } = environment;
-      const { url } = await environment.serve();
-      await processor.behave(behaviour);
-      const key = await payer.newKey(url);
-      const first = payer.pay(url, key);
-      await reached(processor, key);
-      await processor.kill();
-      for (const answer of [await first, await payer.repeat(url, key)]) expectUnknown(answer);
-      await processor.restart({ latencyMs: 0, replyLatencyMs: 0 });
-      await environment.expectRepeatPays(url, key);
-      await environment.check();
-    },
-  );
-
   /**
    * Bug: a charge for which no connection could be made was unknown like any other, and where nothing may be sent twice
    * nobody sent it any more. Fix: the row says that nothing was sent (decision P15).
@@ -134,23 +111,6 @@ describeDeployments('a payment over the network', (deployment) => {
     for (const key of [lost, late]) expectPaid(await payer.untilFinal(other.url, key));
     await environment.check();
   });
-
-  test.each(['replay', 'reject'])(
-    'that is finished by a repeat of another amount is charged the amount of its claim (PAYLOAD_MISMATCH=%s)',
-    async (mismatch) => {
-      const { payer } = environment;
-      const { url } = await environment.serve({ PAYLOAD_MISMATCH: mismatch });
-      const charged = await givenUnknown(url, { lostReplyRate: 1 });
-      const neverCharged = await givenUnknown(url, { failRate: 1 });
-      for (const key of [charged, neverCharged]) {
-        const answer = await payer.repeat(url, key, { amount: '999999.99', currency: 'EUR' });
-        if (mismatch === 'reject') expectError(answer, 422);
-        else expectPaid(answer);
-        expectReplay(await payer.repeat(url, key));
-      }
-      await environment.check();
-    },
-  );
 
   /**
    * Bug: of 1,000 at once 25 were paid, 975 were 504, and 130 never left the process and stayed PROCESSING for an operator.

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
-import type { PayAnswer } from '#idempay/payments/answers.js';
 import { gate } from '../../testkit/concurrency.js';
 import { type Composition, LOST, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until } from '../../testkit/time/until.js';
@@ -15,6 +14,7 @@ const DEADLINE_MS = 10_000;
 /** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
 const SHORT_LEASE_MS = 500;
 const FULL = new StoreUnavailable('unchanged', 'the disk is full');
+const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;
 const unwritten = (cause: Error) => ({ effect: 'unknown', cause });
 
 const { compose, composeWithKey, statesOf } = await shareProtocol();
@@ -116,18 +116,25 @@ describe('an owner', () => {
   });
 
   // The protocol, step 4: a fenced-off owner answers the outcome of the winner, also when it never sent anything.
-  test('that lost its lease before the charge was sent sends nothing, and answers the outcome of the winner', async () => {
-    const { payments, ledger, key, ...process } = await composeWithKey({ leaseMs: SHORT_LEASE_MS });
-    let winner: PayAnswer | undefined;
-    ledger.interruptNext('claim', async (proceed) => {
+  test.each<[string, end: (process: Composition, key: string) => Promise<unknown>, state: string, charges: number]>([
+    ['another attempt pays', ({ another }, key) => another().payments.pay(key, MONEY), 'COMPLETED', 1],
+    [
+      'an operator declines',
+      ({ another }, key) => another({ dedupMs: 0 }).records.resolve(key, VERDICT),
+      'DECLINED',
+      0,
+    ],
+  ])('that lost its lease before the charge was sent sends nothing when %s', async (_what, end, state, charges) => {
+    const { key, ...process } = await composeWithKey({ leaseMs: SHORT_LEASE_MS });
+    process.ledger.interruptNext('claim', async (proceed) => {
       const claimed = await proceed();
       await untilPast(SHORT_LEASE_MS);
-      winner = await process.another().payments.pay(key, MONEY);
+      await end(process, key);
       return claimed;
     });
-    const answer = await payments.pay(key, MONEY);
-    expect(winner).toMatchObject({ state: 'processed' });
-    expect(answer).toEqual({ ...winner, state: 'replayed' });
-    await expectPaidOnce(key, process);
+    const answer = await process.payments.pay(key, MONEY);
+    expect(answer).toEqual({ state: 'replayed', final: await process.payments.outcome(key) });
+    expect(answer).toMatchObject({ final: { outcome: { state } } });
+    expect(process.processor.charges).toHaveLength(charges);
   });
 });

@@ -1,17 +1,22 @@
 import { expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { paymentStatus } from '../../testkit/client/http-client.js';
+import { ask, generateKey, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectFirst, expectInProgress, expectReplay, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
 import { resolvePayment } from '../../testkit/client/payment-records.js';
-import { shownPayment } from '../../testkit/client/processor-payer.js';
+import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
+import { givenTransaction } from '../../testkit/client/transactions.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import {
+  ENDLESS_MS,
+  expectNotSent,
   expectPaid,
   expectUnknown,
   LEASE_MS,
   REACHED_DEADLINE_MS,
   SENT_ONCE,
-  setProcessorEnvironment,
+  setProcessorProcesses,
+  untilAtWork,
+  untilCharged,
 } from '../../testkit/deployments/processor-environment.js';
 import { until } from '../../testkit/time/until.js';
 import { untilPast } from '../../testkit/time/until-past.js';
@@ -19,11 +24,66 @@ import { untilPast } from '../../testkit/time/until-past.js';
 const ALARM_LEVEL = 50;
 /** Recovery takes over nothing that was given up less than this long ago. */
 const FIRST_BACK_OFF_MS = 1_000;
+const LONG_LEASE = { LOCK_TTL_SECONDS: '120' };
+/** Longer than any start that waits for nobody may take: `Stores.start` gives up before it. */
+const ENDLESS = { PROCESSOR_TIMEOUT_MS: '60000', ...LONG_LEASE };
 
-describeDeployments('a service whose processor', (deployment) => {
-  const environment = setProcessorEnvironment(deployment);
+describeDeployments('a service over a processor', (deployment) => {
+  const environment = setProcessorProcesses(deployment);
 
-  test('refuses its requests sounds one alarm, and pays when that is mended', async () => {
+  test.each([
+    ['before', { latencyMs: 1_500 }, untilAtWork],
+    ['after', { replyLatencyMs: ENDLESS_MS }, untilCharged],
+  ] as const)(
+    'that is killed %s a charge was logged finishes it after its restart, once, with the id that was sent',
+    async (_when, behaviour, reached) => {
+      const { payer, processor } = environment;
+      // A lease of the only process that there is ends with that process (decision P13).
+      const settings = deployment.name === 'embedded' ? LONG_LEASE : {};
+      const service = await environment.serve(settings);
+      await processor.behave(behaviour);
+      const key = await payer.newKey(service.url);
+      const cut = expect(payer.pay(service.url, key)).rejects.toThrow();
+      await reached(processor, key);
+      await service.kill();
+      await cut;
+
+      const { url } = await environment.serve(settings);
+      const { state, transactionId } = await untilFinished(url, key);
+      expect(state).toBe('COMPLETED');
+      expect(await processor.chargesOf(key)).toMatchObject([{ transactionId }]);
+      expectReplay(await payer.pay(url, key), transactionId as string);
+      await environment.check();
+    },
+  );
+
+  test('that is killed waits for nobody when it starts again: its port opens while the processor does not answer', async () => {
+    const { payer, processor } = environment;
+    const before = await environment.serve();
+    await processor.kill();
+    const key = await payer.newKey(before.url);
+    expectNotSent(await payer.pay(before.url, key));
+    await before.kill();
+    await processor.restart();
+    processor.pause();
+
+    const { url } = await environment.serve(ENDLESS);
+    await until('recovery to be at work', REACHED_DEADLINE_MS, async () => {
+      return ((await shownPayment(url, key))?.attempts ?? 0) >= 2;
+    });
+    expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
+    expectError(await payer.pay(url, key), 409);
+    expect((await ask(`${url}/api/health/redis`)).status).toBe(200);
+    await generateKey(url);
+    await givenTransaction(url);
+
+    processor.resume();
+    const { transactionId } = await untilFinished(url, key);
+    expectReplay(await payer.pay(url, key), transactionId as string);
+    await environment.check();
+  });
+
+  test('whose requests are refused sounds one alarm, and pays when that is mended', async () => {
     const { payer, processor } = environment;
     const { url, logs } = await environment.serve();
     const alarms = () => logs.filter(({ level, msg }) => level >= ALARM_LEVEL && msg?.includes('look at'));
@@ -44,8 +104,8 @@ describeDeployments('a service whose processor', (deployment) => {
    * (decision P14).
    */
   test.each([
-    ['is simulated', () => ''],
-    ['has another account', (url: string) => url.replace('//', '//merchant-b:secret@')],
+    ['whose processor is simulated', () => ''],
+    ['with another account', (url: string) => url.replace('//', '//merchant-b:secret@')],
   ])('%s after a restart leaves payments of the one before alone, which finishes them later', async (_, urlOf) => {
     const { payer, processor } = environment;
     const PROCESSOR_URL = processor.url.replace('//', '//merchant-a:secret@');
@@ -75,7 +135,7 @@ describeDeployments('a service whose processor', (deployment) => {
    * held them under a live lease; with a back-off as long as the pause between two counts that could go on for ever. Fix:
    * the round counts once what it has taken over is done.
    */
-  test('leaves a payment to an operator says so in the log when it starts, and takes the verdict', async () => {
+  test('that leaves a payment to an operator says so in the log when it starts, and takes the verdict', async () => {
     const before = await environment.serve(SENT_ONCE);
     const key = await environment.givenUnknown(before.url, { failRate: 1 });
     await environment.stop();
