@@ -21,13 +21,9 @@ export function answerExpectations(app: FastifyInstance): void {
 }
 
 function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
-  const { shouldKeepAlive } = response;
-  // Without a 100 it is unknown whether the client sends the body all the same, so the connection must end.
-  response.shouldKeepAlive = false;
+  // Without a 100 it is unknown whether the client sends the body all the same: Node then ends the connection.
   request.once('resume', () => {
-    if (response.headersSent) return;
-    response.shouldKeepAlive = shouldKeepAlive;
-    response.writeContinue();
+    if (!response.headersSent) response.writeContinue();
   });
 }
 
