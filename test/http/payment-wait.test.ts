@@ -15,6 +15,7 @@ import {
   payPreferring,
   timed,
   UNKNOWN_KEY,
+  untilPaid,
 } from '../../testkit/client/payment-answers.js';
 import { GOOD_BODY, UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
@@ -85,6 +86,16 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
         expectError(await pay(endless.url, key, body, { headers: { ...headers, ...more } }), status);
       }
       expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS);
+    });
+
+    it('is ignored on requests that only read', async () => {
+      const headers = { Prefer: LONG_WAIT, 'Idempotency-Key': key };
+      for (const path of ['payment-status', `payments/${key}`, 'payments', 'payments/export?day=1970-01-01']) {
+        const { answer, tookMs } = await timed(ask(`${endless.url}/api/${path}`, { headers }));
+        expect(answer.status).toBe(path === 'payment-status' ? 404 : 200);
+        expectWaited(answer, undefined);
+        expect(tookMs).toBeLessThan(AT_ONCE_MS);
+      }
     });
 
     it('leaves a service well whose clients do not wait to the end', async () => {
@@ -172,25 +183,30 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
 describeDeployments('a request that waits for an attempt that ends without an outcome', (deployment) => {
   const shared = shareProcessedService(deployment, {}, { PROCESSOR_TIMEOUT_MS: '1500', LOCK_TTL_SECONDS: '4' });
 
-  it('begins an attempt of its own, which finds the charge whose reply was lost', async () => {
+  it.each([
+    ['finds the charge whose reply was lost', { replyLatencyMs: 1_000, lostReplyRate: 1 }, 200],
+    ['does not find out either, a 504; a later one does', { latencyMs: 4_000 }, 504],
+  ])('begins an attempt of its own, which %s', async (_what, behaviour, status) => {
     const { url, processor } = shared();
     const key = await generateKey(url);
-    await processor.behave({ replyLatencyMs: 1_000, lostReplyRate: 1 });
+    await processor.behave(behaviour);
     const { finished } = await beginPayment(url, key);
     const duplicate = payPreferring(url, key, LONG_WAIT);
     // A charge keeps the behaviour that it found.
     await until('the charge has reached the processor', REACHED_DEADLINE_MS, async () => {
       return (await lookUpCharge(processor.url, key)).status !== 404;
     });
-    await processor.behave({ replyLatencyMs: 0, lostReplyRate: 0 });
+    await processor.behave({ latencyMs: 0, replyLatencyMs: 0, lostReplyRate: 0 });
     expectError(await finished, 504);
 
     const answer = await duplicate;
-    expect(answer.status, answer.text).toBe(200);
+    expect(answer.status, answer.text).toBe(status);
     expectWaited(answer, LONG_WAIT);
-    const { state, transactionId, attempts } = await shownPaymentOf(url, key);
-    expect({ state, transactionId }).toEqual({ state: 'COMPLETED', transactionId: transactionIdOf(answer) });
-    expect(attempts).toBeGreaterThanOrEqual(2);
+    const transactionId = transactionIdOf(await untilPaid(url, key));
+    if (status === 200) expect(transactionIdOf(answer)).toBe(transactionId);
+    const payment = await shownPaymentOf(url, key);
+    expect(payment).toMatchObject({ state: 'COMPLETED', transactionId });
+    expect(payment.attempts).toBeGreaterThanOrEqual(2);
     expect(await processor.chargesOf(key)).toHaveLength(1);
   });
 });
