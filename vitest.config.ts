@@ -16,7 +16,7 @@ const LONG_TESTS = [
   'test/faults/waiters.test.ts',
   'test/faults/wrong-settings.test.ts',
   'test/http/broken-connections.test.ts',
-  'test/http/payment-retention-clocks.test.ts',
+  'test/http/payment-retention.test.ts',
   'test/http/transaction-list-stalled.test.ts',
   'test/proof/faults.test.ts',
 ];

@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import type { Claim } from '#idempay/payments/values/payment.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
+  expectFirst,
   expectInProgress,
   expectKeyValue,
   expectReplay,
@@ -11,14 +13,22 @@ import {
   NO_PAYMENT,
 } from '../../testkit/client/payment-answers.js';
 import { exportDay, keysOf, listPayments, readPayment, shownIn } from '../../testkit/client/payment-records.js';
+import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
 import { givenClaim, givenSettled, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import { aged, changeStored, HORIZON_SEEN_BY_ALL, openPortsOn } from '../../testkit/protocol/stored-payments.js';
-import { passHours } from '../../testkit/time/retention-time.js';
-import { until } from '../../testkit/time/until.js';
+import type { Ports } from '../../testkit/protocol/ports.js';
+import {
+  aged,
+  changeStored,
+  HORIZON_SEEN_BY_ALL,
+  openPortsOn,
+  type StoredChange,
+} from '../../testkit/protocol/stored-payments.js';
+import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
+import { pause, until } from '../../testkit/time/until.js';
 
-const DAY_MS = 86_400_000;
+const DAY_MS = 24 * HOUR_MS;
 const RETENTION = { PAYMENT_RETENTION_DAYS: '1' };
 const OLD_MS = 3 * DAY_MS;
 /** By which a day is over for what was settled before. */
@@ -111,8 +121,7 @@ describeDeployments('PAYMENT_RETENTION_DAYS', (deployment) => {
 /** What only days could bring about, by the adapters that a service would use, and then moved into the past. */
 async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys>): Promise<void> {
   const { completed, declined, processing, young } = given;
-  const { keys, ledger, close } = await openPortsOn(stores);
-  try {
+  await withPorts(stores, async ({ keys, ledger }) => {
     for (const key of Object.values(given)) if (key !== declined) await keys.issue(key, DAY_MS);
     const settle = async (key: string, more = {}) =>
       givenSettled(ledger, await givenClaim(ledger, { key, processor: 'another' }), { ttlMs: DAY_MS, ...more });
@@ -121,9 +130,7 @@ async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys
     await ledger.abandon(await givenClaim(ledger, { key: processing, processor: 'another' }), 0);
     await passHours(ledger, RETENTION_HOURS);
     await settle(young);
-  } finally {
-    await close();
-  }
+  });
   await changeStored(stores, aged([completed, declined, processing], OLD_MS));
   await changeStored(stores, {
     // The other deployment's records are written by the key store alone, which was not told of the outcomes.
@@ -132,4 +139,107 @@ async function givenOldPayments(stores: Stores, given: ReturnType<typeof newKeys
       DELETE FROM idempotency_keys WHERE key = '${declined}'`,
     distributed: '',
   });
+}
+
+async function withPorts<T>(stores: Stores, work: (ports: Ports) => Promise<T>): Promise<T> {
+  const ports = await openPortsOn(stores);
+  return work(ports).finally(ports.close);
+}
+
+const RETENTION_DAYS = 30;
+const AHEAD_MS = 60 * DAY_MS;
+const PAYMENTS = 100;
+/** Round and sweep at the start of a process: more than one of each. */
+const ROUNDS_MS = 2_500;
+const STARTS = 3;
+/** A deployment of several processes removes nothing before all of them can know the horizon: in the third. */
+const ROUNDS = 6;
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/**
+ * Bug: one call with a clock 60 days ahead removed 300 of 300 payments that had been settled seconds before, and refused good
+ * unpaid keys afterwards. Cause: age was the clock's time since the payment was settled. Fix: age is the time that processes
+ * have seen pass. All that is stored moves into the past, which is what a clock ahead makes of it.
+ */
+describeDeployments('a clock that is 60 days ahead', (deployment) => {
+  let stores: Stores;
+  let settled: Claim[];
+  /** Good also by the clock that is ahead, and generated before the payments' keys. */
+  let unpaid: string[];
+  /** Good when the clock is right again; by the other one they have expired. */
+  let paidLater: string;
+
+  /** Settled and issued just now, by a service that has seen more than the retention before. Then the clock is set ahead. */
+  beforeEach(async () => {
+    stores = await deployment.open();
+    await withPorts(stores, async ({ keys, ledger }) => {
+      await passHours(ledger, (RETENTION_DAYS + 1) * 24);
+      unpaid = Array.from({ length: STARTS }, () => newKeyOf(Date.now() - AHEAD_MS));
+      for (const key of unpaid) await keys.issue(key, AHEAD_MS + DAY_MS);
+      paidLater = newKeyOf(Date.now());
+      await keys.issue(paidLater, DAY_MS);
+      settled = await inParallel(PAYMENTS, PAYMENTS, async () => {
+        const claim = await givenClaim(ledger, { key: newKeyOf(Date.now() - AHEAD_MS) });
+        await givenSettled(ledger, claim, { ttlMs: DAY_MS });
+        return claim;
+      });
+      await passHours(ledger, 1);
+    });
+    await changeStored(stores, moved(-AHEAD_MS));
+  });
+  afterEach(() => stores?.close());
+
+  it('removes nothing that was settled within the retention, at no start, and good keys are paid afterwards', async () => {
+    const retention = { PAYMENT_RETENTION_DAYS: `${RETENTION_DAYS}` };
+    for (const key of unpaid) {
+      const service = await stores.serve(retention);
+      await pause(ROUNDS_MS);
+      expectFirst(await pay(service.url, key));
+      await service.stop();
+      await changeStored(stores, HORIZON_SEEN_BY_ALL);
+    }
+    await changeStored(stores, moved(AHEAD_MS));
+    const { url } = await stores.serve(retention);
+    for (const { key } of settled) expect((await readPayment(url, key)).status).toBe(200);
+    expectFirst(await pay(url, paidLater));
+  });
+
+  it('is the same to hours that no process saw; an operator may confirm them', async () => {
+    const removeAll = () =>
+      withPorts(stores, async ({ ledger }) => {
+        let removed = 0;
+        const time = await passHours(ledger, 3);
+        expect(time.unseenMs === 0 || time.unseenMs > AHEAD_MS - HOUR_MS).toBe(true);
+        for (let round = 0; round < ROUNDS; round += 1) {
+          removed += await removeOld(ledger, RETENTION_DAYS * DAY_MS);
+          await changeStored(stores, HORIZON_SEEN_BY_ALL);
+        }
+        return removed;
+      });
+    expect(await removeAll()).toBe(0);
+    await changeStored(stores, CONFIRMED);
+    expect(await removeAll()).toBe(settled.length);
+  });
+});
+
+/** As in `docs/deployment.md`. */
+const CONFIRMED: StoredChange = {
+  embedded: 'UPDATE retention_hours SET confirmed = 1 WHERE unseen_ms > 0',
+  distributed: 'UPDATE idempay.retention_hours SET confirmed = true WHERE unseen_ms > 0',
+};
+
+/** All times that the store has written. */
+function moved(ms: number): StoredChange {
+  const by = `${ms} * interval '1 millisecond'`;
+  return {
+    embedded: `
+      UPDATE payments SET claimed_at = claimed_at + ${ms}, settled_at = settled_at + ${ms}, expires_at = expires_at + ${ms};
+      UPDATE idempotency_keys SET expires_at = expires_at + ${ms};
+      UPDATE retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
+    distributed: `
+      UPDATE idempay.payments SET claimed_at = claimed_at + ${by}, settled_at = settled_at + ${by},
+        expires_at = expires_at + ${by};
+      UPDATE idempay.retention_hours SET clock_ms = clock_ms + ${ms}, lowest_key_ms = lowest_key_ms + ${ms}`,
+  };
 }
