@@ -99,11 +99,7 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       unclear = await Promise.all(Array.from({ length: UNCLEAR_PAYMENTS }, () => givenUnclear(shared().url)));
     });
 
-    function takeUnclear(): string {
-      const key = unclear.pop();
-      if (key === undefined) throw new Error('all the unclear payments are used up');
-      return key;
-    }
+    const takeUnclear = () => unclear.pop() as string;
 
     /** The first answer that is neither that it is too early, nor that recovery looks at this very moment. */
     function resolveWhenOfAge(key: string, resolution: unknown): Promise<Answer> {

@@ -18,13 +18,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 const PROCESSOR = 'https://processor.example/v1';
 
 /** Each numeric setting with its bounds, where its value is found, and its unit there. */
-const NUMBERS: readonly [
-  name: string,
-  least: number,
-  most: number,
-  read: (config: Config) => unknown,
-  factor: number,
-][] = [
+const NUMBERS: readonly [string, least: number, most: number, (config: Config) => unknown, factor: number][] = [
   ['PORT', 0, 65_535, (config) => config.port, 1],
   ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
   ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.leaseMs, 1000],
@@ -96,10 +90,8 @@ describe('the settings', () => {
   test('of one store alone are refused with a sentence that names the other one, and what it was misspelt as', () => {
     const about = (environment: Record<string, string>) => problemsOf(environment).join();
     expect(about({ DATABASE_URL: 'postgres://h/idempay' })).toMatch(/^DATABASE_URL is set but REDIS_URL is not/);
-    const misspelt = about({ REDIS_URL: 'redis://h', DATABSE_URL: 'postgres://h/idempay' });
-    expect(misspelt).toMatch(
-      /^REDIS_URL is set but DATABASE_URL is not.*DATABSE_URL .*DATABASE_URL was probably meant/,
-    );
+    const sentence = /^REDIS_URL is set but DATABASE_URL is not.*DATABSE_URL .*DATABASE_URL was probably meant/;
+    expect(about({ REDIS_URL: 'redis://h', DATABSE_URL: 'postgres://h/idempay' })).toMatch(sentence);
   });
 
   test('never show a password in a problem, whatever is wrong with the URL', () => {
@@ -196,9 +188,7 @@ describe('a misspelt setting', () => {
   const REFERENCE_PROCESSOR = new URL('../../src/reference-processor/settings.ts', import.meta.url);
 
   test('is none of what any environment has, nor of the reference processor, which may share it', () => {
-    const theirs = [...readFileSync(REFERENCE_PROCESSOR, 'utf8').matchAll(/'([A-Z]+_[A-Z_]+)'/g)].map(
-      ([, name]) => name,
-    );
+    const theirs = readFileSync(REFERENCE_PROCESSOR, 'utf8').match(/(?<=')[A-Z]+_[A-Z_]+(?=')/g) ?? [];
     expect(theirs.length).toBeGreaterThan(8);
     const names = [...USUAL.split(/\s+/), ...theirs];
     expect(meantBy(Object.fromEntries(names.map((name) => [name, 'something'])))).toEqual([]);

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fingerprintOf, judgeMoney } from '#idempay/payments/values/money.js';
 
@@ -27,6 +28,24 @@ describe('an amount of money', () => {
     ["'amount' must have at most 15 digits in all.", ['1000000000000000', '99999999999999.99', '0.0000000000000001']],
   ])('is refused: %s', (problem, amounts) => {
     for (const amount of amounts) expect(judged(amount), amount).toContain(problem);
+  });
+
+  /** Decision P4 for USD, stated in another way than the service states it. */
+  const isGood = (text: string) =>
+    /^(0|[1-9]\d*)(\.\d{1,2})?$/.test(text) && /[1-9]/.test(text) && text.replace('.', '').length <= 15;
+
+  test('is taken exactly when the rule describes it: good, nearly good, or noise of what numbers are made of', () => {
+    const texts = fc.oneof(
+      fc.stringMatching(/^[1-9][0-9]{0,15}(\.[0-9]{1,3})?$/),
+      fc.stringMatching(/^0?0?[0-9]{0,3}\.?[0-9]{0,3}$/),
+      fc.string({ unit: fc.constantFrom(...'0123456789.+-eEx_, \u0661'), maxLength: 18 }),
+      fc.string({ unit: 'binary', maxLength: 8 }),
+    );
+    const agrees = (text: string) => expect('amount' in judgeMoney(text, 'USD'), text).toBe(isGood(text));
+    fc.assert(
+      fc.property(texts, (text) => void agrees(text)),
+      { numRuns: 2_000 },
+    );
   });
 });
 
