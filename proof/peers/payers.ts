@@ -76,15 +76,11 @@ export class Payers {
     };
     const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
     const request = { method: 'POST', headers, body: JSON.stringify(body), agent: this.#agent };
-    let hangs = true;
     const answered = ask(`${to.url}${this.peer.path}`, request)
       .then((answer) => record(answer.status, isSuccess(answer) ? this.peer.receiptOf(answer) : undefined))
-      .catch(() => record('cut'))
-      .finally(() => {
-        hangs = false;
-      });
-    await Promise.race([answered, pause(HANG_MS)]);
-    if (hangs) record('hang');
+      .catch(() => record('cut'));
+    const hang = pause(HANG_MS).then(() => 'hang' as const);
+    if ((await Promise.race([answered, hang])) === 'hang') record('hang');
   }
 
   async sendEach(payments: readonly Payment[]): Promise<void> {

@@ -92,7 +92,6 @@ function withCharged(trial: Trial, payments: readonly Payment[]): string {
   return payments.length === 0 ? '0' : `${bold(payments)} (${charged})`;
 }
 
-/** Of the records that keep payments from being repeated. */
 function remainingLife(trial: Trial): string {
   const isNone = openOf(trial).length === 0 || trial.lockSeconds === undefined;
   return isNone ? '-' : `${((trial.lockSeconds ?? 0) / 3_600).toFixed(1)} h more`;
@@ -112,7 +111,6 @@ function secondAnswer({ answers: [first, second] }: Payment): string {
   return second.receipt === first?.receipt ? 'the first result' : 'paid again';
 }
 
-/** Answers to requests that were sent while Redis was away. */
 function outage(name: 'killed' | 'stopped'): Column[] {
   const answersIn = ({ payments, outages }: Trial) => {
     const [fromMs, toMs] = outages[name] ?? [0, 0];

@@ -94,7 +94,7 @@ async function lostReplies({ payers, processor }: Environment): Promise<void> {
 
 async function redisAway({ payers, processor, servers }: Environment, redis: RedisServer): Promise<Outages> {
   await processor.behave({ latencyMs: 20 });
-  const outage = async (leave: () => unknown, comeBack: () => unknown): Promise<Window> => {
+  const outage = async ([leave, comeBack]: readonly [() => unknown, () => unknown]): Promise<Window> => {
     let window: Window = [0, 0];
     await underLoad(payers, 'Redis away', AWAY, async () => {
       await pause(AWAY.afterMs / 3);
@@ -107,14 +107,8 @@ async function redisAway({ payers, processor, servers }: Environment, redis: Red
     });
     return window;
   };
-  const killed = await outage(
-    () => redis.kill(),
-    () => redis.start(),
-  );
-  const stopped = await outage(
-    () => redis.signal('SIGSTOP'),
-    () => redis.signal('SIGCONT'),
-  );
+  const killed = await outage([() => redis.kill(), () => redis.start()]);
+  const stopped = await outage([() => redis.signal('SIGSTOP'), () => redis.signal('SIGCONT')]);
   for (const server of servers) await server.up();
   return { killed, stopped };
 }

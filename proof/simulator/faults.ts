@@ -52,10 +52,7 @@ export type FaultKind =
 export type Fault = Moment & FaultKind;
 
 /** A plan: everything that a seed sets in motion, before anything has happened. A smaller plan is a simpler history. */
-export interface Faulty {
-  readonly seed: number;
-  readonly faults: readonly Fault[];
-}
+export type Faulty = { readonly seed: number; readonly faults: readonly Fault[] };
 
 /** A caller whose message was lost has noticed by then. */
 const LOSS_NOTICED_MS = STATEMENT_DEADLINE_MS + 1_000;
@@ -90,7 +87,6 @@ export function createFaults<Service>(
   const unwell: Interval[] = [];
   /** When anything at all was wrong, and as long as it may be felt. */
   const disturbed: Interval[] = [];
-  /** Of a server, that judges when something expires. */
   let isClockMoved = false;
   let clocksMovedByMs = 0;
 

@@ -16,7 +16,6 @@ const NAMES = Object.keys(ENVIRONMENTS) as EnvironmentName[];
 /** `--first` ends with the first seed that breaks a promise or a store's rule, tells all that it breaks, and looks for no shorter one. */
 const USAGE = `npm run simulate -- [--seeds N] [--from S] [--environment ${NAMES.join('|')}] [--workers N] [--trace] [--first]`;
 
-/** Throws with a sentence for whoever typed it. */
 function readOptions() {
   const { values } = parseArgs({
     options: {
@@ -91,7 +90,6 @@ async function runAll(options: Options): Promise<readonly Failure[]> {
   return failures;
 }
 
-/** One seed after another, with everything that happens. */
 async function tell({ from, end, environment: only }: Options): Promise<readonly Failure[]> {
   const failures: Failure[] = [];
   for (let seed = from; seed < end; seed += 1) {

@@ -29,7 +29,6 @@ export class ObservedPayments {
     return this.byKey.get(name) ?? this.removed.get(name)?.row;
   }
 
-  /** All rows, after something that may have changed any. */
   observeAll(rows: Iterable<StoredPayment>, judgedAt: (key: string) => number): void {
     const keys = new Set<string>();
     for (const row of rows) {
@@ -86,10 +85,7 @@ const isSame = (before: StoredPayment, row: StoredPayment) =>
   before === row || Object.entries(row).every(([name, value]) => before[name as keyof StoredPayment] === value);
 
 /** All rows from one commit to the next. */
-interface TableState {
-  readonly from: number;
-  readonly rows: readonly Transaction[];
-}
+type TableState = { readonly from: number; readonly rows: readonly Transaction[] };
 
 /** What the statements of a store have made of the transactions' rows: for the checker. */
 export class ObservedTransactions {

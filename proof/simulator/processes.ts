@@ -13,9 +13,7 @@ const DRAIN_LIMIT_MS = 25_000;
 const LAST_WRITES_MS = 1_000;
 
 /** A machine's wall clock; the clocks of one machine are wrong together. */
-export interface WallClock {
-  aheadMs: number;
-}
+export type WallClock = { aheadMs: number };
 
 /** No answer at all ('cut'), or the 503 of a store that could not be had and what became of the write. */
 export type NoAnswer = 'cut' | 'refused unchanged' | 'refused unknown';

@@ -152,11 +152,8 @@ export class Simulation {
   }
 }
 
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-  return hash;
-}
+const hashOf = (text: string) =>
+  [...text].reduce((hash, character) => Math.imul(hash ^ character.charCodeAt(0), 0x01000193), 0x811c9dc5);
 
 function scramble(hash: number): number {
   const once = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

@@ -29,10 +29,7 @@ const RECORD = /\{([^:}]+)\}$/;
 const LAST_WRITERS: readonly string[] = ['renew', 'abandon', 'settle'];
 
 /** By the simulation's own time. */
-export interface Interval {
-  readonly from: number;
-  readonly to: number;
-}
+export type Interval = { readonly from: number; readonly to: number };
 
 export type ServerName = 'redis' | 'postgres';
 
@@ -134,7 +131,6 @@ export function distributedStores(
   };
 }
 
-/** `machine`: the one clock of the one machine. */
 export function embeddedStores(simulation: Simulation, triggered: TriggeredFaults, machine: WallClock): Stores {
   const { payments, transactions, goodUntil } = observed(simulation);
   const link = createLink(simulation, triggered, {

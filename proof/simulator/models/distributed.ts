@@ -26,10 +26,7 @@ const CLAIMS_END_MS = 7_001;
 
 export const NAMES = createKeyNames('0123456789abcdef');
 
-export interface ModelledServers {
-  readonly redis: RedisServer;
-  readonly postgres: PostgresServer;
-}
+export type ModelledServers = { readonly redis: RedisServer; readonly postgres: PostgresServer };
 
 /** The real adapters of the distributed deployment in one process, over modelled servers: what `openDistributed` opens. */
 export async function openDistributedModel(

@@ -50,7 +50,6 @@ export class RedisServer {
     return this.evalsha(digest, keys, parameters);
   }
 
-  /** Of a key that has expired there is nothing. */
   hash(key: string): ReadonlyMap<string, string> | undefined {
     return this.living(key)?.fields;
   }
@@ -90,9 +89,7 @@ export class RedisServer {
 
   /** Returns what makes a stale replica its successor: all is as it is now, and clients that connect teach it their scripts at once. */
   copy(): () => void {
-    const data = new Map(
-      [...this.data].map(([key, { fields, expiresAt }]) => [key, { fields: new Map(fields), expiresAt }]),
-    );
+    const data = structuredClone(this.data);
     return () => {
       this.data = data;
       this.servers += 1;

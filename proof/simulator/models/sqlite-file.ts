@@ -90,7 +90,6 @@ export class SqliteFile {
     this.file.database.exec(`UPDATE retention_hours SET lowest_key_ms = ${ms}, clock_ms = ${ms}`);
   }
 
-  /** As a new process does. */
   open(line: Line, clock: Clock): SimulatedPorts {
     this.close();
     const writer = new Writer(this.startThread(line) as unknown as Worker, () => {}, clock);

@@ -13,6 +13,7 @@ const PATIENCE_IN_THE_QUIET_MS = 8_000;
 const REPEAT_WITHIN_MS = 3_000;
 
 const LATE_REQUEST = { kind: 'pay', otherAmount: undefined, patienceMs: 0, repeats: 0 } as const;
+type SentRequest = Pick<PlannedRequest, keyof typeof LATE_REQUEST>;
 
 export interface Asked extends Request<PayAnswer> {
   readonly kind: PlannedRequest['kind'];
@@ -20,7 +21,6 @@ export interface Asked extends Request<PayAnswer> {
   readonly patienceMs: number;
   /** The row that there was when it was sent: its key is no longer a key that nobody knows. */
   readonly knownAtSend: boolean;
-  /** How long its process was stopped meanwhile. */
   stoppedMs?: number;
 }
 
@@ -64,19 +64,15 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     if (!isFaulty) await askUntilFinal(known, random);
   }
 
-  async function pay(
-    { key, uuid, script, asked }: Issued,
-    { kind, patienceMs, repeats, ...request }: Pick<PlannedRequest, keyof typeof LATE_REQUEST>,
-    first: number,
-    random: Random,
-  ): Promise<void> {
+  async function pay(known: Issued, request: SentRequest, first: number, random: Random): Promise<void> {
+    const { key, uuid, script, asked } = known;
+    const { kind, patienceMs, repeats } = request;
     const amount = request.otherAmount ?? script.amount;
     const money = kind === 'pay' ? { amount, currency: 'EUR' } : { problem: 'this is no amount' };
     const patience = patienceMs > 0 ? { ms: patienceMs, gone: new AbortController().signal } : undefined;
     let instance = first;
     for (let left = repeats; ; left -= 1) {
       const row = byKey.get(key);
-      // By the row: its key is no longer one that nobody knows.
       const knownAtSend = row !== undefined && (row.expiresAt ?? Infinity) > simulation.time;
       const one: Asked = { kind, amount, patienceMs, sentAt: simulation.time, knownAtSend };
       asked.push(one);

@@ -78,7 +78,6 @@ function scriptOf(number: number, random: Random, { instances }: Shape) {
     /** Instead of the script's: what is charged must not depend on it. */
     otherAmount: random.below(8) === 0 ? random.pick(AMOUNTS) : undefined,
     patienceMs: random.below(3) === 0 ? random.pick([1_000, 10_000, 30_000]) : 0,
-    /** How often it is repeated while its answer is not final. */
     repeats: random.below(4),
   }));
   return {

@@ -64,7 +64,7 @@ function checkReads(id: number, asked: readonly Asked[], { table }: TransactionH
 function newestAcknowledged(asked: readonly Asked[], before: number): number {
   const acknowledged = asked.map(({ kind, answer, answeredAt = Infinity }) => {
     if (kind === 'get' || isNoAnswer(answer) || answeredAt >= before) return 0;
-    return answer === 'removed' ? Infinity : (versionIn(answer) ?? 0);
+    return answer === 'removed' ? Infinity : (shownBy(answer).version ?? 0);
   });
   return Math.max(0, ...acknowledged);
 }
@@ -105,21 +105,17 @@ function operationOf(asked: Asked): Operation<Asked, Output> | undefined {
   return { invokedAt: sentAt, completed, input: asked };
 }
 
-interface Row {
-  readonly there: boolean;
-  readonly version: number;
-  readonly status: TransactionStatus;
-}
+type Row = { readonly there: boolean; readonly version: number; readonly status: TransactionStatus };
 
 const modelOf = ({ version, status }: Transaction): Model<Row, Asked, Output> => ({
   initial: { there: true, version, status },
   name: (row) => (row.there ? `${row.version} ${row.status}` : 'gone'),
   step(row, asked, output) {
     const { answer, next } = answerOf(row, asked);
-    return output === undefined || answer === describe(output) ? next : undefined;
+    return output === undefined || answer === shownBy(output).text ? next : undefined;
   },
   isPast(row, output) {
-    const seen = versionIn(output);
+    const { version: seen } = shownBy(output);
     return seen !== undefined && (!row.there || seen < row.version);
   },
 });
@@ -137,17 +133,12 @@ function answerOf(row: Row, asked: Asked): { readonly answer: string; readonly n
   return { answer: `done ${next.version} ${status}`, next };
 }
 
-/** Versions only rise. */
-function versionIn(output: Output): number | undefined {
-  if (typeof output === 'string') return undefined;
-  if (!('state' in output)) return output.version;
-  return output.state === 'done' ? output.transaction.version : undefined;
-}
-
-function describe(output: Output): string {
-  if (typeof output === 'string') return output;
-  if (!('state' in output)) return `${output.version} ${output.status}`;
+/** An answer in words, and the version of the row that it shows. */
+function shownBy(output: Output): { readonly text: string; readonly version?: number } {
+  if (typeof output === 'string') return { text: output };
+  if (!('state' in output)) return { text: `${output.version} ${output.status}`, version: output.version };
   const { state } = output;
-  if (state === 'done') return `done ${output.transaction.version} ${output.transaction.status}`;
-  return state === 'final' ? `final ${output.status}` : state;
+  if (state !== 'done') return { text: state === 'final' ? `final ${output.status}` : state };
+  const { text, version } = shownBy(output.transaction);
+  return { text: `done ${text}`, version };
 }

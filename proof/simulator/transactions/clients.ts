@@ -39,10 +39,7 @@ export function accountsOf(number: number) {
   return { fromAccount, toAccount };
 }
 
-interface Way {
-  readonly instance: number;
-  readonly random: Random;
-}
+type Way = { readonly instance: number; readonly random: Random };
 
 export function createTransactionClients(world: World<Transactions>, plan: TransactionPlan, hot: Transaction[]) {
   const { simulation, processes } = world;
