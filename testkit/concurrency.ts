@@ -28,7 +28,6 @@ export async function alongside(
   for (const end of await Promise.allSettled([...loops, work])) if (end.status === 'rejected') throw end.reason;
 }
 
-/** A moment that a test lets come: `opened` resolves after `open`. */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {

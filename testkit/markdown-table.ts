@@ -1,4 +1,3 @@
-/** A table in Markdown. */
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const textOf = (cell: string) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ');
   const lines = [head, head.map(() => '---'), ...rows];

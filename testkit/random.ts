@@ -1,6 +1,5 @@
 /** A seeded stream of choices: the same seed makes the same choices, so that a run that failed can be asked for again. */
 export interface Random {
-  /** From 0 up to, not including, 1. */
   fraction(): number;
   /** A whole number from 0 up to, not including, `limit`. */
   below(limit: number): number;

@@ -4,7 +4,6 @@ import { checkPayments, type PaymentEvidence } from './payments.js';
 import { checkRefusals, type RefusalEvidence } from './refusals.js';
 import { checkTransactions } from './transactions.js';
 
-/** What is known beside the history. */
 export type Evidence = Omit<PaymentEvidence, 'keys' | 'disturbances'> & Pick<RefusalEvidence, 'maxInFlight'>;
 
 /** Every promise, of everything that the clients were answered. */

@@ -11,7 +11,6 @@ export interface Operation<Input, Output> {
   readonly input: Input;
 }
 
-/** What the operations would do one after another. */
 export interface Model<State, Input, Output> {
   readonly initial: State;
   /** The state after the operation; undefined when it could not have answered so. Of an unknown outcome any will do. */

@@ -25,7 +25,6 @@ export const PAYMENT_RULES = {
 } as const;
 const RULES = PAYMENT_RULES;
 
-/** What the checker reads of a payment that the service shows. */
 export type KeptPayment = Pick<ShownPayment, 'idempotencyKey' | 'state' | 'amount' | 'currency' | 'transactionId'> &
   Partial<ShownPayment>;
 
@@ -39,7 +38,6 @@ export interface PaymentEvidence {
   readonly leaseMs: number;
   /** Keys whose payments an operator declined, or may have declined: nothing was charged for those. */
   readonly verdicts?: ReadonlySet<string>;
-  /** Keys whose payments are left PROCESSING on purpose. */
   readonly unresolved?: ReadonlySet<string>;
   /** A key that has no outcome so long after healing is stuck. Undefined: the clients did not wait for all outcomes. */
   readonly stuckAfterMs?: number;
@@ -47,7 +45,6 @@ export interface PaymentEvidence {
 
 type Finding = readonly [rule: string, what: string];
 
-/** One key with what is known of it. */
 interface Subject {
   readonly history: KeyHistory;
   readonly charge: ChargeLine | undefined;
@@ -171,10 +168,7 @@ function* checkExchanges(subject: Subject): Generator<Finding> {
  * Another request of this key was at work meanwhile, or an earlier one ended in a way that may have left its lock, for a
  * lease, or its row, which recovery works on at any time.
  */
-function mayBeUnderWay(
-  exchange: Exchange,
-  { history, claimedAt = Number.POSITIVE_INFINITY, evidence }: Subject,
-): boolean {
+function mayBeUnderWay(exchange: Exchange, { history, claimedAt = Number.POSITIVE_INFINITY, evidence }: Subject) {
   return history.exchanges.some((other) => {
     if (other === exchange || other.what !== 'pay' || other.sentAt > exchange.endedAt) return false;
     if (other.endedAt >= exchange.sentAt) return true;

@@ -34,7 +34,6 @@ const MODEL: Omit<Model<State, Input, Output>, 'initial'> = {
   },
 };
 
-/** What a write must be answered in this status. */
 function rightOutput(status: Status | 'gone', input: Exclude<Input, { what: 'read' }>): Output {
   if (status === 'gone') return 'gone';
   if (input.what === 'delete') return 'done';

@@ -7,7 +7,6 @@ import { changeStatus, postTransaction, readTransaction, type Transaction } from
 /** Reconnecting, and on the way to it one time-out of every kind, on a busy machine. */
 const DEADLINE_MS = 20_000;
 
-/** Waits until all that needs a store works at these services. */
 export async function untilFullService(...urls: readonly string[]): Promise<void> {
   for (const url of urls) await until('full service', DEADLINE_MS, () => isServing(url));
 }
@@ -27,7 +26,7 @@ export function untilOutcome(
   key: string,
   refusals: readonly number[] = [409, 503, 504],
   deadlineMs = DEADLINE_MS,
-): Promise<string> {
+) {
   return until(`an outcome of ${key}`, deadlineMs, async () => {
     const answer = await pay(url, key);
     if (answer.status === 200) return transactionIdOf(answer);

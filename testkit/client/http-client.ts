@@ -4,11 +4,9 @@ import { buffer } from 'node:stream/consumers';
 /** What came back, with the body as it was sent: text, never re-encoded. */
 export interface Answer {
   status: number;
-  /** The status line behind the version, such as `404 Not Found`. */
   statusText?: string;
   headers: IncomingHttpHeaders;
   text: string;
-  /** The body as parsed JSON; throws when it is not JSON. */
   json<T = unknown>(): T;
 }
 
@@ -19,7 +17,6 @@ export interface Ask {
   /** A string is sent as UTF-8; a buffer byte by byte. */
   body?: string | Buffer;
   agent?: Agent;
-  /** Ends the request; then the promise rejects. */
   signal?: AbortSignal;
 }
 
@@ -46,7 +43,6 @@ export function ask(url: string, { body, agent = sharedAgent, ...options }: Ask 
 
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 
-/** A fresh idempotency key from the service. */
 export async function generateKey(url: string): Promise<string> {
   const answer = await ask(`${url}/api/server-generated/generate-key`);
   if (answer.status !== 200) throw new Error(`generate-key answered ${answer.status}: ${answer.text}`);
@@ -54,12 +50,7 @@ export async function generateKey(url: string): Promise<string> {
 }
 
 /** A payment with the given key; `body` is sent as JSON text unless it is a string or a buffer already. */
-export function pay(
-  url: string,
-  key: string,
-  body: unknown = { amount: '100.50', currency: 'USD' },
-  more: Partial<Ask> = {},
-): Promise<Answer> {
+export function pay(url: string, key: string, body: unknown = { amount: '100.50', currency: 'USD' }, more: Ask = {}) {
   return ask(`${url}/api/payment`, {
     ...more,
     method: 'POST',
@@ -72,7 +63,6 @@ export function paymentStatus(url: string, key: string): Promise<Answer> {
   return ask(`${url}/api/payment-status`, { headers: { 'Idempotency-Key': key } });
 }
 
-/** Any request with a JSON body (text and buffers are sent as they are). */
 export function sendJson(url: string, method: string, body: unknown, headers: Ask['headers'] = {}): Promise<Answer> {
   return ask(url, { method, headers: { ...JSON_TYPE, ...headers }, body: encode(body) });
 }

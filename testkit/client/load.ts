@@ -13,7 +13,6 @@ export interface Clients {
   readonly transactions: number;
 }
 
-/** Clients of both kinds, and all that they have to ask at the end. */
 export class Load {
   readonly payments: PaymentClients;
   readonly transactions: TransactionClients;
@@ -26,7 +25,6 @@ export class Load {
     this.transactions = new TransactionClients(history, random.fork());
   }
 
-  /** For as long as the work goes on; resolves when every request is answered. */
   async during<T>({ payments, transactions }: Clients, work: () => Promise<T>): Promise<T> {
     const stop = new AbortController();
     const running = [this.payments.run(payments, stop.signal), this.transactions.run(transactions, stop.signal)];

@@ -11,9 +11,7 @@ export const IN_PROGRESS = 'Payment is already being processed.';
 export const NO_PAYMENT = 'No payment found for this Idempotency-Key.';
 
 export const KEY_GENERATED = 'KEY GENERATED';
-/** A UUID that no service has given out. */
 export const UNKNOWN_KEY = '3f0c9f0e-5b7a-4c1d-9e2f-8a6b4c2d1e0f';
-/** The setting's default (decision G3). */
 const LOCK_TTL_SECONDS = 30;
 const DONE_DEADLINE_MS = 30_000;
 
@@ -106,7 +104,6 @@ export async function expectUnspent(url: string, key: string): Promise<void> {
   expectFirst(await pay(url, key));
 }
 
-/** A key that has paid, and the transaction id of its payment. */
 export async function givenPaid(url: string, body?: unknown): Promise<{ key: string; transactionId: string }> {
   const key = await generateKey(url);
   return { key, transactionId: expectFirst(await pay(url, key, body)) };
@@ -137,11 +134,7 @@ export async function expectRefused(
  * Brings a payment under way on a slow service. Nothing outside shows that a request has taken the lock, so two are sent:
  * once one of them is refused with 409, the other is surely at work.
  */
-export async function beginPayment(
-  url: string,
-  key: string,
-  body?: unknown,
-): Promise<{ conflict: Answer; finished: Promise<Answer> }> {
+export async function beginPayment(url: string, key: string, body?: unknown) {
   const requests = [pay(url, key, body), pay(url, key, body)];
   const { index, answer } = await Promise.race(
     requests.map(async (request, index) => ({ index, answer: await request })),
@@ -154,12 +147,10 @@ export async function beginPayment(
 export const AT_ONCE_MS = 5_000;
 export const LONG_WAIT = 'wait=20';
 
-/** A payment with a `Prefer` header; an array sends it several times. */
 export function payPreferring(url: string, key: string, prefer: string | string[], body?: unknown, agent?: Agent) {
   return pay(url, key, body, { headers: { Prefer: prefer }, ...(agent && { agent }) });
 }
 
-/** The request has waited, and says how it understood that it should (RFC 7240 3); undefined: it has not waited. */
 export function expectWaited({ headers }: Answer, applied: string | undefined): void {
   expect(headers['preference-applied']).toBe(applied);
 }

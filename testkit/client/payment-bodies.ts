@@ -1,7 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import type { Ask } from './http-client.js';
 
-/** The most that a payment body may measure (decision P3). */
 export const BODY_LIMIT_BYTES = 16 * 1024;
 
 export const GOOD_BODY = '{"amount":"100.50","currency":"USD"}';
@@ -30,7 +29,6 @@ export const UNREADABLE_BODIES: readonly UnreadableBody[] = [
   { label: 'a compressed body', status: 415, body: gzipSync(GOOD_BODY), headers: { 'Content-Encoding': 'gzip' } },
 ];
 
-/** Readable JSON that is no payment: one of each kind (decision P3), for the tests of order. */
 export const BAD_CONTENTS: readonly string[] = [
   'null',
   '{"amount":"100.50"}',
@@ -39,7 +37,6 @@ export const BAD_CONTENTS: readonly string[] = [
   '{"amount":"100.50","amount":"100.50","currency":"USD"}',
 ];
 
-/** Arrays in arrays, so many levels deep, properly closed. */
 export function nested(levels: number): string {
   return '['.repeat(levels) + ']'.repeat(levels);
 }

@@ -29,18 +29,15 @@ export class PaymentClients {
     private readonly random: Random,
   ) {}
 
-  /** Those that have no outcome yet. */
   get openKeys(): readonly KeyHistory[] {
     return [...this.#open];
   }
 
-  /** Until `stop` is aborted. */
   async run(clients: number, stop: AbortSignal): Promise<void> {
     const randoms = Array.from({ length: clients }, () => this.random.fork());
     await Promise.all(randoms.map((random) => this.#client(random, stop)));
   }
 
-  /** A key that nobody has paid with. */
   async issue(random = this.random, to = this.#any(random)): Promise<KeyHistory | undefined> {
     const reply = await this.history.send(to, '/api/server-generated/generate-key');
     const { status, sentAt, endedAt } = reply;
@@ -185,7 +182,6 @@ export class PaymentClients {
   }
 }
 
-/** Else its client waits a moment. */
 function hasGoneWell({ status }: Exchange): boolean {
   return ![0, 503, 409, 504].includes(status);
 }

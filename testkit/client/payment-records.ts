@@ -25,7 +25,6 @@ export function readPayment(url: string, key: string, options: Ask = {}): Promis
   return ask(`${url}/api/payments/${key}`, options);
 }
 
-/** What a 200 shows, with all that such an answer must have. */
 export function shownIn(answer: Answer): ShownPayment {
   expect(answer.status, answer.text).toBe(200);
   expect(answer.headers).toMatchObject({ 'content-type': JSON_UTF8, 'cache-control': 'private, no-cache' });
@@ -79,7 +78,6 @@ export async function listPayments(url: string, target = '') {
   return { payments, next };
 }
 
-/** Every payment that was settled on a day (UTC), in the order of the export. */
 export async function exportDay(url: string, day: string): Promise<ShownPayment[]> {
   return (await exportLines(url, day)).map(shownPayment);
 }
@@ -103,7 +101,7 @@ export function resolvePayment(
   key: string,
   body: unknown = { outcome: 'completed', reason: 'on the statement' },
   headers: Ask['headers'] = {},
-): Promise<Answer> {
+) {
   return sendJson(`${url}/api/payments/${key}/resolution`, 'POST', body, headers);
 }
 

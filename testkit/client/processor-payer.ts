@@ -43,7 +43,6 @@ export class Payer {
     return this.#untilOtherThan([409], () => this.pay(url, key, body));
   }
 
-  /** Repeats until the outcome is answered. */
   untilFinal(url: string, key: string): Promise<Answer> {
     return this.#untilOtherThan([409, 503, 504], () => this.pay(url, key));
   }

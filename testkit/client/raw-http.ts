@@ -15,11 +15,7 @@ export function openConnection(port: number, bytes: string | Buffer, options: So
  * Resolves with the first answer to these bytes; undefined when the service closes the connection without one. `halfClose`
  * ends our half after them, as a client does that breaks off.
  */
-export async function exchange(
-  port: number,
-  bytes: string | Buffer,
-  { halfClose = false } = {},
-): Promise<Answer | undefined> {
+export async function exchange(port: number, bytes: string | Buffer, { halfClose = false } = {}) {
   // Latin-1 keeps one character per byte, so that lengths can be counted before the text is decoded.
   const socket = openConnection(port, bytes).setEncoding('latin1');
   if (halfClose) socket.end();
@@ -35,14 +31,12 @@ export async function exchange(
   return parseAnswer(received);
 }
 
-/** The first answer to these bytes; throws when the service closes the connection without one. */
 export async function answerTo(port: number, bytes: string | Buffer): Promise<Answer> {
   const answer = await exchange(port, bytes);
   if (!answer) throw new Error('the connection was closed without an answer');
   return answer;
 }
 
-/** How long nothing comes back before the next part is sent. */
 const QUIET_MS = 200;
 
 /**
@@ -67,24 +61,18 @@ export function converse(port: number, parts: readonly string[], answers = Numbe
   });
 }
 
-/** The statuses of all answers in what came back on a connection. */
 export function statusesIn(received: string): number[] {
   return [...received.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status));
 }
 
 /** Sends these bytes and ends the connection, or resets it (RST), after `afterMs`, whatever has come back by then. */
-export function sendAndVanish(
-  port: number,
-  bytes: string | Buffer,
-  { reset = false, afterMs = 0 } = {},
-): Promise<unknown> {
+export function sendAndVanish(port: number, bytes: string | Buffer, { reset = false, afterMs = 0 } = {}) {
   const socket = openConnection(port, '').resume();
   const end = () => (reset ? socket.resetAndDestroy() : socket.destroy());
   socket.write(bytes, () => setTimeout(end, afterMs));
   return new Promise((resolve) => socket.on('close', resolve));
 }
 
-/** The text of a request with these header lines; a `Host` is given, the rest is the caller's. */
 export function requestText(startLine: string, headers: readonly string[] = [], body = ''): string {
   return [startLine, 'Host: 127.0.0.1', ...headers, '', body].join('\r\n');
 }
@@ -107,16 +95,8 @@ function parseAnswer(received: string): Answer | undefined {
   const [head = '', body = ''] = received.split(/\r\n\r\n(.*)/s);
   const [, statusText, status] = /^HTTP\/1\.1 ((\d{3}).*)/.exec(head) ?? [];
   if (statusText === undefined) return undefined;
-  const headers = [...head.matchAll(/^([^:\r\n]+): *(.*?)\r?$/gm)].map(([, name = '', value]) => [
-    name.toLowerCase(),
-    value,
-  ]);
+  const lines = head.matchAll(/^([^:\r\n]+): *(.*?)\r?$/gm);
+  const headers = Object.fromEntries(Array.from(lines, ([, name = '', value]) => [name.toLowerCase(), value]));
   const text = Buffer.from(body, 'latin1').toString('utf8');
-  return {
-    status: Number(status),
-    statusText,
-    headers: Object.fromEntries(headers),
-    text,
-    json: <T>() => JSON.parse(text) as T,
-  };
+  return { status: Number(status), statusText, headers, text, json: <T>() => JSON.parse(text) as T };
 }

@@ -27,7 +27,6 @@ const LIST_EVERY = 12;
 /** One change in so many is only for the status that its client knows. */
 const CONDITIONAL_EVERY = 6;
 
-/** A transaction that clients read and change. */
 interface Live {
   readonly history: TransactionHistory;
   readonly amount: number;
@@ -154,12 +153,10 @@ export class TransactionClients {
     return output !== undefined;
   }
 
-  /** Right after a write, all processes' caches are asked. */
   async #readEverywhere(live: Live, random: Random): Promise<void> {
     await Promise.all(this.history.targets.map((to) => this.#read(live, to, random)));
   }
 
-  /** What the write did; undefined: nobody knows. */
   #wrote(live: Live, input: Exclude<Input, { what: 'read' }>, reply: Reply): Output | undefined {
     const output = OUTPUTS[input.what][reply.status];
     if (output === undefined) {
@@ -209,7 +206,6 @@ export class TransactionClients {
   }
 }
 
-/** What a write did, by the status of its answer. */
 const OUTPUTS: Readonly<Record<'change' | 'delete', Readonly<Record<number, Output>>>> = {
   change: { 200: 'done', 404: 'gone', 409: 'final', 412: 'not as expected' },
   delete: { 204: 'done', 404: 'gone' },

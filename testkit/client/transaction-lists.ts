@@ -60,7 +60,6 @@ export class TransactionLists {
     history.accesses.push({ invokedAt, completed: { at, output: movedTo }, input: { movedTo } });
   }
 
-  /** The account that the next create belongs to. */
   sharedForCreate(): SharedList {
     const current = this.#shared.at(-1) as SharedList;
     return current.history.creates.size < MOST_CREATES ? current : this.#openShared();

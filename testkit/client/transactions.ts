@@ -42,7 +42,6 @@ export function postTransaction(url: string, body: unknown = draft(), headers: H
   return sendJson(`${url}${PATH}`, 'POST', body, headers);
 }
 
-/** A transaction that exists when this resolves. */
 export async function givenTransaction(url: string, members: Record<string, unknown> = {}): Promise<Transaction> {
   const answer = await postTransaction(url, draft(members));
   if (answer.status !== 201) throw new Error(`create answered ${answer.status}: ${answer.text}`);
@@ -67,17 +66,11 @@ export function deleteTransaction(url: string, id: Id, headers: Headers = {}): P
   return ask(`${url}${PATH}/${id}`, { method: 'DELETE', headers });
 }
 
-export function listTransactions(
-  url: string,
-  filter: Filter = {},
-  headers: Headers = {},
-  method = 'GET',
-): Promise<Answer> {
+export function listTransactions(url: string, filter: Filter = {}, headers: Headers = {}, method = 'GET') {
   const query = Object.entries(filter).map(([name, value]) => `${name}=${encodeURIComponent(value ?? '')}`);
   return ask(`${url}${PATH}${query.length > 0 ? `?${query.join('&')}` : ''}`, { method, headers });
 }
 
-/** The answer to every request that names a transaction which does not exist (spec 4.3). */
 export function expectUnknownTransaction(answer: Answer, id: Id): void {
   expectError(answer, 404, `Transaction not found for id: ${id}`);
 }

@@ -40,7 +40,6 @@ const distributed: Deployment = {
 
 export const DEPLOYMENTS: readonly Deployment[] = TOPOLOGY ? [distributed] : [embedded, distributed];
 
-/** Registers the same suite once for each deployment. */
 export function describeDeployments(title: string, suite: (deployment: Deployment) => void): void {
   describe.each(DEPLOYMENTS)(`${title} ($name)`, suite);
 }

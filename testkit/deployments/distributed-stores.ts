@@ -13,7 +13,6 @@ import { manageStores } from './deployments.js';
  */
 export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'no'];
 
-/** Servers of the test's own and any number of services on them. */
 export type DistributedStores = Awaited<ReturnType<typeof manage>>;
 
 /** On a database in the server that all tests share, which must be left running. */
@@ -47,10 +46,8 @@ async function manage(redis: RedisServer, databaseUrl: string, remove: () => Pro
     databaseUrl,
     /** Proxies before both servers, which a test damages, and the settings of a process that uses them. */
     wires: { ...wires, environment: { REDIS_URL: toRedis, DATABASE_URL: toPostgres } },
-    /** What the rows say, past all services. */
     sql: <Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]) =>
       runSql<Row>(databaseUrl, text, values),
-    /** What these stores' keys are called in Redis. Once a service has been started. */
     async keyNames(): Promise<KeyNames> {
       const [row] = await runSql<{ id: string }>(databaseUrl, 'SELECT id FROM idempay.deployment');
       return createKeyNames(row?.id ?? '');

@@ -21,7 +21,6 @@ const EVIDENCE = { charges: undefined, leaseMs: LEASE_MS, stuckAfterMs: FINISH_L
 
 export type FailoverTrial = Awaited<ReturnType<typeof startTrial>>;
 
-/** Two processes on one Redis and one database, to be put through failovers. */
 export async function startTrial(redisUrl: string) {
   const database = await createSharedDatabase();
   const environment = {

@@ -17,12 +17,9 @@ import type { Deployment, Stores } from './deployments.js';
 
 /** Longer than a busy machine takes for a charge that nothing delays, and short enough to be waited for. */
 export const TIMEOUT_MS = 1_000;
-/** So short that it ends within a test. */
 export const LEASE_MS = 2_000;
 export const REACHED_DEADLINE_MS = 10_000;
-/** Longer than any test. */
 export const ENDLESS_MS = 600_000;
-/** Nothing is sent twice. */
 export const SENT_ONCE = { PROCESSOR_DEDUP_SECONDS: '0' };
 
 const USUAL_SETTINGS = { LOCK_TTL_SECONDS: `${LEASE_MS / 1000}`, PROCESSOR_TIMEOUT_MS: `${TIMEOUT_MS}` };
@@ -75,7 +72,6 @@ function setEnvironment<S extends Running, P extends ProcessorInProcess & { resu
   const environment = {
     processor: undefined as unknown as P,
     stores: undefined as unknown as Stores,
-    /** Another one for each test. */
     payer: new Payer(),
 
     /** A service with these settings: the one that runs if it has exactly them, else the others end and one is started. */
@@ -89,7 +85,6 @@ function setEnvironment<S extends Running, P extends ProcessorInProcess & { resu
       return [one as S, other as S];
     },
 
-    /** Ends the services that run; the next `serve` is a restart. */
     stop: () => stop(),
 
     /** A fresh key whose first payment met this behaviour of the processor, and whose outcome is unknown. */

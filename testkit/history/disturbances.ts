@@ -4,7 +4,6 @@ export const PROCESSOR_REPLIES = 'replies of the processor';
 /** What Redis may have lost: everything, or only what was written meanwhile. */
 export type Forgets = 'everything' | 'the latest';
 
-/** Something was killed, stopped, cut or filled up, from when to when. */
 export interface Disturbance {
   /** The name of a service process, or `redis`, `postgres`, `processor`, `disk`. */
   readonly of: string;
@@ -36,7 +35,6 @@ export class Disturbances {
   }
 }
 
-/** Whether one of these was disturbed between the two moments. */
 export function wasDisturbed(all: readonly Disturbance[], of: readonly string[], from: number, to: number): boolean {
   return all.some((each) => of.includes(each.of) && each.from <= to && each.to >= from);
 }

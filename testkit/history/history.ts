@@ -16,7 +16,6 @@ const LONGEST_ABSENCE_MS = 400;
 const IDLE_CONNECTION_MS = 1_000;
 export const KEY_HEADER = 'Idempotency-Key';
 
-/** A process that clients send to. */
 export interface Target {
   readonly name: string;
   /** Read for each request: the process may come back at another address. */
@@ -34,19 +33,14 @@ export interface Reply extends Pick<Answer, 'status' | 'headers' | 'text'> {
 /** A 503, or a connection that was refused or cut: it needs a reason outside. */
 export interface Refusal extends Reply {
   readonly what: string;
-  /** The name of the process. */
   readonly to: string;
-  /** The idempotency key that it was about. */
   readonly key: string | undefined;
 }
 
-/** A broken promise. */
 export interface Violation {
   readonly rule: string;
-  /** The key, the id or the list it is about. */
   readonly subject: string;
   readonly what: string;
-  /** All that is known of the subject. */
   readonly history: readonly unknown[];
 }
 
@@ -78,12 +72,10 @@ export class History {
 
   constructor(public targets: readonly Target[] = []) {}
 
-  /** How long a client may wait after a failure: longer when no process is left that has not just failed a client. */
   get longestPauseMs(): number {
     return this.#healthy().length > 0 ? LONGEST_PAUSE_MS : LONGEST_ABSENCE_MS;
   }
 
-  /** Any process, but rather not one that has just failed a client. */
   choose(fraction: number): Target {
     const healthy = this.#healthy();
     const among = healthy.length > 0 ? healthy : this.targets;

@@ -6,17 +6,13 @@ export const DECLINED = 'declined';
 /** One request for a key and what came back. */
 export interface Exchange {
   readonly what: 'pay' | 'status';
-  /** The name of the process. */
   readonly to: string;
   readonly sentAt: number;
   /** When the answer came, or when it was known that none will. */
   endedAt: number;
-  /** 0: no answer. */
   status: number;
   failure?: Reply['failure'];
-  /** A transaction id, or DECLINED. */
   outcome?: string;
-  /** Answered as new, not as a repeat. */
   isFirst?: true;
   /** Answered that nothing was charged yet and that it will be (decisions P15): the payment has its row. */
   isClaimed?: true;
@@ -24,7 +20,6 @@ export interface Exchange {
   text?: string;
 }
 
-/** What the clients know of one key, in the order of sending. */
 export interface KeyHistory {
   readonly key: string;
   /** What its first request is to pay. */
@@ -59,7 +54,6 @@ export function begun(key: KeyHistory, what: Exchange['what'], to: string): Exch
   return exchange;
 }
 
-/** Reads the answer of the service. */
 export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exchange {
   const { status, headers, text, failure, endedAt } = reply;
   Object.assign(exchange, { status, endedAt, ...(failure && { failure }) });

@@ -1,6 +1,5 @@
 import type { Operation } from '../checkers/linearizability.js';
 
-/** The statuses that nothing leaves (decisions T4). */
 export const FINAL_STATUSES = ['FAILED', 'CANCELLED'] as const;
 export const MOVABLE_STATUSES = ['PENDING', 'PROCESSING', 'ON_HOLD', 'FLAGGED', 'BLOCKED', 'COMPLETED'] as const;
 export const STATUSES = [...MOVABLE_STATUSES, ...FINAL_STATUSES] as const;
@@ -25,7 +24,6 @@ export type Access = Operation<Input, Output>;
 /** Every access to one transaction from its creation on. */
 export interface TransactionHistory {
   readonly id: number;
-  /** As it was created. */
   readonly status: Status;
   readonly accesses: Access[];
 }
@@ -40,7 +38,6 @@ export interface ListHistory {
   readonly accesses: ListAccess[];
 }
 
-/** When something was asked for and answered. */
 export interface Span {
   readonly sentAt: number;
   /** Undefined: nobody knows whether and when it happened. */

@@ -19,7 +19,6 @@ export type { Behaviour, ChargeLine };
 interface Options {
   readonly port?: number;
   readonly behaviour?: Partial<Behaviour>;
-  /** Wins over everything else. */
   readonly environment?: Environment;
 }
 
@@ -40,14 +39,12 @@ export async function startReferenceProcessor(options: Options = {}) {
   const { processor, running } = await manage(options, start);
   return {
     ...processor,
-    /** Of the process that runs, or ran last. */
     get pid() {
       return running().pid;
     },
     get ended() {
       return running().ended;
     },
-    /** SIGTERM, and the exit. */
     stop: () => running().stop(),
     /** SIGSTOP: it takes connections, as the kernel does that, and answers nothing. */
     pause: () => running().signal('SIGSTOP'),
@@ -75,7 +72,6 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
   const processor = {
     url,
     port,
-    /** Path of the charge log. */
     chargeLog,
     /** Changes the behaviour from now on, also after a restart. */
     async behave(patch: Partial<Behaviour>) {
@@ -105,7 +101,6 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
   return { processor, running: () => running };
 }
 
-/** As `reference-processor/main.ts` does. */
 async function serve(environment: Environment) {
   const { host, port, chargeLog, behaviour } = readSettings(environment);
   const log = await openChargeLog(chargeLog);
@@ -150,7 +145,6 @@ export function sendCharge(url: string, reference: string, body: unknown = USUAL
   });
 }
 
-/** `GET /charges/{reference}`. */
 export function lookUpCharge(url: string, reference: string): Promise<Answer> {
   return ask(`${url}/charges/${encodeURIComponent(reference)}`);
 }

@@ -23,10 +23,8 @@ export interface Service {
   readonly port: number;
   readonly pid: number;
   readonly logs: readonly LogLine[];
-  /** Resolves when the process has ended, however it ended. */
   readonly ended: Promise<Exit>;
   signal(name: NodeJS.Signals): void;
-  /** SIGTERM, and the exit. */
   stop(): Promise<Exit>;
   /** SIGKILL: nothing of the process runs any more when this resolves. */
   kill(): Promise<Exit>;
@@ -100,7 +98,6 @@ export async function runToExit(
   return { ...exit, output };
 }
 
-/** A process of node, at once, and its end. */
 export function spawnProgram(
   program: string,
   environment: Readonly<Record<string, string | undefined>>,

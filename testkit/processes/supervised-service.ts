@@ -7,7 +7,6 @@ import { spawnProgram } from './service.js';
 
 /** A start that fails, because what it needs is away just now, is tried again: that is what supervisors are for. */
 const START_AGAIN_MS = 150;
-/** With all that it needs at hand. */
 const UP_DEADLINE_MS = 60_000;
 const MOST_OUTPUT = 4_000;
 
@@ -16,9 +15,7 @@ export interface SupervisedOptions {
   readonly environment: Readonly<Record<string, string>>;
   /** A command that becomes the program named after it: the process id stays the service's. */
   readonly launcher?: readonly string[];
-  /** The file that node runs; without it the service as it is shipped. */
   readonly program?: string;
-  /** What is done to it is noted here, under its name. */
   readonly disturbances: Disturbances;
   /** It was killed: by us, or by itself at this crash point. */
   readonly onKilled?: (crashPoint: string | undefined) => void;
@@ -100,7 +97,6 @@ export class SupervisedService {
     }
   }
 
-  /** From its start to its end. */
   async #run(crashAt: string | undefined): Promise<void> {
     const { environment, launcher, program = SERVICE, onKilled, onOwnEnd } = this.options;
     const settings = { HOST: '127.0.0.1', ...environment, PORT: `${this.port}`, CRASH_AT: crashAt };

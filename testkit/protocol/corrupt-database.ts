@@ -1,7 +1,6 @@
 import { open, readFile } from 'node:fs/promises';
 import { DatabaseSync } from '@photostructure/sqlite';
 
-/** Where SQLite keeps the page size in the header of its file, as two bytes. */
 const PAGE_SIZE_OFFSET = 16;
 /** No kind of SQLite page begins with this byte, so that no page of it can be taken for data. */
 const GARBAGE = 0xa5;

@@ -29,7 +29,6 @@ export function failingPort<P extends object>(real: P) {
         };
       },
     }),
-    /** Anything, such as a process that stands still between two steps. */
     interruptNext,
     /** Nothing reaches the store: the operation fails before it. */
     failNext: (operation: Operation<P>, fault: Error) => interruptNext(operation, () => Promise.reject(fault)),

@@ -8,7 +8,6 @@ import { createTransactionIds } from '#idempay/payments/values/transaction-id.js
 
 /** A lease or a life that no test outlives, however slow the machine. */
 export const LONG_MS = 600_000;
-/** One that a test waits out. */
 export const SHORT_MS = 30;
 export const DECLINED = { state: 'DECLINED', reason: 'no funds' } as const satisfies Outcome;
 
@@ -20,7 +19,6 @@ export const newOwner = (): string => `owner-${randomUUID()}`;
 /** A name that no other test uses, so that abandoned payments of other tests are out of sight. */
 export const newProcessorName = (): string => `processor-${randomUUID()}`;
 
-/** The answer, if it has that state; else an error that names the state it has. */
 export function inState<A extends { readonly state: string }, S extends A['state']>(
   answer: A,
   state: S,

@@ -111,7 +111,6 @@ export function compose(
   };
 }
 
-/** The protocol over ports that the tests of a file share. */
 export async function shareProtocol() {
   const ports = await sharePorts();
   const composeHere = (settings?: Settings, processor?: RecordingProcessor) => compose(ports, settings, processor);
@@ -127,5 +126,4 @@ export async function shareProtocol() {
   };
 }
 
-/** Of a request that waits as long for a payment under way. */
 export const patience = (ms = LONG_MS) => ({ ms, gone: new AbortController().signal });

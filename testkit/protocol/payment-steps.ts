@@ -7,7 +7,6 @@ import type { ContractPorts } from './ports.js';
 
 const TOLD_DEADLINE_MS = 15_000;
 
-/** A watch that counts how often it is told. */
 export type CountingWatch = Watch & { told(): number };
 type Attempt = Partial<ClaimAttempt>;
 
@@ -15,7 +14,6 @@ export function untilTold({ told }: Pick<CountingWatch, 'told'>): Promise<unknow
   return until('the end of the lock to be told', TOLD_DEADLINE_MS, () => told() > 0);
 }
 
-/** Asks so often at once, and counts the answers of each state. */
 export async function statesAtOnce(count: number, ask: () => Promise<{ readonly state: string }>) {
   const counts: Record<string, number> = {};
   for (const { state } of await Promise.all(Array.from({ length: count }, ask)))
@@ -69,14 +67,12 @@ export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
     /** What the key store and the row say of a key. */
     statesOf: async (key: string) => [(await keys.look(key)).state, (await ledger.find(key)).state],
 
-    /** Its lease is over when this resolves. */
     async deadClaim(members: Attempt = {}): Promise<Claim> {
       const dead = await claim({ ...members, leaseMs: SHORT_MS });
       await pass(SHORT_MS);
       return dead;
     },
 
-    /** Given up by its owner. */
     async abandoned(members?: Attempt, recoverAfterMs = 0, mark?: 'unsent'): Promise<Claim> {
       const given = await claim(members);
       if (!(await ledger.abandon(given, recoverAfterMs, mark))) throw new Error('the claim was not given up');

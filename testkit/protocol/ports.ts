@@ -12,7 +12,6 @@ import { type OpenStores, openStores } from '../deployments/topologies/open-stor
 import { until } from '../time/until.js';
 import { untilPast } from '../time/until-past.js';
 
-/** The adapters of one deployment. */
 export type Ports = Omit<Deployment, 'broken'>;
 
 /** Ports on fresh, empty stores, with the time by which these judge; `close` removes the stores too. */
@@ -67,7 +66,6 @@ export const openDistributedPorts: OpenPorts = async (settings) => {
   };
 };
 
-/** Stores with a connection to the database that looks past the ports. */
 export async function openSqlStores(): Promise<OpenStores & { readonly client: pg.Client }> {
   const stores = await openStores();
   const client = new pg.Client({ connectionString: stores.databaseUrl });
@@ -82,7 +80,6 @@ export async function openSqlStores(): Promise<OpenStores & { readonly client: p
   };
 }
 
-/** The same with the tables that the service makes. */
 export async function openSqlTables(): ReturnType<typeof openSqlStores> {
   const stores = await openSqlStores();
   await (await openDistributedPortsOn(stores)).close();
@@ -103,7 +100,6 @@ export async function openDistributedPortsOn(
   return deployment;
 }
 
-/** Opens ports for the tests of a file or suite, and closes them after these. */
 export async function sharePorts(open: OpenPorts = openEmbeddedPorts): Promise<ContractPorts> {
   const ports = await open();
   afterAll(() => ports.close());

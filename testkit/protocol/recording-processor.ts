@@ -6,7 +6,6 @@ export interface NextCharge {
   readonly outcome: 'succeeded' | 'declined' | 'none' | 'not sent';
   /** The answer is lost: the sender is told 'unknown', whatever the outcome is. */
   readonly answerLost?: boolean;
-  /** Neither outcome nor answer before this resolves. */
   readonly after?: Promise<void>;
 }
 
@@ -17,9 +16,7 @@ export interface NextCharge {
 export class RecordingProcessor implements Processor {
   readonly typicalMs = 0;
   readonly timeoutMs = 0;
-  /** Every charge that arrived, in order. */
   readonly charges: Charge[] = [];
-  /** Every reference that was looked up, in order. */
   readonly lookUps: string[] = [];
   private readonly outcomes = new Map<string, ChargeResult>();
   private readonly plans: NextCharge[] = [];

@@ -19,7 +19,6 @@ export type RedisProcess = Awaited<ReturnType<typeof openRedisProcess>>;
 export type LockedKey = Awaited<ReturnType<typeof givenLockedKey>>;
 export type Watching = CountingWatch & LockedKey;
 
-/** The client of the service, connected. */
 export async function openRedisClient(url: string): Promise<RedisClient> {
   const location = readRedisUrl(url);
   if (!location) throw new Error(`${url} is no Redis URL`);
@@ -44,7 +43,6 @@ export async function openRedisProcess(url: string) {
   };
 }
 
-/** A key whose lock is held when this resolves. */
 export const givenLockedKey = ({ keys }: RedisProcess, leaseMs?: number) => keySteps(keys).lockedKey(leaseMs);
 
 export async function givenWatch({ keys }: RedisProcess, locked: LockedKey): Promise<Watching> {

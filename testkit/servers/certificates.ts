@@ -28,10 +28,7 @@ export function certificatesIn(folder: string) {
 }
 
 /** Settings of a Redis or a Sentinel that speaks TLS on this port. */
-export function tlsSettings(
-  port: number,
-  { authority, certificate, key }: ReturnType<typeof certificatesIn>,
-): string[] {
+export function tlsSettings(port: number, { authority, certificate, key }: ReturnType<typeof certificatesIn>) {
   return [
     ...['--tls-port', `${port}`, '--tls-cert-file', certificate, '--tls-key-file', key],
     ...['--tls-ca-cert-file', authority, '--tls-auth-clients', 'no'],

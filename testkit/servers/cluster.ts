@@ -20,7 +20,6 @@ export async function startCluster() {
     throw new Error('no node of the Cluster lives');
   }
 
-  /** The nodes that are masters at this moment, as one that lives sees them. */
   async function masters(): Promise<RedisServer[]> {
     const slots = await (await living()).client.cluster('SLOTS');
     const ports = new Set(slots.map(([, , master]) => master?.[1]));
@@ -66,7 +65,6 @@ async function startNode(): Promise<RedisServer> {
   ]);
 }
 
-/** What `redis-cli --cluster create` does. */
 async function form(nodes: readonly RedisServer[]): Promise<void> {
   const ids = await Promise.all(nodes.map(({ client }) => client.cluster('MYID') as Promise<string>));
   const first = nodes[0] as RedisServer;

@@ -36,12 +36,10 @@ export async function startPostgres(settings: readonly string[] = [], folderOfBi
   };
 }
 
-/** A server over `folder/data`; resolves when it answers. */
 export async function serveFolder(binaries: string, folder: string, settings: readonly string[]) {
   const port = await freePort();
   const usual = ['listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`, 'max_connections=200'];
   const options = [...usual, ...settings].flatMap((setting) => ['-c', setting]);
-  /** Of a database of that name, which must exist. */
   const url = (database: string) => `postgres://idempay@127.0.0.1:${port}/${database}`;
   let child: ChildProcess | undefined;
 

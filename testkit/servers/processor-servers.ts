@@ -66,9 +66,7 @@ async function listen(server: Server) {
   });
   return {
     port: (server.address() as AddressInfo).port,
-    /** How many connections were ever opened. */
     connections: () => connections,
-    /** How many were open at the same time, at most. */
     mostAtOnce: () => mostAtOnce,
   };
 }

@@ -28,7 +28,6 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
     await writeFile(file, '');
     parameters.unshift(file);
   }
-  /** For looking at what the service left there. */
   const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 1 });
   client.on('error', () => {});
   let child: ChildProcess | undefined;
@@ -46,7 +45,6 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
     signal: (name: NodeJS.Signals): void => void child?.kill(name),
     /** SIGKILL; the folder stays, so that `start` brings back what was on the disk. */
     kill: () => endServer(child, 'SIGKILL'),
-    /** SIGTERM, with a last save when it persists. */
     stop: () => endServer(child, 'SIGTERM'),
     start,
     async close(): Promise<void> {

@@ -5,7 +5,7 @@ export async function runSql<Row extends pg.QueryResultRow>(
   url: string,
   text: string,
   values: readonly unknown[] = [],
-): Promise<Row[]> {
+) {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
   client.on('error', () => {});
   try {

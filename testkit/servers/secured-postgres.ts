@@ -27,7 +27,6 @@ export async function startSecuredPostgres(settings: readonly string[]) {
   if (OWNER) await chown(key, OWNER.uid, OWNER.gid);
   const tls = ['ssl=on', `ssl_cert_file=${certificate}`, `ssl_key_file=${key}`, `hba_file=${hba}`];
   const server = await startPostgres([...tls, ...settings]);
-  /** Of the database `postgres`, for the test's administrator. */
   const adminUrl = server.url('postgres');
   await runSql(adminUrl, `CREATE ROLE ${USER} LOGIN PASSWORD '${PASSWORD}'`);
   await runSql(adminUrl, `GRANT CREATE ON DATABASE postgres TO ${USER}`);
@@ -35,9 +34,7 @@ export async function startSecuredPostgres(settings: readonly string[]) {
   return {
     port: server.port,
     adminUrl,
-    /** Of the same database, for the user who needs TLS and a password. */
     userUrl: `postgres://${login}@127.0.0.1:${server.port}/postgres?sslmode=verify-full`,
-    /** File of the authority that signed the server's certificate. */
     authority,
     async close(): Promise<void> {
       await server.close();

@@ -37,16 +37,13 @@ export async function startSentinelTrio() {
     return role.includes('role:master') && (role.match(/state=online/g) ?? []).length === REPLICAS;
   }
 
-  /** Waits until the master has both its replicas in step and every Sentinel says so. */
   const whole = () => until('the Sentinels to see a whole set', FORM_DEADLINE_MS, isWhole);
   await whole();
   return {
     url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/${MASTER}`,
-    /** In the order of the URL. */
     sentinels,
     master,
     masters: async () => [await master()],
-    /** Has the Sentinels replace a master that is well. */
     async giveWay(): Promise<void> {
       const before = await master();
       await ask('FAILOVER');

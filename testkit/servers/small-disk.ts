@@ -32,7 +32,6 @@ export async function mountSmallDisk(megabytes: number) {
   const filler = join('/proc', `${holder.pid}`, 'root', folder, 'filler');
 
   return {
-    /** Its folder as a service started through `launcher` sees it. */
     folder,
     /** For `startService`: makes the service see this disk. */
     launcher: ['nsenter', '--target', `${holder.pid}`, '--user', '--mount', '--preserve-credentials', '--'],
@@ -48,7 +47,6 @@ export async function mountSmallDisk(megabytes: number) {
         await file.close();
       }
     },
-    /** Gives the space back. */
     free: () => rm(filler),
     /** Unmounts, as the last process in the namespace ends; only after every process that uses the disk has ended. */
     async remove(): Promise<void> {

@@ -9,8 +9,6 @@ import { runSql } from './run-sql.js';
 /** Of one running server, never of its copy. */
 const NOT_COPIED = ['postmaster.pid', 'postmaster.opts'];
 
-export type Standby = Awaited<ReturnType<typeof startStandby>>;
-
 /**
  * A server that follows another one, byte by byte and hot: it answers reads only. It is made by the documented low-level
  * steps of a base backup: they need no program but the server, where `pg_basebackup` is missing from some distributions of
@@ -29,7 +27,6 @@ export async function startStandby(primary: PostgresServer, followedPort = prima
   const server = await serveFolder(await findPostgres(), folder, [follows]);
   return {
     ...server,
-    /** Whether the query finds a row there. */
     has: async (database: string, sql: string) => (await runSql(server.url(database), sql).catch(() => [])).length > 0,
     promote: () => runSql(server.url('postgres'), 'SELECT pg_promote(true, 30)'),
   };

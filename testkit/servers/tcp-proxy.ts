@@ -3,9 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { gate } from '../concurrency.js';
 import { pause } from '../time/until.js';
 
-/** Which way the bytes go. */
-export const DIRECTIONS = ['to server', 'to client'] as const;
-type Direction = (typeof DIRECTIONS)[number];
+type Direction = 'to server' | 'to client';
 
 /** Listens on a port of its own and speaks to `port` of 127.0.0.1. */
 export async function startTcpProxy(port: number): Promise<TcpProxy> {
@@ -121,7 +119,6 @@ export class TcpProxy {
     return { reached: reached.opened, release: released.open };
   }
 
-  /** How many requests held the text since this was called. */
   count(text: string): () => number {
     let seen = 0;
     this.#watch(text, () => {
@@ -201,7 +198,6 @@ interface Connection {
   readonly to: Readonly<Record<Direction, Socket>>;
   /** Resolves when all that came so far has been passed on. */
   readonly passed: Partial<Record<Direction, Promise<void>>>;
-  /** Of the next piece of the server. */
   onReply?: ((piece: Piece) => void) | undefined;
   stranded: boolean;
 }

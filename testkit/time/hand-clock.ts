@@ -6,7 +6,6 @@ export class HandClock implements Clock {
 
   constructor(private nowMs = 1_000_000) {}
 
-  /** How many callbacks it still owes. */
   get pending(): number {
     return this.alarms.size;
   }
