@@ -3,6 +3,5 @@ import { fileURLToPath } from 'node:url';
 
 /** The repository, from here or from where `proof/tsconfig.json` compiles this file to; nothing has to be built yet. */
 export const ROOT = fileURLToPath(import.meta.url).replace(/[/\\](build[/\\])?testkit[/\\]programs\.[jt]s$/, '');
-/** The service as it is shipped. */
 export const SERVICE = join(ROOT, 'dist', 'main.js');
 export const REFERENCE_PROCESSOR = join(ROOT, 'dist', 'reference-processor', 'main.js');

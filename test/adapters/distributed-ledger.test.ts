@@ -13,7 +13,7 @@ import {
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { untilPast } from '../../testkit/time/until.js';
 
 const PAYMENTS = 10;
 const CONFIRMATION = executionOf('confirm_durable');

@@ -14,8 +14,7 @@ import {
   newOwner,
 } from '../../testkit/protocol/payment-attempts.js';
 import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 /** Ten full sweeps: at one a second they would take twice the deadline. */
 const EXPIRED = 10_000;

@@ -5,8 +5,7 @@ import type { TransactionCache } from '#idempay/transactions/transaction-cache.j
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { NAMES, redisCaches } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 const ID = 100_000_000_000_001;
 const SYNC_DEADLINE_MS = 20_000;

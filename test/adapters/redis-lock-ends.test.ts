@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
 import { LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { untilTold } from '../../testkit/protocol/payment-steps.js';
 import {
   givenLockedKey,
   givenWatch,
@@ -9,13 +10,11 @@ import {
   NAMES,
   openRedisProcess,
   type RedisProcess,
-  untilTold,
   type Watching,
 } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 15_000;
 /** A command's own deadline, the wait for a subscription, and some grace for a busy machine. */

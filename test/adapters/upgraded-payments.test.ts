@@ -16,7 +16,7 @@ import {
   SHORT_MS,
 } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { untilPast } from '../../testkit/time/until.js';
 
 /** The schema before back-off, resolution and history came. */
 const OLD_MIGRATIONS = ['0001_payments.sql', '0002_transactions.sql'];

@@ -18,8 +18,7 @@ import {
   untilAtWork,
   untilCharged,
 } from '../../testkit/deployments/processor-environment.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 const ALARM_LEVEL = 50;
 /** Recovery takes over nothing that was given up less than this long ago. */

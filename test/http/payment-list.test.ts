@@ -20,9 +20,8 @@ import { describeDeployments, type Stores } from '../../testkit/deployments/depl
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import type { Service } from '../../testkit/processes/service.js';
-import { changeStored, settledPayments } from '../../testkit/protocol/stored-payments.js';
-import { pause } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { changeStored, settledPayments } from '../../testkit/protocol/stored-rows.js';
+import { pause, untilPast } from '../../testkit/time/until.js';
 
 const DEFAULT_LIMIT = 50;
 const WIDTH = 8;

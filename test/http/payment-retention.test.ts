@@ -24,7 +24,7 @@ import {
   HORIZON_SEEN_BY_ALL,
   openPortsOn,
   type StoredChange,
-} from '../../testkit/protocol/stored-payments.js';
+} from '../../testkit/protocol/stored-rows.js';
 import { HOUR_MS, passHours, removeOld } from '../../testkit/time/retention-time.js';
 import { pause, until } from '../../testkit/time/until.js';
 

@@ -7,7 +7,7 @@ import { givenTransaction, idsOf, listTransactions, newAccount } from '../../tes
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import type { Service } from '../../testkit/processes/service.js';
-import { storeTransactions } from '../../testkit/protocol/stored-transactions.js';
+import { storeTransactions } from '../../testkit/protocol/stored-rows.js';
 import { runSql } from '../../testkit/servers/run-sql.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -43,7 +43,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
   });
 
   async function startWith(count: number): Promise<void> {
-    await storeTransactions(stores.environment, count);
+    await storeTransactions(stores, count);
     service = await stores.start();
   }
 

@@ -15,7 +15,7 @@ import { openDistributedPorts, type Ports } from '../../testkit/protocol/ports.j
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { HOUR_MS } from '../../testkit/time/retention-time.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { untilPast } from '../../testkit/time/until.js';
 
 /** A few, the same in every run; with SIDE_BY_SIDE_OPERATIONS so many, of a fresh seed that is printed. */
 const OPERATIONS = Number(process.env.SIDE_BY_SIDE_OPERATIONS ?? 120);

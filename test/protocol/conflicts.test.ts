@@ -11,8 +11,7 @@ import {
   type Settings,
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
  * Which repeats are answered 409 (decisions P5, P17); `test/unit/answers.test.ts` has what `Retry-After` promises.

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { gate } from '../../testkit/concurrency.js';
 import { type Composition, LOST, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 /**
  * The payment protocol when a store fails or a process stands still between two steps. Whatever happens, each test ends

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { gate } from '../../testkit/concurrency.js';
 import { newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { AWAY, LOST, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
 const BUG = new Error('a bug');

@@ -3,7 +3,7 @@ import type { PayAnswer } from '#idempay/payments/answers.js';
 import { LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { untilPast } from '../../testkit/time/until.js';
 
 /**
  * The payment protocol over real stores, with a processor that the test owns: a first payment, its repeats, and that no

@@ -9,8 +9,7 @@ import {
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 /** What an attempt left PROCESSING is finished once, under the id it had: by a repeat or by recovery (protocol, step 6). */
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { inState, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { AWAY, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
-import { until } from '../../testkit/time/until.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { until, untilPast } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
 const VERDICT = { state: 'DECLINED', reason: 'not on the statement' } as const;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { inState, LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { AWAY, MONEY, type Settings, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { untilPast } from '../../testkit/time/until.js';
 
 /**
  * Bug: a payment whose charge never left the process, because there was no connection for it, was unknown like any other.

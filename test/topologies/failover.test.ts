@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type FailoverTrial, startTrial } from '../../testkit/deployments/failover-trial.js';
+import { untilTold } from '../../testkit/protocol/payment-steps.js';
 import {
   givenLockedKey,
   givenWatch,
   openRedisProcess,
   type RedisProcess,
-  untilTold,
 } from '../../testkit/protocol/redis-process.js';
 import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';
 import type { RedisServer } from '../../testkit/servers/redis.js';

@@ -8,7 +8,7 @@ import { type FailingPort, failingPort } from '../../testkit/protocol/failing-po
 import { givenClaim, givenSettled, newKey } from '../../testkit/protocol/payment-attempts.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 import { HOUR_MS, passHours } from '../../testkit/time/retention-time.js';
-import { untilPast } from '../../testkit/time/until-past.js';
+import { untilPast } from '../../testkit/time/until.js';
 
 const ROUND_MS = 60_000;
 const BATCH_INTERVAL_MS = 50;

@@ -25,7 +25,7 @@ describe('waiting for the end of an attempt', () => {
     locks = new WatchedLocks();
     waiting = createWaiting(locks, clock);
     key = newKey();
-    locks.lock(key);
+    locks.locked.add(key);
   });
 
   /** A place; undefined, against its type, where all are taken. */
@@ -61,7 +61,7 @@ describe('waiting for the end of an attempt', () => {
 
   test('is over when its lock ends, and not with another lock', async () => {
     const other = newKey();
-    locks.lock(other);
+    locks.locked.add(other);
     const [wait, otherWait] = [await begin(), await begin(enter({ of: other }))];
     await unlock(other);
     expect([wait.ended, otherWait.ended]).toEqual([undefined, true]);
@@ -112,18 +112,18 @@ describe('waiting for the end of an attempt', () => {
   });
 
   test('goes on through a store that is away, and finds within a second an end that was not announced', async () => {
-    locks.failAll(AWAY);
+    locks.fault = AWAY;
     const wait = await begin();
     await advance(LOOK_AGAIN_MS);
     expect(locks.asked).toBe(2);
-    locks.heal();
+    locks.fault = undefined;
     await advance(LOOK_AGAIN_MS);
-    locks.failAll(AWAY);
+    locks.fault = AWAY;
     await advance(LOOK_AGAIN_MS);
     expect(wait.ended).toBeUndefined();
-    locks.heal();
+    locks.fault = undefined;
     // Its end is not announced.
-    locks.unlockSilently(key);
+    locks.locked.delete(key);
     await expectEnd(wait, LOOK_AGAIN_MS);
     expect(locks.standing(key)).toBe(0);
   });
@@ -155,7 +155,7 @@ describe('waiting for the end of an attempt', () => {
     const gone = new AbortController();
     const place = enter({ gone: gone.signal });
     for (const waitedMs of [0, PATIENCE_MS / 2]) {
-      locks.lock(key);
+      locks.locked.add(key);
       const wait = await begin(place);
       await advance(waitedMs);
       expect(wait.ended).toBeUndefined();

@@ -8,14 +8,13 @@ import { checkPayments } from './payments.js';
  * The last word of every test with a real processor: what its charge log says, against what the payer was answered and what
  * the service shows. `unresolved` names the keys whose payments the test leaves PROCESSING.
  */
-export async function expectChargedOnce(evidence: {
-  readonly processor: Pick<ReferenceProcessor, 'charges'>;
-  readonly payer: Payer;
-  readonly url: string;
-  readonly leaseMs: number;
-  readonly unresolved?: readonly string[];
-}): Promise<void> {
-  const { processor, payer, url, leaseMs, unresolved = [] } = evidence;
+export async function expectChargedOnce(
+  processor: Pick<ReferenceProcessor, 'charges'>,
+  payer: Payer,
+  url: string,
+  leaseMs: number,
+  unresolved: readonly string[] = [],
+): Promise<void> {
   // Every other answer the test asserts by itself.
   const keys = payer.keys.map((key) => ({ ...key, exchanges: key.exchanges.filter(({ outcome }) => outcome) }));
   const shown = await Promise.all(keys.map(({ key }) => shownPayment(url, key)));

@@ -6,7 +6,6 @@ import { checkTransactions } from './transactions.js';
 
 export type Evidence = Omit<PaymentEvidence, 'keys' | 'disturbances'> & Pick<RefusalEvidence, 'maxInFlight'>;
 
-/** Every promise, of everything that the clients were answered. */
 export function checkHistory(history: History, evidence: Evidence): Violation[] {
   const { keys, refusals, disturbances } = history;
   return [

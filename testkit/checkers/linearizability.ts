@@ -3,7 +3,6 @@ import type { Violation } from '../history/history.js';
 /** What a healthy history needs is a few for each operation; more means that nobody can say in time. */
 const MOST_TRIED = 100_000;
 
-/** One operation of a concurrent history. */
 export interface Operation<Input, Output> {
   readonly invokedAt: number;
   /** Undefined: its outcome is not known. It may have happened at any time after its invocation, or never. */

@@ -199,7 +199,6 @@ function wasForgotten({ endedAt }: Exchange, { history, evidence }: Subject): bo
   });
 }
 
-/** No two keys were answered with one id. */
 function* checkOwner(history: KeyHistory | undefined, ownerOf: Map<string, string>): Generator<Finding> {
   const id = history?.exchanges.find(({ outcome }) => outcome && outcome !== DECLINED)?.outcome;
   if (!history || id === undefined) return;

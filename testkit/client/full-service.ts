@@ -1,7 +1,8 @@
 import { expect } from 'vitest';
 import { until } from '../time/until.js';
 import { expectError } from './error-body.js';
-import { ask, pay, transactionIdOf } from './http-client.js';
+import { type Answer, ask, pay, transactionIdOf } from './http-client.js';
+import { untilPaid } from './payment-answers.js';
 import { changeStatus, postTransaction, readTransaction, type Transaction } from './transactions.js';
 
 /** Reconnecting, and on the way to it one time-out of every kind, on a busy machine. */
@@ -21,19 +22,14 @@ async function isServing(url: string): Promise<boolean> {
 }
 
 /** Repeats a payment until it is paid, and returns its transaction id. Each answer before is one of these refusals. */
-export function untilOutcome(
-  url: string,
-  key: string,
-  refusals: readonly number[] = [409, 503, 504],
-  deadlineMs = DEADLINE_MS,
-) {
-  return until(`an outcome of ${key}`, deadlineMs, async () => {
-    const answer = await pay(url, key);
-    if (answer.status === 200) return transactionIdOf(answer);
+export async function untilOutcome(url: string, key: string, refusals = [409, 503, 504], deadlineMs = DEADLINE_MS) {
+  const check = (answer: Answer) => {
     expect(refusals, answer.text).toContain(answer.status);
     expectError(answer, answer.status);
-    return undefined;
-  });
+  };
+  const id = transactionIdOf(await untilPaid(url, key, check, deadlineMs));
+  expect(id).toBeDefined();
+  return id as string;
 }
 
 /** Each service shows the transaction so, also in a second read, which may hit what the first has stored. */

@@ -21,7 +21,7 @@ export interface Ask {
 }
 
 /** Sooner than any server closes an idle connection: a request sent while it does is answered with a reset. */
-const IDLE_CONNECTION_MS = 1_000;
+export const IDLE_CONNECTION_MS = 1_000;
 
 const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_CONNECTION_MS });
 
@@ -68,10 +68,6 @@ export function sendJson(url: string, method: string, body: unknown, headers: As
 }
 
 /** The transaction id in either answer text of spec 2.4; undefined when the text names none. */
-export function transactionIdOf(answer: Answer): string | undefined {
-  return /Transaction ID: (TXN\d+)"$/.exec(answer.text)?.[1];
-}
+export const transactionIdOf = (answer: Answer) => /Transaction ID: (TXN\d+)"$/.exec(answer.text)?.[1];
 
-function encode(body: unknown): string | Buffer {
-  return typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
-}
+const encode = (body: unknown) => (typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body));

@@ -8,10 +8,7 @@ const FINISH_DEADLINE_MS = 60_000;
 /** Outcomes that each process is asked for once more at the end; all are held against the charges. */
 const REPEATED = 1_000;
 
-export interface Clients {
-  readonly payments: number;
-  readonly transactions: number;
-}
+export type Clients = Readonly<Record<'payments' | 'transactions', number>>;
 
 export class Load {
   readonly payments: PaymentClients;

@@ -19,9 +19,7 @@ const FIRST_TEXT = /^"Payment processed successfully with Transaction ID: TXN\d+
 const REPEAT_TEXT = /^"Transaction ID: TXN\d+"$/;
 
 /** The answer that processed the payment (spec 2.4). Returns its transaction id. */
-export function expectFirst(answer: Answer): string {
-  return expectPaid(answer, FIRST_TEXT);
-}
+export const expectFirst = (answer: Answer) => expectPaid(answer, FIRST_TEXT);
 
 /** An answer from the stored result (spec 2.4, decision P5), of that transaction where one is named. Returns its id. */
 export function expectReplay(answer: Answer, transactionId = transactionIdOf(answer)): string {
@@ -58,22 +56,13 @@ export function expectInProgress(answer: Answer, atMostSeconds = LOCK_TTL_SECOND
   expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(atMostSeconds);
 }
 
-/** Repeats a payment that is under way until it is done. Every answer before must be the 409. Returns the replay's id. */
-export async function repeatUntilDone(url: string, key: string, atMostSeconds?: number): Promise<string> {
-  const replay = await until('the payment is done', DONE_DEADLINE_MS, async () => {
+/** Repeats a payment until it is paid; each answer before must pass `check`. Others, as recovery, may be at work on it. */
+export function untilPaid(url: string, key: string, check = (_: Answer) => {}, deadlineMs = DONE_DEADLINE_MS) {
+  return until(`an outcome of ${key}`, deadlineMs, async () => {
     const answer = await pay(url, key);
     if (answer.status === 200) return answer;
-    expectInProgress(answer, atMostSeconds);
+    check(answer);
     return undefined;
-  });
-  return expectReplay(replay);
-}
-
-/** Repeats a payment until it is paid: other attempts, such as those of recovery, may be at work on it before. */
-export function untilPaid(url: string, key: string): Promise<Answer> {
-  return until('the payment is done', DONE_DEADLINE_MS, async () => {
-    const answer = await pay(url, key);
-    return answer.status === 200 && answer;
   });
 }
 
@@ -84,9 +73,7 @@ export function expectBodyRefused(answer: Answer, status: number, message?: RegE
 }
 
 /** What the key-value store holds for a key, seen from outside (decisions P8, H2). */
-export function keyRecord(url: string, key: string): Promise<Answer> {
-  return ask(`${url}/api/health/redis/key/${key}`);
-}
+export const keyRecord = (url: string, key: string) => ask(`${url}/api/health/redis/key/${key}`);
 
 export async function expectKeyValue(url: string, key: string, value: string): Promise<void> {
   const answer = await keyRecord(url, key);
@@ -109,14 +96,12 @@ export async function givenPaid(url: string, body?: unknown): Promise<{ key: str
   return { key, transactionId: expectFirst(await pay(url, key, body)) };
 }
 
-/** A fresh key is paid with this body, and a repeat gets the result. */
 export async function expectAccepted(url: string, body: Ask['body'], headers: Ask['headers'] = {}): Promise<void> {
   const key = await generateKey(url);
   const transactionId = expectFirst(await pay(url, key, body, { headers }));
   expectReplay(await pay(url, key, body, { headers }), transactionId);
 }
 
-/** A fresh key is refused with this body, for a reason in the body, and is not spent. */
 export async function expectRefused(
   url: string,
   body: Ask['body'],

@@ -18,7 +18,6 @@ export interface UnreadableBody {
   readonly headers?: Ask['headers'];
 }
 
-/** One of each kind (decision P3), for the tests of order. */
 export const UNREADABLE_BODIES: readonly UnreadableBody[] = [
   { label: 'malformed JSON', status: 400, body: '{"amount":"100.50",' },
   { label: 'no body at all', status: 400, body: '' },

@@ -21,7 +21,6 @@ const KEY_TEXT = /^"([0-9a-f-]{36})"$/;
 export class PaymentClients {
   /** Keys that have an outcome: they are repeated for as long as the load lasts. */
   readonly finished: KeyHistory[] = [];
-  /** Keys that have none yet, or none any more. */
   readonly #open = new Set<KeyHistory>();
 
   constructor(
@@ -182,9 +181,7 @@ export class PaymentClients {
   }
 }
 
-function hasGoneWell({ status }: Exchange): boolean {
-  return ![0, 503, 409, 504].includes(status);
-}
+const hasGoneWell = ({ status }: Exchange) => ![0, 503, 409, 504].includes(status);
 
 function someMoney(random: Random): { amount: string; currency: string } {
   const [currency, decimals] = random.pick(Object.entries(DECIMALS));

@@ -21,9 +21,7 @@ const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
 const JSON_UTF8 = 'application/json; charset=utf-8';
 
-export function readPayment(url: string, key: string, options: Ask = {}): Promise<Answer> {
-  return ask(`${url}/api/payments/${key}`, options);
-}
+export const readPayment = (url: string, key: string, options: Ask = {}) => ask(`${url}/api/payments/${key}`, options);
 
 export function shownIn(answer: Answer): ShownPayment {
   expect(answer.status, answer.text).toBe(200);
@@ -32,9 +30,7 @@ export function shownIn(answer: Answer): ShownPayment {
   return shownPayment(answer.text);
 }
 
-export async function shownPaymentOf(url: string, key: string): Promise<ShownPayment> {
-  return shownIn(await readPayment(url, key));
-}
+export const shownPaymentOf = async (url: string, key: string) => shownIn(await readPayment(url, key));
 
 /** One payment's JSON text: its members in their order, without white space, and what each state says of the others. */
 export function shownPayment(text: string): ShownPayment {
@@ -78,9 +74,7 @@ export async function listPayments(url: string, target = '') {
   return { payments, next };
 }
 
-export async function exportDay(url: string, day: string): Promise<ShownPayment[]> {
-  return (await exportLines(url, day)).map(shownPayment);
-}
+export const exportDay = async (url: string, day: string) => (await exportLines(url, day)).map(shownPayment);
 
 /** The lines of an export, each one payment, not looked at any further; `more`: of the query. */
 export async function exportLines(url: string, day: string, more = ''): Promise<string[]> {

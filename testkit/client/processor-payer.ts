@@ -39,19 +39,15 @@ export class Payer {
   }
 
   /** Repeats for as long as it meets an attempt of recovery (409), as a client is told to. */
-  repeat(url: string, key: string, body?: Money): Promise<Answer> {
-    return this.#untilOtherThan([409], () => this.pay(url, key, body));
+  repeat(url: string, key: string, body?: Money, refusals: readonly number[] = [409]): Promise<Answer> {
+    return until(`a repeat that is not answered ${refusals.join(', ')}`, FINAL_DEADLINE_MS, async () => {
+      const answer = await this.pay(url, key, body);
+      return !refusals.includes(answer.status) && answer;
+    });
   }
 
   untilFinal(url: string, key: string): Promise<Answer> {
-    return this.#untilOtherThan([409, 503, 504], () => this.pay(url, key));
-  }
-
-  #untilOtherThan(statuses: readonly number[], repeat: () => Promise<Answer>): Promise<Answer> {
-    return until(`a repeat that is not answered ${statuses.join(', ')}`, FINAL_DEADLINE_MS, async () => {
-      const answer = await repeat();
-      return !statuses.includes(answer.status) && answer;
-    });
+    return this.repeat(url, key, undefined, [409, 503, 504]);
   }
 }
 

@@ -22,9 +22,7 @@ const MOST_ACCESSES = 400;
 const MOST_UNKNOWN = 3;
 const LONGEST_LIST = 10;
 const FINAL_WIDTH = 16;
-/** One read in so many is of a list. */
 const LIST_EVERY = 12;
-/** One change in so many is only for the status that its client knows. */
 const CONDITIONAL_EVERY = 6;
 
 interface Live {
@@ -223,13 +221,9 @@ function shownStatus(live: Live, { status, text, headers }: Reply, known: string
   return text.startsWith(start) ? shown : undefined;
 }
 
-function isUnchanged({ status, text }: Reply): boolean {
-  return status === 503 && text.includes('nothing was changed');
-}
+const isUnchanged = ({ status, text }: Reply) => status === 503 && text.includes('nothing was changed');
 
-function pathOf({ history }: Live): string {
-  return `/api/transactions/${history.id}`;
-}
+const pathOf = ({ history }: Live) => `/api/transactions/${history.id}`;
 
 /** Of spec 4.3, unquoted. `String` of an amount with so few digits is its shortest plain decimal. */
 function tagOf({ history, account, shared, amount }: Live, status: string): string {

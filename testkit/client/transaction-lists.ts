@@ -42,7 +42,6 @@ export class TransactionLists {
     return this.#own.has(list);
   }
 
-  /** What it holds is not known any more, or it is long enough. */
   closeOwn(list: OwnList): void {
     this.#own.delete(list);
   }

@@ -17,10 +17,7 @@ export interface Transaction {
 }
 
 /** What a list may be filtered by; `to: ''` is sent, and means no filter. */
-export interface Filter {
-  from?: string;
-  to?: string;
-}
+export type Filter = Partial<Record<'from' | 'to', string>>;
 
 type Id = number | string;
 type Headers = Ask['headers'];
@@ -28,16 +25,13 @@ type Headers = Ask['headers'];
 const PATH = '/api/transactions';
 
 /** An account that no other test uses, so that a list filtered by it holds this test's transactions only. */
-export function newAccount(): string {
-  return `account-${randomUUID()}`;
-}
+export const newAccount = () => `account-${randomUUID()}`;
 
 /** A body that is accepted; `members` replaces or adds. A member set to undefined is left out. */
 export function draft(members: Record<string, unknown> = {}): Record<string, unknown> {
   return { fromAccount: 'A', toAccount: 'B', amount: '100.50', ...members };
 }
 
-/** POST with any body: text and buffers as they are, everything else as JSON. */
 export function postTransaction(url: string, body: unknown = draft(), headers: Headers = {}): Promise<Answer> {
   return sendJson(`${url}${PATH}`, 'POST', body, headers);
 }
@@ -75,9 +69,7 @@ export function expectUnknownTransaction(answer: Answer, id: Id): void {
   expectError(answer, 404, `Transaction not found for id: ${id}`);
 }
 
-export function idsOf(list: Answer): number[] {
-  return list.json<Transaction[]>().map((transaction) => transaction.transactionId);
-}
+export const idsOf = (list: Answer) => list.json<Transaction[]>().map((transaction) => transaction.transactionId);
 
 /** The per-transaction tag of spec 4.3, unquoted. `String` of an amount with 15 digits is its shortest plain decimal. */
 export function transactionTag(transaction: Transaction): string {

@@ -1,8 +1,10 @@
 import { Agent } from 'node:http';
 import { type Answer, pay } from './http-client.js';
 
+/** As patient as the service allows. */
 export const PATIENT = { Prefer: 'wait=30' } as const;
 
+/** An answer that somebody waited for, and how long. */
 export interface Waited {
   readonly answer: Answer;
   readonly tookMs: number;

@@ -28,9 +28,7 @@ export async function openStoppableStores(redisSettings: readonly string[] = [])
 }
 
 /** How a request that executes this named statement looks on the wire to PostgreSQL: the end of a Bind message's names. */
-export function executionOf(statement: string): string {
-  return `\0${statement}\0`;
-}
+export const executionOf = (statement: string) => `\0${statement}\0`;
 
 async function manage(redis: RedisServer, databaseUrl: string, remove: () => Promise<unknown>) {
   const wires = {

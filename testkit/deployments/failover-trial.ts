@@ -11,7 +11,6 @@ import { manageStores } from './deployments.js';
 
 const LEASE_MS = 2_000;
 const CLIENTS = { payments: 16, transactions: 4 };
-/** Of so many keys some surely lie on each master. */
 const SERIES = 30;
 const BACK_DEADLINE_MS = 60_000;
 const UNDISTURBED_MS = 1_500;

@@ -31,7 +31,6 @@ interface Running {
   signal?(name: NodeJS.Signals): void;
 }
 
-/** Services and processor in the process of the test. */
 export function setProcessorEnvironment(deployment: Deployment) {
   return setEnvironment(deployment, (stores, settings) => stores.serve(settings), serveReferenceProcessor);
 }
@@ -107,7 +106,7 @@ function setEnvironment<S extends Running, P extends ProcessorInProcess & { resu
     async check(unresolved: readonly string[] = []): Promise<void> {
       const url = running.find(({ ended }) => !ended)?.service.url ?? '';
       const { processor, payer } = environment;
-      await expectChargedOnce({ processor, payer, url, leaseMs: LEASE_MS, unresolved });
+      await expectChargedOnce(processor, payer, url, LEASE_MS, unresolved);
     },
   };
 
@@ -131,17 +130,15 @@ function setEnvironment<S extends Running, P extends ProcessorInProcess & { resu
 }
 
 /** The processor has the charge in its hands, and it is not logged yet. */
-export function untilAtWork(processor: ProcessorInProcess, key: string): Promise<unknown> {
-  return until('the processor to be at work on the charge', REACHED_DEADLINE_MS, async () => {
-    return (await lookUpCharge(processor.url, key)).status === 409;
-  });
+export function untilAtWork({ url }: ProcessorInProcess, key: string): Promise<unknown> {
+  const isAtWork = async () => (await lookUpCharge(url, key)).status === 409;
+  return until('the processor to be at work on the charge', REACHED_DEADLINE_MS, isAtWork);
 }
 
 /** The charge is in the log: from here on the money has moved. */
 export function untilCharged(processor: ProcessorInProcess, key: string): Promise<unknown> {
-  return until('the charge to be in the log', REACHED_DEADLINE_MS, async () => {
-    return (await processor.chargesOf(key)).length > 0;
-  });
+  const isCharged = async () => (await processor.chargesOf(key)).length > 0;
+  return until('the charge to be in the log', REACHED_DEADLINE_MS, isCharged);
 }
 
 /** Decisions P11: the outcome is not known, and nobody says failed. */

@@ -1,5 +1,5 @@
 import { Agent } from 'node:http';
-import { type Answer, type Ask, ask } from '../client/http-client.js';
+import { type Answer, type Ask, ask, IDLE_CONNECTION_MS } from '../client/http-client.js';
 import { Disturbances } from './disturbances.js';
 import type { KeyHistory } from './payments.js';
 import type { ListHistory, SharedListHistory, TransactionHistory } from './transactions.js';
@@ -13,7 +13,6 @@ const AVOIDED_MS = 250;
 /** At most, before a client goes on after a failure, or when it finds no process: at once it would only heat the machine. */
 const LONGEST_PAUSE_MS = 100;
 const LONGEST_ABSENCE_MS = 400;
-const IDLE_CONNECTION_MS = 1_000;
 export const KEY_HEADER = 'Idempotency-Key';
 
 export interface Target {

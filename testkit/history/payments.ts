@@ -3,7 +3,6 @@ import type { Reply } from './history.js';
 /** What stands for a decline where a transaction id stands for a completed payment. */
 export const DECLINED = 'declined';
 
-/** One request for a key and what came back. */
 export interface Exchange {
   readonly what: 'pay' | 'status';
   readonly to: string;
@@ -25,7 +24,6 @@ export interface KeyHistory {
   /** What its first request is to pay. */
   readonly amount: string;
   readonly currency: string;
-  /** When it was asked for, and when it came. */
   readonly issuedAt: number;
   readonly receivedAt: number;
   readonly exchanges: Exchange[];
@@ -47,7 +45,6 @@ const TEXTS: Readonly<Record<number, string>> = {
   504: '"message":"The outcome of the payment is not known yet',
 };
 
-/** A request that is being sent; its answer goes into `answered`. */
 export function begun(key: KeyHistory, what: Exchange['what'], to: string): Exchange {
   const exchange = { what, to, sentAt: performance.now(), endedAt: Number.POSITIVE_INFINITY, status: 0 };
   key.exchanges.push(exchange);
@@ -67,6 +64,4 @@ export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exch
   return exchange;
 }
 
-export function outcomeOf({ exchanges }: KeyHistory): string | undefined {
-  return exchanges.find(({ outcome }) => outcome !== undefined)?.outcome;
-}
+export const outcomeOf = ({ exchanges }: KeyHistory) => exchanges.find(({ outcome }) => outcome !== undefined)?.outcome;

@@ -5,7 +5,6 @@ export const MOVABLE_STATUSES = ['PENDING', 'PROCESSING', 'ON_HOLD', 'FLAGGED', 
 export const STATUSES = [...MOVABLE_STATUSES, ...FINAL_STATUSES] as const;
 export type Status = (typeof STATUSES)[number];
 
-/** What one request asked of one transaction. */
 export type Input =
   | { readonly what: 'read' }
   /** `onlyFrom`: only where it has this status, by an `If-Match` with the tag of that. */
@@ -21,7 +20,6 @@ export type Output = Status | 'gone' | 'done' | 'final' | 'not as expected';
 
 export type Access = Operation<Input, Output>;
 
-/** Every access to one transaction from its creation on. */
 export interface TransactionHistory {
   readonly id: number;
   readonly status: Status;

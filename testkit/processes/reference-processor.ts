@@ -26,9 +26,7 @@ export type ProcessorInProcess = Awaited<ReturnType<typeof serveReferenceProcess
 export type ReferenceProcessor = Awaited<ReturnType<typeof startReferenceProcessor>>;
 
 /** The reference processor in the process of the test, on a port of 127.0.0.1 that stays the same through restarts. */
-export async function serveReferenceProcessor(options: Options = {}) {
-  return (await manage(options, serve)).processor;
-}
+export const serveReferenceProcessor = async (options: Options = {}) => (await manage(options, serve)).processor;
 
 /**
  * The reference processor as a process of its own, for tests that signal it, kill it or look at its exit. Throws with its
@@ -73,7 +71,6 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
     url,
     port,
     chargeLog,
-    /** Changes the behaviour from now on, also after a restart. */
     async behave(patch: Partial<Behaviour>) {
       const answer = await changeBehaviour(url, patch);
       if (answer.status !== 200) throw new Error(`PATCH /behaviour answered ${answer.status}: ${answer.text}`);
@@ -92,7 +89,6 @@ async function manage<Running extends { kill(): Promise<unknown> }>(
       behaviour = { ...behaviour, ...patch };
       running = await startAgain();
     },
-    /** Kills it, paused or not, and removes its temporary folder. */
     async close() {
       await running.kill();
       await removeFolder();
@@ -145,9 +141,7 @@ export function sendCharge(url: string, reference: string, body: unknown = USUAL
   });
 }
 
-export function lookUpCharge(url: string, reference: string): Promise<Answer> {
-  return ask(`${url}/charges/${encodeURIComponent(reference)}`);
-}
+export const lookUpCharge = (url: string, reference: string) => ask(`${url}/charges/${encodeURIComponent(reference)}`);
 
 /** `PATCH /behaviour`, on a connection of its own: one that is kept may be to a process that was killed. */
 export function changeBehaviour(url: string, patch: unknown): Promise<Answer> {

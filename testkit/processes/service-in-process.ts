@@ -3,20 +3,16 @@ import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
 import type { Environment, LogLine } from './service.js';
 
-/** The whole service behind a real port, in the process of the test: starts in milliseconds, and cannot be killed. */
-export interface ServiceInProcess {
-  readonly url: string;
-  readonly port: number;
-  readonly logs: readonly LogLine[];
-  /** A drain of at most `limitMs`; nothing of the service is left when this resolves. */
-  stop(limitMs?: number): Promise<void>;
-}
+export type ServiceInProcess = Awaited<ReturnType<typeof serveInProcess>>;
 
-export async function serveInProcess(environment: Environment): Promise<ServiceInProcess> {
+/** The whole service behind a real port, in the process of the test: starts in milliseconds, and cannot be killed. */
+export async function serveInProcess(environment: Environment) {
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
   const logs: LogLine[] = [];
   const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
   const app = await createApp(config, pino({ level: config.logLevel }, sink));
   const port = await app.listen();
-  return { url: `http://127.0.0.1:${port}`, port, logs, stop: (limitMs) => app.drain(limitMs) };
+  /** A drain of at most `limitMs`; nothing of the service is left when this resolves. */
+  const stop = (limitMs?: number) => app.drain(limitMs);
+  return { url: `http://127.0.0.1:${port}`, port, logs, stop };
 }

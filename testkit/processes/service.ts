@@ -6,10 +6,7 @@ import { SERVICE } from '../programs.js';
 /** A start that takes longer is killed: far longer than any real start, on a loaded machine too. */
 const START_DEADLINE_MS = 20_000;
 
-export interface Exit {
-  code: number | null;
-  signal: NodeJS.Signals | null;
-}
+export type Exit = Readonly<{ code: number | null; signal: NodeJS.Signals | null }>;
 
 export interface LogLine {
   level: number;
@@ -18,18 +15,7 @@ export interface LogLine {
 }
 
 /** A process of the built service, as a user runs it, on a free port of 127.0.0.1. */
-export interface Service {
-  readonly url: string;
-  readonly port: number;
-  readonly pid: number;
-  readonly logs: readonly LogLine[];
-  readonly ended: Promise<Exit>;
-  signal(name: NodeJS.Signals): void;
-  stop(): Promise<Exit>;
-  /** SIGKILL: nothing of the process runs any more when this resolves. */
-  kill(): Promise<Exit>;
-}
-
+export type Service = Awaited<ReturnType<typeof startProgram>>;
 export type Environment = Readonly<Record<string, string>>;
 
 /** `launcher` is a command that becomes the program named after it, such as `nsenter`: the process id stays the service's. */
@@ -38,11 +24,7 @@ export function startService(environment: Environment, launcher: readonly string
 }
 
 /** Waits until the program logs that it listens. Throws with its whole output when it ends before that. */
-export async function startProgram(
-  program: string,
-  environment: Environment,
-  launcher: readonly string[] = [],
-): Promise<Service> {
+export async function startProgram(program: string, environment: Environment, launcher: readonly string[] = []) {
   const { child, ended } = spawnProgram(program, environment, launcher);
   const logs: LogLine[] = [];
   const output: string[] = [];
@@ -70,8 +52,9 @@ export async function startProgram(
     pid: child.pid as number,
     logs,
     ended,
-    signal: (name) => child.kill(name),
+    signal: (name: NodeJS.Signals): void => void child.kill(name),
     stop: () => end('SIGTERM'),
+    /** Nothing of the process runs any more when this resolves. */
     kill: () => end('SIGKILL'),
   };
 }

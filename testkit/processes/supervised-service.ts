@@ -10,7 +10,7 @@ const START_AGAIN_MS = 150;
 const UP_DEADLINE_MS = 60_000;
 const MOST_OUTPUT = 4_000;
 
-export interface SupervisedOptions {
+interface SupervisedOptions {
   readonly name: string;
   readonly environment: Readonly<Record<string, string>>;
   /** A command that becomes the program named after it: the process id stays the service's. */
@@ -45,7 +45,6 @@ export class SupervisedService {
     this.#endDisturbance = options.disturbances.begin(options.name);
   }
 
-  /** Resolves before it serves. */
   static async create(options: SupervisedOptions): Promise<SupervisedService> {
     const service = new SupervisedService(options, await freePort());
     service.#supervising = service.#supervise();
@@ -131,9 +130,4 @@ export class SupervisedService {
   }
 }
 
-function isAnswered(url: string): Promise<boolean> {
-  return ask(url).then(
-    () => true,
-    () => false,
-  );
-}
+const isAnswered = (url: string) => ask(url).then(Boolean, () => false);

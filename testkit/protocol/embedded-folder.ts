@@ -14,12 +14,10 @@ export function openEmbeddedFolder() {
   const folder = {
     deployment: undefined as unknown as Deployment,
 
-    /** Opens the folder again, after `deployment.close()`. */
     async start(): Promise<void> {
       folder.deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock });
     },
 
-    /** Reads or changes the file past the deployment. */
     inFile<T>(look: (database: InstanceType<typeof DatabaseSync>) => T): T {
       const database = new DatabaseSync(join(dataDir, 'idempay.sqlite'));
       try {

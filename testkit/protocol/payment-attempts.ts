@@ -12,7 +12,6 @@ export const SHORT_MS = 30;
 export const DECLINED = { state: 'DECLINED', reason: 'no funds' } as const satisfies Outcome;
 
 export const newKey = generateIdempotencyKey;
-/** A key as it was generated at that moment; milliseconds since the epoch. */
 export const newKeyOf = (msecs: number): string => uuidV7({ msecs });
 export const newTransactionId = createTransactionIds(Date.now);
 export const newOwner = (): string => `owner-${randomUUID()}`;
@@ -27,7 +26,6 @@ export function inState<A extends { readonly state: string }, S extends A['state
   return answer as Extract<A, { readonly state: S }>;
 }
 
-/** A first claim with everything in order; `members` replaces some of it. */
 export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt {
   const money = { amount: members.amount ?? '100.50', currency: members.currency ?? 'USD' };
   return {
@@ -43,14 +41,12 @@ export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt 
   };
 }
 
-/** A payment that is claimed when this resolves; fails when the claim was answered in any other way. */
 export async function givenClaim(ledger: Ledger, members: Partial<ClaimAttempt> = {}): Promise<Claim> {
   return inState(await ledger.claim(claimAttempt(members)), 'claimed').claim;
 }
 
 export const completed = ({ transactionId }: Claim): Outcome => ({ state: 'COMPLETED', transactionId });
 
-/** A payment that is settled when this resolves, by the attempt that claimed it. */
 export async function givenSettled(
   ledger: Ledger,
   claim: Claim,

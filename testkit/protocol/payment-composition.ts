@@ -17,15 +17,9 @@ export const AWAY = new StoreUnavailable('unchanged', 'the store is away');
 export const LOST = new StoreUnavailable('unknown', 'the answer was lost');
 const CHARGED_DEADLINE_MS = 10_000;
 
-export interface Settings {
-  readonly leaseMs?: number;
-  readonly idempotencyTtlMs?: number;
-  readonly payloadMismatch?: 'replay' | 'reject';
-  /** Of a new processor too, which has none unless it is given. */
-  readonly dedupMs?: number;
-  readonly maxInFlight?: number;
-  readonly recoverAfterMs?: (ageMs: number) => number;
-}
+type Rules = Parameters<typeof createPaymentArea>[0]['rules'];
+/** `dedupMs` is of a new processor too, which has none unless it is given. */
+export type Settings = Partial<Omit<Rules, 'retentionMs'>> & { readonly recoverAfterMs?: (ageMs: number) => number };
 
 export type Composition = ReturnType<typeof compose>;
 
@@ -40,16 +34,9 @@ export function compose(
 ) {
   const keys = failingPort(ports.keys);
   const ledger = failingPort(ports.ledger);
-  const defaults = {
-    leaseMs: LONG_MS,
-    idempotencyTtlMs: LONG_MS,
-    payloadMismatch: 'replay',
-    dedupMs: LONG_MS,
-  } as const;
+  const lives = { leaseMs: LONG_MS, idempotencyTtlMs: LONG_MS, dedupMs: LONG_MS };
   const seen = {
-    /** The owners of its attempts so far, oldest first. */
     owners: [] as string[],
-    /** What failed behind the requests. */
     faults: [] as unknown[],
     /** The keys of payments whose outcome stayed unknown, with the cause, oldest first. */
     unknown: [] as { key: string; cause: string }[],
@@ -61,7 +48,7 @@ export function compose(
     ledger: ledger.port,
     history: ports.paymentHistory,
     processor,
-    rules: { ...defaults, maxInFlight: 10_000, retentionMs: undefined, ...settings },
+    rules: { ...lives, payloadMismatch: 'replay', maxInFlight: 10_000, retentionMs: undefined, ...settings },
     recoverAfterMs,
     clock: systemClock,
     newKey,
@@ -118,7 +105,6 @@ export async function shareProtocol() {
     ports,
     ...paymentSteps(ports),
     compose: composeHere,
-    /** The same with a key that can be paid. */
     async composeWithKey(settings?: Settings) {
       const process = composeHere(settings);
       return { ...process, key: await process.payments.issueKey() };

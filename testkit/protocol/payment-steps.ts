@@ -64,7 +64,6 @@ export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
     settled,
     settledKey: async (key: string, ending?: Parameters<typeof settled>[1]) => settled(await claim({ key }), ending),
     claims: (count: number, members?: Attempt) => Promise.all(Array.from({ length: count }, () => claim(members))),
-    /** What the key store and the row say of a key. */
     statesOf: async (key: string) => [(await keys.look(key)).state, (await ledger.find(key)).state],
 
     async deadClaim(members: Attempt = {}): Promise<Claim> {

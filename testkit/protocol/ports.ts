@@ -9,8 +9,7 @@ import { openDistributed } from '#idempay/deployments/distributed/open.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import { type OpenStores, openStores } from '../deployments/topologies/open-stores.js';
-import { until } from '../time/until.js';
-import { untilPast } from '../time/until-past.js';
+import { until, untilPast } from '../time/until.js';
 
 export type Ports = Omit<Deployment, 'broken'>;
 

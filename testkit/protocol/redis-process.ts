@@ -10,9 +10,6 @@ import type { RedisServer } from '../servers/redis.js';
 import { LONG_MS } from './payment-attempts.js';
 import { type CountingWatch, keySteps } from './payment-steps.js';
 
-export { untilTold } from './payment-steps.js';
-
-/** What the keys, entries and channel of the processes are called: those of one deployment. */
 export const NAMES = createKeyNames('0123456789abcdef');
 
 export type RedisProcess = Awaited<ReturnType<typeof openRedisProcess>>;

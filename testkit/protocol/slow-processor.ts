@@ -10,6 +10,7 @@ export async function startSlowProcessor(latencyMs: number) {
   const charges = wire.count('POST /charges ');
   const lookUps = wire.count('GET /charges/');
   return {
+    /** For PROCESSOR_URL. */
     url: wire.through(processor.url),
     processor,
     /** Requests so far, whatever became of them. */

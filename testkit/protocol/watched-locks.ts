@@ -2,30 +2,14 @@ import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
 
 /** The part of a key store that waiting needs, in memory: it loses an announcement, or fails, when a test says so. */
 export class WatchedLocks implements Pick<KeyStore, 'watch'> {
-  private readonly locked = new Set<string>();
-  private readonly listeners = new Map<string, Set<() => void>>();
-  private fault: Error | undefined;
+  readonly locked = new Set<string>();
+  fault: Error | undefined;
   asked = 0;
-
-  lock(key: string): void {
-    this.locked.add(key);
-  }
+  private readonly listeners = new Map<string, Set<() => void>>();
 
   unlock(key: string): void {
-    this.unlockSilently(key);
-    for (const onEnd of [...(this.listeners.get(key) ?? [])]) onEnd();
-  }
-
-  unlockSilently(key: string): void {
     this.locked.delete(key);
-  }
-
-  failAll(fault: Error): void {
-    this.fault = fault;
-  }
-
-  heal(): void {
-    this.fault = undefined;
+    for (const onEnd of [...(this.listeners.get(key) ?? [])]) onEnd();
   }
 
   standing(key: string): number {

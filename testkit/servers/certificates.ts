@@ -6,6 +6,9 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
+/** Of the users who need TLS: characters that a URL must escape are part of the proof. */
+export const PASSWORD = 'p@ss:w/rd#1';
+
 /** Files of a certificate authority of the test's own and of one server certificate that it signed for this machine. */
 export async function makeCertificates() {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-tls-'));
@@ -27,7 +30,6 @@ export function certificatesIn(folder: string) {
   return { folder, authority: file('ca.pem'), certificate: file('server.pem'), key: file('server.key') };
 }
 
-/** Settings of a Redis or a Sentinel that speaks TLS on this port. */
 export function tlsSettings(port: number, { authority, certificate, key }: ReturnType<typeof certificatesIn>) {
   return [
     ...['--tls-port', `${port}`, '--tls-cert-file', certificate, '--tls-key-file', key],

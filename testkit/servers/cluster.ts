@@ -41,7 +41,6 @@ export async function startCluster() {
     url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`,
     nodes,
     masters,
-    /** Has a replica take over from a master that is well. */
     async giveWay(): Promise<void> {
       const before = await masters();
       const replica = nodes.find((node) => !before.includes(node)) as RedisServer;

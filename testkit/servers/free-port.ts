@@ -8,7 +8,6 @@ import { createServer } from 'node:net';
 const FIRST_PORT = 20_000;
 const PORTS = 12_000;
 
-/** A port of 127.0.0.1 that nobody listens on at this moment. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + Math.floor(Math.random() * PORTS);

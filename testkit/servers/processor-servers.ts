@@ -7,12 +7,7 @@ import { createHttpProcessor, type HttpProcessor } from '#idempay/payments/proce
 
 export const MOST_CONNECTIONS = 256;
 
-export interface Received {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingMessage['headers'];
-  readonly body: string;
-}
+type Received = Readonly<Record<'method' | 'url' | 'body', string>> & Pick<IncomingMessage, 'headers'>;
 
 /** A processor's server that speaks HTTP: answers each request, once it is here whole, as the test says. */
 export async function startHttpServer(answer: (response: ServerResponse, received: Received) => void) {

@@ -1,12 +1,10 @@
 import { chmod, chown, copyFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeCertificates } from './certificates.js';
+import { makeCertificates, PASSWORD } from './certificates.js';
 import { OWNER, startPostgres } from './postgres.js';
 import { runSql } from './run-sql.js';
 
 const USER = 'service';
-/** Characters that a URL must escape are part of the proof. */
-const PASSWORD = 'p@ss:w/rd#1';
 const RULES = `host all idempay 127.0.0.1/32 trust
 hostssl all ${USER} 127.0.0.1/32 scram-sha-256
 host all all all reject

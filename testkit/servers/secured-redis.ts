@@ -1,10 +1,8 @@
 import { dirname } from 'node:path';
-import { certificatesIn, tlsSettings } from './certificates.js';
+import { certificatesIn, PASSWORD, tlsSettings } from './certificates.js';
 import { freePort } from './free-port.js';
 import { startRedis } from './redis.js';
 
-/** Characters that a URL must escape are part of the proof. */
-const PASSWORD = 'p@ss:w/rd#1';
 /** What `docs/deployment.md` asks for, and no more: a right that is missing there would fail the suites. */
 const RIGHTS =
   '~idempay:* resetchannels &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish';

@@ -13,7 +13,6 @@ declare module 'vitest' {
   }
 }
 
-/** Nobody pulls the plug of the shared server. */
 const UNSAFE = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off'];
 
 /** Tests that stop or break PostgreSQL start their own. */

@@ -35,7 +35,6 @@ export class TcpProxy {
     return (this.listener.address() as AddressInfo).port;
   }
 
-  /** The server's URL, with this proxy in its place. */
   through(url: string): string {
     return url.replace(/127\.0\.0\.1:\d+/, `127.0.0.1:${this.port}`);
   }

@@ -1,4 +1,5 @@
 const POLL_INTERVAL_MS = 20;
+const CLOCK_GRAIN_MS = 10;
 
 /**
  * Waits until `condition` returns something other than undefined and false, and returns it. Throws a sentence with
@@ -18,7 +19,8 @@ export async function until<T>(
   }
 }
 
+/** Lets a lease or a life of `ms` surely be over, though timers fire early and a store's clock counts whole milliseconds. */
+export const untilPast = (ms: number) => pause(ms + CLOCK_GRAIN_MS);
+
 /** Real time passing: for the moment of a kill and the pace of a poll, never in place of a condition. */
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
+export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

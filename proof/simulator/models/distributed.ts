@@ -10,7 +10,7 @@ import { createRedisReport } from '#idempay/deployments/distributed/redis/key-va
 import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
 import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
 import type { OpenPorts, Ports } from '../../../testkit/protocol/ports.js';
-import { untilPast } from '../../../testkit/time/until-past.js';
+import { untilPast } from '../../../testkit/time/until.js';
 import { directLine, type Line } from './line.js';
 import { connectPostgres } from './postgres-client.js';
 import { PostgresServer } from './postgres-server.js';

@@ -17,10 +17,7 @@ export async function openPortsOn({ environment }: Environment): Promise<Ports> 
 }
 
 /** The same change for the one database and the other. Times are milliseconds there, and timestamps here. */
-export interface StoredChange {
-  readonly embedded: string;
-  readonly distributed: string;
-}
+export type StoredChange = Readonly<Record<'embedded' | 'distributed', string>>;
 
 /** Changes what a deployment has stored, past all service processes: what only time, or a great many requests, would do. */
 export async function changeStored({ environment }: Environment, change: StoredChange): Promise<void> {
@@ -74,4 +71,23 @@ export function settledPayments(count: number, settledFrom: number): StoredChang
     distributed: `${insert('idempay.payments', settledAt, padded, `(${uuid(padded)})::uuid`)}
       FROM generate_series(1, ${count}::bigint) AS i`,
   };
+}
+
+/** Accounts as long as they may be, of four bytes each: a row of more than half a kilobyte. */
+const FROM = '\u{1f4b3}'.repeat(64);
+const TO = '\u{1f4b0}'.repeat(64);
+
+/**
+ * Puts so many transactions between two long accounts into the stores with these settings, past all service processes.
+ * No service may run on the embedded one; the schema must be there, and no transaction.
+ */
+export async function storeTransactions(stores: Environment, count: number): Promise<void> {
+  const change = (schema: string, createdAt: string, numbers: string) => `
+    INSERT INTO ${schema}transactions (id, from_account, to_account, amount, status, version, created_at)
+      SELECT 100000000000000 + n, '${FROM}', '${TO}', 10000, 'PENDING', 1, ${createdAt} FROM ${numbers};
+    UPDATE ${schema}transaction_list SET last_id = last_id + ${count}, version = version + ${count};`;
+  const numbers = `(WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})
+    SELECT n FROM numbers)`;
+  const distributed = change('idempay.', 'now()', `generate_series(1, ${count}) AS n`);
+  await changeStored(stores, { embedded: change('', '0', numbers), distributed });
 }
