@@ -1,4 +1,4 @@
-// Checks that every rule label leads to docs/specification.md, that every test named there exists, and that every relative
+// Checks that every rule label leads to docs/specification.md, that every test that is named exists, and that every relative
 // link of a Markdown file leads to a file. Run by `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |
 const PROTOCOL = /\bprotocol,? step (\d)/g;
 const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
 const NAMED_TEST =
-  /`((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|browser)\/[a-z0-9-]+)`/g;
+  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|browser)\/[a-z0-9-]+)`/g;
 
 const rules = readFileSync(RULES, 'utf8');
 const known = new Set([
@@ -32,15 +32,15 @@ for (const file of execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split
   for (const label of labelsIn(text)) {
     if (!known.has(label)) problems.push(`${file}: ${RULES} has no "${label}"`);
   }
+  for (const [, name] of text.matchAll(NAMED_TEST)) {
+    if (![`test/${name}.test.ts`, `test/${name}.ts`, `test/${name}`, name].some((path) => existsSync(path))) {
+      problems.push(`${file}: there is no test/${name}.test.ts`);
+    }
+  }
   if (!file.endsWith('.md')) continue;
   for (const [, path] of text.matchAll(LINK)) {
     if (!existsSync(join(dirname(file), path))) problems.push(`${file}: the link to ${path} leads nowhere`);
   }
-}
-
-for (const [, name] of rules.matchAll(NAMED_TEST)) {
-  if (!existsSync(`test/${name}.test.ts`) && !existsSync(`test/${name}.ts`))
-    problems.push(`${RULES}: there is no test/${name}.test.ts`);
 }
 
 if (problems.length > 0) {

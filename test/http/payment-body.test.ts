@@ -130,7 +130,7 @@ const REFUSED_AMOUNTS = [
   ...['0', '-0', '-1', '1e0', '1.5e1', '1e400', '9007199254740993', '100.500', '9'.repeat(15_000)],
 ];
 /** Long s and dotless i become ASCII when they are upper-cased. */
-const REFUSED_CURRENCIES = [
+const BAD_CURRENCIES = [
   ...['null', '840', '["USD"]', '{"code":"USD"}', '{"$ne":null}', '""', '" USD"', '"USD\\u0000"', '"US"', '"{{7*7}}"'],
   ...['"ZZZ"', '"XAU"', '"u\u017fd"', '"\u0131qd"', '"U\u0405D"', '"\\udc00"', '"__proto__"', '"hasOwnProperty"'],
   ...[`"${'U'.repeat(15_000)}"`, ...SQL],
@@ -143,7 +143,7 @@ const REFUSED: readonly [names: RegExp, contents: readonly string[]][] = [
   [/currency/, ['"amount":"100.50"', '"constructor":{"prototype":{"currency":"USD"}},"amount":"1"']],
   [/currency/, ['"amount":"1","currency":"USD","curr\\u0065ncy":"EUR"']],
   [/amount/, REFUSED_AMOUNTS.map((amount) => `"amount":${amount},"currency":"USD"`)],
-  [/currency/, REFUSED_CURRENCIES.map((currency) => `"amount":"5","currency":${currency}`)],
+  [/currency/, BAD_CURRENCIES.map((currency) => `"amount":"5","currency":${currency}`)],
 ];
 
 /** Decision P4: a refusal names the member and costs nothing. */

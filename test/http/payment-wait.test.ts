@@ -38,7 +38,7 @@ const REACHED_DEADLINE_MS = 10_000;
 const OTHER_PAYMENT = { amount: '7', currency: 'EUR' };
 const NO_PAYMENT_AT_ALL = { amount: true };
 
-/** `test/unit/prefer` has every form of the header. */
+/** `test/unit/request-headers` has every form of the header. */
 describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
   const endless = shareService(deployment, { PROCESSOR_DELAY_MS: `${ENDLESS_MS}`, PAYLOAD_MISMATCH: 'reject' });
   const shared = shareService(deployment, { PROCESSOR_DELAY_MS: '2000' });

@@ -208,10 +208,14 @@ describe('the command line', () => {
     expect(output).toBe(`idempay ${PACKAGE.version}`);
   });
 
-  it('answers --help with every setting of .env.example but the one for tests, and its default', async () => {
+  it('answers --help with every setting of .env.example but the one for tests, and its default, and with no other', async () => {
     await run(['--help']);
-    const example = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
-    const documented = [...example.matchAll(/^([A-Z_]+)=(.*)$/gm)].filter(([, name]) => name !== 'CRASH_AT');
+    const [example, readme] = ['.env.example', 'README.md'].map((file) => readFileSync(file, 'utf8'));
+    for (const [, name] of output.matchAll(/^ {2}([A-Z_]+) /gm)) {
+      expect(example).toContain(`\n${name}=`);
+      expect(readme).toContain(`\`${name}\``);
+    }
+    const documented = [...(example ?? '').matchAll(/^([A-Z_]+)=(.*)$/gm)].filter(([, name]) => name !== 'CRASH_AT');
     expect(documented.length).toBeGreaterThan(15);
     for (const [, name, fallback] of documented) expect(output).toMatch(new RegExp(`^ +${name} +${fallback}`, 'm'));
   });
