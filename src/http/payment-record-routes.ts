@@ -19,7 +19,7 @@ import {
   readVerdict,
   refuseUnknownParameters,
 } from './payment-record-request.js';
-import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
+import { evaluateRead, sendNotModified, writeCondition } from './preconditions.js';
 import { publicErrors } from './public-errors.js';
 
 const Text = Type.Optional(Type.String());
@@ -66,7 +66,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     (request, reply) => {
       answerWith(reply, records.get(keyIn(request.params)), (payment) => {
         if (!payment) throw publicErrors.paymentNotFound();
-        switch (judgeRead(request.headers, paymentTag(paymentJson(payment)))) {
+        switch (evaluateRead(request.headers, paymentTag(paymentJson(payment)))) {
           case 'proceed':
             sendPayment(reply, payment);
             return;

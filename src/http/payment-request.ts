@@ -1,4 +1,4 @@
-import { judgeMoney, type Money } from '../payments/values/money.js';
+import { type Money, readMoney } from '../payments/values/money.js';
 import { type JsonBody, membersOf } from './json-body.js';
 
 /** What the body asks to be paid, or the problem with its content (decisions P4). Unknown members are ignored. */
@@ -11,5 +11,5 @@ export function readPaymentRequest(body: JsonBody): Money | { problem: string } 
   const currency = members.get('currency');
   if (currency === undefined) return { problem: '\'currency\' is missing. Send an ISO 4217 code such as "USD".' };
   if (currency.type !== 'string') return { problem: "'currency' must be a string holding an ISO 4217 code." };
-  return judgeMoney(amount.text, currency.text);
+  return readMoney(amount.text, currency.text);
 }

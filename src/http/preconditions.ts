@@ -8,7 +8,7 @@ import { ifMatchCondition, ifNoneMatchCondition } from './entity-tags.js';
  * What the preconditions say of GET or HEAD on a resource that has this tag, in the order of RFC 9110 13.2.2. Nothing here
  * has a modification date, so those that compare dates are ignored, as RFC 9110 13.1.3 and 13.1.4 want it.
  */
-export function judgeRead(headers: IncomingHttpHeaders, tag: string): 'proceed' | 'not modified' | 'failed' {
+export function evaluateRead(headers: IncomingHttpHeaders, tag: string): 'proceed' | 'not modified' | 'failed' {
   if (ifMatchCondition(headers['if-match'])?.(tag) === false) return 'failed';
   return ifNoneMatchCondition(headers['if-none-match'])?.(tag) ? 'not modified' : 'proceed';
 }

@@ -44,7 +44,7 @@ const UNAVAILABLE = {
   'generate key': {
     unchanged: 'No key can be generated at the moment. Retry in a few seconds.',
     unknown:
-      'The store failed while it kept a new key. Ask for another one: a key that was not told expires by itself.',
+      'The store failed while it kept a new key. Ask for another one: a key that nobody received expires by itself.',
   },
   pay: {
     unchanged:

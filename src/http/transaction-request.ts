@@ -1,5 +1,5 @@
 import { accountProblem } from '../transactions/account.js';
-import { judgeAmount, plainDecimalOf } from '../transactions/amount.js';
+import { plainDecimalOf, readAmount } from '../transactions/amount.js';
 import {
   LAST_TRANSACTION_ID,
   type NewTransaction,
@@ -24,7 +24,7 @@ export function readNewTransaction(body: JsonBody): NewTransaction {
   if (member === undefined || member.type === 'other') {
     throw publicErrors.invalidBody("'amount' is required: a JSON number or a string holding a decimal number.");
   }
-  const amount = judgeAmount(member.type === 'number' ? plainDecimalOf(member.text) : member.text);
+  const amount = readAmount(member.type === 'number' ? plainDecimalOf(member.text) : member.text);
   if (typeof amount !== 'string') throw publicErrors.invalidBody(amount.problem);
 
   const status = members.has('status') ? statusOf(members.get('status')) : 'PENDING';

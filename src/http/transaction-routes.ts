@@ -8,7 +8,7 @@ import { requiredBody } from './body-parser.js';
 import { ifNoneMatchCondition, quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import type { JsonBody } from './json-body.js';
-import { judgeRead, sendNotModified, writeCondition } from './preconditions.js';
+import { evaluateRead, sendNotModified, writeCondition } from './preconditions.js';
 import { publicErrors } from './public-errors.js';
 import { sendTransactionList } from './transaction-list-reply.js';
 import { readNewStatus, readNewTransaction, readTransactionId } from './transaction-request.js';
@@ -36,7 +36,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
       answerWith(reply, transactions.list(request.query, known), (list) => {
         const listHeaders = { etag: quoted(list.tag), 'cache-control': NO_STORE };
         if (list.state === 'list') {
-          const verdict = judgeRead(headers, list.tag);
+          const verdict = evaluateRead(headers, list.tag);
           if (verdict === 'proceed') return sendTransactionList(reply, listHeaders, list.pages);
           list.pages.close();
           if (verdict === 'failed') throw publicErrors.preconditionFailed('list');
@@ -60,7 +60,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
       reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : `fwd=${cache}`}`);
       if (!transaction) throw publicErrors.transactionNotFound(text);
       const { tag } = represent(transaction);
-      switch (judgeRead(request.headers, tag)) {
+      switch (evaluateRead(request.headers, tag)) {
         case 'proceed':
           sendTransaction(reply, transaction);
           return;

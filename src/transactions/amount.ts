@@ -25,7 +25,7 @@ export function plainDecimalOf(number: string): string {
 }
 
 /** The shortest plain decimal of the same value, or the sentence that says what is wrong with the text. */
-export function judgeAmount(text: string): string | { problem: string } {
+export function readAmount(text: string): string | { problem: string } {
   if (!PLAIN_DECIMAL.test(text)) {
     return {
       problem:

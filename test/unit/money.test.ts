@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fingerprintOf, judgeMoney } from '#idempay/payments/values/money.js';
+import { fingerprintOf, readMoney } from '#idempay/payments/values/money.js';
 
 /** The canonical amount, or the problem where there is one. */
 function judged(amount: string, currency = 'USD'): string {
-  const money = judgeMoney(amount, currency);
+  const money = readMoney(amount, currency);
   return 'problem' in money ? money.problem : money.amount;
 }
 
@@ -41,7 +41,7 @@ describe('an amount of money', () => {
       fc.string({ unit: fc.constantFrom(...'0123456789.+-eEx_, \u0661'), maxLength: 18 }),
       fc.string({ unit: 'binary', maxLength: 8 }),
     );
-    const agrees = (text: string) => expect('amount' in judgeMoney(text, 'USD'), text).toBe(isGood(text));
+    const agrees = (text: string) => expect('amount' in readMoney(text, 'USD'), text).toBe(isGood(text));
     fc.assert(
       fc.property(texts, (text) => void agrees(text)),
       { numRuns: 2_000 },
@@ -65,7 +65,7 @@ describe('a currency', () => {
   });
 
   test('is taken in any case and kept in upper case', () => {
-    expect(judgeMoney('1', 'uSd')).toEqual({ amount: '1.00', currency: 'USD' });
+    expect(readMoney('1', 'uSd')).toEqual({ amount: '1.00', currency: 'USD' });
   });
 
   test.each(['', ' USD', 'USD ', 'U\u017fD', 'u\u017fd', ...'US USDD ZZZ 840 XAU XXX XTS XDR __proto__'.split(' ')])(

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { accountProblem, canBeAccount } from '#idempay/transactions/account.js';
-import { fromTenThousandths, judgeAmount, plainDecimalOf, toTenThousandths } from '#idempay/transactions/amount.js';
+import { fromTenThousandths, plainDecimalOf, readAmount, toTenThousandths } from '#idempay/transactions/amount.js';
 import { represent, transactionTag } from '#idempay/transactions/representation.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 
@@ -44,7 +44,7 @@ describe('the amount of a transaction', () => {
     ['99999999999999.9', '99999999999999.9'],
     ['99999999999.9999', '99999999999.9999'],
   ])('%s is kept as %s, the shortest plain decimal', (text, shortest) => {
-    expect(judgeAmount(text)).toBe(shortest);
+    expect(readAmount(text)).toBe(shortest);
   });
 
   const NOT_PLAIN = '+1 -1 01 .5 5. 1e3 1,5 0x1 1.2.3 １'.split(' ');
@@ -55,7 +55,7 @@ describe('the amount of a transaction', () => {
     ['too long in all', ['999999999999.9999', '99999999999999.99'], /^'amount' must have at most 14 digits/],
     ['not more than 0', ['0', '0.0', '0.0000'], /^'amount' must be more than 0\.$/],
   ])('that is %s is refused as such', (_what, texts, problem) => {
-    for (const text of texts) expect(judgeAmount(text)).toEqual({ problem: expect.stringMatching(problem) });
+    for (const text of texts) expect(readAmount(text)).toEqual({ problem: expect.stringMatching(problem) });
   });
 
   test.each([
@@ -73,7 +73,7 @@ describe('the amount of a transaction', () => {
 
   test.each(['-1', '1e100', '1e-100', '01', '1.', 'abc'])('as %s is left as it is, and refused', (text) => {
     expect(plainDecimalOf(text)).toBe(text);
-    expect(judgeAmount(text)).toHaveProperty('problem');
+    expect(readAmount(text)).toHaveProperty('problem');
   });
 
   test('survives an exponent, the count of ten-thousandths, and a reader of binary floating-point numbers', () => {
@@ -83,7 +83,7 @@ describe('the amount of a transaction', () => {
         const scaled = `${BigInt(whole + fraction)}e${shift - fraction.length}`;
         const expected = BigInt(whole + fraction) * 10n ** BigInt(shift) * 10n ** BigInt(4 - fraction.length);
         expect(toTenThousandths(plainDecimalOf(scaled))).toBe(expected);
-        const amount = judgeAmount(text) as string;
+        const amount = readAmount(text) as string;
         expect(fromTenThousandths(String(toTenThousandths(text)))).toBe(amount);
         expect(String(Number(amount))).toBe(amount);
         expect(toTenThousandths(text) <= BIGGEST_64_BIT).toBe(true);

@@ -58,7 +58,7 @@ export function createHttpProcessor(settings: {
 }): HttpProcessor {
   const { url, account, timeoutMs, dedupMs, connections, alarm } = settings;
   const location = readProcessorUrl(url, account);
-  if (!location) throw new TypeError('the URL of a processor must have been judged by readProcessorUrl');
+  if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
   const { name, formerName, origin, path, authorization } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
 

@@ -1,6 +1,6 @@
 import * as iso4217 from 'dinero.js/currencies';
 
-/** An amount that was judged against its currency: plain decimal text with exactly the currency's decimals. */
+/** An amount that was checked against its currency: plain decimal text with exactly the currency's decimals. */
 export interface Money {
   readonly amount: string;
   readonly currency: string;
@@ -23,10 +23,10 @@ const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 const ANY_DIGIT_BUT_ZERO = /[1-9]/;
 
 /**
- * Judges an amount and a currency code as sent (decisions P4). Returns the canonical Money, or the sentence that tells
+ * Reads an amount and a currency code as sent (decisions P4). Returns the canonical Money, or the sentence that tells
  * the client what is wrong with which member.
  */
-export function judgeMoney(amount: string, currencyCode: string): Money | { problem: string } {
+export function readMoney(amount: string, currencyCode: string): Money | { problem: string } {
   const currency = CURRENCY_CODE.test(currencyCode) ? currencyCode.toUpperCase() : '';
   const decimals = MINOR_UNITS.get(currency);
   if (decimals === undefined) {
