@@ -93,7 +93,7 @@ describe('the cache across failovers that kill nobody', () => {
     expect(await promoted.lookUp(ID)).toMatchObject(MISS);
   });
 
-  // The steps of `test/proof/simulator-findings.test.ts` on real servers.
+  // The steps of `test/proof/simulator.test.ts` on real servers.
   test('a write mark that a failover brings back stores nothing, and is lifted', async () => {
     const mark = await (await caches.on(first)).mark(ID);
     await untilCopied();

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -11,9 +10,10 @@ import { Load } from '../../testkit/client/load.js';
 import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
 import { inParallel } from '../../testkit/concurrency.js';
+import { embedded, type Stores } from '../../testkit/deployments/deployments.js';
 import { History, type Target } from '../../testkit/history/history.js';
 import type { KeyHistory } from '../../testkit/history/payments.js';
-import { runToExit, type Service, startService } from '../../testkit/processes/service.js';
+import { runToExit, type Service } from '../../testkit/processes/service.js';
 import { corruptDatabase, emptyLog } from '../../testkit/protocol/corrupt-database.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { until } from '../../testkit/time/until.js';
@@ -32,22 +32,19 @@ const WIDTH = 16;
 const FAILED = { code: 1, signal: null };
 
 describe('the embedded service', { timeout: 60_000 }, () => {
-  let folder: string;
+  let stores: Stores;
   let service: Service;
   let random: Random;
 
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'idempay-broken-'));
-    service = await start({ PROCESSOR_DELAY_MS });
+    stores = await embedded.open();
+    service = await stores.start({ PROCESSOR_DELAY_MS });
     random = seededRandom(seedFrom('DISK_SEED'));
   });
-  afterEach(async () => {
-    await service.kill();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterEach(() => stores.close());
 
-  const start = (settings: Record<string, string> = {}) => startService({ DATA_DIR: folder, ...settings });
-  const database = () => join(folder, 'idempay.sqlite');
+  const folder = () => stores.environment.DATA_DIR as string;
+  const database = () => join(folder(), 'idempay.sqlite');
 
   test('ends with 1 when its disk fails, answers what waits with 503, and loses nothing acknowledged', async () => {
     const target: Target = {
@@ -74,7 +71,7 @@ describe('the embedded service', { timeout: 60_000 }, () => {
         expect(statuses.sort()).toEqual([409, 503]);
       }
       expect(await service.ended).toEqual(FAILED);
-      service = await start();
+      service = await stores.start();
       for (const end of ends) end();
     });
     await expectPromisesKept(load, { charges: undefined, leaseMs: 30_000 });
@@ -90,7 +87,7 @@ describe('the embedded service', { timeout: 60_000 }, () => {
 
     beforeEach(async () => {
       await service.stop();
-      service = await start();
+      service = await stores.start();
       const { url } = service;
       const keys = await inParallel(PAYMENTS, WIDTH, async () => (await givenPaid(url)).key);
       const ids = await inParallel(TRANSACTIONS, WIDTH, async () => (await givenTransaction(url)).transactionId);
@@ -137,7 +134,7 @@ describe('the embedded service', { timeout: 60_000 }, () => {
     ] as const)(
       'answers %s with nothing wrong, and ends with 1, when its pages from %i on are overwritten',
       async (asked, firstPage) => {
-        service = await start();
+        service = await stores.start();
         expect(await corruptDatabase(database(), firstPage)).toBeGreaterThan(50);
         await expectNothingWrong(asked);
       },
@@ -145,7 +142,7 @@ describe('the embedded service', { timeout: 60_000 }, () => {
 
     test('refuses to start, or answers nothing wrong and ends with 1, when pages were overwritten before', async () => {
       await corruptDatabase(database(), 2);
-      const refusal = await start().then(
+      const refusal = await stores.start().then(
         (started) => {
           service = started;
         },
@@ -158,9 +155,9 @@ describe('the embedded service', { timeout: 60_000 }, () => {
     test('refuses to start on a file that is no database any more, and leaves it as it is', async () => {
       await corruptDatabase(database(), 1);
       const before = await readFile(database());
-      const { code, output } = await runToExit({ DATA_DIR: folder });
+      const { code, output } = await runToExit(stores.environment);
       expect(code).toBe(1);
-      expect(output).toContain(folder);
+      expect(output).toContain(folder());
       expect((await readFile(database())).equals(before)).toBe(true);
     });
   });

@@ -19,6 +19,7 @@ const CHARGE_MS = 500;
 /** So many are paid while the standby receives everything, and as many while it lags. */
 const PAYMENTS = 40;
 const DEADLINE_MS = 60_000;
+const targetOf = ({ url }: Service): Target => ({ name: url, url });
 vi.setConfig({ testTimeout: 240_000 });
 
 /**
@@ -104,8 +105,4 @@ function expectChargedOnce(keys: readonly KeyHistory[], charges: readonly Charge
   if (!isLeftToOperator) expect(unpaid).toBe(0);
   // Otherwise no row was lost whose charge was found again, and the test shows nothing.
   expect(found, 'charges whose row was lost and that were found again').toBeGreaterThan(0);
-}
-
-function targetOf({ url }: Service): Target {
-  return { name: url, url };
 }

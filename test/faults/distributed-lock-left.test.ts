@@ -1,12 +1,10 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectFirst, expectInProgress, expectReplay } from '../../testkit/client/payment-answers.js';
-import { executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { APPEND_ONLY, executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { until } from '../../testkit/time/until.js';
 
-/** What was acknowledged is on the disk, so that a lock comes back with the file. */
-const EVERY_WRITE_ON_DISK = ['--appendonly', 'yes', '--appendfsync', 'always'];
 const DEADLINE_MS = 20_000;
 const REPEATS = 100;
 /** A lease that outlives the test, as long as a setting allows: a repeat must not have to wait for its end. */
@@ -14,7 +12,7 @@ const LEASE_SECONDS = 86_400;
 const INVALID_CONTENT = { amount: 'none' };
 
 const processor = await startReferenceProcessor();
-const stores = await openDistributedStores(EVERY_WRITE_ON_DISK);
+const stores = await openDistributedStores(APPEND_ONLY);
 afterAll(() => Promise.all([stores.close(), processor.close()]));
 const { wires } = stores;
 const lease = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };

@@ -1,28 +1,51 @@
+import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { expectPromisesKept } from '../../testkit/checkers/expect-no-violations.js';
 import { Load } from '../../testkit/client/load.js';
-import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { givenPaid } from '../../testkit/client/payment-answers.js';
+import { givenTransaction } from '../../testkit/client/transactions.js';
+import { openDistributedStores, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { History } from '../../testkit/history/history.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
-import { until } from '../../testkit/time/until.js';
+import { startStandby } from '../../testkit/servers/standby.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const PROCESSES = ['service 1', 'service 2', 'service 3'];
 const CLIENTS = { payments: 32, transactions: 32 };
 const KEYS = 3_000;
 const WRITES = 1_000;
 const LEASE_SECONDS = 10;
-const DEADLINE_MS = 180_000;
+const LOAD_DEADLINE_MS = 180_000;
+const SERVICES = 5;
+/** As in `migrate.ts`. */
+const MIGRATION_LOCK = 4_242_017_001;
+const ASKING_FOR_A_TURN =
+  "SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_try_advisory_lock%'";
+const DEADLINE_MS = 20_000;
+/** A start waits two seconds before it says that it waits. */
+const NOTICE_AFTER_MS = 5_000;
 
-test(`three processes answer as one: ${KEYS} keys have one id each, nothing is stale, and nothing is refused`, async () => {
+/** All rows that a start or its migrations may touch; a schema changes by a migration only. */
+const ROWS = ['migrations', 'payments', 'transactions', 'transaction_list']
+  .map((table) => `SELECT ${table}::text FROM idempay.${table}`)
+  .join(' UNION ALL ')
+  .concat(' ORDER BY 1');
+
+async function openStores() {
   const stores = await openDistributedStores();
   onTestFinished(() => stores.close());
+  return stores;
+}
+
+test(`three processes answer as one: ${KEYS} keys have one id each, nothing is stale, and nothing is refused`, async () => {
+  const stores = await openStores();
   const settings = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };
   const history = new History(
     await Promise.all(PROCESSES.map(async (name) => ({ name, url: (await stores.start(settings)).url }))),
   );
   const load = new Load(history, seededRandom(seedFrom('PROCESSES_SEED')));
   await load.during(CLIENTS, () =>
-    until('enough keys and writes', DEADLINE_MS, () => history.keys.length >= KEYS && history.writes >= WRITES),
+    until('enough keys and writes', LOAD_DEADLINE_MS, () => history.keys.length >= KEYS && history.writes >= WRITES),
   );
   await expectPromisesKept(load, { charges: undefined, leaseMs: LEASE_SECONDS * 1_000 });
   history.close();
@@ -32,3 +55,70 @@ test(`three processes answer as one: ${KEYS} keys have one id each, nothing is s
   // Else the reads never met the cache, and the test has shown nothing.
   expect(history.cacheHits).toBeGreaterThan(WRITES);
 }, 300_000);
+
+test(`${SERVICES} services that start at once on an empty database make the schema once, and all of them serve`, async () => {
+  const stores = await openStores();
+  const services = await Promise.all(Array.from({ length: SERVICES }, () => stores.serve()));
+  for (const { url } of services) await givenPaid(url);
+  expect(await stores.sql('SELECT only_row FROM idempay.transaction_list')).toEqual([{ only_row: true }]);
+});
+
+test('one service at a time migrates: another start waits for its turn, and says so', async () => {
+  const stores = await openStores();
+  const migrating = new pg.Client({ connectionString: stores.databaseUrl });
+  await migrating.connect();
+  await migrating.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+  const starting = stores.serve();
+  await until('a start to ask for its turn', DEADLINE_MS, async () => {
+    return (await stores.sql(ASKING_FOR_A_TURN)).length > 0;
+  });
+  await pause(NOTICE_AFTER_MS);
+  expect(await stores.sql("SELECT FROM pg_namespace WHERE nspname = 'idempay'")).toEqual([]);
+  await migrating.end();
+  const { url, logs } = await starting;
+  const notice = 'Another process migrates the database; the start waits for its turn.';
+  expect(logs.map(({ msg }) => msg)).toContain(notice);
+  await givenPaid(url);
+}, 60_000);
+
+test('a second start leaves the schema and the rows alone; one of an older version is refused with a sentence', async () => {
+  const stores = await openStores();
+  const first = await stores.serve();
+  await givenPaid(first.url);
+  await givenTransaction(first.url);
+  await first.stop();
+  const before = await stores.sql(ROWS);
+  for (const service of await Promise.all([stores.serve(), stores.serve()])) await service.stop();
+  expect(await stores.sql(ROWS)).toEqual(before);
+
+  await stores.sql("INSERT INTO idempay.migrations (name) VALUES ('9999_from_the_future.sql')");
+  await expect(stores.serve()).rejects.toMatchObject(cannotOpen('migrated by a newer version of Idempay'));
+});
+
+test('a standby is refused at start with a sentence, and used as soon as it is the primary', async () => {
+  const stores = await openStoppableStores();
+  const standby = await startStandby(stores.postgres);
+  onTestFinished(async () => {
+    await stores.close();
+    await standby.close();
+  });
+  // It follows: what the primary acknowledged arrives there.
+  const primary = await stores.serve();
+  const { transactionId } = await givenTransaction(primary.url);
+  await until('the standby to have the row', DEADLINE_MS, () =>
+    standby.has('idempay', `SELECT 1 FROM idempay.transactions WHERE id = ${transactionId}`),
+  );
+  const environment = { DATABASE_URL: standby.url('idempay') };
+  const sentence = 'this PostgreSQL server is a standby; connect to the primary';
+  await expect(stores.serve(environment)).rejects.toMatchObject(cannotOpen(sentence));
+
+  await primary.stop();
+  await standby.promote();
+  const { url } = await stores.serve(environment);
+  await givenPaid(url);
+  expect((await givenTransaction(url)).transactionId).toBeGreaterThan(transactionId);
+}, 90_000);
+
+function cannotOpen(sentence: string) {
+  return { name: 'CannotOpen', message: expect.stringContaining(sentence) };
+}

@@ -31,6 +31,7 @@ export async function openRedisProcess(url: string) {
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
   return {
+    client,
     keys: createRedisKeyStore(client, NAMES, ends, systemClock),
     refusals,
     close() {

@@ -1,18 +1,21 @@
+import { copyFile, mkdir, symlink } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
-import { expectCompleted, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
+import { expectCompleted, expectFirst, expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import {
   changeStatus,
   givenTransaction,
   readTransaction,
   type Transaction,
 } from '../../testkit/client/transactions.js';
+import { inParallel } from '../../testkit/concurrency.js';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { openProcessedService, type ProcessedService } from '../../testkit/deployments/processed-service.js';
+import { runToExit } from '../../testkit/processes/service.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const WAVES = 8;
@@ -30,24 +33,26 @@ const SLOW_COMMIT_MS = 12_000;
 const COUNT_PROBE = 2_000_000;
 const SLOW_COMMIT_LIMIT_MS = 60_000;
 
+let opened: ProcessedService;
+let url: string;
+let agent: Agent;
+
+beforeEach(async () => {
+  agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
+  opened = await openProcessedService(embedded, {}, { LOCK_TTL_SECONDS: '20' });
+  url = opened.url;
+});
+afterEach(async () => {
+  agent.destroy();
+  await opened?.close();
+});
+
+const data = () => opened.stores.environment.DATA_DIR as string;
+
 describe('a database file', { timeout: 120_000 }, () => {
-  let opened: ProcessedService;
-  let url: string;
-  let agent: Agent;
-
-  beforeEach(async () => {
-    agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-    opened = await openProcessedService(embedded, {}, { LOCK_TTL_SECONDS: '20' });
-    url = opened.url;
-  });
-  afterEach(async () => {
-    agent.destroy();
-    await opened?.close();
-  });
-
   /** The file, past the service. */
   function openFile(): InstanceType<typeof DatabaseSync> {
-    return new DatabaseSync(join(opened.stores.environment.DATA_DIR as string, 'idempay.sqlite'), { timeout: 5_000 });
+    return new DatabaseSync(join(data(), 'idempay.sqlite'), { timeout: 5_000 });
   }
 
   async function payOnce(key: string): Promise<{ answer: Answer; tookMs: number }> {
@@ -162,5 +167,45 @@ describe('a database file', { timeout: 120_000 }, () => {
       expect(answer.json<Transaction>().status).toBe('FLAGGED');
       return String(answer.headers['cache-status']).includes('hit');
     });
+  });
+});
+
+/** The folder of the embedded deployment belongs to one process at a time, and to nobody once that has ended. */
+describe('a data folder', () => {
+  test('is refused to a second process, each time and under another name too; the first one goes on', async () => {
+    const key = await generateKey(url);
+    const link = join(data(), 'link');
+    await symlink(data(), link);
+    // A refusal does not free the folder.
+    for (const name of [data(), link, data()]) {
+      const { code, output } = await runToExit({ DATA_DIR: name });
+      expect(code).toBe(1);
+      expect(output).toMatch(/in use by another Idempay process/);
+      expect(output, 'a stack trace').not.toMatch(/\bat \S.*:\d+:\d+/);
+    }
+    expectFirst(await pay(url, key));
+  });
+
+  test('goes to exactly one of several processes that start on it at once', async () => {
+    const start = () => opened.stores.start({ DATA_DIR: join(data(), 'made by the first one') });
+    const starts = await Promise.allSettled([start(), start(), start()]);
+    expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  });
+
+  test('has everything in its one file after a clean end, so that a copy of the file is a backup', async () => {
+    const paid = await inParallel(200, 8, async () => ({
+      ...(await givenPaid(url)),
+      transaction: await givenTransaction(url),
+    }));
+    await opened.service.stop();
+
+    const copy = join(data(), 'copy');
+    await mkdir(copy);
+    await copyFile(join(data(), 'idempay.sqlite'), join(copy, 'idempay.sqlite'));
+    const { url: restored } = await opened.stores.serve({ DATA_DIR: copy });
+    for (const { key, transactionId, transaction } of paid) {
+      expectReplay(await pay(restored, key), transactionId);
+      expect((await readTransaction(restored, transaction.transactionId)).json()).toEqual(transaction);
+    }
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
 import { LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
@@ -225,4 +225,43 @@ test.each([
   await other.keys.release(locked.key, locked.owner);
   await expectLaterEndIsTold(one);
   expect(told).toBe(0);
+});
+
+/**
+ * Bug: a script whose connection was lost before its answer was reported as `unchanged`, though it may have run.
+ * Cause: with `maxRetriesPerRequest` 0 ioredis rejects it as "Reached the max retries per request limit", which was not
+ * among the messages known to mean a lost answer.
+ * Fix: only what the server refused itself, or what was never sent, is `unchanged`.
+ */
+describe('a fault of Redis', () => {
+  const issue = () => one.keys.issue(newKey(), LONG_MS).then(() => true);
+  const expectFault = (asked: Promise<unknown>, effect: string) => expect(asked).rejects.toMatchObject({ effect });
+
+  test('is unknown when the connection is lost while an answer is awaited', async () => {
+    redis.signal('SIGSTOP');
+    const asked = Array.from({ length: 3 }, () => expectFault(issue(), 'unknown'));
+    await redis.kill();
+    await Promise.all(asked);
+    await redis.start();
+  });
+
+  test('is unchanged when the server refuses, or while there is no connection', async () => {
+    await redis.client.config('SET', 'maxmemory', '1');
+    await expectFault(issue(), 'unchanged');
+    await redis.kill();
+    await until('the loss to be noticed', DEADLINE_MS, () => one.client.status !== 'ready');
+    await expectFault(issue(), 'unchanged');
+    await redis.start();
+  });
+
+  test('is unknown when the answer does not come in time, and the server is asked again by a new connection', async () => {
+    redis.signal('SIGSTOP');
+    await expectFault(issue(), 'unknown');
+    await until('the connection to be given up', DEADLINE_MS, async () => {
+      await issue().catch(() => {});
+      return one.client.status !== 'ready';
+    });
+    redis.signal('SIGCONT');
+    await until('an answer', DEADLINE_MS, () => issue().catch(() => undefined));
+  });
 });
