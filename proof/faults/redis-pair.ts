@@ -1,15 +1,12 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
-/**
- * What it acknowledged survives the end of its process, because each write goes to the file first. With `everysec` Redis puts
- * that off while an earlier sync is slow, and a killed one may forget the last two seconds.
- */
-const SETTINGS = ['--appendonly', 'yes', '--appendfsync', 'no', '--repl-diskless-sync-delay', '0'];
+const SETTINGS = [...APPEND_ONLY, '--repl-diskless-sync-delay', '0'];
 const CAUGHT_UP_DEADLINE_MS = 30_000;
 
 /** `folder` is ours, so that it can be emptied. */

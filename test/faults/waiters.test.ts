@@ -5,8 +5,9 @@ import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { PATIENT, sendWaiters, type Waited } from '../../testkit/client/waiters.js';
 import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Service } from '../../testkit/processes/service.js';
-import { type SlowProcessor, startSlowProcessor } from '../../testkit/protocol/slow-processor.js';
+import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const WAITERS = 500;
@@ -25,8 +26,27 @@ const AWAY_MS = 2_000;
 /** A waiter pauses for up to a second between two tries, and who has tried is answered: far from all of them. */
 const MOST_TRIES_WHILE_AWAY = 40;
 
+/** A reference processor behind a wire that counts what reaches it. */
+async function startSlowProcessor(latencyMs: number) {
+  const processor = await startReferenceProcessor({ behaviour: { latencyMs } });
+  const wire = await startTcpProxy(processor.port);
+  const charges = wire.count('POST /charges ');
+  const lookUps = wire.count('GET /charges/');
+  return {
+    /** For PROCESSOR_URL. */
+    url: wire.through(processor.url),
+    processor,
+    /** Requests so far, whatever became of them. */
+    sent: () => ({ charges: charges(), lookUps: lookUps() }),
+    async close() {
+      await wire.close();
+      await processor.close();
+    },
+  };
+}
+
 describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processes`, { timeout: 60_000 }, () => {
-  let slow: SlowProcessor;
+  let slow: Awaited<ReturnType<typeof startSlowProcessor>>;
   let stores: DistributedStores;
   let owner: Service;
   let urls: string[];

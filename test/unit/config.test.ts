@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { type Config, ConfigError, doubtsAbout, readConfig, settingDefaults } from '#idempay/config.js';
+import { refusalOfNode } from '#idempay/node-version.js';
 
 /** The problems of an environment; none when it can be used. */
 function problemsOf(environment: Record<string, string | undefined>): readonly string[] {
@@ -200,4 +201,21 @@ describe('a misspelt setting', () => {
     expect(meantBy({ PROCESOR_URL: '' })).toEqual([]);
     expect(meantBy(Object.fromEntries([...settingDefaults().keys()].map((name) => [name, '1'])))).toEqual([]);
   });
+});
+
+test.each(['20.18.1', '18.20.8', '0.10.48'])('Node %s is refused with both versions in the sentence', (version) => {
+  const sentence = `Idempay needs Node.js 20.19.0 or newer; this is ${version}. Install a newer one.`;
+  expect(refusalOfNode(version)).toBe(sentence);
+});
+
+test.each(['20.19.0', '20.20.2', '22.0.0', '25.0.0-nightly'])('Node %s is taken', (version) => {
+  expect(refusalOfNode(version)).toBeUndefined();
+});
+
+test('npm refuses what the start refuses, and the entry loads nothing before the check', () => {
+  const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+  expect(JSON.parse(read('package.json')).engines).toEqual({ node: '>=20.19.0' });
+  expect(read('.npmrc')).toContain('engine-strict=true');
+  expect(read('dist/main.js').match(/^import .*/gm)).toEqual([expect.stringContaining("'./node-version.js'")]);
+  expect(read('dist/node-version.js')).not.toContain('import');
 });

@@ -1,9 +1,9 @@
 import { setImmediate as settle } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
+import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
 import { createWaiting, type Waiting, type WaitingPlace } from '#idempay/payments/waiting.js';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
-import { WatchedLocks } from '../../testkit/protocol/watched-locks.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** How many may wait in one process, and how often a lock is looked at without an announcement. */
@@ -13,6 +13,35 @@ const LOOK_AGAIN_MS = 1_000;
 const PAUSES_MS = [0, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000];
 const PATIENCE_MS = 30_000;
 const AWAY = new StoreUnavailable('unchanged', 'the store is away');
+
+/** The part of a key store that waiting needs, in memory: it loses an announcement, or fails, when a test says so. */
+class WatchedLocks implements Pick<KeyStore, 'watch'> {
+  readonly locked = new Set<string>();
+  fault: Error | undefined;
+  asked = 0;
+  private readonly listeners = new Map<string, Set<() => void>>();
+
+  unlock(key: string): void {
+    this.locked.delete(key);
+    for (const onEnd of [...(this.listeners.get(key) ?? [])]) onEnd();
+  }
+
+  standing(key: string): number {
+    return this.listeners.get(key)?.size ?? 0;
+  }
+
+  async watch(key: string, onEnd: () => void): Promise<Watch> {
+    this.asked += 1;
+    if (this.fault) throw this.fault;
+    // Each watch is one of its own, also where the same function is told.
+    const listener = () => onEnd();
+    const listeners = this.listeners.get(key) ?? new Set();
+    this.listeners.set(key, listeners.add(listener));
+    const locked = { state: 'locked', fingerprint: '100.50 USD', heldMs: 0, remainingMs: 1 } as const;
+    const looked = this.locked.has(key) ? locked : ({ state: 'generated' } as const);
+    return { looked, unwatch: () => listeners.delete(listener) };
+  }
+}
 
 describe('waiting for the end of an attempt', () => {
   let clock: HandClock;
