@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type PostgresServer, startPostgres } from '../../testkit/servers/postgres.js';
-import { runSql } from '../../testkit/servers/run-sql.js';
+import { type PostgresServer, runSql, startPostgres } from '../../testkit/servers/postgres.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 

@@ -8,7 +8,7 @@ import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { storeTransactions } from '../../testkit/protocol/stored-rows.js';
-import { runSql } from '../../testkit/servers/run-sql.js';
+import { runSql } from '../../testkit/servers/postgres.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Some 14 MB: more than is read ahead and what the kernel holds for a client that takes nothing. */

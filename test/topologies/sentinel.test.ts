@@ -3,9 +3,9 @@ import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { manageStores, type Stores } from '../../testkit/deployments/deployments.js';
 import { masterLines } from '../../testkit/deployments/failover-trial.js';
 import { makeCertificates, tlsSettings } from '../../testkit/servers/certificates.js';
-import { freePort } from '../../testkit/servers/free-port.js';
 import { startRedis } from '../../testkit/servers/redis.js';
 import { type SentinelTrio, startSentinel, startSentinelTrio } from '../../testkit/servers/sentinel.js';
+import { freePort } from '../../testkit/servers/server-process.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 

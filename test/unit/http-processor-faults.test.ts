@@ -4,13 +4,13 @@ import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { freePort } from '../../testkit/servers/free-port.js';
 import {
   MOST_CONNECTIONS,
   processorAt,
   startByteServer,
   startHttpServer,
 } from '../../testkit/servers/processor-servers.js';
+import { freePort } from '../../testkit/servers/server-process.js';
 
 /** Short where the end of a deadline is what happens; nothing is asserted about how long it took. */
 const SHORT_MS = 400;

@@ -1,8 +1,7 @@
 import type pg from 'pg';
 import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
-import { startPostgres } from '../servers/postgres.js';
+import { runSql, startPostgres } from '../servers/postgres.js';
 import { type RedisServer, startRedis } from '../servers/redis.js';
-import { runSql } from '../servers/run-sql.js';
 import { createSharedDatabase } from '../servers/shared-database.js';
 import { startTcpProxy } from '../servers/tcp-proxy.js';
 import { manageStores } from './deployments.js';

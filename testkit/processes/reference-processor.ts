@@ -11,7 +11,7 @@ import { createServer } from '#idempay/reference-processor/server.js';
 import { readSettings } from '#idempay/reference-processor/settings.js';
 import { type Answer, type Ask, ask } from '../client/http-client.js';
 import { REFERENCE_PROCESSOR } from '../programs.js';
-import { freePort } from '../servers/free-port.js';
+import { freePort } from '../servers/server-process.js';
 import { type Environment, startProgram } from './service.js';
 
 export type { Behaviour, ChargeLine };

@@ -1,7 +1,7 @@
 import { ask } from '../client/http-client.js';
 import type { Disturbances } from '../history/disturbances.js';
 import { SERVICE } from '../programs.js';
-import { freePort } from '../servers/free-port.js';
+import { freePort } from '../servers/server-process.js';
 import { pause, until } from '../time/until.js';
 import { spawnProgram } from './service.js';
 

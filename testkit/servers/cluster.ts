@@ -1,6 +1,6 @@
 import { until } from '../time/until.js';
-import { freePort } from './free-port.js';
 import { type RedisServer, startRedis } from './redis.js';
+import { freePort } from './server-process.js';
 
 const FORM_DEADLINE_MS = 30_000;
 const SLOTS = 16_384;

@@ -3,11 +3,10 @@ import { chmod, chown, cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import pg from 'pg';
 import { until } from '../time/until.js';
 import { findPostgres } from './binaries.js';
-import { freePort } from './free-port.js';
-import { runSql } from './run-sql.js';
-import { endServer } from './server-process.js';
+import { endServer, freePort } from './server-process.js';
 
 const run = promisify(execFile);
 const START_DEADLINE_MS = 20_000;
@@ -73,4 +72,20 @@ async function runnableBinaries(binaries: string, folder: string): Promise<strin
   await cp(join(binaries, '..'), copy, { recursive: true, verbatimSymlinks: true });
   await chmod(folder, 0o755);
   return join(copy, 'bin');
+}
+
+/** One statement on a connection of its own, past every service. */
+export async function runSql<Row extends pg.QueryResultRow>(
+  url: string,
+  text: string,
+  values: readonly unknown[] = [],
+) {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return (await client.query<Row>(text, [...values])).rows;
+  } finally {
+    await client.end().catch(() => {});
+  }
 }

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { until } from '../time/until.js';
 import { findServer } from './binaries.js';
-import { freePort } from './free-port.js';
-import { endServer } from './server-process.js';
+import { endServer, freePort } from './server-process.js';
 
 const START_DEADLINE_MS = 10_000;
 

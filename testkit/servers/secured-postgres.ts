@@ -1,8 +1,7 @@
 import { chmod, chown, copyFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeCertificates, PASSWORD } from './certificates.js';
-import { OWNER, startPostgres } from './postgres.js';
-import { runSql } from './run-sql.js';
+import { OWNER, runSql, startPostgres } from './postgres.js';
 
 const USER = 'service';
 const RULES = `host all idempay 127.0.0.1/32 trust

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { certificatesIn, PASSWORD, tlsSettings } from './certificates.js';
-import { freePort } from './free-port.js';
 import { startRedis } from './redis.js';
+import { freePort } from './server-process.js';
 
 /** What `docs/deployment.md` asks for, and no more: a right that is missing there would fail the suites. */
 const RIGHTS =

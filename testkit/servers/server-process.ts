@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 
 /** Sends the signal unless the process has ended already; nothing of it runs any more when this resolves. */
 export async function endServer(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
@@ -7,4 +8,26 @@ export async function endServer(child: ChildProcess | undefined, signal: NodeJS.
   const exited = once(child, 'exit');
   child.kill(signal);
   await exited;
+}
+
+/**
+ * Below the ports that the kernel gives to outgoing connections: a client that keeps trying a server that is down could
+ * else be given the server's own port, and be connected to itself.
+ */
+const FIRST_PORT = 20_000;
+const PORTS = 12_000;
+
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    const probe = createServer().listen(port, '127.0.0.1');
+    try {
+      await once(probe, 'listening');
+    } catch {
+      continue;
+    }
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
 }

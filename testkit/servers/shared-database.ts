@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
-import { runSql } from './run-sql.js';
+import { runSql } from './postgres.js';
 
 /** A fresh database in the PostgreSQL server that all test files share. */
 export async function createSharedDatabase(): Promise<{ url: string; drop(): Promise<void> }> {

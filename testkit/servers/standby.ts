@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { findPostgres } from './binaries.js';
-import { OWNER, type PostgresServer, serveFolder } from './postgres.js';
-import { runSql } from './run-sql.js';
+import { OWNER, type PostgresServer, runSql, serveFolder } from './postgres.js';
 
 /** Of one running server, never of its copy. */
 const NOT_COPIED = ['postmaster.pid', 'postmaster.opts'];
