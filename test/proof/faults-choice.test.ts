@@ -1,8 +1,10 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { readConfig } from '#idempay/config.js';
 import { CRASH_POINTS, type CrashablePorts, readCrashAt, withCrashPoint } from '#idempay/crash-points.js';
 import type { Fault, Hit } from '../../proof/faults/fault.js';
 import { faultOrder } from '../../proof/faults/fault-order.js';
+import { Disturbances, wasDisturbed } from '../../testkit/history/disturbances.js';
+import { SupervisedService } from '../../testkit/processes/supervised-service.js';
 import { seededRandom } from '../../testkit/random.js';
 
 const portsWith = (processor: object) =>
@@ -93,4 +95,14 @@ describe('the order of faults', () => {
     expect(drawn(50)).toEqual(drawn(50));
     expect(drawn(20, [fault('service', 'kill'), fault('disk', 'fill')]).map(({ hits }) => hits)).toContain('disk');
   });
+});
+
+test('a process that breaks off every connection is up: what it breaks off has no excuse', async () => {
+  const disturbances = new Disturbances();
+  const program = "require('node:net').createServer((socket) => socket.destroy()).listen(process.env.PORT)";
+  const launcher = [process.execPath, '--eval', program];
+  const service = await SupervisedService.create({ name: 'service', environment: {}, launcher, disturbances });
+  onTestFinished(() => service.close());
+  await service.up();
+  expect(wasDisturbed(disturbances.all, ['service'], performance.now(), Number.POSITIVE_INFINITY)).toBe(false);
 });

@@ -1,3 +1,4 @@
+import { Agent } from 'node:http';
 import { ask } from '../client/http-client.js';
 import type { Disturbances } from '../history/disturbances.js';
 import { SERVICE } from '../programs.js';
@@ -130,4 +131,6 @@ export class SupervisedService {
   }
 }
 
-const isAnswered = (url: string) => ask(url).then(Boolean, () => false);
+/** Or the connection is broken off: it is up then, and nothing excuses that. */
+const isAnswered = (url: string) =>
+  ask(url, { agent: new Agent() }).then(Boolean, ({ code }: NodeJS.ErrnoException) => code !== 'ECONNREFUSED');
