@@ -1,9 +1,9 @@
+import { Agent } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
+import { type Answer, generateKey, pay, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { PATIENT, sendWaiters, type Waited } from '../../testkit/client/waiters.js';
 import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Service } from '../../testkit/processes/service.js';
@@ -25,6 +25,33 @@ const QUIET = 4;
 const AWAY_MS = 2_000;
 /** A waiter pauses for up to a second between two tries, and who has tried is answered: far from all of them. */
 const MOST_TRIES_WHILE_AWAY = 40;
+
+/** As patient as the service allows. */
+const PATIENT = { Prefer: 'wait=30' } as const;
+
+interface Waited {
+  readonly answer: Answer;
+  /** How often the request was sent: again, elsewhere, when its process died. */
+  readonly sends: number;
+}
+
+/**
+ * Requests for one payment that wait at the same time, each on a connection of its own, in turn at each process; one that is
+ * cut off sends the same again to the next.
+ */
+function sendWaiters(urls: readonly string[], key: string): Promise<Waited[]> {
+  const agent = new Agent({ keepAlive: true });
+  async function sendOne(index: number, sends = 1): Promise<Waited> {
+    const url = urls[(index + sends) % urls.length] as string;
+    try {
+      return { answer: await pay(url, key, undefined, { headers: PATIENT, agent }), sends };
+    } catch (fault) {
+      if (sends >= urls.length) throw fault;
+      return sendOne(index, sends + 1);
+    }
+  }
+  return Promise.all(Array.from({ length: WAITERS }, (_, index) => sendOne(index))).finally(() => agent.destroy());
+}
 
 /** A reference processor behind a wire that counts what reaches it. */
 async function startSlowProcessor(latencyMs: number) {
@@ -76,7 +103,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     await until('the charge to be under way', DEADLINE_MS, () => slow.sent().charges > 0);
     const lock = (await stores.keyNames()).payment(key).lock;
     const holder = await stores.redis.client.hget(lock, 'owner');
-    const waiting = sendWaiters(urls, key, WAITERS);
+    const waiting = sendWaiters(urls, key);
     let before = await commandsOfRedis();
     await until('all to wait', DEADLINE_MS, async () => {
       await pause(150);
