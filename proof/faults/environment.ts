@@ -71,21 +71,11 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
     PROCESSOR_URL: proxy.through(processor.url),
     ...stores.settings,
   };
+  const { launcher = [] } = stores;
+  const killed = (crashPoint: string | undefined) => onKilled('service', crashPoint);
+  const supervised = { environment, launcher, disturbances: history.disturbances, onKilled: killed, onOwnEnd };
   const services: SupervisedService[] = [];
-  for (const name of names) {
-    const { launcher = [] } = stores;
-    const killed = (crashPoint: string | undefined) => onKilled('service', crashPoint);
-    const { disturbances } = history;
-    const creating = SupervisedService.create({
-      name,
-      environment,
-      launcher,
-      disturbances,
-      onKilled: killed,
-      onOwnEnd,
-    });
-    services.push(await opened.keep(creating));
-  }
+  for (const name of names) services.push(await opened.keep(SupervisedService.create({ name, ...supervised })));
   return {
     services,
     processor,

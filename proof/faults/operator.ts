@@ -1,5 +1,6 @@
+import type { Ask } from '../../testkit/client/http-client.js';
 import type { PaymentClients } from '../../testkit/client/payment-clients.js';
-import type { History } from '../../testkit/history/history.js';
+import type { History, Reply } from '../../testkit/history/history.js';
 import type { KeyHistory } from '../../testkit/history/payments.js';
 import { lookUpCharge, type ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Random } from '../../testkit/random.js';
@@ -46,7 +47,7 @@ export class Operator {
 
   async #lookAt(key: string): Promise<void> {
     this.#notBefore.set(key, performance.now() + LEASE_MS);
-    const shown = await this.history.send(this.history.choose(this.random.fraction()), `/api/payments/${key}`);
+    const shown = await this.#send(`/api/payments/${key}`);
     if (shown.status !== 200) return;
     const { state, claimedAt } = JSON.parse(shown.text) as { state: string; claimedAt: string | null };
     if (state !== 'PROCESSING' || claimedAt === null) return;
@@ -56,16 +57,14 @@ export class Operator {
     // What it knows the service finds out by itself.
     if (record?.status !== 404) return;
     this.verdicts.add(key);
-    const verdict = await this.history.send(
-      this.history.choose(this.random.fraction()),
-      `/api/payments/${key}/resolution`,
-      {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({ outcome: 'declined', reason: 'insufficient funds' }),
-      },
-    );
+    const body = JSON.stringify({ outcome: 'declined', reason: 'insufficient funds' });
+    const headers = { 'Content-Type': 'application/json' };
+    const verdict = await this.#send(`/api/payments/${key}/resolution`, { method: 'POST', headers, body });
     // 409: an attempt is under way, or it is final meanwhile.
     if (![200, 409].includes(verdict.status)) this.history.unexpected(key, verdict);
+  }
+
+  #send(path: string, request?: Ask): Promise<Reply> {
+    return this.history.send(this.history.choose(this.random.fraction()), path, request);
   }
 }
