@@ -151,10 +151,8 @@ describeDeployments('the health of the key-value store', (deployment) => {
 
   it('shows the value of a key, also percent-encoded, before and after it has paid, and how long it lives', async () => {
     const { key: paid, transactionId } = await givenPaid(shared.url);
-    for (const [key, value] of [
-      [await generateKey(shared.url), KEY_GENERATED] as const,
-      [paid, transactionId] as const,
-    ]) {
+    const values = { [await generateKey(shared.url)]: KEY_GENERATED, [paid]: transactionId };
+    for (const [key, value] of Object.entries(values)) {
       for (const path of [key, key.replaceAll('-', '%2D')]) {
         const { ttlSeconds, ...held } = expectJson(await keyRecord(shared.url, path));
         expect(held).toEqual({ key, value });

@@ -39,13 +39,8 @@ async function openStores(deployment: Deployment) {
  */
 describeDeployments('a process', (deployment) => {
   // An empty setting counts as unset.
-  const settings = {
-    PROCESOR_URL: 'http://user:topsecret@processor.example',
-    PROCESSOR_URL: '',
-    LOG_LEVEL: '',
-    HOST: '',
-  };
-  const shared = shareProcess(deployment, settings);
+  const unset = { PROCESSOR_URL: '', LOG_LEVEL: '', HOST: '' };
+  const shared = shareProcess(deployment, { PROCESOR_URL: 'http://user:topsecret@processor.example', ...unset });
 
   it('names version, deployment, stores and processor in the line "listening"', () => {
     const line = startLine(shared.service.logs);

@@ -93,12 +93,9 @@ async function isTidy({ DATA_DIR, DATABASE_URL }: Record<string, string>): Promi
   }
   const database = new DatabaseSync(join(DATA_DIR ?? '', 'idempay.sqlite'));
   try {
+    const row = database.prepare('PRAGMA wal_checkpoint(RESTART)').get() as Record<string, number>;
     // Busy is 1 while somebody still reads what the log held before.
-    const { busy, log, checkpointed } = database.prepare('PRAGMA wal_checkpoint(RESTART)').get() as Record<
-      string,
-      number
-    >;
-    return busy === 0 && log === checkpointed;
+    return row.busy === 0 && row.log === row.checkpointed;
   } finally {
     database.close();
   }
