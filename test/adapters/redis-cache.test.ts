@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
+import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
+import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { NAMES, redisCaches } from '../../testkit/protocol/redis-process.js';
+import { NAMES, openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
@@ -12,16 +15,24 @@ const SYNC_DEADLINE_MS = 20_000;
 
 let first: RedisServer;
 let second: RedisServer;
-const caches = redisCaches();
+const clients: RedisClient[] = [];
 
 beforeAll(async () => {
   [first, second] = await Promise.all([startRedis(), startRedis(['--repl-diskless-sync-delay', '0'])]);
 });
 beforeEach(() => first.client.flushall());
 afterAll(async () => {
-  caches.disconnect();
+  for (const client of clients) client.disconnect();
   await Promise.all([first.close(), second.close()]);
 });
+
+/** As a process has it that is connected to this server, and reads from this database. */
+async function cacheOn({ url }: RedisServer, database = () => 'database'): Promise<TransactionCache> {
+  const client = await openRedisClient(url);
+  clients.push(client);
+  const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
+  return createRedisTransactionCache(client, NAMES, database, settings);
+}
 
 async function write(cache: TransactionCache, number: number): Promise<void> {
   await cache.refresh(await cache.mark(ID), version(number));
@@ -60,45 +71,45 @@ describe('the cache across failovers that kill nobody', () => {
   beforeEach(() => follow(second, first));
 
   test('a master that comes back does not show what it held before another one took writes', async () => {
-    const before = await caches.on(first);
+    const before = await cacheOn(first);
     await write(before, 1);
     expect(await before.lookUp(ID)).toMatchObject(hit(1));
     await untilCopied();
 
     await promote(second);
     await follow(first, second);
-    const between = await caches.on(second);
+    const between = await cacheOn(second);
     expect(await between.lookUp(ID), 'the other master knows only what it wrote itself').toMatchObject(MISS);
 
     await promote(first);
     await write(between, 2);
     expect(await between.lookUp(ID)).toMatchObject(hit(2));
-    expect(await (await caches.on(first)).lookUp(ID)).toMatchObject(MISS);
+    expect(await (await cacheOn(first)).lookUp(ID)).toMatchObject(MISS);
   });
 
   test('a replica is not read, though it holds what its master wrote', async () => {
-    await write(await caches.on(first), 3);
+    await write(await cacheOn(first), 3);
     await untilCopied();
-    await expect((await caches.on(second)).lookUp(ID)).rejects.toThrow('READONLY');
+    await expect((await cacheOn(second)).lookUp(ID)).rejects.toThrow('READONLY');
   });
 
   /** The old master voids the token when it puts the mark; the replica may be promoted before it hears of that. */
   test('a fill token from before a failover stores nothing, though it was copied', async () => {
-    const token = await missedToken(await caches.on(first));
+    const token = await missedToken(await cacheOn(first));
     await untilCopied();
     await promote(second);
-    await write(await caches.on(first), 5);
-    const promoted = await caches.on(second);
+    await write(await cacheOn(first), 5);
+    const promoted = await cacheOn(second);
     expect(await promoted.fill(ID, token, version(4))).toBe(false);
     expect(await promoted.lookUp(ID)).toMatchObject(MISS);
   });
 
   // The steps of `test/proof/simulator.test.ts` on real servers.
   test('a write mark that a failover brings back stores nothing, and is lifted', async () => {
-    const mark = await (await caches.on(first)).mark(ID);
+    const mark = await (await cacheOn(first)).mark(ID);
     await untilCopied();
     await promote(second);
-    const promoted = await caches.on(second);
+    const promoted = await cacheOn(second);
     await promoted.refresh(mark, version(2));
     expect(await promoted.lookUp(ID)).toMatchObject({ state: 'miss', token: expect.any(String) });
     await write(promoted, 3);
@@ -112,7 +123,7 @@ describe('the cache across failovers of the database', () => {
   let cache: TransactionCache;
   beforeEach(async () => {
     timeline = 'timeline 1';
-    cache = await caches.on(first, () => timeline);
+    cache = await cacheOn(first, () => timeline);
   });
 
   test('an entry from before is a miss, for whoever has seen the new database', async () => {
@@ -145,7 +156,7 @@ describe('the cache across failovers of the database', () => {
   });
 
   test('a process that has not seen the new database does not hit what a write in the new one replaced', async () => {
-    const behind = await caches.on(first, () => 'timeline 1');
+    const behind = await cacheOn(first, () => 'timeline 1');
     await write(behind, 2);
     timeline = 'timeline 2';
     await write(cache, 2);

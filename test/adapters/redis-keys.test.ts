@@ -3,15 +3,7 @@ import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import { APPEND_ONLY } from '../../testkit/deployments/distributed-stores.js';
 import { LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { untilTold } from '../../testkit/protocol/payment-steps.js';
-import {
-  givenLockedKey,
-  givenWatch,
-  type LockedKey,
-  NAMES,
-  openRedisProcess,
-  type RedisProcess,
-  type Watching,
-} from '../../testkit/protocol/redis-process.js';
+import { type LockedKey, NAMES, openRedisProcess, type RedisProcess } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { until, untilPast } from '../../testkit/time/until.js';
@@ -60,8 +52,9 @@ async function openLimited(...channels: string[]): Promise<RedisProcess> {
   return openProcess(redis.url.replace('://', '://limited:secret@'));
 }
 
-async function watching(process: RedisProcess, locked?: LockedKey): Promise<Watching> {
-  return givenWatch(process, locked ?? (await givenLockedKey(other)));
+async function watching(process: RedisProcess, locked?: LockedKey) {
+  const found = locked ?? (await other.lockedKey());
+  return { ...found, ...(await process.watching(found.key)) };
 }
 
 async function listeners(): Promise<number> {
@@ -94,7 +87,7 @@ test('the ends of locks are told in another process over one connection, from th
 });
 
 test('a payment that nobody watches costs no command, and one that is watched a PUBLISH inside its script', async () => {
-  const [unwatched, watched] = [await givenLockedKey(other), await watching(one)];
+  const [unwatched, watched] = [await other.lockedKey(), await watching(one)];
   const monitor = await redis.client.duplicate().monitor();
   const seen: string[] = [];
   monitor.on('monitor', (_time: string, [name = '']: string[], source: string) => {
@@ -121,7 +114,7 @@ test('no watch outlives the lock that it found', async () => {
   for (const key of [generated, newKey()]) await one.keys.watch(key, () => {});
   expect(await redis.client.dbsize()).toBe(before);
 
-  const { key } = await watching(one, await givenLockedKey(other, 10 * SHORT_MS));
+  const { key } = await watching(one, await other.lockedKey(10 * SHORT_MS));
   expect(await redis.client.hget(NAMES.payment(key).lock, 'watched')).toBe('1');
   await untilPast(10 * SHORT_MS);
   await other.keys.begin({ key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD' });
@@ -166,12 +159,12 @@ test('ends are listened for anew when the connection has died without a word', a
 
 test('a user without the channel hears no ends: everything else works, and that is reported once', async () => {
   const limited = await openLimited();
-  const watches = [await watching(limited, await givenLockedKey(limited)), await watching(one)];
+  const watches = [await watching(limited, await limited.lockedKey()), await watching(one)];
   expect(watches.map(({ looked }) => looked.state)).toEqual(['locked', 'locked']);
   for (const { key, owner } of watches) await limited.keys.finish(key, owner, final());
   for (const { key } of watches) expect((await watching(limited, { key, owner: '' })).looked.state).toBe('final');
 
-  const released = await watching(limited, await givenLockedKey(limited));
+  const released = await watching(limited, await limited.lockedKey());
   await limited.keys.release(released.key, released.owner);
   expect(await limited.keys.look(released.key)).toEqual({ state: 'generated' });
   expect(limited.refusals).toHaveLength(1);
@@ -186,7 +179,7 @@ test('a user who may use our channels only hears ends', async () => {
 });
 
 test('what a look finds is answered where there is no room to note who watches', async () => {
-  const locked = await givenLockedKey(other);
+  const locked = await other.lockedKey();
   await redis.client.config('SET', 'maxmemory', '1');
   expect((await watching(one, locked)).looked).toMatchObject({ state: 'locked', fingerprint: '100.50 USD' });
   await redis.client.config('SET', 'maxmemory', '0');
@@ -203,11 +196,31 @@ test('garbage on the channel tells nobody', async () => {
 });
 
 test.each([
+  ['answers', () => {}],
+  ['hangs', () => redis.signal('SIGSTOP')],
+  ['is gone', () => redis.kill()],
+])(
+  'while the server %s a process that is closed ends its connection, and is told nothing afterwards',
+  async (state, cause) => {
+    const watch = await watching(one);
+    await cause();
+    one.close();
+    if (state === 'is gone') await redis.start();
+    redis.signal('SIGCONT');
+    await until('no process to listen', DEADLINE_MS, async () => (await listeners()) === 0);
+    const later = await until('the server to answer', DEADLINE_MS, () => watching(other).catch(() => undefined));
+    for (const { key, owner } of [watch, later]) await other.keys.release(key, owner);
+    await untilTold(later);
+    expect(watch.told()).toBe(0);
+  },
+);
+
+test.each([
   ['hangs', 'first', () => redis.signal('SIGSTOP')],
   ['hangs', 'later', () => redis.signal('SIGSTOP')],
   ['is gone', 'later', () => redis.kill()],
 ])('while the server %s the %s watch fails within its deadline and is forgotten', async (state, which, cause) => {
-  const locked = await givenLockedKey(other);
+  const locked = await other.lockedKey();
   if (which === 'later') await watching(one, locked);
   await cause();
   let told = 0;

@@ -1,12 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type FailoverTrial, startTrial } from '../../testkit/deployments/failover-trial.js';
 import { untilTold } from '../../testkit/protocol/payment-steps.js';
-import {
-  givenLockedKey,
-  givenWatch,
-  openRedisProcess,
-  type RedisProcess,
-} from '../../testkit/protocol/redis-process.js';
+import { openRedisProcess, type RedisProcess } from '../../testkit/protocol/redis-process.js';
 import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';
 import type { RedisServer } from '../../testkit/servers/redis.js';
 import { type SentinelTrio, startSentinelTrio } from '../../testkit/servers/sentinel.js';
@@ -85,8 +80,11 @@ describe.each([
       other?.close();
     });
 
-    const givenWatches = () =>
-      Promise.all(Array.from({ length: KEYS }, async () => givenWatch(one, await givenLockedKey(other))));
+    async function givenWatch() {
+      const locked = await other.lockedKey();
+      return { ...locked, ...(await one.watching(locked.key)) };
+    }
+    const givenWatches = () => Promise.all(Array.from({ length: KEYS }, givenWatch));
 
     /** The server that tells the first client. */
     async function teller(): Promise<RedisServer> {
