@@ -6,7 +6,7 @@ import { untilOutcome } from '../../testkit/client/full-service.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { expectReplay } from '../../testkit/client/payment-answers.js';
 import { postTransaction } from '../../testkit/client/transactions.js';
-import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { pause, until } from '../../testkit/time/until.js';
 
@@ -31,12 +31,10 @@ const SETTLE_LIMIT_MS = 2 * 11_000 + 3_000;
  */
 test('a locked payments table costs each request a bounded time and a 503, and nothing is stuck or charged twice', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-  const stores = await openDistributedStores();
+  onTestFinished(() => agent.destroy());
+  const stores = await openTestStores();
   const processor = await startReferenceProcessor({ behaviour: { replyLatencyMs: LATENCY_MS } });
-  onTestFinished(async () => {
-    agent.destroy();
-    await Promise.all([stores.close(), processor.close()]);
-  });
+  onTestFinished(processor.close);
   const settings = { PROCESSOR_URL: processor.url, LOCK_TTL_SECONDS: '2', PROCESSOR_TIMEOUT_MS: '1700' };
   const { url } = await stores.start(settings);
 

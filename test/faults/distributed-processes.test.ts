@@ -1,13 +1,17 @@
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { expectPromisesKept } from '../../testkit/checkers/expect-no-violations.js';
+import { untilOutcome } from '../../testkit/client/full-service.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { Load } from '../../testkit/client/load.js';
-import { givenPaid } from '../../testkit/client/payment-answers.js';
+import { expectReplay, givenPaid } from '../../testkit/client/payment-answers.js';
 import { givenTransaction } from '../../testkit/client/transactions.js';
-import { openDistributedStores, openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
+import { executionOf, openStoppableStores, openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { History } from '../../testkit/history/history.js';
+import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';
 import { startStandby } from '../../testkit/servers/standby.js';
+import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const PROCESSES = ['service 1', 'service 2', 'service 3'];
@@ -31,14 +35,8 @@ const ROWS = ['migrations', 'payments', 'transactions', 'transaction_list']
   .join(' UNION ALL ')
   .concat(' ORDER BY 1');
 
-async function openStores() {
-  const stores = await openDistributedStores();
-  onTestFinished(() => stores.close());
-  return stores;
-}
-
 test(`three processes answer as one: ${KEYS} keys have one id each, nothing is stale, and nothing is refused`, async () => {
-  const stores = await openStores();
+  const stores = await openTestStores();
   const settings = { LOCK_TTL_SECONDS: `${LEASE_SECONDS}` };
   const history = new History(
     await Promise.all(PROCESSES.map(async (name) => ({ name, url: (await stores.start(settings)).url }))),
@@ -56,15 +54,46 @@ test(`three processes answer as one: ${KEYS} keys have one id each, nothing is s
   expect(history.cacheHits).toBeGreaterThan(WRITES);
 }, 300_000);
 
+/** The reply to that step waits for it in its socket, and another process pays meanwhile. Every send would charge again. */
+test.each([
+  ['its lock', 'redis', (key: string) => `{${key}}:lock`],
+  ['its claim', 'postgres', () => executionOf('claim')],
+  ['its charge, and Redis forgets everything,', 'processor', () => 'POST /charges '],
+] as const)(
+  'a process that is stopped after %s answers as the one that took over, and one charge was sent',
+  async (_step, server, textOf) => {
+    const stores = await openTestStores();
+    const processor = await startReferenceProcessor({ behaviour: { deduplicate: false } });
+    const wire = await startTcpProxy(processor.port);
+    for (const each of [processor, wire]) onTestFinished(() => each.close());
+    const timing = { LOCK_TTL_SECONDS: '2', PROCESSOR_TIMEOUT_MS: '1800' };
+    const settings = { ...timing, PROCESSOR_URL: wire.through(processor.url) };
+    const other = await stores.serve(settings);
+    const stopped = await stores.start({ ...settings, ...stores.wires.environment });
+    const key = await generateKey(other.url);
+    const reply = { ...stores.wires, processor: wire }[server].hold(textOf(key), 'reply');
+    const paying = pay(stopped.url, key);
+    await reply.reached;
+    stopped.signal('SIGSTOP');
+    reply.release();
+    if (server === 'processor') await stores.redis.client.flushall();
+    const id = await untilOutcome(other.url, key);
+    stopped.signal('SIGCONT');
+    expectReplay(await paying, id);
+    expect(await processor.chargesOf(key)).toMatchObject([{ transactionId: id }]);
+  },
+  60_000,
+);
+
 test(`${SERVICES} services that start at once on an empty database make the schema once, and all of them serve`, async () => {
-  const stores = await openStores();
+  const stores = await openTestStores();
   const services = await Promise.all(Array.from({ length: SERVICES }, () => stores.serve()));
   for (const { url } of services) await givenPaid(url);
   expect(await stores.sql('SELECT only_row FROM idempay.transaction_list')).toEqual([{ only_row: true }]);
 });
 
 test('one service at a time migrates: another start waits for its turn, and says so', async () => {
-  const stores = await openStores();
+  const stores = await openTestStores();
   const migrating = new pg.Client({ connectionString: stores.databaseUrl });
   await migrating.connect();
   await migrating.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
@@ -82,7 +111,7 @@ test('one service at a time migrates: another start waits for its turn, and says
 }, 60_000);
 
 test('a second start leaves the schema and the rows alone; one of an older version is refused with a sentence', async () => {
-  const stores = await openStores();
+  const stores = await openTestStores();
   const first = await stores.serve();
   await givenPaid(first.url);
   await givenTransaction(first.url);

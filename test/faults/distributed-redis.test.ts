@@ -23,7 +23,7 @@ import {
   listTransactions,
   readTransaction,
 } from '../../testkit/client/transactions.js';
-import { executionOf, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { executionOf, openDistributedStores, openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -45,12 +45,6 @@ async function cacheStatus(url: string, id: number): Promise<string> {
   return String((await readTransaction(url, id)).headers['cache-status']);
 }
 
-async function openStores(settings: readonly string[] = []) {
-  const stores = await openDistributedStores(settings);
-  onTestFinished(() => stores.close());
-  return stores;
-}
-
 /** What the service says and does about a Redis that is not set as it should be. */
 describe('the settings of Redis', () => {
   test.each([
@@ -61,7 +55,7 @@ describe('the settings of Redis', () => {
     ],
     ['that are as they should be are not warned of', ['--maxmemory-policy', 'noeviction', '--appendonly', 'yes'], []],
   ])('%s', async (_title, settings, warnings) => {
-    const { url, logs } = await (await openStores(settings)).serve();
+    const { url, logs } = await (await openTestStores(settings)).serve();
     await givenPaid(url);
     const warned = () => logs.filter(({ level, msg }) => level === 40 && /^Redis(?! cannot serve)/.test(msg ?? ''));
     await until('all warnings', DEADLINE_MS, () => warned().length >= warnings.length);
@@ -70,7 +64,7 @@ describe('the settings of Redis', () => {
   });
 
   test('that leave little memory keep the cache from taking more, and payments go on', async () => {
-    const stores = await openStores(['--maxmemory', `${64 * MIB}`, '--maxmemory-policy', 'noeviction']);
+    const stores = await openTestStores(['--maxmemory', `${64 * MIB}`, '--maxmemory-policy', 'noeviction']);
     const { url } = await stores.serve();
     const { client } = stores.redis;
     const before = await givenTransaction(url);
@@ -95,7 +89,7 @@ describe('the settings of Redis', () => {
  * first run. Fix: at each connection.
  */
 test('every script is known to Redis once the service is connected, and again after a restart of Redis', async () => {
-  const { redis, serve } = await openStores();
+  const { redis, serve } = await openTestStores();
   await serve();
   const texts = readdirSync(SCRIPTS).map((file) => readFileSync(new URL(file, SCRIPTS)));
   const digests = texts.map((text) => createHash('sha1').update(text).digest('hex'));
@@ -119,7 +113,7 @@ test('two databases on one Redis know neither the keys nor the transactions of e
   const second = await createSharedDatabase();
   onTestFinished(() => second.drop());
   // Closed before the database is dropped.
-  const stores = await openStores();
+  const stores = await openTestStores();
   const [one, other] = [(await stores.serve()).url, (await stores.serve({ DATABASE_URL: second.url })).url];
 
   const ours = await givenTransaction(one);

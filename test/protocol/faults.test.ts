@@ -114,22 +114,21 @@ describe('an owner', () => {
     await expectPaidOnce(key, process);
   });
 
+  type End = (process: Composition, key: string) => Promise<unknown>;
+  const pays: End = ({ another }, key) => another().payments.pay(key, MONEY);
+  const declines: End = ({ another }, key) => another({ dedupMs: 0 }).records.resolve(key, VERDICT);
   // The protocol, step 4: a fenced-off owner answers the outcome of the winner, also when it never sent anything.
-  test.each<[string, end: (process: Composition, key: string) => Promise<unknown>, state: string, charges: number]>([
-    ['another attempt pays', ({ another }, key) => another().payments.pay(key, MONEY), 'COMPLETED', 1],
-    [
-      'an operator declines',
-      ({ another }, key) => another({ dedupMs: 0 }).records.resolve(key, VERDICT),
-      'DECLINED',
-      0,
-    ],
-  ])('that lost its lease before the charge was sent sends nothing when %s', async (_what, end, state, charges) => {
+  test.each([
+    ['before its claim', 'another attempt pays', pays, 'COMPLETED', 1],
+    ['after its claim', 'another attempt pays', pays, 'COMPLETED', 1],
+    ['after its claim', 'an operator declines', declines, 'DECLINED', 0],
+  ] as const)('that lost its lease %s sends nothing when %s', async (when, _what, end, state, charges) => {
     const { key, ...process } = await composeWithKey({ leaseMs: SHORT_LEASE_MS });
     process.ledger.interruptNext('claim', async (proceed) => {
-      const claimed = await proceed();
+      const claimed = when === 'after its claim' && (await proceed());
       await untilPast(SHORT_LEASE_MS);
       await end(process, key);
-      return claimed;
+      return claimed || proceed();
     });
     const answer = await process.payments.pay(key, MONEY);
     expect(answer).toEqual({ state: 'replayed', final: await process.payments.outcome(key) });

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { onTestFinished } from 'vitest';
 import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { runSql, startPostgres } from '../servers/postgres.js';
 import { type RedisServer, startRedis } from '../servers/redis.js';
@@ -18,6 +19,13 @@ export type DistributedStores = Awaited<ReturnType<typeof manage>>;
 export async function openDistributedStores(redisSettings: readonly string[] = []): Promise<DistributedStores> {
   const [redis, database] = await Promise.all([startRedis(redisSettings), createSharedDatabase()]);
   return manage(redis, database.url, database.drop);
+}
+
+/** The same until the end of the test that asks for them. */
+export async function openTestStores(redisSettings?: readonly string[]): Promise<DistributedStores> {
+  const stores = await openDistributedStores(redisSettings);
+  onTestFinished(() => stores.close());
+  return stores;
 }
 
 /** With a PostgreSQL server that the test may stop; its commits wait for the disk as in production. */
