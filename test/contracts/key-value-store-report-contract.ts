@@ -7,10 +7,13 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts, PortSettings } from '../../testkit/protocol/ports.js';
 
 const PATIENTLY = { timeout: 10_000 };
-const COUNTS = ['totalKeys', 'hits', 'misses', 'expiredKeys', 'evictedKeys', 'uptimeSeconds'];
-const NEVER_ZERO = ['usedMemoryBytes', 'connectedClients'];
 
-/** What every KeyValueStoreReport guarantees beyond its types. */
+/**
+ * What every KeyValueStoreReport guarantees beyond its types (`ping` and the other statistics: `test/http/general.test.ts`):
+ *  1. Under a key stands its record's value, 2. under `transactionCache::<id>` the transaction as a client sees it.
+ *  3. The life that remains is told in whole seconds. 4. Nothing else is there, and looking changes nothing.
+ *  5. The statistics follow what is stored and what expires.
+ */
 export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPorts): void {
   const { keyValueStore: report, pass } = ports;
   const given = paymentSteps(ports);
@@ -37,7 +40,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
     return { transaction, name: `transactionCache::${nextId}` };
   }
 
-  test('2: a key has the value KEY GENERATED, also while it is locked; then the transaction id, or DECLINED', async () => {
+  test('1: a key has the value KEY GENERATED, also while it is locked; then the transaction id, or DECLINED', async () => {
     const key = await given.issuedKey();
     expect(await report.value(key)).toMatchObject({ value: 'KEY GENERATED' });
     await given.begin(key);
@@ -51,14 +54,14 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
     expect(await report.value(claim.key)).toMatchObject({ value: claim.transactionId });
   });
 
-  test('3: a cached transaction is shown as a client sees it; an evicted one is not there', async () => {
+  test('2: a cached transaction is shown as a client sees it; an evicted one is not there', async () => {
     const { transaction, name } = await cachedTransaction();
     expect(await report.value(name)).toEqual({ value: transactionJson(transaction), ttlSeconds: expect.any(Number) });
     await ports.transactionCache.evict(await ports.transactionCache.mark(transaction.id));
     expect(await report.value(name)).toBeUndefined();
   });
 
-  test('4: the life that remains is told in whole seconds, rounded up', async () => {
+  test('3: the life that remains is told in whole seconds, rounded up', async () => {
     for (const ttlMs of [90_000, 89_500])
       expect(await report.value(await given.issuedKey(ttlMs))).toMatchObject({ ttlSeconds: 90 });
     await onFreshStores({ transactionCacheTtlMs: 89_500 }, async (fresh) => {
@@ -67,7 +70,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
     });
   });
 
-  test('4: an expired key and an expired cache entry are not there', async () => {
+  test('3: an expired key and an expired cache entry are not there', async () => {
     await onFreshStores({ transactionCacheTtlMs: SHORT_MS }, async (fresh) => {
       const [{ name }, key] = [await cachedTransaction(fresh), newKey()];
       await fresh.keys.issue(key, SHORT_MS);
@@ -76,7 +79,7 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
     });
   });
 
-  test('5: what is no key of this service is not there, also when it resembles one', async () => {
+  test('4: what is no key of this service is not there, also when it resembles one', async () => {
     const key = await given.issuedKey();
     const { id } = (await cachedTransaction()).transaction;
     const likeKeys = [newKey(), key.toUpperCase(), `${key} `, `${key}\0`, `{${key}}`, key.slice(0, -1)];
@@ -86,34 +89,13 @@ export function keyValueStoreReportContract(ports: ContractPorts, open: OpenPort
       expect(await report.value(name), name.slice(0, 50)).toBeUndefined();
   });
 
-  test('5: looking at a key neither takes it nor lets it live longer', async () => {
+  test('4: looking at a key neither takes it nor lets it live longer', async () => {
     const key = await given.issuedKey(10 * SHORT_MS);
     await expect.poll(() => report.value(key), PATIENTLY).toBeUndefined();
     expect(await ports.keys.look(key)).toMatchObject({ state: 'absent' });
   });
 
-  test('1, 6: a ping resolves, and every statistic is a whole number but the version and the kind', async () => {
-    await expect(report.ping()).resolves.toBeUndefined();
-    expect(['embedded', 'redis']).toContain(report.store);
-    const { version, ...numbers } = await report.statistics();
-    expect(version).toMatch(/^\d+\.\d+/);
-    expect(Object.keys(numbers).sort()).toEqual([...COUNTS, ...NEVER_ZERO].sort());
-    for (const [statistic, value] of Object.entries(numbers)) {
-      const least = NEVER_ZERO.includes(statistic) ? 1 : 0;
-      expect(Number.isSafeInteger(value) && value >= least, `${statistic} is ${value}`).toBe(true);
-    }
-  });
-
-  test('6: hits and misses count what was found and what was not', async () => {
-    const before = await report.statistics();
-    await ports.keys.look(newKey());
-    const missed = await report.statistics();
-    expect(missed.misses).toBeGreaterThan(before.misses);
-    await ports.transactionCache.lookUp((await cachedTransaction()).transaction.id);
-    expect((await report.statistics()).hits).toBeGreaterThan(missed.hits);
-  });
-
-  test('6: totalKeys counts keys and cached transactions, and an expired key is counted as such instead', async () => {
+  test('5: totalKeys counts keys and cached transactions, and an expired key is counted as such instead', async () => {
     await onFreshStores({}, async ({ keys, keyValueStore, ...fresh }) => {
       const before = await keyValueStore.statistics();
       for (let key = 0; key < 2; key += 1) await keys.issue(newKey(), LONG_MS);

@@ -12,8 +12,13 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * What every Ledger guarantees of abandoned payments beyond its types: how recovery takes them over (1 to 7), from when an
- * operator may resolve them (8), and what it knows of those for which nothing was ever sent (9 to 12, decision P15).
+ * What every Ledger guarantees of abandoned payments beyond its types:
+ *  1. Recovery takes over what is PROCESSING with a dead lease, 2. of its processor only, 3. at most `limit`, the longest due
+ *     first. 4. Of any number at once each row goes to one, 5. with the next epoch. 6. It waits for a back-off; others do not.
+ *  7. Counted is what has a dead lease and is old enough. 8. An operator may resolve it once its first claim is old enough.
+ * Of payments for which nothing was ever sent (decision P15):
+ *  9. Each takeover says so, 10. until one that may have sent something. 11. Only the owner marks a payment as unsent.
+ * 12. It is counted and resolved by an age of its own.
  */
 export function ledgerRecoveryContract(ports: ContractPorts): void {
   const { ledger, pass } = ports;

@@ -21,8 +21,11 @@ const RETENTION_HOURS = 24 + 2;
 const DEADLINE_MS = 15_000;
 
 /**
- * What every Ledger guarantees of `removeSettled` beyond its types. Ages are the time that was noted: the wall clock of a
- * process or of the store, however wrong, makes no payment older.
+ * What every Ledger guarantees of `removeSettled` beyond its types:
+ *  1. It removes what is final, expired and settled longer ago than the retention: the oldest first, at most `limit`,
+ *  2. and nothing else. 3. Each row is removed once. 4. The key of a removed row is expired for ever, and so is a key as old
+ *     that has no row. 5. Rows that are there go on as before. 6. Younger keys are claimed.
+ *  7. Ages are the time that was noted: the wall clock of a process or of the store, however wrong, makes no payment older.
  */
 export function ledgerRetentionContract(ports: ContractPorts): void {
   const { keys, ledger, paymentHistory: history, clock, pass } = ports;

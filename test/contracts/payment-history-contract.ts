@@ -9,7 +9,12 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 const FIRST_YEAR = 1990;
 const ALL = 1_000;
 
-/** What every PaymentHistory guarantees beyond its types: of one payment (1, 2), of the newest (3, 4), of those settled (5, 6). */
+/**
+ * What every PaymentHistory guarantees beyond its types:
+ *  1. `find` tells every row as it is, also past its expiry. 2. `attempts` counts claims and takeovers, and no resolution.
+ *  3. Pages of `newest` put together are the whole, the newest key first, while payments come and settle. 4. A selection is kept.
+ *  5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
+ */
 export function paymentHistoryContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
   const given = paymentSteps(ports);

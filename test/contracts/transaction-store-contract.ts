@@ -25,7 +25,16 @@ const NONE = Number.POSITIVE_INFINITY;
 
 type Filter = Partial<TransactionFilter>;
 
-/** What every TransactionStore guarantees beyond its types: of single transactions (1 to 6), and of its lists (7 to 13). */
+/**
+ * What every TransactionStore guarantees beyond its types:
+ *  1. Ids begin at 100000000000001 and rise. 2. What was created is read back exactly. 3. Every status but the final ones may
+ *     change, with the next version. 4. To the same status is no change. 5. `onlyFrom` is judged where the row is changed.
+ *  6. What does not exist is not found, whatever `onlyFrom` says.
+ *  7. Creates and removals move `listVersion`, and nothing else does. 8. It is as new as whatever was acknowledged or shown.
+ *  9. `firstRemovedSince` is the lowest id that was removed after a version; 0 where that is not remembered.
+ * 10. Ids rise in commit order. 11. A snapshot is of one moment. 12. Its pages put together are the whole.
+ * 13. A filter selects the accounts that are equal code point by code point.
+ */
 export function transactionStoreContract({ transactions: store, clock }: ContractPorts, open: OpenPorts): void {
   function create(members: Partial<NewTransaction> = {}, of = store) {
     return of.create({ fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING', ...members });
