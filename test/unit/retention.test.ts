@@ -64,14 +64,18 @@ describe('retention', () => {
     expect(faults).toEqual([AWAY]);
   });
 
-  test('goes on soon while there is more to look at', async () => {
+  test('removes what is old enough, and goes on soon while there is more to look at', async () => {
     const { ledger, paymentHistory } = folder.deployment;
     const claims = await Promise.all(Array.from({ length: PAYMENTS }, () => givenClaim(ledger)));
     await Promise.all(claims.map((claim) => givenSettled(ledger, claim, { ttlMs: 1 })));
     await untilPast(1);
-    await passHours(ledger, 26);
     const left = async () =>
       (await Promise.all(claims.map(({ key }) => paymentHistory.find(key)))).filter(Boolean).length;
+    await passHours(ledger, 22);
+    await start(RETENTION_MS);
+    expect(await left(), 'of payments that are too young').toBe(PAYMENTS);
+    await retention.stop();
+    await passHours(ledger, 4);
     await start(RETENTION_MS);
     expect(await left()).toBe(100);
     await pass(BATCH_INTERVAL_MS);
