@@ -137,7 +137,8 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
     process?.signal('SIGCONT');
 
     const { status } = await writing;
-    expect([200, 204, 503]).toContain(status);
+    // FLUSHALL takes the mark and no connection, so that the writer is as quick as ever.
+    expect(meanwhile === flushAndFill ? [200] : [200, 204, 503]).toContain(status);
     // A statement that was held reaches PostgreSQL after its sender gave up; its connection is gone once it is done.
     await until('PostgreSQL to be at rest', DEADLINE_MS, async () => {
       const active = await stores.sql(
