@@ -206,9 +206,9 @@ const STORED = 20_000;
 const STORED_DAY = '2020-02-29';
 /** Time enough for a service that does not wait for its readers to read all of it. */
 const READ_AHEAD_MS = 500;
-const READERS = 20;
+const READERS = 6;
 /** All exports held in memory would be more than twice as much. */
-const READERS_KIB = 75 * 1024;
+const READERS_KIB = 30 * 1024;
 
 describeDeployments(`GET /api/payments/export of ${STORED} payments of one day`, (deployment) => {
   let stores: Stores;
