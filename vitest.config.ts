@@ -18,9 +18,12 @@ const LONG_TESTS = [
   'test/http/transaction-list-stalled.test.ts',
   'test/proof/faults.test.ts',
 ];
-/** Each run on a topology of its own, which `scripts/test-topologies.mjs` starts. */
+/** Each run on servers of its own, by `scripts/test-topologies.mjs`. */
 const TOPOLOGY_TESTS = 'test/topologies/**';
+/** That script names the files, and the topology, if only as an empty text. Such servers take longer. */
+const isTopologyRun = process.env.IDEMPAY_TOPOLOGY !== undefined;
 
+const ALL_TESTS = ['test/**/*.test.ts'];
 /** Pure functions and in-memory parts: they need no server. */
 const UNIT_TESTS = ['test/unit/**/*.test.ts'];
 
@@ -32,19 +35,21 @@ const UNIT_TESTS = ['test/unit/**/*.test.ts'];
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: 3,
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    maxWorkers: isTopologyRun ? 2 : 3,
+    testTimeout: isTopologyRun ? 60_000 : 30_000,
+    hookTimeout: isTopologyRun ? 90_000 : 30_000,
     passWithNoTests: false,
     allowOnly: false,
     // Loaded by Node.js as it is, as users run it.
     server: { deps: { external: [/\/dist\//] } },
     reporters: ['default', './testkit/count-reporter.ts'],
-    projects: [
-      project('unit', UNIT_TESTS, configDefaults.exclude, []),
-      project('fast', ['test/**/*.test.ts'], [...configDefaults.exclude, TOPOLOGY_TESTS, ...UNIT_TESTS, ...LONG_TESTS]),
-      project('long', LONG_TESTS, configDefaults.exclude),
-    ],
+    projects: isTopologyRun
+      ? [project('topologies', ALL_TESTS, configDefaults.exclude)]
+      : [
+          project('unit', UNIT_TESTS, configDefaults.exclude, []),
+          project('fast', ALL_TESTS, [...configDefaults.exclude, TOPOLOGY_TESTS, ...UNIT_TESTS, ...LONG_TESTS]),
+          project('long', LONG_TESTS, configDefaults.exclude),
+        ],
   },
 });
 

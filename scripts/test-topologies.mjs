@@ -44,7 +44,7 @@ process.stdout.write(`topologies: ${ends.passed.join(', ') || 'none'} passed${fa
 process.exit(ends.failed.length === 0 ? 0 : 1);
 
 function test({ topology, files }) {
-  const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'test/topologies/vitest.config.ts', ...files];
+  const vitest = ['node_modules/vitest/vitest.mjs', 'run', ...files];
   const child = spawn(process.execPath, vitest, {
     cwd: root,
     env: { ...process.env, IDEMPAY_TOPOLOGY: topology },

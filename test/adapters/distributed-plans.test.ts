@@ -17,15 +17,17 @@ import {
   newOwner,
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
-import { openDistributedPortsOn, openSqlTables } from '../../testkit/protocol/ports.js';
+import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
 const FILL_TIMEOUT_MS = 240_000;
 
-let stores: Awaited<ReturnType<typeof openSqlTables>>;
+let stores: Awaited<ReturnType<typeof openSqlStores>>;
 beforeAll(async () => {
-  stores = await openSqlTables();
+  stores = await openSqlStores();
+  // A first start makes the tables.
+  await (await openDistributedPortsOn(stores)).close();
 });
 afterAll(() => stores?.close());
 
@@ -110,7 +112,7 @@ test('taking over what was abandoned keeps its limit with a plan from when the t
   const [ABANDONED, LIMIT] = [300, 64];
   /** PostgreSQL keeps a plan for all parameters after five executions with plans of their own. */
   const UNTIL_THE_PLAN_IS_KEPT = 10;
-  const others = await openSqlTables();
+  const others = await openSqlStores();
   onTestFinished(() => others.close());
   // One connection, so that it is the one that keeps the plan.
   const { ledger, close } = await openDistributedPortsOn(others, { databasePoolSize: 1 });

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { StoreUnavailable } from '#idempay/faults.js';
+import { gate } from '../../testkit/concurrency.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
 /** As in `postgres.ts`, and a busy machine. */
@@ -17,20 +18,17 @@ const ONE = { name: 'one', text: 'SELECT 1 AS one' };
 test('a new connection that cannot be checked in time costs a bounded wait, and serves the next who asks', async () => {
   const stored = await createSharedDatabase();
   onTestFinished(() => stored.drop());
-  let letGo = () => {};
-  const checked = new Promise<void>((resolve) => {
-    letGo = resolve;
-  });
+  const check = gate();
   const database = new Postgres(
     stored.url,
     1,
     () => {},
-    () => checked,
+    () => check.opened,
   );
   const askedAt = performance.now();
   await expect(database.write(ONE)).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
   expect(performance.now() - askedAt).toBeLessThan(CONNECT_LIMIT_MS + SLACK_MS);
-  letGo();
+  check.open();
   expect(await database.read(ONE)).toEqual([{ one: 1 }]);
   await database.close();
 });

@@ -5,9 +5,9 @@ import { type Answer, generateKey, pay, transactionIdOf } from '../../testkit/cl
 import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { type DistributedStores, openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
-import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { type ReferenceProcessor, startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { Service } from '../../testkit/processes/service.js';
-import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
+import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const WAITERS = 500;
@@ -53,35 +53,23 @@ function sendWaiters(urls: readonly string[], key: string): Promise<Waited[]> {
   return Promise.all(Array.from({ length: WAITERS }, (_, index) => sendOne(index))).finally(() => agent.destroy());
 }
 
-/** A reference processor behind a wire that counts what reaches it. */
-async function startSlowProcessor(latencyMs: number) {
-  const processor = await startReferenceProcessor({ behaviour: { latencyMs } });
-  const wire = await startTcpProxy(processor.port);
-  const charges = wire.count('POST /charges ');
-  const lookUps = wire.count('GET /charges/');
-  return {
-    /** For PROCESSOR_URL. */
-    url: wire.through(processor.url),
-    processor,
-    /** Requests so far, whatever became of them. */
-    sent: () => ({ charges: charges(), lookUps: lookUps() }),
-    async close() {
-      await wire.close();
-      await processor.close();
-    },
-  };
-}
-
 describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processes`, { timeout: 60_000 }, () => {
-  let slow: Awaited<ReturnType<typeof startSlowProcessor>>;
+  let processor: ReferenceProcessor;
+  /** Counts what reaches the processor. */
+  let wire: TcpProxy;
+  let sent: () => { charges: number; lookUps: number };
   let stores: DistributedStores;
   let owner: Service;
   let urls: string[];
 
   beforeEach(async () => {
-    [slow, stores] = await Promise.all([startSlowProcessor(CHARGE_MS), openDistributedStores()]);
+    const charging = startReferenceProcessor({ behaviour: { latencyMs: CHARGE_MS } });
+    [processor, stores] = await Promise.all([charging, openDistributedStores()]);
+    wire = await startTcpProxy(processor.port);
+    const [charges, lookUps] = [wire.count('POST /charges '), wire.count('GET /charges/')];
+    sent = () => ({ charges: charges(), lookUps: lookUps() });
     const settings = {
-      PROCESSOR_URL: slow.url,
+      PROCESSOR_URL: wire.through(processor.url),
       PROCESSOR_TIMEOUT_MS: '4900',
       LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}`,
       DATABASE_POOL_SIZE: `${POOL_SIZE}`,
@@ -92,7 +80,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
   });
   afterEach(async () => {
     await stores?.close();
-    await slow?.close();
+    await Promise.all([wire?.close(), processor?.close()]);
   });
 
   /** A payment under way in the first process, and all the others, which have asked once: Redis has little to do. */
@@ -100,7 +88,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     const key = await generateKey(owner.url);
     const first = pay(owner.url, key);
     first.catch(() => {});
-    await until('the charge to be under way', DEADLINE_MS, () => slow.sent().charges > 0);
+    await until('the charge to be under way', DEADLINE_MS, () => sent().charges > 0);
     const lock = (await stores.keyNames()).payment(key).lock;
     const holder = await stores.redis.client.hget(lock, 'owner');
     const waiting = sendWaiters(urls, key);
@@ -139,7 +127,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     }
     const { attempts, ...shown } = await shownPaymentOf(url, key);
     expect(shown).toMatchObject({ state: 'COMPLETED', transactionId: id });
-    expect(await slow.processor.charges()).toMatchObject([{ reference: key, transactionId: id, status: 'succeeded' }]);
+    expect(await processor.charges()).toMatchObject([{ reference: key, transactionId: id, status: 'succeeded' }]);
     return { id, attempts };
   }
 
@@ -169,7 +157,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
 
     const { id, attempts } = await expectToldOnce(key, await waiting, owner.url);
     expect(expectFirst(await first)).toBe(id);
-    expect({ attempts, ...slow.sent() }).toEqual({ attempts: 1, charges: 1, lookUps: 0 });
+    expect({ attempts, ...sent() }).toEqual({ attempts: 1, charges: 1, lookUps: 0 });
     expect(await stores.redis.client.keys('*:lock')).toEqual([]);
   });
 
@@ -182,20 +170,20 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     const tookMs = Math.round(performance.now() - killedAt);
     expect(waited.filter(({ sends }) => sends > 1).length).toBeGreaterThanOrEqual(Math.floor(WAITERS / PROCESSES));
     const { attempts } = await expectToldOnce(key, waited, urls[1] as string);
-    console.log(`all told ${tookMs} ms after the kill; attempts ${attempts}, ${JSON.stringify(slow.sent())}`);
+    console.log(`all told ${tookMs} ms after the kill; attempts ${attempts}, ${JSON.stringify(sent())}`);
     expect(tookMs).toBeLessThan(LEASE_MS + AFTER_LEASE_MS + BUSY_MACHINE_MS);
     // They come back to the processor once, not all of them: the rest was a second look by chance.
-    expect(slow.sent().charges + slow.sent().lookUps).toBeLessThanOrEqual(4);
+    expect(sent().charges + sent().lookUps).toBeLessThanOrEqual(4);
     expect(attempts).toBeLessThanOrEqual(4);
   });
 
   test('try now and then while the processor is away, and are told the outcome when it is back', async () => {
     const { key, first, waiting } = await givenWaiting();
-    await slow.processor.kill();
+    await processor.kill();
     expectError(await first, 504);
     await pause(AWAY_MS);
     const { attempts } = await shownPaymentOf(owner.url, key);
-    await slow.processor.restart({ latencyMs: 0 });
+    await processor.restart({ latencyMs: 0 });
     const told = (await waiting).filter(({ answer }) => answer.status !== 504);
     const { id } = await expectToldOnce(key, told, owner.url);
     console.log(`${attempts} attempts in ${AWAY_MS} ms; ${WAITERS - told.length} were told 504`);

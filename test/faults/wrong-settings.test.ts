@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
@@ -35,7 +35,6 @@ describe('at the start', { timeout: 60_000 }, () => {
   let database: Awaited<ReturnType<typeof createSharedDatabase>>;
   let secured: SecuredPostgres;
   let environment: Record<string, string>;
-  const started: Service[] = [];
 
   beforeAll(async () => {
     [redis, locked, database, secured] = await Promise.all([
@@ -54,7 +53,6 @@ describe('at the start', { timeout: 60_000 }, () => {
     await locked.client.config('SET', 'requirepass', 'secret');
     await redis.client.call('ACL', 'SETUSER', 'narrow', 'on', '>secret', '~other:*', '+@all');
   }, 60_000);
-  afterEach(() => Promise.all(started.splice(0).map((service) => service.kill())));
   afterAll(() =>
     Promise.all([
       ...[redis, locked, replica, sentinel, cluster, securedRedis, secured].map((server) => server?.close()),
@@ -64,7 +62,7 @@ describe('at the start', { timeout: 60_000 }, () => {
 
   async function start(settings: Record<string, string>): Promise<Service> {
     const service = await startService({ ...environment, ...settings });
-    started.push(service);
+    onTestFinished(async () => void (await service.kill()));
     return service;
   }
 

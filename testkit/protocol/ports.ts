@@ -79,12 +79,6 @@ export async function openSqlStores(): Promise<OpenStores & { readonly client: p
   };
 }
 
-export async function openSqlTables(): ReturnType<typeof openSqlStores> {
-  const stores = await openSqlStores();
-  await (await openDistributedPortsOn(stores)).close();
-  return stores;
-}
-
 /** The adapters of one process; any number may share the stores, which `close` leaves there. */
 export async function openDistributedPortsOn(
   stores: Pick<OpenStores, 'redisUrl' | 'databaseUrl'>,

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import pg from 'pg';
 import { systemClock } from '#idempay/clock.js';
 import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { Stores } from '../deployments/deployments.js';
+import { runSql } from '../servers/postgres.js';
 import { openDistributedPortsOn, type Ports } from './ports.js';
 
 type Environment = Pick<Stores, 'environment'>;
@@ -28,9 +28,7 @@ export async function changeStored({ environment }: Environment, change: StoredC
     database.close();
     return;
   }
-  const client = new pg.Client({ connectionString: DATABASE_URL });
-  await client.connect();
-  await client.query(change.distributed).finally(() => client.end());
+  await runSql(DATABASE_URL as string, change.distributed);
 }
 
 /** As if every claim that could have missed the last move of the horizon had ended by now. */

@@ -44,7 +44,6 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
     signal: (name: NodeJS.Signals): void => void child?.kill(name),
     /** SIGKILL; the folder stays, so that `start` brings back what was on the disk. */
     kill: () => endServer(child, 'SIGKILL'),
-    stop: () => endServer(child, 'SIGTERM'),
     start,
     async close(): Promise<void> {
       client.disconnect();
