@@ -135,6 +135,7 @@ describeDeployments('a service over a processor', (deployment) => {
     const after = await environment.serve({ PROCESSOR_URL });
     expectPaid(await payer.repeat(after.url, key));
     expectReplay(await payer.pay(after.url, elsewhere), id);
+    expect(JSON.stringify(after.logs)).not.toMatch(/merchant-[ab]|secret/);
     await environment.check();
   });
 
