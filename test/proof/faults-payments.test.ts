@@ -145,7 +145,7 @@ describe('the checker of payments rejects', () => {
     ['an answer that says something else', promisedAnswers, answers(first(1), exchange(50, 503, { text: 'x' }))],
     // Of 409 and 400 the nearest cases to those which are accepted.
     ['409 of the only request', promisedAnswers, unpaid(exchange(9, 409)), stoodStill('redis')],
-    ['409 when all were answered', promisedAnswers, unpaid(exchange(1, 409), exchange(50, 409))],
+    ['409 when all were answered', promisedAnswers, unpaid(exchange(1, 409), exchange(2, 409), exchange(50, 409))],
     ['409 when the earlier request never arrived', promisedAnswers, unpaid(failed(1, 'refused'), exchange(50, 409))],
     ['409 when the earlier lock was over', promisedAnswers, unpaid(failed(1, 'cut'), exchange(6_000, 409))],
     ['409 when another process stood still', promisedAnswers, lateBefore409, stoodStill('service 2')],
