@@ -164,6 +164,11 @@ describe('the program', () => {
     for (const name of Object.keys(bad)) expect(output).toContain(name);
   });
 
+  it('refuses an argument that it does not know', async () => {
+    const { code, output } = await runToExit({ DATA_DIR: '/nowhere' }, { parameters: ['--port=80'] });
+    expect([code, output]).toEqual([1, expect.stringContaining("'--port=80' is not an argument of Idempay")]);
+  });
+
   it('refuses a port that is taken, with a sentence', async () => {
     const { port } = await (await openStores(ANY_DEPLOYMENT)).serve();
     const { environment } = await openStores(ANY_DEPLOYMENT);

@@ -126,6 +126,8 @@ describe('the settings of a processor over HTTP', () => {
     const expected = { ...defaults, account: 'shop-7', timeoutMs: 5, dedupMs: 7_000 };
     expect(readConfig({ PROCESSOR_URL: PROCESSOR, ...others }).processor).toEqual(expected);
     expect(problemsOf({ PROCESSOR_URL: PROCESSOR, PROCESSOR_DELAY_MS: 'x' })).toHaveLength(1);
+    const inFlight = [{}, { PROCESSOR_URL: PROCESSOR }].map((set) => readConfig(set).payments.maxInFlight);
+    expect(inFlight).toEqual([10_000, 192]);
     const bounds = expect.stringContaining(`must be a whole number from 1 to ${LONGEST_TIMER_MS}`);
     expect(problemsOf({ PROCESSOR_TIMEOUT_MS: `${LONGEST_TIMER_MS + 1}` })).toEqual([bounds]);
   });
