@@ -38,10 +38,7 @@ const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ['limit=501', /^'limit' must /],
   [`cursor=${UNKNOWN_KEY}0`, /^'cursor' must /],
   ...['state=COMPLETED', 'from=2026-11-20', 'to=2026-11-20', 'limit=5', `cursor=${UNKNOWN_KEY}`].map(
-    (parameter): [string, RegExp] => [
-      `${parameter}&${parameter}`,
-      new RegExp(`'${parameter.split('=')[0]}' .*single text`),
-    ],
+    (one): [string, RegExp] => [`${one}&${one}`, new RegExp(`'${one.split('=')[0]}' .*single text`)],
   ),
 ];
 

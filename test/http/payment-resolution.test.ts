@@ -132,11 +132,8 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       const resolved = await resolveWhenOfAge(key, COMPLETED);
       const payment = shownIn(resolved);
       const { settledAt, attempts, ...rest } = payment;
-      expect({ ...rest, settledAt: null, attempts: before.attempts }).toEqual({
-        ...before,
-        state: 'COMPLETED',
-        resolution: COMPLETED.reason,
-      });
+      const expected = { ...before, state: 'COMPLETED', resolution: COMPLETED.reason };
+      expect({ ...rest, settledAt: null, attempts: before.attempts }).toEqual(expected);
       const ofAgeAt = Date.parse(rest.claimedAt as string) + DEDUP_SECONDS * 1_000;
       expect(Date.parse(settledAt as string)).toBeGreaterThanOrEqual(ofAgeAt);
       const shown = await readPayment(url, key);

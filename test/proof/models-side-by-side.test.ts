@@ -164,13 +164,10 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
     const claim =
       (leaseMs: number, lateMs: number): Operation<Ports> =>
       async ({ ledger }, random, side) => {
-        const own = {
-          key: random.pick(keys),
-          owner: `owner ${random.below(1e9)}`,
-          transactionId: `TXN${random.below(1e9)}`,
-        };
+        const [key, owner] = [random.pick(keys), `owner ${random.below(1e9)}`];
+        const attempt = { key, owner, transactionId: `TXN${random.below(1e9)}`, leaseMs };
         const claimBy = performance.now() + LONG_MS - lateMs;
-        const answer = await ledger.claim(claimAttempt({ ...own, leaseMs, claimBy }));
+        const answer = await ledger.claim(claimAttempt({ ...attempt, claimBy }));
         claims.keep(side, 'claim' in answer ? answer.claim : undefined);
         if (leaseMs === SHORT_MS) await untilPast(SHORT_MS);
         return answer;
