@@ -48,7 +48,8 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
     async close(): Promise<void> {
       client.disconnect();
       await endServer(child, 'SIGKILL');
-      await rm(folder, { recursive: true, force: true });
+      // Of a server that was killed, a child that writes a snapshot may go on for a moment.
+      await rm(folder, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }
