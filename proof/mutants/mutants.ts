@@ -74,14 +74,14 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
     'claim after expiry accepted': '        claimBy,\n      }) →         claimBy: claimBy + 3_600_000,\n      })',
-    'a key without a record is invalid although its row exists': `return payFromRow(key, owner, fingerprint);
-→ return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint);`,
+    'a key without a record is invalid although its row exists': `return payFromRow(key, owner, fingerprint, client);
+→ return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint, client);`,
     'a locked key is in progress although its row is final': `return conflict(key, fingerprint, begun);
 → return leaseMs > 0 ? inProgress(begun, fingerprint) : conflict(key, fingerprint, begun);`,
-    'fail open: pays when the key store is down': `return lookAtRow(key, fault);
+    'fail open: pays when the key store is down': `return lookAtRow(key, client, fault);
     });
     switch
-→ return { state: 'taken' as const, claimBy: askedAt + leaseMs };
+→ return { state: 'taken' as const, claimBy: askedAt + leaseMs, client };
     });
     switch`,
   },

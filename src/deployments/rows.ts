@@ -9,6 +9,8 @@ export interface FinalRow {
   readonly transaction_id: string;
   readonly reason: string | null;
   readonly fingerprint: string;
+  /** Whose key it is; null: everybody's. */
+  readonly client: string | null;
   /** Milliseconds since the epoch. */
   readonly expires_at: number | null;
 }
@@ -18,7 +20,7 @@ export function finalOf(row: FinalRow): FinalOutcome {
     row.state === 'COMPLETED'
       ? { state: 'COMPLETED', transactionId: row.transaction_id }
       : { state: 'DECLINED', reason: row.reason ?? '' };
-  return { outcome, fingerprint: row.fingerprint, expiresAt: row.expires_at ?? 0 };
+  return { outcome, fingerprint: row.fingerprint, client: row.client ?? undefined, expiresAt: row.expires_at ?? 0 };
 }
 
 /** A payment for clients and operators, as both databases give it. Times: milliseconds since the epoch. */
@@ -28,6 +30,7 @@ export interface HistoryRow {
   readonly transaction_id: string;
   readonly amount: string;
   readonly currency: string;
+  readonly client: string | null;
   readonly processor: string;
   readonly epoch: number;
   readonly claimed_at: number;
@@ -43,6 +46,7 @@ export function recordOf(row: HistoryRow): PaymentRecord {
     transactionId: row.transaction_id,
     amount: row.amount,
     currency: row.currency,
+    client: row.client ?? undefined,
     processor: row.processor,
     // A resolution has an epoch of its own, and sets to work on nothing.
     attempts: row.resolution === null ? row.epoch : row.epoch - 1,

@@ -12,15 +12,15 @@ import type { Patience, Waiting } from './waiting.js';
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is stored when this resolves. */
-  issueKey(): Promise<string>;
+  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: whose it is from now on (decisions A5). */
+  issueKey(client?: string): Promise<string>;
   /**
    * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for
-   * its end before it is answered as in progress.
+   * its end before it is answered as in progress. A key of another client than `client` is one that was never issued.
    */
-  pay(key: string, request: PaymentRequest, patience?: Patience): Promise<PayAnswer>;
-  /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none. */
-  outcome(key: string): Promise<FinalOutcome | undefined>;
+  pay(key: string, request: PaymentRequest, patience?: Patience, client?: string): Promise<PayAnswer>;
+  /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none, or none that is the client's. */
+  outcome(key: string, client?: string): Promise<FinalOutcome | undefined>;
 }
 
 /** What is to be paid, or the problem with the request's content, which only rule 5 reports. */
@@ -73,13 +73,18 @@ export function createPayments(collaborators: {
   });
   let inFlight = 0;
 
-  function tryToPay(key: string, request: PaymentRequest): Promise<PayAnswer> {
-    return 'problem' in request ? refuseContent(key, request.problem) : pay(key, request);
+  function tryToPay(key: string, request: PaymentRequest, client: string | undefined): Promise<PayAnswer> {
+    return 'problem' in request ? refuseContent(key, request.problem, client) : pay(key, request, client);
   }
 
   /** Waits instead of answering 'in progress'; where the attempt ended without an outcome, this request begins one. */
-  async function payPatiently(key: string, request: PaymentRequest, patience: Patience): Promise<PayAnswer> {
-    let answer = await tryToPay(key, request);
+  async function payPatiently(
+    key: string,
+    request: PaymentRequest,
+    patience: Patience,
+    client: string | undefined,
+  ): Promise<PayAnswer> {
+    let answer = await tryToPay(key, request, client);
     if (answer.state !== 'in progress') return answer;
     const place = waiting.enter(key, patience);
     if (!place) return answer;
@@ -87,7 +92,7 @@ export function createPayments(collaborators: {
       let fault: unknown;
       while (answer.state === 'in progress' && (await place.next())) {
         try {
-          answer = await tryToPay(key, request);
+          answer = await tryToPay(key, request, client);
           fault = undefined;
         } catch (thrown) {
           // A store that is away for a moment does not end the wait.
@@ -106,15 +111,15 @@ export function createPayments(collaborators: {
     }
   }
 
-  async function pay(key: string, money: Money): Promise<PayAnswer> {
+  async function pay(key: string, money: Money, client: string | undefined): Promise<PayAnswer> {
     const owner = newOwner();
     const fingerprint = fingerprintOf(money);
     const askedAt = clock.monotonic();
 
-    const begun = await keys.begin({ key, owner, leaseMs, fingerprint }).catch(async (fault: unknown) => {
+    const begun = await keys.begin({ key, owner, leaseMs, fingerprint, client }).catch(async (fault: unknown) => {
       // The lock may be held although the reply was lost; release it so that retries are not blocked.
       if (isUnknown(fault)) void endings.release(key, owner);
-      return lookAtRow(key, fault);
+      return lookAtRow(key, client, fault);
     });
     switch (begun.state) {
       case 'locked':
@@ -122,10 +127,10 @@ export function createPayments(collaborators: {
       case 'final':
         return replay(begun.final, fingerprint);
       case 'absent':
-        return payFromRow(key, owner, fingerprint);
+        return payFromRow(key, owner, fingerprint, client);
       case 'taken':
         return inFlight < rules.maxInFlight
-          ? counted(payWithLock(key, money, fingerprint, owner, begun.claimBy, askedAt))
+          ? counted(payWithLock(key, money, fingerprint, owner, begun, askedAt))
           : turnAway(key, owner, fingerprint);
     }
   }
@@ -159,7 +164,7 @@ export function createPayments(collaborators: {
     money: Money,
     fingerprint: string,
     owner: string,
-    claimBy: number,
+    { claimBy, client }: { claimBy: number; client: string | undefined },
     askedAt: number,
   ): Promise<PayAnswer> {
     const claimed = await ledger
@@ -170,6 +175,7 @@ export function createPayments(collaborators: {
         key,
         owner,
         fingerprint,
+        client,
         transactionId: newTransactionId(),
         processor: processor.name,
         formerProcessor: processor.formerName,
@@ -205,9 +211,14 @@ export function createPayments(collaborators: {
   }
 
   /** The key store does not know the key. The row is read before the key is called invalid (protocol, step 1). */
-  async function payFromRow(key: string, owner: string, fingerprint: string): Promise<PayAnswer> {
+  async function payFromRow(
+    key: string,
+    owner: string,
+    fingerprint: string,
+    client: string | undefined,
+  ): Promise<PayAnswer> {
     const askedAt = clock.monotonic();
-    const found = await ledger.find(key);
+    const found = await ledger.find(key, client);
     switch (found.state) {
       case 'absent':
       case 'expired':
@@ -230,9 +241,13 @@ export function createPayments(collaborators: {
   }
 
   /** Without the key store only outcomes are answered, from the row. No payment is begun. */
-  async function lookAtRow(key: string, fault: unknown): Promise<{ state: 'final'; final: FinalOutcome }> {
+  async function lookAtRow(
+    key: string,
+    client: string | undefined,
+    fault: unknown,
+  ): Promise<{ state: 'final'; final: FinalOutcome }> {
     if (!(fault instanceof StoreUnavailable)) throw fault;
-    const found = await ledger.find(key);
+    const found = await ledger.find(key, client);
     if (found.state !== 'final') throw fault;
     return found;
   }
@@ -243,11 +258,11 @@ export function createPayments(collaborators: {
   }
 
   /** Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. */
-  async function refuseContent(key: string, problem: string): Promise<PayAnswer> {
-    const looked = await keys.look(key).catch((fault: unknown) => lookAtRow(key, fault));
+  async function refuseContent(key: string, problem: string, client: string | undefined): Promise<PayAnswer> {
+    const looked = await keys.look(key, client).catch((fault: unknown) => lookAtRow(key, client, fault));
     if (looked.state === 'locked') return conflict(key, undefined, looked);
     if (looked.state === 'final') return replay(looked.final, undefined);
-    const found = await ledger.find(key);
+    const found = await ledger.find(key, client);
     switch (found.state) {
       case 'final':
         return replay(found.final, undefined);
@@ -278,16 +293,17 @@ export function createPayments(collaborators: {
   }
 
   return {
-    async issueKey() {
+    async issueKey(client) {
       const key = newKey();
-      await keys.issue(key, rules.idempotencyTtlMs);
+      await keys.issue(key, rules.idempotencyTtlMs, client);
       return key;
     },
-    pay: (key, request, patience) => (patience ? payPatiently(key, request, patience) : tryToPay(key, request)),
-    async outcome(key) {
-      const looked = await keys.look(key).catch(forgotten);
+    pay: (key, request, patience, client) =>
+      patience ? payPatiently(key, request, patience, client) : tryToPay(key, request, client),
+    async outcome(key, client) {
+      const looked = await keys.look(key, client).catch(forgotten);
       if (looked.state === 'final') return looked.final;
-      const found = await ledger.find(key);
+      const found = await ledger.find(key, client);
       return found.state === 'final' ? found.final : undefined;
     },
   };

@@ -75,7 +75,7 @@ function untilConnected(): Promise<unknown> {
 
 function final(): FinalOutcome {
   const outcome = { state: 'COMPLETED', transactionId: 'TXN1' } as const;
-  return { outcome, fingerprint: '100.50 USD', expiresAt: Date.now() + LONG_MS };
+  return { outcome, fingerprint: '100.50 USD', client: undefined, expiresAt: Date.now() + LONG_MS };
 }
 
 test('the ends of locks are told in another process over one connection, from the first watch on', async () => {

@@ -139,6 +139,41 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     expect(await keys.look(key)).toEqual({ state: 'final', final });
   });
 
+  test('17: to another client a key is absent, in every state; its own, and whoever sees all, find it with its client', async () => {
+    const [client, other] = ['key:shop', 'jwt:shop'];
+    const key = newKey();
+    await keys.issue(key, LONG_MS, client);
+    const owner = newOwner();
+    const attempt = (asker?: string) =>
+      keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '1.00 USD', ...(asker ? { client: asker } : {}) });
+    const expectHidden = async () =>
+      expect([await attempt(other), await keys.look(key, other)]).toEqual([{ state: 'absent' }, { state: 'absent' }]);
+    await expectHidden();
+    expect(await keys.look(key, client)).toEqual({ state: 'generated' });
+    expect(await attempt(client)).toMatchObject({ state: 'taken', client });
+    await expectHidden();
+    expect(await keys.look(key, client)).toMatchObject({ state: 'locked' });
+    expect(await attempt()).toMatchObject({ state: 'taken', client });
+    const final = await settledKey(key, undefined, client);
+    await keys.finish(key, owner, final);
+    await expectHidden();
+    for (const asker of [client, undefined]) expect(await keys.look(key, asker)).toEqual({ state: 'final', final });
+    expect(final.client).toBe(client);
+  });
+
+  test("17: a key without a client is everybody's, and a lock hides a key of a client whose record is gone", async () => {
+    const key = await issuedKey();
+    const asking = { key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '1.00 USD', client: 'key:shop' };
+    expect(await keys.begin(asking)).toEqual({ state: 'taken', claimBy: expect.any(Number), client: undefined });
+    expect(await keys.look(key, 'jwt:shop')).toMatchObject({ state: 'locked' });
+    const short = newKey();
+    await keys.issue(short, SHORT_MS, 'key:shop');
+    await keys.begin({ ...asking, key: short });
+    await pass(SHORT_MS);
+    expect(await keys.look(short, 'jwt:shop')).toEqual({ state: 'absent' });
+    expect(await keys.look(short, 'key:shop')).toMatchObject({ state: 'locked' });
+  });
+
   /** A key that is locked, and a watch of it. */
   async function watchedLock(leaseMs = LONG_MS) {
     const locked = await lockedKey(leaseMs);

@@ -66,7 +66,13 @@ export function ledgerContract(ports: ContractPorts): void {
     return state;
   }
 
-  const unclaimed = async (): Promise<Claim> => ({ ...claimAttempt(), epoch: 1, unsent: true, ageMs: 0 });
+  const unclaimed = async (): Promise<Claim> => ({
+    client: undefined,
+    ...claimAttempt(),
+    epoch: 1,
+    unsent: true,
+    ageMs: 0,
+  });
   const foreign = async () => ({ ...(await given.abandoned()), processor: newProcessorName() });
   const stolen = async () => ({ ...(await given.claim()), owner: newOwner() });
   const takenOver = (owner?: string) => async () => {
@@ -112,7 +118,7 @@ export function ledgerContract(ports: ContractPorts): void {
   });
 
   test('1: the claim carries the values it was sent with, epoch 1, and its owner', async () => {
-    const { leaseMs, claimBy, ...sent } = claimAttempt({ amount: '0.01', currency: 'EUR' });
+    const { leaseMs, claimBy, ...sent } = claimAttempt({ amount: '0.01', currency: 'EUR', client: 'key:shop' });
     const claimed = await ledger.claim({ leaseMs, claimBy, ...sent });
     expect(claimed).toEqual({ state: 'claimed', claim: { ...sent, epoch: 1, unsent: true, ageMs: 0 } });
   });
@@ -161,7 +167,7 @@ export function ledgerContract(ports: ContractPorts): void {
 
   test('4: a takeover has the next epoch, its own owner, and the values of the row', async () => {
     const processor = newProcessorName();
-    const first = await given.deadClaim({ processor, amount: '7.00', currency: 'EUR' });
+    const first = await given.deadClaim({ processor, amount: '7.00', currency: 'EUR', client: 'jwt:shop' });
     const { key } = first;
     const taken = { ...first, ageMs: expect.any(Number), unsent: false };
     const second = await ledger.takeOver({ key, processor, owner: 'second', leaseMs: SHORT_MS });
@@ -188,13 +194,14 @@ export function ledgerContract(ports: ContractPorts): void {
   test.each(['settled', 'resolved as completed', 'resolved as declined'])(
     '7: a payment that is %s is final with its own id or the reason, its fingerprint, and a life from now',
     async (end) => {
-      const claim = end === 'settled' ? await given.claim() : await given.abandoned();
+      const client = 'key:shop';
+      const claim = end === 'settled' ? await given.claim({ client }) : await given.abandoned({ client });
       const { key, fingerprint } = claim;
       const outcome = end === 'resolved as declined' ? DECLINED : completed(claim);
       const before = clock.now();
       const ended = end === 'settled' ? ledger.settle(claim, outcome, LONG_MS) : given.resolve(key, { ...outcome });
       const { final } = { final: undefined, ...(await ended) };
-      expect(final).toEqual({ outcome, fingerprint, expiresAt: expect.any(Number) });
+      expect(final).toEqual({ outcome, fingerprint, client, expiresAt: expect.any(Number) });
       expect(final?.expiresAt).toBeGreaterThanOrEqual(Math.floor(before) + LONG_MS);
       expect(final?.expiresAt).toBeLessThanOrEqual(clock.now() + LONG_MS);
       expect(await ledger.find(key)).toEqual({ state: 'final', final });
@@ -236,6 +243,19 @@ export function ledgerContract(ports: ContractPorts): void {
     const taken = await ledger.claim(claimAttempt({ key: claimed.key, ...names }));
     expect(taken).toMatchObject({ state: 'taken over', claim: { ...former, epoch: 2 } });
     expect(await given.takeover(found, names)).toMatchObject(former);
+  });
+
+  test('12: a row is absent where another client asks, in every state, and found by its own and by whoever sees all', async () => {
+    const client = 'key:shop';
+    const owned = [await given.claim({ client }), await given.abandoned({ client }), await given.claim({ client })];
+    await given.settled(owned[2] as Claim);
+    for (const { key } of owned) {
+      expect(await ledger.find(key, 'key:sho')).toEqual({ state: 'absent' });
+      expect((await ledger.find(key, client)).state).toBe((await ledger.find(key)).state);
+      expect(await ledger.find(key, client)).not.toEqual({ state: 'absent' });
+    }
+    const { key } = await given.claim();
+    expect(await ledger.find(key, client)).toMatchObject({ state: 'under way' });
   });
 
   test('11: of many rows asked for at once each is answered with its own', async () => {

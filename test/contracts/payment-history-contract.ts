@@ -24,11 +24,11 @@ export function paymentHistoryContract(ports: ContractPorts): void {
    * Nine payments with keys of one millisecond each, oldest first, the first of them of `since`, and any others; no other test
    * has keys there. They are settled in turn as completed, declined, or not at all, the newest first.
    */
-  async function givenEveryState(others: (since: number) => string[] = () => []) {
+  async function givenEveryState(others: (since: number) => string[] = () => [], client?: string) {
     const since = Date.UTC(year, 5);
     year += 1;
     const keys = [...Array.from({ length: 9 }, (_, index) => newKeyOf(since + index)), ...others(since)];
-    const claims = await Promise.all(keys.map((key) => given.claim({ key })));
+    const claims = await Promise.all(keys.map((key) => given.claim({ key, client })));
     for (const [index, claim] of [...claims.entries()].reverse()) {
       if (index % 3 === 0) await given.settled(claim);
       if (index % 3 === 1) await given.settled(claim, { outcome: DECLINED });
@@ -134,14 +134,23 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
   });
 
-  test('4: of each state the payments that have it, in pages too', async () => {
-    const { keys, since } = await givenEveryState();
+  test('4: of each state the payments that have it, in pages too, of all clients or of one', async () => {
+    const client = 'key:shop';
+    const { keys, since } = await givenEveryState(undefined, client);
     const range = { createdFrom: since, createdTo: since + 9 };
     for (const [remainder, state] of (['COMPLETED', 'DECLINED', 'PROCESSING'] as const).entries()) {
       const expected = newestFirst(keys.filter((_, index) => index % 3 === remainder));
-      for (const limit of [2, ALL])
-        expect(keysOf((await newestPages({ ...range, state, limit })).flat()), state).toEqual(expected);
+      for (const limit of [2, ALL]) {
+        for (const asker of [client, undefined]) {
+          const pages = await newestPages({ ...range, state, limit, client: asker });
+          expect(keysOf(pages.flat()), state).toEqual(expected);
+        }
+      }
     }
+    expect(keysOf(await newest({ ...range, client }))).toEqual(newestFirst(keys));
+    expect(await newest({ ...range, client: 'key:sho' })).toEqual([]);
+    await given.claim({ key: newKeyOf(since + 1), client: 'jwt:shop' });
+    expect(keysOf(await newest({ ...range, client }))).toEqual(newestFirst(keys));
   });
 
   test('4: of a range of time the keys generated from its begin on and before its end; of none the newest of all', async () => {

@@ -60,13 +60,19 @@ class Kept<T> {
 }
 
 const OWNERS = ['one', 'another'];
+const CLIENTS = [undefined, 'key:a', 'jwt:b'];
 
 function final(random: Random) {
   const outcomes = [
     { state: 'COMPLETED', transactionId: 'TXN1' } as const,
     { state: 'DECLINED', reason: 'no' } as const,
   ];
-  return { outcome: random.pick(outcomes), fingerprint: '1.00 EUR', expiresAt: Date.now() + LONG_MS };
+  return {
+    outcome: random.pick(outcomes),
+    fingerprint: '1.00 EUR',
+    client: random.pick(CLIENTS),
+    expiresAt: Date.now() + LONG_MS,
+  };
 }
 
 describe('the model of Redis answers as Redis', () => {
@@ -100,12 +106,13 @@ describe('the model of Redis answers as Redis', () => {
       ...{ id, fromAccount: 'A', toAccount: 'B', amount: '1', status: random.pick(TRANSACTION_STATUSES) },
       ...{ version: 1 + random.below(5), createdAt: 1_700_000 },
     });
+    const asked = (random: Random) => ({ key: random.pick(keys), client: random.pick(CLIENTS) });
     const attempt = (random: Random, leaseMs: number) => {
-      return { key: random.pick(keys), owner: random.pick(OWNERS), leaseMs, fingerprint: 'print' };
+      return { ...asked(random), owner: random.pick(OWNERS), leaseMs, fingerprint: 'print' };
     };
 
     await sideBySide([open(client), open(connectModel(model, directLine))], {
-      issue: ({ keys: store }, random) => store.issue(random.pick(keys), LONG_MS),
+      issue: ({ keys: store }, random) => store.issue(random.pick(keys), LONG_MS, random.pick(CLIENTS)),
       'issue, and let the key expire': ({ keys: store }, random) =>
         store.issue(random.pick(keys), SHORT_MS).then(() => untilPast(SHORT_MS)),
       begin: ({ keys: store }, random) => store.begin(attempt(random, LONG_MS)),
@@ -113,7 +120,7 @@ describe('the model of Redis answers as Redis', () => {
         await store.begin(attempt(random, SHORT_MS)),
         await untilPast(SHORT_MS),
       ],
-      look: ({ keys: store }, random) => store.look(random.pick(keys)),
+      look: ({ keys: store }, random) => store.look(random.pick(keys), random.pick(CLIENTS)),
       finish: ({ keys: store }, random) => store.finish(random.pick(keys), random.pick(OWNERS), final(random)),
       release: ({ keys: store }, random) => store.release(random.pick(keys), random.pick(OWNERS)),
       'look up': async ({ cache }, random, side) => {
@@ -165,7 +172,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       (leaseMs: number, lateMs: number): Operation<Ports> =>
       async ({ ledger }, random, side) => {
         const [key, owner] = [random.pick(keys), `owner ${random.below(1e9)}`];
-        const attempt = { key, owner, transactionId: `TXN${random.below(1e9)}`, leaseMs };
+        const attempt = { key, owner, transactionId: `TXN${random.below(1e9)}`, client: random.pick(CLIENTS), leaseMs };
         const claimBy = performance.now() + LONG_MS - lateMs;
         const answer = await ledger.claim(claimAttempt({ ...attempt, claimBy }));
         claims.keep(side, 'claim' in answer ? answer.claim : undefined);
@@ -197,7 +204,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
         }),
       find: async ({ ledger, paymentHistory }, random) => {
         const key = random.pick(keys);
-        return [await ledger.find(key), await paymentHistory.find(key)];
+        return [await ledger.find(key), await ledger.find(key, random.pick(CLIENTS)), await paymentHistory.find(key)];
       },
       'a new key': (_ports, random, side) => {
         if (side === 0) keys[random.below(keys.length)] = newKey();
@@ -207,6 +214,8 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
         return [
           await ledger.countAbandoned(0, LONG_MS),
           await paymentHistory.newest(all),
+          await paymentHistory.newest({ ...all, client: 'key:a' }),
+          await paymentHistory.newest({ ...all, client: 'key:a', state: 'PROCESSING' }),
           await ledger.noteElapsed({ sinceMs: 0, elapsedMs: HOUR_MS, lowestKeyMs: Date.now() - HOUR_MS }),
           await ledger.removeSettled(HOUR_MS, 10),
         ];

@@ -62,7 +62,8 @@ export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
     ...keySteps(keys),
     claim,
     settled,
-    settledKey: async (key: string, ending?: Parameters<typeof settled>[1]) => settled(await claim({ key }), ending),
+    settledKey: async (key: string, ending?: Parameters<typeof settled>[1], client?: string) =>
+      settled(await claim({ key, client }), ending),
     claims: (count: number, members?: Attempt) => Promise.all(Array.from({ length: count }, () => claim(members))),
     statesOf: async (key: string) => [(await keys.look(key)).state, (await ledger.find(key)).state],
 

@@ -12,7 +12,7 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
 };
 type State = StoredPayment['state'];
 type NewRow = [
-  ...texts: [string, string, string, string, string, string, string],
+  ...texts: [string, string, string, string, string, client: string | null, string, string],
   leaseMs: number,
   claimBefore: number,
 ];
@@ -60,7 +60,7 @@ export const PAYMENT_STATEMENTS: Statements = {
     const inserted: StoredPayment[] = [];
     const ids = new Set([...payments.values()].map(({ transaction_id }) => transaction_id));
     for (const [index, now] of at.entries()) {
-      const [key, transaction_id, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore] =
+      const [key, transaction_id, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore] =
         rowOf<NewRow>(values, index);
       if (now > claimBefore || key < retention.keysBefore || payments.has(key)) continue;
       if (ids.has(transaction_id)) {
@@ -68,7 +68,7 @@ export const PAYMENT_STATEMENTS: Statements = {
         throw new StatementRefused('23505', new Error(`${transaction_id} is there already`));
       }
       const row: StoredPayment = {
-        ...{ key, transaction_id, amount, currency, fingerprint, processor, owner },
+        ...{ key, transaction_id, amount, currency, fingerprint, client, processor, owner },
         ...{ state: 'PROCESSING', epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
         ...{ unsent_epoch: null, reason: null, resolution: null },
         ...{ expires_at: null, settled_at: null, settled_hour: null },
@@ -143,6 +143,7 @@ export const PAYMENT_STATEMENTS: Statements = {
   newest_completed: newest(({ state }) => state === 'COMPLETED'),
   newest_declined: newest(({ state }) => state === 'DECLINED'),
   newest_processing: newest(({ state }) => state === 'PROCESSING'),
+  newest_of_client: newest((row, client, state) => row.client === client && (state === null || row.state === state)),
 
   settled_payments(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
     const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
@@ -150,10 +151,10 @@ export const PAYMENT_STATEMENTS: Statements = {
   },
 };
 
-function newest(isOne: (row: StoredPayment) => boolean): Statements[string] {
-  return ({ payments }, [from, below, limit]: [string, string, number]) =>
+function newest(isOne: (row: StoredPayment, ...more: unknown[]) => boolean): Statements[string] {
+  return ({ payments }, [from, below, limit, ...more]: [string, string, number, ...unknown[]]) =>
     [...payments.values()]
-      .filter((row) => row.key >= from && row.key < below && isOne(row))
+      .filter((row) => row.key >= from && row.key < below && isOne(row, ...more))
       .sort((one, other) => (one.key < other.key ? 1 : -1))
       .slice(0, limit)
       .map(recordColumnsOf);

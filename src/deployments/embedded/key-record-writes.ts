@@ -1,14 +1,14 @@
 import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Database } from './sqlite.js';
 
-const ISSUE = `INSERT INTO idempotency_keys (key, value, expires_at) VALUES (?, '${KEY_GENERATED}', ?) ON CONFLICT DO NOTHING`;
+const ISSUE = `INSERT INTO idempotency_keys (key, value, client, expires_at) VALUES (?, '${KEY_GENERATED}', ?, ?) ON CONFLICT DO NOTHING`;
 
 const RECORD_OUTCOME =
   'UPDATE idempotency_keys SET value = ?, fingerprint = ?, reason = ?, expires_at = ? WHERE key = ?';
 
 /** For a record that expired and was swept while its payment was under way, which never expires. */
 const RESTORE_RECORD =
-  'INSERT INTO idempotency_keys (value, fingerprint, reason, expires_at, key) VALUES (?, ?, ?, ?, ?)';
+  'INSERT INTO idempotency_keys (value, fingerprint, reason, expires_at, client, key) VALUES (?, ?, ?, ?, ?, ?)';
 
 /** A bounded part of the records, behind the one that was looked at last. */
 const EXPIRED = `
@@ -18,6 +18,12 @@ const EXPIRED = `
 const LAST_LOOKED_AT = 'SELECT key FROM idempotency_keys WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?';
 
 const DELETE = 'DELETE FROM idempotency_keys WHERE key = ?';
+
+export interface IssueWrite {
+  readonly key: string;
+  readonly client: string | undefined;
+  readonly idempotencyTtlMs: number;
+}
 
 /** Records looked at for each that may be removed. */
 const LOOKED_AT = 5;
@@ -42,19 +48,19 @@ export function createKeyRecordWrites(
 
   return {
     /** The final value of a key, in the commit that makes its payment final. */
-    recordOutcome(key: string, { outcome, fingerprint, expiresAt }: FinalOutcome): void {
+    recordOutcome(key: string, { outcome, fingerprint, client, expiresAt }: FinalOutcome): void {
       const value = recordValueOf(outcome);
       const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
       if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes > 0) return;
-      restoreRecord.run(value, fingerprint, reason, expiresAt, key);
+      restoreRecord.run(value, fingerprint, reason, expiresAt, client ?? null, key);
       keyCount.records += 1;
     },
 
     operations: {
       /** The moment at which the key expires; null when it was issued before, which changes nothing. */
-      issueKey({ key, idempotencyTtlMs }: { key: string; idempotencyTtlMs: number }): number | null {
+      issueKey({ key, client, idempotencyTtlMs }: IssueWrite): number | null {
         const expiresAt = wallClock() + idempotencyTtlMs;
-        if (issue.run(key, expiresAt).changes === 0) return null;
+        if (issue.run(key, client ?? null, expiresAt).changes === 0) return null;
         keyCount.records += 1;
         return expiresAt;
       },

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
 import type { KeyStore, LookResult } from '../../payments/ports/key-store.js';
-import { type FinalOutcome, KEY_GENERATED } from '../../payments/values/payment.js';
+import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
 import type { Reader } from './reader.js';
@@ -14,9 +14,10 @@ import type { Writer } from './writer.js';
  */
 const REMEMBERED_RECORDS = 100_000;
 
-const FIND_RECORD = 'SELECT value, fingerprint, reason, expires_at FROM idempotency_keys WHERE key = ?';
+const FIND_RECORD = 'SELECT value, fingerprint, reason, client, expires_at FROM idempotency_keys WHERE key = ?';
 
 interface Lock {
+  readonly client: string | undefined;
   readonly owner: string;
   readonly fingerprint: string;
   readonly takenAt: number;
@@ -24,6 +25,7 @@ interface Lock {
 }
 
 interface RememberedRecord {
+  readonly client: string | undefined;
   readonly expiresAt: number;
   /** Undefined: `KEY GENERATED`. */
   readonly final: FinalOutcome | undefined;
@@ -46,8 +48,14 @@ export function createEmbeddedKeyStore(
   const remembered = new LRUCache<string, RememberedRecord>({ max: rememberedRecords });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
-  function lookAs(owner: string | undefined, key: string): LookResult {
+  function lookAs(owner: string | undefined, key: string, asker: string | undefined): LookResult {
     const lock = locks.get(key);
+    const record = findRecord(key);
+    // Another client's key is judged before the lock: not even a 409 may tell that it exists.
+    if (!isVisibleTo(asker, record?.client ?? lock?.client)) {
+      counters.misses += 1;
+      return { state: 'absent' };
+    }
     if (lock && lock.owner !== owner) {
       const now = clock.monotonic();
       if (lock.endsAt > now) {
@@ -55,7 +63,6 @@ export function createEmbeddedKeyStore(
         return { state: 'locked', fingerprint, heldMs: now - takenAt, remainingMs: endsAt - now };
       }
     }
-    const record = findRecord(key);
     if (!record || record.expiresAt <= clock.now()) {
       counters.misses += 1;
       return { state: 'absent' };
@@ -70,7 +77,7 @@ export function createEmbeddedKeyStore(
     const row = recordByKey.get(key) as KeyRecord | undefined;
     if (!row) return undefined;
     const final = row.value === KEY_GENERATED ? undefined : finalOfRecord(row);
-    const record = { expiresAt: row.expires_at, final };
+    const record = { client: row.client ?? undefined, expiresAt: row.expires_at, final };
     remembered.set(key, record);
     return record;
   }
@@ -81,31 +88,33 @@ export function createEmbeddedKeyStore(
   }
 
   return {
-    async issue(key, idempotencyTtlMs) {
-      const expiresAt = await writer.write('issueKey', { key, idempotencyTtlMs });
-      if (expiresAt !== null) remembered.set(key, { expiresAt, final: undefined });
+    async issue(key, idempotencyTtlMs, client) {
+      const expiresAt = await writer.write('issueKey', { key, client, idempotencyTtlMs });
+      if (expiresAt !== null) remembered.set(key, { client, expiresAt, final: undefined });
     },
 
-    async begin({ key, owner, leaseMs, fingerprint }) {
-      const looked = lookAs(owner, key);
+    async begin({ key, owner, leaseMs, fingerprint, client: asker }) {
+      const looked = lookAs(owner, key, asker);
       if (looked.state !== 'generated') return looked;
       const takenAt = clock.monotonic();
-      locks.set(key, { owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
+      const record = findRecord(key);
+      const client = record?.client;
+      locks.set(key, { client, owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
       // The record is not lengthened here, as Redis does it: so a claim must also come before the key's own expiry.
-      const keyRemainingMs = (findRecord(key)?.expiresAt ?? 0) - clock.now();
-      return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs) };
+      const keyRemainingMs = (record?.expiresAt ?? 0) - clock.now();
+      return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs), client };
     },
 
-    look: async (key) => lookAs(undefined, key),
+    look: async (key, asker) => lookAs(undefined, key, asker),
 
     async watch(key, onEnd) {
-      const looked = lookAs(undefined, key);
+      const looked = lookAs(undefined, key, undefined);
       return { looked, unwatch: endings.add(key, onEnd) };
     },
 
     /** The record's value was written by the very commit that settled the row. */
     async finish(key, owner, final) {
-      remembered.set(key, { expiresAt: final.expiresAt, final });
+      remembered.set(key, { client: final.client, expiresAt: final.expiresAt, final });
       deleteLock(key, owner);
       endings.notify(key);
     },

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
 import type { FindResult, Ledger } from '../../payments/ports/ledger.js';
-import type { Claim, Fence } from '../../payments/values/payment.js';
+import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
@@ -35,9 +35,20 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   }
 
   return {
-    async claim({ key, transactionId, amount, currency, fingerprint, processor, formerProcessor, owner, ...times }) {
+    async claim({
+      key,
+      transactionId,
+      amount,
+      currency,
+      fingerprint,
+      client,
+      processor,
+      formerProcessor,
+      owner,
+      ...times
+    }) {
       const { leaseMs, claimBy } = times;
-      const money = { amount, currency, fingerprint };
+      const money = { amount, currency, fingerprint, client };
       const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: true, ageMs: 0 };
       const claimed = await claimInTime(
         writer.write('claim', {
@@ -46,6 +57,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           amount,
           currency,
           fingerprint,
+          client,
           processor,
           formerProcessor,
           owner,
@@ -60,9 +72,9 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return claimed === 'claimed' ? { state: 'claimed', claim } : claimed;
     },
 
-    async find(key): Promise<FindResult> {
+    async find(key, client): Promise<FindResult> {
       const row = find.get(key) as PaymentRow | undefined;
-      if (!row) return { state: 'absent' };
+      if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
       const now = clock.now();
       if (row.state === 'PROCESSING') {
         const remainingMs = row.lease_until - now;
@@ -83,10 +95,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     abandon,
 
-    async settle({ key, epoch, owner, fingerprint }, outcome, idempotencyTtlMs) {
-      const settled = await writer.write('settle', { key, epoch, owner, fingerprint, outcome, idempotencyTtlMs });
+    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs) {
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs };
+      const settled = await writer.write('settle', settlement);
       if (typeof settled !== 'number') return settled;
-      return { state: 'settled', final: { outcome, fingerprint, expiresAt: settled } };
+      return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
     },
 
     resolve: (resolution) => writer.write('resolve', resolution),

@@ -16,6 +16,7 @@ export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
     PROCESSING: reader.prepare(statements.NEWEST.PROCESSING),
     COMPLETED: reader.prepare(statements.NEWEST.COMPLETED),
     DECLINED: reader.prepare(statements.NEWEST.DECLINED),
+    ofClient: reader.prepare(statements.NEWEST.ofClient),
   };
 
   return {
@@ -26,8 +27,12 @@ export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
 
     async newest(selection) {
       const { from, below } = keyRangeOf(selection);
-      const rows = newest[selection.state ?? 'any'].all(from, below, selection.limit) as HistoryRow[];
-      return rows.map(recordOf);
+      const { state, client, limit } = selection;
+      const rows =
+        client === undefined
+          ? newest[state ?? 'any'].all(from, below, limit)
+          : newest.ofClient.all(client, state ?? '', from, below, limit);
+      return (rows as HistoryRow[]).map(recordOf);
     },
 
     async settled(period) {

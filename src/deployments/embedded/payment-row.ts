@@ -14,6 +14,8 @@ export interface KeyRecord {
   value: string;
   fingerprint: string | null;
   reason: string | null;
+  /** Whose key it is; null: everybody's. */
+  client: string | null;
   expires_at: number;
 }
 
@@ -23,5 +25,6 @@ export function finalOfRecord(record: KeyRecord): FinalOutcome {
     record.value === DECLINED
       ? { state: 'DECLINED', reason: record.reason ?? '' }
       : { state: 'COMPLETED', transactionId: record.value };
-  return { outcome, fingerprint: record.fingerprint ?? '', expiresAt: record.expires_at };
+  const { fingerprint, client, expires_at: expiresAt } = record;
+  return { outcome, fingerprint: fingerprint ?? '', client: client ?? undefined, expiresAt };
 }

@@ -13,8 +13,8 @@ import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
 
 const INSERT_CLAIM = `
-  INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, recover_at, claimed_at)
-  VALUES (?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, ?, ?, ?)
+  INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, state, epoch, owner, lease_until, recover_at, claimed_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
@@ -76,6 +76,7 @@ export interface AbandonWrite extends Fence {
 
 export interface SettleWrite extends Fence {
   readonly fingerprint: string;
+  readonly client: string | undefined;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
 }
@@ -112,10 +113,23 @@ export function createPaymentWrites(
     /** 'claimed', or what the row that is there already means. */
     claim(attempt: ClaimWrite): 'claimed' | Exclude<ClaimResult, { state: 'claimed' }> {
       const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore } = attempt;
+      const client = attempt.client ?? null;
       const now = wallClock();
       const leaseUntil = now + leaseMs;
       if (now <= claimBefore && !mayBeRemoved(key)) {
-        const row = [key, transactionId, amount, currency, fingerprint, processor, owner, leaseUntil, leaseUntil, now];
+        const row = [
+          key,
+          transactionId,
+          amount,
+          currency,
+          fingerprint,
+          client,
+          processor,
+          owner,
+          leaseUntil,
+          leaseUntil,
+          now,
+        ];
         if (insertClaim.run(...row).changes > 0) return 'claimed';
       }
       const row = find.get(key) as PaymentRow | undefined;
@@ -152,12 +166,12 @@ export function createPaymentWrites(
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
-      const { key, epoch, owner, fingerprint, outcome, idempotencyTtlMs } = settlement;
+      const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs } = settlement;
       const now = wallClock();
       const expiresAt = now + idempotencyTtlMs;
       const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
       if (settle.run(outcome.state, reason, expiresAt, now, currentHour(), key, epoch, owner).changes > 0) {
-        recordOutcome(key, { outcome, fingerprint, expiresAt });
+        recordOutcome(key, { outcome, fingerprint, client, expiresAt });
         return expiresAt;
       }
       const winner = find.get(key) as PaymentRow | undefined;
@@ -201,6 +215,7 @@ function claimOf(row: PaymentRow, now: number): Claim {
     amount: row.amount,
     currency: row.currency,
     fingerprint: row.fingerprint,
+    client: row.client ?? undefined,
     processor: row.processor,
     unsent: row.unsent_epoch === row.epoch - 1,
     ageMs: now - row.claimed_at,

@@ -7,14 +7,17 @@ import type { FinalOutcome } from '../values/payment.js';
  * Every operation is one atomic step and safe to run twice. Durations are milliseconds; faults are StoreUnavailable.
  */
 export interface KeyStore {
-  /** Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. */
-  issue(key: string, idempotencyTtlMs: number): Promise<void>;
+  /**
+   * Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. From now on
+   * the key is the client's: where another client asks, it is absent (decisions A5). Undefined: everybody's.
+   */
+  issue(key: string, idempotencyTtlMs: number, client?: string): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
   begin(attempt: BeginAttempt): Promise<BeginResult>;
 
-  /** What `begin` would find, without taking anything. */
-  look(key: string): Promise<LookResult>;
+  /** What `begin` would find, without taking anything. `client` undefined: sees every key. */
+  look(key: string, client?: string): Promise<LookResult>;
 
   /**
    * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,
@@ -36,6 +39,8 @@ export interface BeginAttempt {
   readonly owner: string;
   readonly leaseMs: number;
   readonly fingerprint: string;
+  /** Who asks; undefined: sees every key. */
+  readonly client?: string | undefined;
 }
 
 export type BeginResult =
@@ -43,7 +48,8 @@ export type BeginResult =
    * The lock is ours. A claim after `claimBy` (our monotonic clock, ms) must be refused: then the lease has ended, or the
    * key has expired, unless the store lengthened the key's life to the lease.
    */
-  { readonly state: 'taken'; readonly claimBy: number } | Locked | Final | Absent;
+  /** `client`: whose key it is. */
+  { readonly state: 'taken'; readonly claimBy: number; readonly client: string | undefined } | Locked | Final | Absent;
 
 export type LookResult = { readonly state: 'generated' } | Locked | Final | Absent;
 

@@ -12,8 +12,11 @@ export interface Ledger {
   /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
   claim(attempt: ClaimAttempt): Promise<ClaimResult>;
 
-  /** What the row says at a moment after the call: never what an earlier call has read. */
-  find(key: string): Promise<FindResult>;
+  /**
+   * What the row says at a moment after the call: never what an earlier call has read. Absent where the key is another
+   * client's. `client` undefined: sees every key.
+   */
+  find(key: string, client?: string): Promise<FindResult>;
 
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
@@ -93,6 +96,8 @@ export interface ClaimAttempt extends Money {
   readonly owner: string;
   readonly transactionId: string;
   readonly fingerprint: string;
+  /** Whose key it is; undefined: everybody's. */
+  readonly client?: string | undefined;
   readonly processor: string;
   /** Of an existing row: taken over as well as the processor's own. Undefined: none. */
   readonly formerProcessor?: string | undefined;

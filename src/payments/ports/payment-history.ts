@@ -16,6 +16,8 @@ export interface PaymentRecord extends Money {
   readonly key: string;
   readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
   readonly transactionId: string;
+  /** Whose key it is; undefined: everybody's. Not shown. */
+  readonly client: string | undefined;
   readonly processor: string;
   /** The number of attempts: the first claim and each takeover. */
   readonly attempts: number;
@@ -29,6 +31,8 @@ export interface PaymentRecord extends Money {
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
+  /** Only payments of this client; undefined: of all. */
+  readonly client?: string | undefined;
   /** Only keys generated at or after this moment. */
   readonly createdFrom: number | undefined;
   /** Only keys generated before this moment. */

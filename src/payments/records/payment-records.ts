@@ -4,7 +4,7 @@ import type { Endings } from '../endings.js';
 import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
-import type { Outcome } from '../values/payment.js';
+import { isVisibleTo, type Outcome } from '../values/payment.js';
 
 /** Read at a time by an export: short enough that other requests are served between two pages. */
 const EXPORT_PAGE = 500;
@@ -14,8 +14,11 @@ export type ShownPayment = PaymentRecord | { readonly state: 'PENDING'; readonly
 
 /** What clients and operators may ask of payments, and what only an operator can decide. */
 export interface PaymentRecords {
-  /** Undefined for a key that was never issued, has expired unpaid, or whose payment is no longer kept. */
-  get(key: string): Promise<ShownPayment | undefined>;
+  /**
+   * Undefined for a key that was never issued, has expired unpaid, or whose payment is no longer kept, and for one of another
+   * client than `client` (decisions A5).
+   */
+  get(key: string, client?: string): Promise<ShownPayment | undefined>;
   /** Newest first; `next` is where the next page begins (`before`), undefined after the last one. */
   list(
     selection: Selection,
@@ -65,10 +68,11 @@ export function createPaymentRecords(collaborators: {
   }
 
   return {
-    async get(key) {
+    async get(key, client) {
       const payment = await history.find(key);
-      if (payment) return payment;
-      const { state } = await keys.look(key);
+      if (payment && isVisibleTo(client, payment.client)) return payment;
+      // Also of another client's payment, which must cost what an unknown key costs.
+      const { state } = await keys.look(key, client);
       if (state === 'absent') return undefined;
       // Locked: an attempt is about to claim. Final: it was claimed and settled after the row was looked for.
       return state === 'final' ? history.find(key) : { state: 'PENDING', key };

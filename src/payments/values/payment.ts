@@ -9,6 +9,8 @@ export type Outcome =
 export interface FinalOutcome {
   readonly outcome: Outcome;
   readonly fingerprint: string;
+  /** Whose key it is; undefined: everybody's (decisions A5). */
+  readonly client: string | undefined;
   /** By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (decisions P9). */
   readonly expiresAt: number;
 }
@@ -19,6 +21,11 @@ export const DECLINED = 'DECLINED';
 
 export function recordValueOf(outcome: Outcome): string {
   return outcome.state === 'COMPLETED' ? outcome.transactionId : DECLINED;
+}
+
+/** Whether a client may know of a key: its own and everybody's. `undefined` sees every key (decisions A5). */
+export function isVisibleTo(client: string | undefined, keysClient: string | null | undefined): boolean {
+  return client === undefined || (keysClient ?? client) === client;
 }
 
 /** Names one attempt at a payment; a later takeover of the same payment has a higher epoch, which fences this one off. */
@@ -34,6 +41,8 @@ export interface Fence {
 export interface Claim extends Fence, Money {
   readonly transactionId: string;
   readonly fingerprint: string;
+  /** Whose key it is; undefined: everybody's (decisions A5). */
+  readonly client: string | undefined;
   readonly processor: string;
   /**
    * Nothing was ever sent for it: it is the first claim, or the epoch before was given up as unsent, as were all before. So

@@ -18,16 +18,17 @@ export const CLAIM: Statement = {
   name: 'claim',
   text: `
     INSERT INTO idempay.payments
-      (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner, lease_until, recover_at,
+      (key, transaction_id, amount, currency, fingerprint, client, processor, state, epoch, owner, lease_until, recover_at,
         claimed_at)
-    SELECT key, transaction_id, amount, currency, fingerprint, processor, 'PROCESSING', 1, owner,
+    SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 'PROCESSING', 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
       CASE WHEN key < (SELECT look_up_before FROM idempay.deployment)
         THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END
     FROM (
       SELECT * FROM
-        unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[], $8::float8[], $9::float8[])
-        AS sent (key, transaction_id, amount, currency, fingerprint, processor, owner, lease_ms, claim_before)
+        unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
+          $8::text[], $9::float8[], $10::float8[])
+        AS sent (key, transaction_id, amount, currency, fingerprint, client, processor, owner, lease_ms, claim_before)
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)

@@ -9,7 +9,13 @@ import type {
   SettleResult,
   Takeover,
 } from '../../../payments/ports/ledger.js';
-import type { Claim, Fence, FinalOutcome, Outcome } from '../../../payments/values/payment.js';
+import {
+  type Claim,
+  type Fence,
+  type FinalOutcome,
+  isVisibleTo,
+  type Outcome,
+} from '../../../payments/values/payment.js';
 import { finalOf } from '../../rows.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
@@ -68,6 +74,7 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
       sorted.map((attempt) => attempt.amount),
       sorted.map((attempt) => attempt.currency),
       sorted.map((attempt) => attempt.fingerprint),
+      sorted.map((attempt) => attempt.client ?? null),
       sorted.map((attempt) => attempt.processor),
       sorted.map((attempt) => attempt.owner),
       sorted.map((attempt) => attempt.leaseMs),
@@ -156,9 +163,9 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     }
   }
 
-  async function find(key: string): Promise<FindResult> {
+  async function find(key: string, client?: string): Promise<FindResult> {
     const row = await findRow(key);
-    if (!row) return { state: 'absent' };
+    if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
     if (row.state !== 'PROCESSING') {
       return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
     }
@@ -216,10 +223,10 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     async claim(attempt) {
       const inserted = await insertOrReadBack(attempt);
       if (!inserted) return explain(attempt);
-      const { key, owner, transactionId, amount, currency, fingerprint, processor } = attempt;
+      const { key, owner, transactionId, amount, currency, fingerprint, client, processor } = attempt;
       // The attempt of a lost row may have charged, so the processor is asked first.
       const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
-      const money = { amount, currency, fingerprint };
+      const money = { amount, currency, fingerprint, client };
       const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !inserted.mayBeLost, ageMs };
       return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
     },
@@ -242,7 +249,8 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     async settle(claim, outcome, idempotencyTtlMs): Promise<SettleResult> {
       const expiresAt = await settleOrReadBack({ claim, outcome, idempotencyTtlMs });
       if (expiresAt !== undefined) {
-        const final: FinalOutcome = { outcome, fingerprint: claim.fingerprint, expiresAt };
+        const { fingerprint, client } = claim;
+        const final: FinalOutcome = { outcome, fingerprint, client, expiresAt };
         return { state: 'settled', final };
       }
       const row = await findRow(claim.key);
@@ -295,7 +303,20 @@ function columnsOf(sorted: readonly FencedMs[]): unknown[][] {
 
 function claimOf(row: PaymentRow): Claim {
   const { key, epoch, owner, amount, currency, fingerprint, processor } = row;
+  const client = row.client ?? undefined;
   const unsent = row.unsent_epoch === row.epoch - 1;
   const transactionId = row.transaction_id;
-  return { key, epoch, owner, transactionId, amount, currency, fingerprint, processor, unsent, ageMs: row.age_ms };
+  return {
+    key,
+    epoch,
+    owner,
+    transactionId,
+    amount,
+    currency,
+    fingerprint,
+    client,
+    processor,
+    unsent,
+    ageMs: row.age_ms,
+  };
 }

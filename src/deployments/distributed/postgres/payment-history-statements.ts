@@ -2,7 +2,7 @@ import type { PaymentRecord } from '../../../payments/ports/payment-history.js';
 import type { Statement } from './postgres.js';
 
 const COLUMNS = `
-  key, state, transaction_id, amount::text AS amount, currency, processor, epoch, reason, resolution,
+  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution,
   floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   floor(extract(epoch FROM settled_at) * 1000000)::float8 AS settled_at_us`;
@@ -13,12 +13,15 @@ export const FIND: Statement = {
 };
 
 const RANGE = 'key >= $1 AND key < $2';
+/** What one client sees of its own: found by the index of its keys, whatever their state. */
+const OF_CLIENT = `${RANGE} AND client = $4 AND ($5::text IS NULL OR state = $5)`;
 
 /** A statement for each state, so that a plan that is kept can use the partial index of that state. */
-export const NEWEST: Record<PaymentRecord['state'] | 'any', Statement> = {
+export const NEWEST: Record<PaymentRecord['state'] | 'any' | 'ofClient', Statement> = {
   any: newestOf('newest_payments', RANGE),
   COMPLETED: newestOf('newest_completed', `${RANGE} AND state = 'COMPLETED'`),
   DECLINED: newestOf('newest_declined', `${RANGE} AND state = 'DECLINED'`),
+  ofClient: newestOf('newest_of_client', OF_CLIENT),
   /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
   PROCESSING: {
     name: 'newest_processing',

@@ -23,8 +23,10 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
 
     async newest(selection) {
       const { from, below } = keyRangeOf(selection);
-      const statement = statements.NEWEST[selection.state ?? 'any'];
-      const rows = await database.read<Row>(statement, [from, below, selection.limit]);
+      const { state, client, limit } = selection;
+      const rows = await (client === undefined
+        ? database.read<Row>(statements.NEWEST[state ?? 'any'], [from, below, limit])
+        : database.read<Row>(statements.NEWEST.ofClient, [from, below, limit, client, state ?? null]));
       return rows.map(recordOf);
     },
 

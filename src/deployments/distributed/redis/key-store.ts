@@ -8,6 +8,8 @@ import { loadScript } from './redis-script.js';
 
 /** Asks for a look instead of a lock. */
 const NO_OWNER = '';
+/** Sees every key; as a key's client: it is everybody's. */
+const EVERYBODY = '';
 /** Asks for the end of the lock that is found to be announced. */
 const WATCH = 'watch';
 
@@ -18,35 +20,35 @@ export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: 
   const finish = loadScript('finish');
   const release = loadScript('release');
 
-  async function runBegin(key: string, owner: string, leaseMs: number, fingerprint: string): Promise<unknown[]> {
+  async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
     const { record, lock } = names.payment(key);
-    return (await begin(client, [record, lock], [owner, leaseMs, fingerprint, KEY_GENERATED])) as unknown[];
-  }
-
-  async function runLook(key: string, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
-    const { record, lock } = names.payment(key);
-    return lookedFrom((await begin(client, [record, lock], [NO_OWNER, 0, '', KEY_GENERATED, ...watch])) as unknown[]);
+    const values = [NO_OWNER, 0, '', KEY_GENERATED, asker, ...watch];
+    return lookedFrom((await begin(client, [record, lock], values)) as unknown[]);
   }
 
   return {
-    async issue(key, idempotencyTtlMs) {
-      await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs]);
+    async issue(key, idempotencyTtlMs, owner = EVERYBODY) {
+      await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs, owner]);
     },
 
-    async begin({ key, owner, leaseMs, fingerprint }): Promise<BeginResult> {
+    async begin({ key, owner, leaseMs, fingerprint, client: asker = EVERYBODY }): Promise<BeginResult> {
       const askedAt = clock.monotonic();
-      const reply = await runBegin(key, owner, leaseMs, fingerprint);
-      if (reply[0] === 'taken') return { state: 'taken', claimBy: askedAt + Number(reply[1]) };
+      const { record, lock } = names.payment(key);
+      const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker];
+      const reply = (await begin(client, [record, lock], values)) as unknown[];
+      if (reply[0] === 'taken') {
+        return { state: 'taken', claimBy: askedAt + Number(reply[1]), client: clientFrom(reply[2]) };
+      }
       return lookedFrom(reply) as Exclude<LookResult, { state: 'generated' }>;
     },
 
-    look: (key) => runLook(key),
+    look: (key, asker) => runLook(key, asker),
 
     async watch(key, onEnd) {
       await ends.subscribed();
       const unwatch = ends.listen(names.payment(key).lock, onEnd);
       try {
-        return { looked: await runLook(key, WATCH), unwatch };
+        return { looked: await runLook(key, EVERYBODY, WATCH), unwatch };
       } catch (fault) {
         unwatch();
         throw fault;
@@ -60,7 +62,7 @@ export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: 
       await finish(
         client,
         [record, lock],
-        [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, names.lockEnds],
+        [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, names.lockEnds, final.client ?? EVERYBODY],
       );
     },
 
@@ -89,13 +91,18 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
 }
 
 function finalFrom(reply: readonly unknown[]): FinalOutcome {
-  const [, value, fingerprint, reason, expiresAt] = reply.map(String);
+  const [, value, fingerprint, reason, expiresAt, client] = reply.map(String);
   return {
     outcome:
       value === DECLINED
         ? { state: 'DECLINED', reason: reason ?? '' }
         : { state: 'COMPLETED', transactionId: value ?? '' },
     fingerprint: fingerprint ?? '',
+    client: clientFrom(client),
     expiresAt: Number(expiresAt),
   };
+}
+
+function clientFrom(value: unknown): string | undefined {
+  return value === EVERYBODY ? undefined : String(value);
 }

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest';
+import { newKey } from '../../testkit/protocol/payment-attempts.js';
+import { compose, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
+
+const OWNER = 'key:shop';
+const OTHER = 'key:rival';
+const { ports } = await shareProtocol();
+
+/** The operations that reach a port, by name, in their order. */
+function recorded<P extends object>(real: P, calls: string[]): P {
+  return new Proxy(real, {
+    get(target, name) {
+      const operation: unknown = Reflect.get(target, name);
+      if (typeof operation !== 'function') return operation;
+      return (...parameters: unknown[]) => {
+        calls.push(String(name));
+        return operation.apply(target, parameters);
+      };
+    },
+  });
+}
+
+describe("another client's key (decisions A5)", () => {
+  const calls: string[] = [];
+  const process = compose({
+    keys: recorded(ports.keys, calls),
+    ledger: recorded(ports.ledger, calls),
+    paymentHistory: recorded(ports.paymentHistory, calls),
+  });
+  const { payments, records, processor } = process;
+
+  const unpaid = async () => payments.issueKey(OWNER);
+  const paid = async () => {
+    const key = await unpaid();
+    await payments.pay(key, MONEY, undefined, OWNER);
+    return key;
+  };
+  const locked = async () => {
+    const key = await unpaid();
+    await ports.keys.begin({ key, owner: 'another process', leaseMs: 60_000, fingerprint: '1.00 USD' });
+    return key;
+  };
+
+  test.each<[string, (key: string) => Promise<unknown>]>([
+    ['a payment', (key) => payments.pay(key, MONEY, undefined, OTHER)],
+    ['a payment that would wait', (key) => payments.pay(key, MONEY, patience(), OTHER)],
+    ['a payment of nothing', (key) => payments.pay(key, NO_MONEY, undefined, OTHER)],
+    ['a status', (key) => payments.outcome(key, OTHER)],
+    ['a look', (key) => records.get(key, OTHER)],
+  ])('%s is answered as an unknown one is, and asks the stores the same', async (_what, question) => {
+    const answersAndCalls = async (key: string) => {
+      calls.length = 0;
+      return [await question(key), [...calls]];
+    };
+    const unknown = await answersAndCalls(newKey());
+    expect(unknown[1]).not.toEqual([]);
+    for (const arrange of [unpaid, paid, locked]) {
+      const key = await arrange();
+      const charged = processor.charges.length;
+      expect(await answersAndCalls(key)).toEqual(unknown);
+      expect(processor.charges).toHaveLength(charged);
+    }
+  });
+
+  test('is paid by its own client afterwards, and replayed to it', async () => {
+    const key = await unpaid();
+    await payments.pay(key, MONEY, undefined, OTHER);
+    expect(await payments.pay(key, MONEY, undefined, OWNER)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay(key, MONEY, undefined, OWNER)).toMatchObject({ state: 'replayed' });
+  });
+});
+
+test("a payment that recovery or a takeover ends stays its client's", async () => {
+  const first = compose(ports);
+  const key = await first.payments.issueKey(OWNER);
+  first.processor.plan({ outcome: 'succeeded', answerLost: true });
+  expect(await first.payments.pay(key, MONEY, undefined, OWNER)).toMatchObject({ state: 'unknown' });
+  expect(await first.payments.pay(key, MONEY, undefined, OWNER)).toMatchObject({ final: { client: OWNER } });
+  expect(await ports.ledger.find(key, OTHER)).toEqual({ state: 'absent' });
+  expect(await ports.keys.look(key, OTHER)).toEqual({ state: 'absent' });
+});
