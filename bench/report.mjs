@@ -42,6 +42,7 @@ export function printTable(rows) {
 function ratioCells({ ratios }) {
   return {
     'of bare Fastify': rounded(ratios.bare, 2),
+    ...(ratios.secured && { 'of ours with an API key': rounded(ratios.secured, 2) }),
     ...(ratios.naive && { 'of naive port': rounded(ratios.naive, 2) }),
   };
 }

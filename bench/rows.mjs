@@ -30,8 +30,8 @@ const SETTLE_DEADLINE_MS = 5000;
 const STANDS_MS = 500;
 
 /**
- * @typedef {'ours' | 'bare' | 'naive'} Name
- *   the service, the bare Fastify, and the naive port, which takes part in the payment rows of the distributed deployment
+ * @typedef {'ours' | 'secured' | 'bare' | 'naive'} Name
+ *   the service, the service with an API key, the bare Fastify, and the naive port, which takes part in the payment rows of the distributed deployment
  *
  * @typedef {object} Row
  * @property {string} name
@@ -43,25 +43,27 @@ const STANDS_MS = 500;
 
 /**
  * The rows in the order in which they have to run: the first one leaves the payments that later ones repeat.
- * @param {{ urls: Record<Name, string | undefined>, folder: string, connections: number }} target
+ * @param {{ servers: Record<Name, import('./service.mjs').Server | undefined>, folder: string, connections: number }} target
  * @returns {Row[]}
  */
-export function describeRows({ urls, folder, connections }) {
+export function describeRows({ servers, folder, connections }) {
+  const urls = Object.fromEntries(Object.entries(servers).map(([name, { url }]) => [name, url]));
   const collector =
     (url) =>
     (args, headers = {}) =>
       runWrk(url, { script: 'collect.lua', args, headers }, { seconds: PREPARATION_SECONDS, connections });
   const ids = join(folder, 'transaction-ids');
-  const payers = ['ours', 'naive']
-    .filter((name) => urls[name])
-    .map((name) => createPayer({ name, url: urls[name], folder, collect: collector(urls[name]) }));
+  const payers = ['ours', 'naive', 'secured']
+    .filter((name) => servers[name])
+    .map((name) => createPayer({ name, ...servers[name], folder, collect: collector(urls[name]) }));
   const finished = payers[0].finished;
   const repeats = (path, load) => ({
     bare: load(path, finished),
-    ...Object.fromEntries(payers.map((payer) => [payer.name, load(path, payer.finished)])),
+    ...Object.fromEntries(payers.map((payer) => [payer.name, load(path, payer.finished, payer.headers)])),
   });
-  const pay = (path, tokens) => keyed('POST', path, PAYMENT, tokens, { ...JSON_TYPE, ...KEY_HEADER });
-  const ask = (path, tokens) => keyed('GET', path, '', tokens, KEY_HEADER);
+  const pay = (path, tokens, headers) =>
+    keyed('POST', path, PAYMENT, tokens, { ...JSON_TYPE, ...KEY_HEADER, ...headers });
+  const ask = (path, tokens, headers) => keyed('GET', path, '', tokens, { ...KEY_HEADER, ...headers });
   const generate = { script: 'report.lua', path: GENERATE_KEY };
 
   return [
@@ -108,10 +110,11 @@ function firstPayments(payers) {
     name: 'first payment',
     async loads(seconds) {
       for (const payer of payers) await payer.issue(seconds);
-      const load = (keys, mode) => keyed('POST', '/api/payment', PAYMENT, keys, { ...JSON_TYPE, ...KEY_HEADER }, mode);
+      const load = (keys, mode, more) =>
+        keyed('POST', '/api/payment', PAYMENT, keys, { ...JSON_TYPE, ...KEY_HEADER, ...more }, mode);
       return {
         bare: load(payers[0].keys, 'cycle'),
-        ...Object.fromEntries(payers.map(({ name, keys }) => [name, load(keys, 'once')])),
+        ...Object.fromEntries(payers.map(({ name, keys, headers }) => [name, load(keys, 'once', headers)])),
       };
     },
     async verify(results) {
@@ -121,7 +124,7 @@ function firstPayments(payers) {
 }
 
 /** The keys of one server: those that a round will pay with, and those that the last one has paid with. */
-function createPayer({ name, url, folder, collect }) {
+function createPayer({ name, url, headers = {}, folder, collect }) {
   const keys = join(folder, `${name}-keys`);
   const finished = join(folder, `${name}-finished-keys`);
   let keysForASecond = 0;
@@ -132,7 +135,7 @@ function createPayer({ name, url, folder, collect }) {
     finished,
     async issue(seconds) {
       issued = Math.max(FIRST_KEYS, Math.ceil(keysForASecond * seconds * SPARE_KEYS));
-      await collect(['GET', GENERATE_KEY, '', '"([^"]+)"', keys, String(issued)]);
+      await collect(['GET', GENERATE_KEY, '', '"([^"]+)"', keys, String(issued)], headers);
     },
     async verify({ requests, requestsPerSecond, used }) {
       keysForASecond = Math.max(keysForASecond, requestsPerSecond);
@@ -144,9 +147,9 @@ function createPayer({ name, url, folder, collect }) {
       const sample = Array.from({ length: CHECKED_PAYMENTS }, () => paid[Math.floor(Math.random() * paid.length)]);
       const distinct = new Set(sample);
       const told = new Set();
-      for (const key of distinct) told.add(await statusOf(url, key));
+      for (const key of distinct) told.add(await statusOf(url, key, headers));
       // The naive port takes its ids from the clock alone, as ports do: two payments of one millisecond share one.
-      if (name === 'ours') assert.equal(told.size, distinct.size, 'two keys show one transaction id');
+      if (name !== 'naive') assert.equal(told.size, distinct.size, 'two keys show one transaction id');
     },
   };
 }
@@ -204,10 +207,10 @@ function payOnce(url, key) {
 }
 
 /** The text of payment-status. The last payments of a run may still be under way when wrk has gone, so it is asked again. */
-async function statusOf(url, key) {
+async function statusOf(url, key, headers = {}) {
   const end = performance.now() + SETTLE_DEADLINE_MS;
   for (;;) {
-    const answer = await fetch(`${url}/api/payment-status`, { headers: { 'Idempotency-Key': key } });
+    const answer = await fetch(`${url}/api/payment-status`, { headers: { 'Idempotency-Key': key, ...headers } });
     const body = await answer.text();
     if (answer.status === 200) return JSON.parse(body);
     assert.ok(performance.now() < end, `payment-status of a paid key: ${answer.status} ${body}`);

@@ -1,14 +1,16 @@
 // `npm run bench`: a deployment beside its peers, in one run. Only the ratios mean anything: the same row moves by a fifth
 // within minutes on a shared machine, but all servers of a round meet the same minute.
 //
-//   npm run bench                  the embedded deployment beside a bare Fastify
+//   npm run bench                  the embedded deployment, without and with an API key, beside a bare Fastify
 //   npm run bench -- distributed   the distributed one, on its own Redis and PostgreSQL, beside that and a naive port
 //
 //   BENCH_SECONDS      length of one run, 2      BENCH_ROUNDS  rounds per row, 5
 //   BENCH_CONNECTIONS  open at a time, 64        BENCH_DEPLOYMENT  instead of the argument
 //   BENCH_ROW          only rows whose name begins like one of these, comma-separated (and the first, which leaves payments
 //                      for the others; `read` needs `list` before it)
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { newSecret, sha256Of } from '#idempay/access/api-keys.js';
 import { temporaryFolder } from './processes.mjs';
 import { printTable, summarize, writeResults } from './report.mjs';
 import { describeRows } from './rows.mjs';
@@ -19,7 +21,7 @@ import { requireWrk, runWrk } from './wrk.mjs';
 /** Enough for the compiler of the engine to have seen every hot path. */
 const WARM_UP_SECONDS = 1;
 /** The order within a round: the peers first, so that whatever drifts meets all in turn. */
-const ORDER = ['bare', 'naive', 'ours'];
+const ORDER = ['bare', 'naive', 'ours', 'secured'];
 
 const options = {
   deployment: process.argv[2] ?? (process.env.BENCH_DEPLOYMENT || 'embedded'),
@@ -46,9 +48,8 @@ async function measureAll() {
   const started = [];
   try {
     const { servers, stores } = await start(folder, started);
-    const urls = Object.fromEntries(Object.entries(servers).map(([name, { url }]) => [name, url]));
     const measured = [];
-    for (const [index, row] of describeRows({ urls, folder, connections: options.connections }).entries()) {
+    for (const [index, row] of describeRows({ servers, folder, connections: options.connections }).entries()) {
       if (index > 0 && !wanted.some((beginning) => row.name.startsWith(beginning))) continue;
       process.stderr.write(`${row.name}\n`);
       measured.push(await measureRow(servers, stores, row));
@@ -70,7 +71,8 @@ async function start(folder, started) {
     case 'embedded': {
       const bare = await keep(startServer('bench/bare-fastify.mjs'));
       const ours = await keep(startServer('dist/main.js', { DATA_DIR: join(folder, 'data') }));
-      return { servers: { bare, ours }, stores: {} };
+      const secured = await keep(startSecured(folder, { DATA_DIR: join(folder, 'secured-data') }));
+      return { servers: { bare, ours, secured }, stores: {} };
     }
     case 'distributed': {
       const redis = await keep(startRedis());
@@ -78,12 +80,23 @@ async function start(folder, started) {
       const { NAIVE_AUTO_PIPELINING = '' } = process.env;
       const bare = await keep(startServer('bench/bare-fastify.mjs'));
       const naive = await keep(startServer('bench/naive-port.mjs', { REDIS_URL: redis.url, NAIVE_AUTO_PIPELINING }));
-      const ours = await keep(startServer('dist/main.js', { REDIS_URL: redis.url, DATABASE_URL: postgres.url }));
-      return { servers: { bare, naive, ours }, stores: { redis, postgres } };
+      const stores = { REDIS_URL: redis.url, DATABASE_URL: postgres.url };
+      const ours = await keep(startServer('dist/main.js', stores));
+      const secured = await keep(startSecured(folder, stores));
+      return { servers: { bare, naive, ours, secured }, stores: { redis, postgres } };
     }
     default:
       throw new Error(`there is no deployment '${options.deployment}'; there are embedded and distributed`);
   }
+}
+
+/** The service again, with an API key on every request. */
+async function startSecured(folder, stores) {
+  const [file, secret] = [join(folder, 'api-keys.json'), newSecret()];
+  const entry = { name: 'bench', scopes: ['payments:read', 'payments:write'], sha256: sha256Of(secret) };
+  await writeFile(file, JSON.stringify([entry]));
+  const server = await startServer('dist/main.js', { AUTH: 'required', API_KEYS_FILE: file, ...stores });
+  return { ...server, headers: { Authorization: `Bearer ${secret}` } };
 }
 
 /** A warm-up, then rounds of one run for each server. */

@@ -10,6 +10,7 @@ const START_DEADLINE_MS = 20_000;
  * @typedef {object} Server
  * @property {string} url
  * @property {() => number} cpuUs  CPU time of all its threads since it started
+ * @property {Record<string, string>} [headers]  of every request
  * @property {() => Promise<void>} stop
  */
 

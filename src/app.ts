@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { createAccess } from './access/access.js';
 import { type Clock, systemClock } from './clock.js';
 import type { Config } from './config.js';
 import { withCrashPoint } from './crash-points.js';
@@ -48,6 +49,10 @@ export interface App {
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
 export async function createApp(config: Config, logger: Logger): Promise<App> {
   const clock = systemClock;
+  const access =
+    config.access.kind === 'required'
+      ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
+      : undefined;
   const storeLog = createStoreLog(logger, clock);
   const deployment = await openDeployment(config, logger, clock, storeLog);
 
@@ -74,8 +79,11 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
   const health = createHealth(deployment.keyValueStore, clock);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
-  const server = createServer({ payments, paymentRecords, transactions, health }, frameworkLogger, (fault) =>
-    storeLog.refused(fault, 'requests'),
+  const server = createServer(
+    { payments, paymentRecords, transactions, health },
+    { access, loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly },
+    frameworkLogger,
+    (fault) => storeLog.refused(fault, 'requests'),
   );
 
   return {
@@ -108,6 +116,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
         clearInterval(closeIdle);
         server.server.closeAllConnections();
         await endsWithin(endings.stop(), LAST_WRITES_MS);
+        access?.close();
         await processorClient.close();
         await deployment.close();
       }

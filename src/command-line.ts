@@ -1,22 +1,48 @@
+import { KeyFileError } from './access/api-keys.js';
+import { KEYS_USAGE, keysCommand } from './commands/keys.js';
+import { UsageError } from './commands/usage.js';
 import { settingDefaults } from './config.js';
 import { serve } from './serve.js';
 import { VERSION } from './version.js';
 
 /** Does what the arguments ask for: without any it serves. An argument that is not known ends the process. */
 export async function run(parameters: readonly string[]): Promise<void> {
-  const unknown = parameters.find((parameter) => !['--help', '-h', '--version', '-v'].includes(parameter));
-  if (unknown !== undefined) {
-    console.error(
-      `'${unknown}' is not an argument of Idempay: it has --help and --version, and settings in the environment.`,
-    );
+  const [command, ...rest] = parameters;
+  try {
+    switch (command) {
+      case undefined:
+        await serve();
+        return;
+      case 'keys':
+        keysCommand(rest, process.env);
+        return;
+      case '--help':
+      case '-h':
+        console.log(help());
+        return;
+      case '--version':
+      case '-v':
+        console.log(`idempay ${VERSION}`);
+        return;
+      default:
+        throw new UsageError(`'${command}' is not an argument of Idempay: '--help' shows those there are.`);
+    }
+  } catch (error) {
+    if (!isMistake(error)) throw error;
+    console.error(error.message);
     process.exitCode = 1;
-  } else if (parameters.some((parameter) => parameter.includes('h'))) {
-    console.log(help());
-  } else if (parameters.length > 0) {
-    console.log(`idempay ${VERSION}`);
-  } else {
-    await serve();
   }
+}
+
+/** Of whoever typed the command: told in a sentence, without a stack. */
+function isMistake(error: unknown): error is Error {
+  const { code } = error as NodeJS.ErrnoException;
+  return (
+    error instanceof UsageError ||
+    error instanceof KeyFileError ||
+    code?.startsWith('ERR_PARSE_ARGS') === true ||
+    (error as NodeJS.ErrnoException).syscall !== undefined
+  );
 }
 
 /** For tests alone, so not offered. */
@@ -29,9 +55,10 @@ function help(): string {
   return [
     `Idempay ${VERSION} takes payments exactly once.`,
     '',
-    'npm start               serves until SIGTERM or SIGINT; so does node dist/main.js, after npm run build',
-    'npm start -- --help     this text',
-    'npm start -- --version  the version',
+    'npx idempay              serves until SIGTERM or SIGINT; so do npm start and node dist/main.js',
+    'npx idempay --help       this text',
+    'npx idempay --version    the version',
+    KEYS_USAGE,
     '',
     'Settings are environment variables, here with their defaults. .env.example says what each is for.',
     '',

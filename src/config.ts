@@ -1,3 +1,4 @@
+import { type AccessSettings, readAccess } from './access/access-settings.js';
 import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/postgres/database-url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis/redis-url.js';
@@ -8,12 +9,14 @@ import {
   readProcessorAccount,
   readProcessorUrl,
 } from './payments/processors/processor-url.js';
+import { type Environment, Settings } from './settings.js';
 
 /** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
 export interface Config {
   readonly host: string;
   readonly port: number;
   readonly logLevel: LogLevel;
+  readonly access: AccessSettings;
   readonly deployment: DeploymentSettings;
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
@@ -80,8 +83,6 @@ export class ConfigError extends Error {
   }
 }
 
-export type Environment = Readonly<Record<string, string | undefined>>;
-
 /** Reads and checks all settings at once. Throws ConfigError with every problem found, not only the first. */
 export function readConfig(environment: Environment): Config {
   const problems: string[] = [];
@@ -105,10 +106,13 @@ export function doubtsAbout(environment: Environment): string[] {
 }
 
 function readSettings(settings: Settings): Config {
+  const host = settings.text('HOST', '127.0.0.1');
+  const port = settings.integer('PORT', 8080, 0, 65_535);
   const payments = readPayments(settings);
   return {
-    host: settings.text('HOST', '127.0.0.1'),
-    port: settings.integer('PORT', 8080, 0, 65_535),
+    host,
+    port,
+    access: readAccess(settings, host),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
     deployment: readDeployment(settings),
     payments,
@@ -171,62 +175,6 @@ function readProcessor(settings: Settings, leaseMs: number): ProcessorSettings {
     );
   }
   return { kind: 'http', url, account, timeoutMs, dedupMs };
-}
-
-/** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */
-class Settings {
-  /** Of everything that was asked for, in that order. */
-  readonly defaults = new Map<string, string>();
-
-  constructor(
-    private readonly environment: Environment,
-    private readonly problems: string[],
-  ) {}
-
-  problem(sentence: string): void {
-    this.problems.push(sentence);
-  }
-
-  text(name: string, fallback: string): string {
-    return this.raw(name, fallback) ?? fallback;
-  }
-
-  integer(name: string, fallback: number, least: number, most: number): number {
-    const raw = this.raw(name, String(fallback));
-    if (raw === undefined) return fallback;
-    const value = /^\d{1,16}$/.test(raw) ? Number(raw) : Number.NaN;
-    if (value >= least && value <= most) return value;
-    this.problem(`${name} must be a whole number from ${least} to ${most}, not '${raw}'`);
-    return fallback;
-  }
-
-  choice<T extends string>(name: string, fallback: T, choices: readonly T[]): T {
-    const raw = this.raw(name, String(fallback));
-    if (raw === undefined) return fallback;
-    const chosen = choices.find((choice) => choice === raw);
-    if (chosen !== undefined) return chosen;
-    this.problem(`${name} must be one of ${choices.join(', ')}, not '${raw}'`);
-    return fallback;
-  }
-
-  has(name: string): boolean {
-    return this.raw(name) !== undefined;
-  }
-
-  /** The setting's own text is kept out of the problem: it may hold a password. */
-  parsed<T>(name: string, parse: (text: string) => T | undefined, forms: string): T | undefined {
-    const raw = this.raw(name);
-    if (raw === undefined) return undefined;
-    const value = parse(raw);
-    if (value === undefined) this.problem(`${name} must have the form ${forms}`);
-    return value;
-  }
-
-  private raw(name: string, fallback = 'unset'): string | undefined {
-    if (!this.defaults.has(name)) this.defaults.set(name, fallback);
-    const raw = this.environment[name]?.trim();
-    return raw === '' ? undefined : raw;
-  }
 }
 
 function deepFreeze<T extends object>(value: T): T {

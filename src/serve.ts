@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { KeyFileError } from './access/api-keys.js';
 import { createApp } from './app.js';
 import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from './config.js';
 import { CannotOpen } from './deployments/deployment.js';
@@ -45,8 +46,9 @@ async function serveUntilSignal(): Promise<void> {
   });
 
   const port = await app.listen();
-  const { host, deployment, processor } = config;
+  const { access, host, deployment, processor } = config;
   logger.info({ version: VERSION, host, port, ...nameStores(deployment), processor: app.processorName }, 'listening');
+  if (access.kind === 'none') logger.warn('everybody who reaches the port may do everything: set AUTH=required');
   if (processor.kind === 'simulated') {
     logger.warn('payments are simulated and move no money: set PROCESSOR_URL to the processor that moves it');
   }
@@ -85,7 +87,8 @@ function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 function sentenceFor(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof CannotOpen) return error.message;
+  if (error instanceof ConfigError || error instanceof CannotOpen || error instanceof KeyFileError)
+    return error.message;
   const { code, message, stack } = error as NodeJS.ErrnoException;
   if (code === 'EADDRINUSE') return `The port is in use (${message}). Stop what listens there, or set another PORT.`;
   if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {

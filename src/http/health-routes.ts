@@ -35,16 +35,20 @@ const Statistics = Type.Object({
 export function registerHealthRoutes(server: FastifyInstance, health: Health): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
-  app.get('/api/health/redis', { schema: { response: { 200: Status } } }, async (_request, reply) => {
-    const status = await health.status();
-    if (!status) throw publicErrors.storeUnreachable();
-    const message = 'The key-value store answers.';
-    return reply.header('cache-control', 'no-store').send({ status: 'UP' as const, message, ...status });
-  });
+  app.get(
+    '/api/health/redis',
+    { schema: { response: { 200: Status } }, config: { scopes: 'open' } },
+    async (_request, reply) => {
+      const status = await health.status();
+      if (!status) throw publicErrors.storeUnreachable();
+      const message = 'The key-value store answers.';
+      return reply.header('cache-control', 'no-store').send({ status: 'UP' as const, message, ...status });
+    },
+  );
 
   app.get(
     '/api/health/redis/key/:key',
-    { schema: { params: KeyPath, response: { 200: Value } }, config: { operation: 'health' } },
+    { schema: { params: KeyPath, response: { 200: Value } }, config: { operation: 'health', scopes: ['operations'] } },
     async (request, reply) => {
       const { key } = request.params;
       const stored = await health.value(key);
@@ -53,9 +57,13 @@ export function registerHealthRoutes(server: FastifyInstance, health: Health): v
     },
   );
 
-  app.get('/api/health/redis/stats', { schema: { response: { 200: Statistics } } }, async (_request, reply) => {
-    const statistics = await health.statistics();
-    if (!statistics) throw publicErrors.storeUnreachable();
-    return reply.header('cache-control', 'no-store').send(statistics);
-  });
+  app.get(
+    '/api/health/redis/stats',
+    { schema: { response: { 200: Statistics } }, config: { scopes: ['operations'] } },
+    async (_request, reply) => {
+      const statistics = await health.statistics();
+      if (!statistics) throw publicErrors.storeUnreachable();
+      return reply.header('cache-control', 'no-store').send(statistics);
+    },
+  );
 }

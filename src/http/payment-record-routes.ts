@@ -7,6 +7,7 @@ import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../pa
 import { paymentJson, paymentTag } from '../payments/records/payment-representation.js';
 import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { TagCondition } from '../transactions/transactions.js';
+import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
 import { quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
@@ -34,37 +35,52 @@ const REVALIDATE = 'private, no-cache';
 export function registerPaymentRecordRoutes(server: FastifyInstance, records: PaymentRecords): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
-  app.get('/api/payments', { schema: { querystring: ListQuery } }, (request, reply) => {
-    refuseUnknownParameters(request.query, LIST_PARAMETERS);
-    answerWith(reply, records.list(readSelection(request.query)), ({ payments, next }) => {
-      if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
-      reply
-        .header('content-type', 'application/json; charset=utf-8')
-        .header('cache-control', 'no-store')
-        .send(`[${payments.map(paymentJson).join(',')}]`);
-    });
-  });
+  app.get(
+    '/api/payments',
+    { schema: { querystring: ListQuery }, config: { scopes: ['payments:read', 'operations'] } },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, LIST_PARAMETERS);
+      answerWith(
+        reply,
+        records.list({ ...readSelection(request.query), client: visibleClient(request) }),
+        ({ payments, next }) => {
+          if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
+          reply
+            .header('content-type', 'application/json; charset=utf-8')
+            .header('cache-control', 'no-store')
+            .send(`[${payments.map(paymentJson).join(',')}]`);
+        },
+      );
+    },
+  );
 
-  app.get('/api/payments/export', { schema: { querystring: ExportQuery } }, (request, reply) => {
-    refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
-    const { day, from, to } = readDay(request.query.day);
-    const pages = records.settled(from, to, request.query.processor || undefined)[Symbol.asyncIterator]();
-    // The first page is read before anything is answered, so that a store that is away is still a 503.
-    answerWith(reply, pages.next(), (first) => {
-      reply
-        .header('content-type', 'application/x-ndjson; charset=utf-8')
-        .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
-        .header('cache-control', 'no-store')
-        // For HEAD the framework would read the whole stream: all pages of the day, unused.
-        .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
-    });
-  });
+  app.get(
+    '/api/payments/export',
+    { schema: { querystring: ExportQuery }, config: { scopes: ['operations'] } },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
+      const { day, from, to } = readDay(request.query.day);
+      const pages = records.settled(from, to, request.query.processor || undefined)[Symbol.asyncIterator]();
+      // The first page is read before anything is answered, so that a store that is away is still a 503.
+      answerWith(reply, pages.next(), (first) => {
+        reply
+          .header('content-type', 'application/x-ndjson; charset=utf-8')
+          .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
+          .header('cache-control', 'no-store')
+          // For HEAD the framework would read the whole stream: all pages of the day, unused.
+          .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
+      });
+    },
+  );
 
   app.get(
     '/api/payments/:key',
-    { schema: { params: PaymentPath }, config: { operation: 'payment status' } },
+    {
+      schema: { params: PaymentPath },
+      config: { operation: 'payment status', scopes: ['payments:read', 'operations'] },
+    },
     (request, reply) => {
-      answerWith(reply, records.get(keyIn(request.params)), (payment) => {
+      answerWith(reply, records.get(keyIn(request.params), visibleClient(request)), (payment) => {
         if (!payment) throw publicErrors.paymentNotFound();
         switch (evaluateRead(request.headers, paymentTag(paymentJson(payment)))) {
           case 'proceed':
@@ -82,7 +98,7 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
 
   app.post(
     '/api/payments/:key/resolution',
-    { schema: { params: PaymentPath }, config: { operation: 'resolve payment' } },
+    { schema: { params: PaymentPath }, config: { operation: 'resolve payment', scopes: ['operations'] } },
     (request, reply) => {
       refuseUnknownParameters(request.query, []);
       const verdict = readVerdict(requiredBody(request));

@@ -3,6 +3,7 @@ import type { PayAnswer } from '../payments/answers.js';
 import type { Payments } from '../payments/payments.js';
 import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../payments/values/payment.js';
+import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
 import { answerWith, sendError } from './errors.js';
 import { readPaymentRequest } from './payment-request.js';
@@ -13,33 +14,41 @@ import { type PublicError, publicErrors } from './public-errors.js';
 export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
   app.get(
     '/api/server-generated/generate-key',
-    { exposeHeadRoute: false, config: { operation: 'generate key' } },
-    (_request, reply) => {
-      answerWith(reply, payments.issueKey(), (key) => {
+    { exposeHeadRoute: false, config: { operation: 'generate key', scopes: ['payments:write'] } },
+    (request, reply) => {
+      answerWith(reply, payments.issueKey(request.caller?.client), (key) => {
         sendText(reply, key);
       });
     },
   );
 
-  app.post('/api/payment', { onRequest: requireKeyHeader, config: { operation: 'pay' } }, (request, reply) => {
-    const header = readKeyHeader(keyHeaderOf(request));
-    const body = requiredBody(request);
-    if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
-    const waitSeconds = preferredWaitSeconds(request.headers.prefer);
-    const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
-    answerWith(reply, payments.pay(header.key, readPaymentRequest(body), patience), (answer) => {
-      if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
-      sendAnswer(reply, answer);
-    });
-  });
+  app.post(
+    '/api/payment',
+    { onRequest: requireKeyHeader, config: { operation: 'pay', scopes: ['payments:write'] } },
+    (request, reply) => {
+      const header = readKeyHeader(keyHeaderOf(request));
+      const body = requiredBody(request);
+      if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
+      const waitSeconds = preferredWaitSeconds(request.headers.prefer);
+      const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
+      answerWith(
+        reply,
+        payments.pay(header.key, readPaymentRequest(body), patience, request.caller?.client),
+        (answer) => {
+          if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
+          sendAnswer(reply, answer);
+        },
+      );
+    },
+  );
 
   app.get(
     '/api/payment-status',
-    { onRequest: requireKeyHeader, config: { operation: 'payment status' } },
+    { onRequest: requireKeyHeader, config: { operation: 'payment status', scopes: ['payments:read', 'operations'] } },
     (request, reply) => {
       const header = readKeyHeader(keyHeaderOf(request));
       if (header.state !== 'present') throw publicErrors.paymentNotFound();
-      answerWith(reply, payments.outcome(header.key), (final) => {
+      answerWith(reply, payments.outcome(header.key, visibleClient(request)), (final) => {
         if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
         sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
       });

@@ -164,6 +164,29 @@ export const publicErrors = {
   expectationFailed: () => new PublicError(417, 'Send no Expect header, or Expect: 100-continue.'),
   keyNotFound: (key: string) => new PublicError(404, `Key '${key}' not found.`),
 
+  // Access, decisions A1 to A4; the challenges are those of RFC 6750 3.
+  credentialsMissing: () =>
+    new PublicError(401, 'Send an API key or a token: Authorization: Bearer <credential>.', {
+      'WWW-Authenticate': 'Bearer',
+    }),
+  credentialsInvalid: () =>
+    new PublicError(401, 'The API key or token is unknown, expired, or not for this service. Send a valid one.', {
+      'WWW-Authenticate': 'Bearer error="invalid_token"',
+    }),
+  credentialsUnchecked: () =>
+    new PublicError(503, 'The token cannot be checked at the moment, and nothing was begun. Retry in a few seconds.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  scopeMissing: (scopes: readonly string[]) =>
+    new PublicError(403, `Your API key or token lacks the scope ${scopes.join(' or ')}.`, {
+      'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${scopes[0]}"`,
+    }),
+  misdirected: () =>
+    new PublicError(
+      421,
+      'Without AUTH the service answers to the names of its own machine only, such as localhost. Ask for it by one of them, or set AUTH.',
+    ),
+
   // The service itself.
   storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
     const message = UNAVAILABLE[operation][cause.effect];

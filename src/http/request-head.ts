@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isLoopback } from '../access/access-settings.js';
 import { type PublicError, publicErrors } from './public-errors.js';
 
 /** Longer than any path and query that mean something here, shorter than the header section may be. */
@@ -45,6 +46,11 @@ function isHostValid({ headers, rawHeaders, httpVersion }: IncomingMessage): boo
     if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
   }
   return hosts === 1 && HOST.test(host);
+}
+
+/** Whether the client asked for this machine by a name that no other machine has. A browser always says a name; HTTP/1.0 may leave it out. */
+export function isForThisMachine({ headers: { host } }: IncomingMessage): boolean {
+  return !host || isLoopback(host.replace(/:\d*$/, ''));
 }
 
 /** The target in origin-form. An origin server must accept the absolute form too (RFC 9112 3.2.2). */

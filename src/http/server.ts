@@ -1,10 +1,12 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
+import type { Access } from '../access/access.js';
 import type { StoreUnavailable } from '../faults.js';
 import type { Health } from '../health/health.js';
 import type { Payments } from '../payments/payments.js';
 import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
+import { checkAccess } from './access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
@@ -13,7 +15,7 @@ import { registerHealthRoutes } from './health-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
 import { publicErrors } from './public-errors.js';
-import { headProblem, originForm } from './request-head.js';
+import { headProblem, isForThisMachine, originForm } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { logRequests } from './request-log.js';
 import { RequestsUnderWay } from './requests-under-way.js';
@@ -39,9 +41,17 @@ export interface Features {
   readonly health: Health;
 }
 
+export interface ServerRules {
+  /** Undefined: everybody is served. */
+  readonly access: Access | undefined;
+  /** Only requests for a name of this machine are served. */
+  readonly loopbackOnly: boolean;
+}
+
 /** The HTTP side of the service: routes to features, with one error body everywhere. Not yet listening. */
 export function createServer(
   features: Features,
+  { access, loopbackOnly }: ServerRules,
   logger: FastifyBaseLogger,
   onUnavailable: (fault: StoreUnavailable) => void,
 ): FastifyInstance {
@@ -69,8 +79,10 @@ export function createServer(
     const problem = headProblem(request.raw);
     if (problem?.framing) reply.header('connection', 'close');
     // Refused before the body is looked at, as a wrong method is.
-    done(problem?.error ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
+    const misdirected = loopbackOnly && !isForThisMachine(request.raw) ? publicErrors.misdirected() : undefined;
+    done(problem?.error ?? misdirected ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
+  checkAccess(app, access);
   answerExpectations(app);
   logRequests(app);
   guardConnections(app);

@@ -28,7 +28,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.get(
     '/api/transactions',
-    { schema: { querystring: ListQuery }, config: { operation: 'list transactions' } },
+    { schema: { querystring: ListQuery }, config: { operation: 'list transactions', scopes: ['transactions:read'] } },
     (request, reply) => {
       const { headers } = request;
       // If-Match is checked first (RFC 9110 13.2.2), which needs the tag.
@@ -46,36 +46,47 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     },
   );
 
-  app.post('/api/transactions', { config: { operation: 'create transaction' } }, (request, reply) => {
-    const wanted = readNewTransaction(requiredBody(request));
-    answerWith(reply, createIf(writeCondition(request.headers), wanted), (transaction) => {
-      reply.code(201).header('location', `/api/transactions/${transaction.id}`);
-      sendTransaction(reply, transaction);
-    });
-  });
+  app.post(
+    '/api/transactions',
+    { config: { operation: 'create transaction', scopes: ['transactions:write'] } },
+    (request, reply) => {
+      const wanted = readNewTransaction(requiredBody(request));
+      answerWith(reply, createIf(writeCondition(request.headers), wanted), (transaction) => {
+        reply.code(201).header('location', `/api/transactions/${transaction.id}`);
+        sendTransaction(reply, transaction);
+      });
+    },
+  );
 
-  app.get('/api/transactions/:id', { schema: { params: TransactionPath } }, (request, reply) => {
-    const { text, id } = readTransactionId(request.params.id);
-    answerWith(reply, transactions.get(id), ({ transaction, cache }) => {
-      reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : `fwd=${cache}`}`);
-      if (!transaction) throw publicErrors.transactionNotFound(text);
-      const { tag } = represent(transaction);
-      switch (evaluateRead(request.headers, tag)) {
-        case 'proceed':
-          sendTransaction(reply, transaction);
-          return;
-        case 'not modified':
-          sendNotModified(reply.header('etag', quoted(tag)).header('cache-control', REVALIDATE));
-          return;
-        case 'failed':
-          throw publicErrors.preconditionFailed('transaction');
-      }
-    });
-  });
+  app.get(
+    '/api/transactions/:id',
+    { schema: { params: TransactionPath }, config: { scopes: ['transactions:read'] } },
+    (request, reply) => {
+      const { text, id } = readTransactionId(request.params.id);
+      answerWith(reply, transactions.get(id), ({ transaction, cache }) => {
+        reply.header('cache-status', `transactionCache; ${cache === 'hit' ? 'hit' : `fwd=${cache}`}`);
+        if (!transaction) throw publicErrors.transactionNotFound(text);
+        const { tag } = represent(transaction);
+        switch (evaluateRead(request.headers, tag)) {
+          case 'proceed':
+            sendTransaction(reply, transaction);
+            return;
+          case 'not modified':
+            sendNotModified(reply.header('etag', quoted(tag)).header('cache-control', REVALIDATE));
+            return;
+          case 'failed':
+            throw publicErrors.preconditionFailed('transaction');
+        }
+      });
+    },
+  );
 
   app.put(
     '/api/transactions/:id/status',
-    { schema: { params: TransactionPath, querystring: StatusQuery }, config: { operation: 'change status' } },
+    {
+      schema: { params: TransactionPath, querystring: StatusQuery },
+      config: { operation: 'change status', scopes: ['transactions:write'] },
+    },
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
       const status = readNewStatus(request.body as JsonBody | undefined, request.query.newStatus);
@@ -97,7 +108,10 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.delete(
     '/api/transactions/:id',
-    { schema: { params: TransactionPath }, config: { operation: 'delete transaction' } },
+    {
+      schema: { params: TransactionPath },
+      config: { operation: 'delete transaction', scopes: ['transactions:write'] },
+    },
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
       answerWith(reply, transactions.remove(id, writeCondition(request.headers)), (result) => {

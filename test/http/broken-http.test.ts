@@ -135,7 +135,7 @@ describeDeployments('broken HTTP', (deployment) => {
   });
 
   it.each([
-    ...['', 'Host: a\r\n', 'Host: \r\n', 'Host: [::1]:80\r\n'].map(
+    ...['', 'Host: localhost\r\n', 'Host: \r\n', 'Host: [::1]:80\r\n'].map(
       (host) => `${READ.replace('1.1', '1.0')}\r\n${host}\r\n`,
     ),
     `\r\n\r\n${requestText(READ)}`,

@@ -50,7 +50,13 @@ describe('the settings', () => {
   });
 
   test('are read without the white space around them, and cannot be changed', () => {
-    const config = readConfig({ HOST: ' 0.0.0.0 ', DATA_DIR: '/data', PAYLOAD_MISMATCH: 'reject', PORT: ' 1 ' });
+    const config = readConfig({
+      HOST: ' 0.0.0.0 ',
+      AUTH: 'none',
+      DATA_DIR: '/data',
+      PAYLOAD_MISMATCH: 'reject',
+      PORT: ' 1 ',
+    });
     expect(config).toMatchObject({ host: '0.0.0.0', port: 1, deployment: { dataDir: '/data' } });
     expect(config).toHaveProperty('payments.payloadMismatch', 'reject');
     expect(() => Object.assign(config, { port: 1 })).toThrow(TypeError);

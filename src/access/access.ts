@@ -1,0 +1,40 @@
+import type { AccessSettings } from './access-settings.js';
+import { SECRET_PREFIX } from './api-keys.js';
+import type { AuthenticationResult } from './caller.js';
+import { openKeyFile } from './key-file.js';
+import { createTokenCheck } from './tokens.js';
+
+/** Tells who sends a request (decisions A2 and A3). */
+export interface Access {
+  /** `authorization`: the header as sent. At once where no issuer has to be asked, so that an API key costs no turn. */
+  authenticate(authorization: string | undefined): AuthenticationResult | Promise<AuthenticationResult>;
+  close(): void;
+}
+
+/** RFC 6750 2.1; the scheme in any case (RFC 9110 11.1). */
+const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+
+/** Throws when the file of API keys cannot be read or used. `warn` is told when that happens later. */
+export function createAccess(
+  { apiKeysFile, tokens }: Extract<AccessSettings, { kind: 'required' }>,
+  now: () => number,
+  warn: (sentence: string) => void,
+): Access {
+  const keyFile = apiKeysFile === undefined ? undefined : openKeyFile(apiKeysFile, warn);
+  const tokenCheck = tokens && createTokenCheck(tokens);
+
+  return {
+    authenticate(authorization) {
+      if (authorization === undefined) return { state: 'missing' };
+      const credential = BEARER.exec(authorization)?.[1];
+      if (credential === undefined) return { state: 'invalid' };
+      if (!credential.startsWith(SECRET_PREFIX)) return tokenCheck?.check(credential) ?? { state: 'invalid' };
+      const caller = keyFile?.current.callerWith(credential, now());
+      return caller ? { state: 'authenticated', caller } : { state: 'invalid' };
+    },
+    close() {
+      keyFile?.close();
+      tokenCheck?.close();
+    },
+  };
+}

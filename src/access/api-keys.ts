@@ -1,0 +1,100 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Caller } from './caller.js';
+import { SCOPES, type Scope } from './scopes.js';
+
+/** Tells a secret of ours from a token, and lets scanners find one that was published. */
+export const SECRET_PREFIX = 'idem_';
+const SECRET_BYTES = 32;
+
+const CLIENT_NAME = /^[A-Za-z0-9._-]{1,64}$/;
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/;
+
+const ApiKeyEntry = Type.Object(
+  {
+    name: Type.String({ pattern: CLIENT_NAME }),
+    scopes: Type.Array(Type.Union(SCOPES.map((scope) => Type.Literal(scope))), { minItems: 1 }),
+    sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+    expiresAt: Type.Optional(Type.String({ pattern: ISO_TIME })),
+  },
+  { additionalProperties: false },
+);
+const entries = Compile(Type.Array(ApiKeyEntry));
+
+/** One secret of one client, as the file of decisions A2 keeps it: its hash, and never the secret itself. */
+export interface ApiKey {
+  /** Names the client. Several secrets may share it, for rotation. 1 to 64 letters, digits and `. _ -`. */
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  /** Of the whole secret, in lower-case hexadecimal digits. A secret is 256 random bits, so a fast hash is enough. */
+  readonly sha256: string;
+  /** ISO 8601 with an offset. Undefined: never. */
+  readonly expiresAt?: string;
+}
+
+/** The file cannot be used, or somebody else is writing it. The message says what to do. */
+export class KeyFileError extends Error {
+  override readonly name = 'KeyFileError';
+}
+
+/** Reads the text of an API key file. Returns the sentence that says what is wrong with it, without any of its content. */
+export function readApiKeys(text: string): readonly ApiKey[] | { readonly problem: string } {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { problem: 'it is not JSON' };
+  }
+  if (entries.Check(value)) return value as readonly ApiKey[];
+  const [error] = entries.Errors(value);
+  return { problem: `${error?.instancePath || 'the whole'} ${error?.message ?? 'is not an array of API keys'}` };
+}
+
+export function isClientName(name: string): boolean {
+  return CLIENT_NAME.test(name);
+}
+
+export function isExpiry(text: string): boolean {
+  return ISO_TIME.test(text) && !Number.isNaN(Date.parse(text));
+}
+
+export function newSecret(): string {
+  return SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
+}
+
+export function sha256Of(secret: string): string {
+  return hash('sha256', secret, 'hex');
+}
+
+/** The API keys of one file, by the hash of their secrets. */
+export class ApiKeys {
+  private readonly byHashStart = new Map<string, { hash: Buffer; caller: Caller; expiresAtMs: number }[]>();
+
+  constructor(keys: readonly ApiKey[]) {
+    for (const { name, scopes, sha256, expiresAt } of keys) {
+      const entry = {
+        hash: Buffer.from(sha256, 'hex'),
+        caller: { client: `key:${name}`, scopes: new Set(scopes) },
+        expiresAtMs: expiresAt === undefined ? Number.POSITIVE_INFINITY : Date.parse(expiresAt),
+      };
+      const others = this.byHashStart.get(startOf(sha256));
+      if (others) others.push(entry);
+      else this.byHashStart.set(startOf(sha256), [entry]);
+    }
+  }
+
+  /** Who has this secret, unless it expired. The whole hash is compared in constant time (decisions A2). */
+  callerWith(secret: string, nowMs: number): Caller | undefined {
+    const sha256 = sha256Of(secret);
+    const presented = Buffer.from(sha256, 'hex');
+    return this.byHashStart
+      .get(startOf(sha256))
+      ?.find(({ hash, expiresAtMs }) => timingSafeEqual(hash, presented) && nowMs < expiresAtMs)?.caller;
+  }
+}
+
+/** Enough to find one of thousands, and far too little to guess a hash from the time that the search takes. */
+function startOf(sha256: string): string {
+  return sha256.slice(0, 4);
+}

@@ -1,0 +1,15 @@
+import type { Scope } from './scopes.js';
+
+/** Who sent a request, as its credentials say. */
+export interface Caller {
+  /** `key:<name>` or `jwt:<id>`: the owner of the idempotency keys that it asks for (decisions A5). */
+  readonly client: string;
+  readonly scopes: ReadonlySet<Scope>;
+}
+
+/** `unavailable`: the credentials could not be checked, and may be good. */
+export type AuthenticationResult =
+  | { readonly state: 'authenticated'; readonly caller: Caller }
+  | { readonly state: 'missing' }
+  | { readonly state: 'invalid' }
+  | { readonly state: 'unavailable' };

@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { ApiKeys, KeyFileError, readApiKeys } from './api-keys.js';
+
+/** A key that was revoked stops working within this time, in every process that reads the file (decisions A2). */
+const READ_AGAIN_MS = 1_000;
+
+export interface KeyFile {
+  /** Of the last text that could be used. */
+  readonly current: ApiKeys;
+  close(): void;
+}
+
+/**
+ * Reads the API keys of a file, and reads it again every second: its content tells whether it changed, because the times of
+ * a file are too coarse, and a secret that is mounted changes by a link. Throws the sentence that says why it cannot be used
+ * at the start; later the last good keys stay, and `warn` is told once for each problem.
+ */
+export function openKeyFile(path: string, warn: (sentence: string) => void): KeyFile {
+  let text = readAtStart(path);
+  let current = keysIn(text);
+  let lastProblem: string | undefined;
+
+  async function readAgain(): Promise<void> {
+    try {
+      const found = await readFile(path, 'utf8');
+      if (found !== text) {
+        current = keysIn(found);
+        text = found;
+      }
+      lastProblem = undefined;
+    } catch (error) {
+      const problem = (error as Error).message;
+      if (problem !== lastProblem) warn(`the API keys are those of the file before: ${problem}`);
+      lastProblem = problem;
+    }
+  }
+
+  const reading = setInterval(readAgain, READ_AGAIN_MS).unref();
+  return {
+    get current() {
+      return current;
+    },
+    close: () => clearInterval(reading),
+  };
+}
+
+function readAtStart(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new KeyFileError(
+      `API_KEYS_FILE cannot be read: ${(error as Error).message}. 'npx idempay keys add' writes one.`,
+    );
+  }
+}
+
+function keysIn(text: string): ApiKeys {
+  const keys = readApiKeys(text);
+  if ('problem' in keys) throw new KeyFileError(`API_KEYS_FILE is no file of API keys: ${keys.problem}`);
+  return new ApiKeys(keys);
+}

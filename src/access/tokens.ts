@@ -1,0 +1,80 @@
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
+import type { AuthenticationResult } from './caller.js';
+import { isScope, type Scope } from './scopes.js';
+
+export interface TokenSettings {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly jwksUrl: string;
+}
+
+export interface TokenCheck {
+  check(token: string): Promise<AuthenticationResult>;
+  close(): void;
+}
+
+/** No symmetric one: with it, whoever knows the public key could sign (decisions A3). */
+const ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
+/** Between the clock of the issuer and ours. */
+const CLOCK_TOLERANCE_SECONDS = 5;
+const JWKS_TIMEOUT_MS = 5_000;
+/** An unknown key id fetches the key set anew, at most so often: nobody may make us call the issuer for each request. */
+const JWKS_COOLDOWN_MS = 10_000;
+/** A key that the issuer withdrew is refused after about this time. */
+const JWKS_REFRESH_MS = 60_000;
+
+/**
+ * Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). The set is fetched when the first token
+ * comes, and from then on in the background: a key that is known stays good while the issuer is away.
+ */
+export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings): TokenCheck {
+  const keySet = createRemoteJWKSet(new URL(jwksUrl), {
+    timeoutDuration: JWKS_TIMEOUT_MS,
+    cooldownDuration: JWKS_COOLDOWN_MS,
+    cacheMaxAge: Number.POSITIVE_INFINITY,
+  });
+  const refreshing = setInterval(() => {
+    if (keySet.jwks()) keySet.reload().catch(() => {});
+  }, JWKS_REFRESH_MS).unref();
+
+  async function check(token: string): Promise<AuthenticationResult> {
+    try {
+      const { payload } = await jwtVerify(token, keySet, {
+        issuer,
+        audience,
+        algorithms: ALGORITHMS,
+        clockTolerance: CLOCK_TOLERANCE_SECONDS,
+        requiredClaims: ['exp'],
+      });
+      const id = clientOf(payload);
+      if (id === undefined) return { state: 'invalid' };
+      return { state: 'authenticated', caller: { client: `jwt:${id}`, scopes: scopesOf(payload) } };
+    } catch (error) {
+      return { state: isAboutToken(error) ? 'invalid' : 'unavailable' };
+    }
+  }
+
+  return { check, close: () => clearInterval(refreshing) };
+}
+
+/** Whether the token is at fault, and not the way to the issuer's key set. */
+function isAboutToken(error: unknown): boolean {
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return false;
+  // A plain JOSEError is a reply of the issuer that is not a key set.
+  return error instanceof errors.JOSEError && error.code !== 'ERR_JOSE_GENERIC';
+}
+
+/** Of a user's token `client_id` or `azp` name the application; `sub` alone names a client of its own. */
+function clientOf({ client_id, azp, sub }: JWTPayload): string | undefined {
+  return [client_id, azp, sub].find((id): id is string => typeof id === 'string' && id !== '');
+}
+
+/** One text separated by spaces (RFC 8693 4.2), or a list. Names of other services are left out. */
+function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<Scope> {
+  const granted = scope ?? scp;
+  const names = typeof granted === 'string' ? granted.split(' ') : Array.isArray(granted) ? granted : [];
+  return new Set(names.filter(isScope));
+}

@@ -1,0 +1,201 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { SCOPES, type Scope } from '#idempay/access/scopes.js';
+import { createServer, type Features } from '#idempay/http/server.js';
+import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, type Ask, ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
+import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import type { ServiceInProcess } from '../../testkit/processes/service-in-process.js';
+
+const PAYER: readonly Scope[] = ['payments:write', 'payments:read'];
+const shop = credentialOf('shop', PAYER);
+const rival = credentialOf('rival', PAYER);
+const operator = credentialOf('operator', ['operations']);
+const holders = new Map(SCOPES.map((scope) => [scope, credentialOf(`only-${scope.replace(':', '-')}`, [scope])]));
+const ALL = keyFileOf(shop, rival, operator, ...holders.values());
+
+/** As the server itself declares them; nothing of it is started. */
+const declared = createServer(
+  {} as Features,
+  { access: undefined, loopbackOnly: false },
+  pino({ level: 'silent' }),
+  () => {},
+).routeScopes;
+/** Those that take the method. Of each path all other methods are refused with 405, whoever asks. */
+const ROUTES = [...declared].filter(([, scopes]) => scopes !== 'open');
+const OPEN = ['GET /api/health/redis', 'HEAD /api/health/redis'];
+
+const newKeyPath = '/api/server-generated/generate-key';
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+
+describeDeployments('with AUTH=required', (deployment) => {
+  let stores: Stores;
+  let folder: string;
+  let file: string;
+  let service: ServiceInProcess;
+  let keyOfBefore: string;
+
+  beforeAll(async () => {
+    stores = await deployment.open();
+    const before = await stores.serve();
+    keyOfBefore = await generateKey(before.url);
+    await before.stop();
+    folder = await mkdtemp(join(tmpdir(), 'idempay-access-'));
+    file = join(folder, 'keys.json');
+    await writeFile(file, ALL);
+    service = await stores.serve({ AUTH: 'required', API_KEYS_FILE: file });
+  });
+  afterAll(async () => {
+    await stores.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const send = (path: string, options: Ask = {}) => ask(`${service.url}${path}`, options);
+  const newKeyOf = async (client: typeof shop) => (await send(newKeyPath, client)).json<string>();
+  const payAs = (client: typeof shop, key: string, more: Ask['headers'] = {}, body?: unknown) =>
+    pay(service.url, key, body, { headers: { ...client.headers, ...more } });
+
+  describe.each(ROUTES)('%s', (route, scopes) => {
+    const [method = '', path = ''] = route.split(' ');
+    const request = (headers: Ask['headers']) =>
+      send(path.replace(':key', 'none').replace(':id', '7'), { method, headers: { ...JSON_TYPE, ...headers } });
+    const isHead = method === 'HEAD';
+
+    test('asks who it is', async () => {
+      const answer = await request({});
+      expect(answer.status).toBe(401);
+      expect(answer.headers['www-authenticate']).toBe('Bearer');
+      if (!isHead) expectError(answer, 401, 'Send an API key or a token: Authorization: Bearer <credential>.');
+    });
+
+    test.each([...holders])('is allowed or denied with %s alone', async (scope, { headers }) => {
+      const answer = await request(headers);
+      if (scopes.includes(scope)) {
+        expect([401, 403]).not.toContain(answer.status);
+        return;
+      }
+      expect(answer.status).toBe(403);
+      expect(answer.headers['www-authenticate']).toBe(`Bearer error="insufficient_scope", scope="${scopes[0]}"`);
+      if (!isHead) expectError(answer, 403, `Your API key or token lacks the scope ${[scopes].flat().join(' or ')}.`);
+    });
+  });
+
+  test('only what tells nothing is open', async () => {
+    for (const route of OPEN) {
+      expect((await send('/api/health/redis', { method: route.split(' ')[0] })).status).toBe(200);
+    }
+    const others = [...declared].filter(([route, scopes]) => scopes === 'open' && !OPEN.includes(route));
+    const wrong = others.filter(([route]) => /^(GET|HEAD|POST|PUT|DELETE) /.test(route));
+    expect(wrong.length).toBeGreaterThan(10);
+    for (const [route] of wrong) {
+      const [method, path = ''] = route.split(' ');
+      expect((await send(path, { method })).status).toBe(405);
+    }
+    expectError(await send('/api/nothing'), 404);
+  });
+
+  test.each([
+    ['another scheme', 'Basic c2hvcDpzaG9w'],
+    ['a secret that was never given out', `Bearer idem_${'A'.repeat(43)}`],
+    ['a secret without its scheme', shop.headers.Authorization.slice('Bearer '.length)],
+    ['two credentials', `${shop.headers.Authorization}, ${rival.headers.Authorization}`],
+    ['a token where none is taken', 'Bearer eyJhbGciOiJub25lIn0.e30.'],
+    ['nothing behind the scheme', 'Bearer '],
+  ])('%s is refused', async (_what, authorization) => {
+    const answer = await send(newKeyPath, { headers: { Authorization: authorization } });
+    expectError(answer, 401, 'The API key or token is unknown, expired, or not for this service. Send a valid one.');
+    expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
+  });
+
+  test('who may not call is refused before the body and the key are looked at', async () => {
+    const body = '{'.repeat(2_000_000);
+    const answer = await ask(`${service.url}/api/payment`, { method: 'POST', headers: JSON_TYPE, body }).catch(
+      () => undefined,
+    );
+    // The answer may come while the body is still being sent, which ends the connection.
+    if (answer) expectError(answer, 401);
+    expectError(await ask(`${service.url}/api/payment`, { method: 'POST' }), 401);
+  });
+
+  describe('a key of another client', () => {
+    const withoutRequestId = ({ status, headers, text }: Answer) => {
+      const { 'x-request-id': _id, date: _date, ...rest } = headers;
+      return { status, headers: rest, text };
+    };
+    const unknownKey = '01900000-0000-7000-8000-000000000000';
+    const QUESTIONS: readonly [string, (client: typeof shop, key: string) => Promise<Answer>][] = [
+      ['a payment', (client, key) => payAs(client, key)],
+      ['a payment that would wait', (client, key) => payAs(client, key, { Prefer: 'wait=5' })],
+      ['a payment of nothing', (client, key) => payAs(client, key, {}, { amount: '0', currency: 'USD' })],
+      [
+        'a status',
+        (client, key) => send('/api/payment-status', { headers: { ...client.headers, 'Idempotency-Key': key } }),
+      ],
+      ['a look', (client, key) => send(`/api/payments/${key}`, client)],
+      [
+        'a conditional look',
+        (client, key) => send(`/api/payments/${key}`, { headers: { ...client.headers, 'If-None-Match': '*' } }),
+      ],
+    ];
+
+    test.each(QUESTIONS)('is one that was never issued: %s', async (_what, question) => {
+      const unknown = withoutRequestId(await question(rival, unknownKey));
+      const unpaid = await newKeyOf(shop);
+      const paid = await newKeyOf(shop);
+      await payAs(shop, paid);
+      for (const key of [unpaid, paid]) expect(withoutRequestId(await question(rival, key))).toEqual(unknown);
+      expect((await payAs(shop, unpaid)).text).toContain('Payment processed successfully');
+      expect((await payAs(shop, paid)).headers['idempotent-replayed']).toBe('true');
+    });
+
+    test('is not in the list, and is in that of an operator', async () => {
+      const key = await newKeyOf(shop);
+      await payAs(shop, key);
+      const listFor = async (client: typeof shop) => (await send('/api/payments?limit=100', client)).text;
+      expect(await listFor(shop)).toContain(key);
+      expect(await listFor(rival)).toBe('[]');
+      expect(await listFor(operator)).toContain(key);
+      expect((await send(`/api/payments/${key}`, operator)).status).toBe(200);
+      const resolution = { outcome: 'completed', reason: 'seen' };
+      const resolve = (client: typeof shop) =>
+        sendJson(`${service.url}/api/payments/${key}/resolution`, 'POST', resolution, client.headers);
+      expectError(await resolve(shop), 403);
+      expectError(await resolve(operator), 409);
+    });
+
+    test('that was issued before clients were asked for serves every client', async () => {
+      expect((await payAs(shop, keyOfBefore)).status).toBe(200);
+      expect((await payAs(rival, keyOfBefore)).headers['idempotent-replayed']).toBe('true');
+    });
+  });
+
+  describe('the file of API keys', () => {
+    const isRefused = async (client: typeof shop) => (await send(newKeyPath, client)).status === 401;
+    const second = credentialOf('shop', PAYER);
+
+    test('may have two secrets of one client, which own the same keys, until one is revoked', async () => {
+      const key = await newKeyOf(shop);
+      await writeFile(file, keyFileOf(shop, second, rival, operator, ...holders.values()));
+      await expect.poll(() => isRefused(second), { timeout: 5_000 }).toBe(false);
+      expect((await payAs(second, key)).status).toBe(200);
+      expect((await payAs(shop, key)).headers['idempotent-replayed']).toBe('true');
+      await writeFile(file, keyFileOf(second, rival, operator, ...holders.values()));
+      await expect.poll(() => isRefused(shop), { timeout: 5_000 }).toBe(true);
+      expect(await isRefused(second)).toBe(false);
+      await writeFile(file, ALL);
+      await expect.poll(() => isRefused(shop), { timeout: 5_000 }).toBe(false);
+    });
+
+    test('that cannot be used leaves the last good keys, and is said once', async () => {
+      const complaints = () => service.logs.filter(({ msg }) => msg?.startsWith('the API keys are those of'));
+      await writeFile(file, '[');
+      await expect.poll(() => complaints().length, { timeout: 5_000 }).toBe(1);
+      expect(await isRefused(shop)).toBe(false);
+      await writeFile(file, ALL);
+    });
+  });
+});
