@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { createAccess } from './access/access.js';
@@ -11,6 +10,8 @@ import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
 import { reasonOf, StoreUnavailable } from './faults.js';
 import { createHealth } from './health/health.js';
+import { createReadiness } from './health/readiness.js';
+import type { Listener } from './http/listener.js';
 import { createServer } from './http/server.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/ports/processor.js';
@@ -24,11 +25,8 @@ import { createTransactionIds } from './payments/values/transaction-id.js';
 import { createStoreLog, type StoreLog } from './store-log.js';
 import { createTransactions } from './transactions/transactions.js';
 
-/**
- * How long recovery at the start holds back the opening of the port; the rest goes on behind the open port. A start never
- * waits for a processor over the network.
- */
-const RECOVERY_BEFORE_LISTENING_MS = { simulated: 2_000, http: 0 } as const;
+/** How long recovery holds back the first request; the rest goes on beside them. A start never waits for a processor over the network. */
+const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
 /** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
@@ -36,8 +34,10 @@ const CLOSE_IDLE_EVERY_MS = 100;
 const LAST_WRITES_MS = 1_000;
 
 export interface App {
-  /** Resolves to the port once it is open. */
-  listen(): Promise<number>;
+  /** Serves at the listener, whatever it answered before. */
+  serve(): Promise<void>;
+  /** From now on the process is not ready, and goes on to serve (decisions O1). */
+  endReadiness(): void;
   /** As rows call it: without credentials. */
   readonly processorName: string;
   /** Resolves, with the reason, when the stores are broken beyond use. */
@@ -47,7 +47,7 @@ export interface App {
 }
 
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
-export async function createApp(config: Config, logger: Logger): Promise<App> {
+export async function createApp(config: Config, logger: Logger, listener: Listener): Promise<App> {
   const clock = systemClock;
   const access =
     config.access.kind === 'required'
@@ -76,11 +76,13 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
 
   const { payments, records: paymentRecords, recovery, retention, waiting, endings } = area;
   const transactions = createTransactions(ports.transactions, ports.transactionCache);
-  const health = createHealth(deployment.keyValueStore, clock);
+  const health = createHealth(deployment.keyValueStore, deployment.storeOfRecord, clock);
+  const readiness = createReadiness(health, processorClient);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
   const server = createServer(
-    { payments, paymentRecords, transactions, health },
+    listener,
+    { payments, paymentRecords, transactions, health, readiness },
     { access, loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly },
     frameworkLogger,
     (fault) => storeLog.refused(fault, 'requests'),
@@ -90,18 +92,22 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
     processorName: processorClient.name,
     broken: deployment.broken,
 
-    async listen() {
-      await recovery.start(RECOVERY_BEFORE_LISTENING_MS[config.processor.kind]);
+    async serve() {
+      await recovery.start(RECOVERY_BEFORE_SERVING_MS[config.processor.kind]);
       await retention.start();
-      await server.listen({ host: config.host, port: config.port });
-      return (server.server.address() as AddressInfo).port;
+      await server.ready();
+      listener.serve(server.routing);
     },
 
+    endReadiness: readiness.startDraining,
+
     async drain(limitMs = DRAIN_LIMIT_MS) {
+      readiness.startDraining();
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
-      const closeIdle = setInterval(() => server.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
+      const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       waiting.end();
-      const connections = server.close();
+      // The framework first: it then ends each connection with its answer.
+      const connections = server.close().then(() => listener.close());
       const background = Promise.all([recovery.stop(), retention.stop()]);
       // Connections first: until the last one is closed it may bring one more request.
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
@@ -114,7 +120,7 @@ export async function createApp(config: Config, logger: Logger): Promise<App> {
           logger.warn('the drain ended before all requests did: their payments go on when their leases end');
       } finally {
         clearInterval(closeIdle);
-        server.server.closeAllConnections();
+        listener.server.closeAllConnections();
         await endsWithin(endings.stop(), LAST_WRITES_MS);
         access?.close();
         await processorClient.close();
@@ -158,7 +164,7 @@ function openProcessor(
   { processor, payments }: Config,
   logger: Logger,
   clock: Clock,
-): Processor & { close(): Promise<void> } {
+): Processor & { readonly isAway: boolean; close(): Promise<void> } {
   switch (processor.kind) {
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);

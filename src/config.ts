@@ -15,6 +15,8 @@ import { type Environment, Settings } from './settings.js';
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** Between a signal and the end of the listener: for load balancers to notice that this process is not ready. */
+  readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   readonly access: AccessSettings;
   readonly deployment: DeploymentSettings;
@@ -108,10 +110,12 @@ export function doubtsAbout(environment: Environment): string[] {
 function readSettings(settings: Settings): Config {
   const host = settings.text('HOST', '127.0.0.1');
   const port = settings.integer('PORT', 8080, 0, 65_535);
+  const drainDelayMs = settings.integer('DRAIN_DELAY_SECONDS', 0, 0, 3_600) * SECOND_MS;
   const payments = readPayments(settings);
   return {
     host,
     port,
+    drainDelayMs,
     access: readAccess(settings, host),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
     deployment: readDeployment(settings),

@@ -7,6 +7,7 @@ import { CannotOpen } from './deployments/deployment.js';
 import { databaseName } from './deployments/distributed/postgres/database-url.js';
 import { redisName } from './deployments/distributed/redis/redis-url.js';
 import { reasonOf, StoreUnavailable } from './faults.js';
+import { createListener } from './http/listener.js';
 import { createLogger } from './logger.js';
 import { VERSION } from './version.js';
 
@@ -31,8 +32,13 @@ async function serveUntilSignal(): Promise<void> {
   const stop = stopSignal();
   for (const doubt of doubtsAbout(process.env)) logger.warn(doubt);
 
+  const { access, host, deployment, processor } = config;
+  const listener = createListener(logger);
+  const port = await listener.listen(host, config.port);
+  logger.info({ version: VERSION, host, port }, 'starting: only probes are answered');
+
   // A start may wait for a store; nothing was promised to anybody yet, so a signal may end it anywhere.
-  const app = await Promise.race([createApp(config, logger), stop]);
+  const app = await Promise.race([createApp(config, logger, listener), stop]);
   if (typeof app === 'string') {
     logger.info({ signal: app }, 'ended before the start was complete');
     process.exit(0);
@@ -45,8 +51,7 @@ async function serveUntilSignal(): Promise<void> {
     process.exit(1);
   });
 
-  const port = await app.listen();
-  const { access, host, deployment, processor } = config;
+  await app.serve();
   logger.info({ version: VERSION, host, port, ...nameStores(deployment), processor: app.processorName }, 'listening');
   if (access.kind === 'none') logger.warn('everybody who reaches the port may do everything: set AUTH=required');
   if (processor.kind === 'simulated') {
@@ -55,6 +60,8 @@ async function serveUntilSignal(): Promise<void> {
 
   const signal = await stop;
   logger.info({ signal }, 'draining');
+  app.endReadiness();
+  await delay(config.drainDelayMs);
   await app.drain();
   logger.info('drained');
   process.exit(0);

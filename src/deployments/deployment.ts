@@ -1,4 +1,5 @@
 import type { KeyValueStoreReport } from '../health/key-value-store.js';
+import type { StoreOfRecordReport } from '../health/store-of-record.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
 import type { PaymentHistory } from '../payments/ports/payment-history.js';
@@ -13,6 +14,7 @@ export interface Deployment {
   readonly transactions: TransactionStore;
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;
+  readonly storeOfRecord: StoreOfRecordReport;
   /** Resolves, with the reason, when the stores are broken beyond use: the process must end, and a new start recovers. */
   readonly broken: Promise<Error>;
   close(): Promise<void>;

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import type { KeyValueStoreReport, StoredValue, StoreStatistics } from './key-value-store.js';
+import type { StoreOfRecordReport } from './store-of-record.js';
 
 /** Under the one second that decisions H1 promises, with room for the answer itself. */
 const REPORT_LIMIT_MS = 800;
@@ -9,9 +10,10 @@ export interface Health {
   status(): Promise<{ store: string; latencyMs: number } | undefined>;
   value(key: string): Promise<StoredValue | undefined>;
   statistics(): Promise<StoreStatistics | undefined>;
+  storeOfRecordAnswers(): Promise<boolean>;
 }
 
-export function createHealth(report: KeyValueStoreReport, clock: Clock): Health {
+export function createHealth(report: KeyValueStoreReport, storeOfRecord: StoreOfRecordReport, clock: Clock): Health {
   return {
     async status() {
       const askedAt = clock.monotonic();
@@ -21,6 +23,7 @@ export function createHealth(report: KeyValueStoreReport, clock: Clock): Health 
     },
     value: (key) => report.value(key),
     statistics: () => withinLimit(report.statistics()),
+    storeOfRecordAnswers: async () => (await withinLimit(storeOfRecord.ping().then(() => true))) === true,
   };
 }
 

@@ -1,6 +1,7 @@
-import type { ServerResponse } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FastifyInstance } from 'fastify';
+import type { Duplex } from 'node:stream';
+import type { FastifyBaseLogger } from 'fastify';
 import { type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
@@ -15,32 +16,33 @@ const ending = new WeakSet<Socket>();
 
 /**
  * Takes care of every socket that leaves Node's care: each has a listener for errors (a reset without one ends the
- * process), is answered with the error body, and is closed within a bound.
+ * process), is answered with the error body, and is closed within a bound. The function that it returns begins a drain: it
+ * closes every connection that never sent anything.
  */
-export function guardConnections(app: FastifyInstance): void {
+export function guardConnections(server: Server, log: Pick<FastifyBaseLogger, 'warn'>): () => void {
   const sockets = new Set<Socket>();
   let closing = false;
 
-  app.server.on('connect', (_request, socket) => answerConnect(socket as Socket));
+  server.on('connect', (_request, socket) => answerConnect(socket as Socket));
   // A connection that cannot be accepted, as when no descriptor is left, is no reason to end the process.
-  app.server.on('error', (error) => {
-    if (app.server.listening) app.log.warn({ err: error }, 'a connection could not be accepted');
+  server.on('error', (error) => {
+    if (server.listening) log.warn({ err: error }, 'a connection could not be accepted');
   });
-  app.server.on('connection', (socket) => {
+  server.on('connection', (socket) => {
     if (closing) socket.destroy();
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   });
   // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.
-  app.addHook('preClose', (done) => {
+  return () => {
     closing = true;
     for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
-    done();
-  });
+  };
 }
 
 /** What never became a request is answered on the bare socket, after the answers to the whole requests before it. */
-export function answerMalformedHttp(error: ParserError, socket: Socket): void {
+export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
+  const socket = stream as Socket;
   // Node reports every further piece of what it already refused.
   if (ending.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();

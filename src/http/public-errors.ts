@@ -201,6 +201,18 @@ export const publicErrors = {
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
       cause,
     ),
+  starting: () =>
+    new PublicError(503, 'The service is starting, and nothing was begun for this request. Retry in a few seconds.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  draining: () =>
+    new PublicError(503, 'This process is stopping: send new requests to another one.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  storeOfRecordAway: () =>
+    new PublicError(503, 'The store of record cannot be reached. Retry in a few seconds.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
   storeUnreachable: () =>
     new PublicError(503, UNAVAILABLE.health.unchanged, { 'Retry-After': String(STORE_RETRY_SECONDS) }),
   internal: (cause: unknown) => new PublicError(500, 'The service failed to answer this request.', {}, cause),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SCOPES, type Scope } from '#idempay/access/scopes.js';
+import { createListener } from '#idempay/http/listener.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';
@@ -19,15 +20,17 @@ const holders = new Map(SCOPES.map((scope) => [scope, credentialOf(`only-${scope
 const ALL = keyFileOf(shop, rival, operator, ...holders.values());
 
 /** As the server itself declares them; nothing of it is started. */
+const silent = pino({ level: 'silent' });
 const declared = createServer(
+  createListener(silent),
   {} as Features,
   { access: undefined, loopbackOnly: false },
-  pino({ level: 'silent' }),
+  silent,
   () => {},
 ).routeScopes;
 /** Those that take the method. Of each path all other methods are refused with 405, whoever asks. */
 const ROUTES = [...declared].filter(([, scopes]) => scopes !== 'open');
-const OPEN = ['GET /api/health/redis', 'HEAD /api/health/redis'];
+const OPEN = ['/api/health/redis', '/livez', '/readyz'].flatMap((path) => [`GET ${path}`, `HEAD ${path}`]);
 
 const newKeyPath = '/api/server-generated/generate-key';
 const JSON_TYPE = { 'Content-Type': 'application/json' };
@@ -86,7 +89,8 @@ describeDeployments('with AUTH=required', (deployment) => {
 
   test('only what tells nothing is open', async () => {
     for (const route of OPEN) {
-      expect((await send('/api/health/redis', { method: route.split(' ')[0] })).status).toBe(200);
+      const [method, path = ''] = route.split(' ');
+      expect((await send(path, { method })).status).toBe(200);
     }
     const others = [...declared].filter(([route, scopes]) => scopes === 'open' && !OPEN.includes(route));
     const wrong = others.filter(([route]) => /^(GET|HEAD|POST|PUT|DELETE) /.test(route));

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
+import { createListener } from '#idempay/http/listener.js';
 import type { Environment, LogLine } from './service.js';
 
 export type ServiceInProcess = Awaited<ReturnType<typeof serveInProcess>>;
@@ -10,8 +11,14 @@ export async function serveInProcess(environment: Environment) {
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
   const logs: LogLine[] = [];
   const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
-  const app = await createApp(config, pino({ level: config.logLevel }, sink));
-  const port = await app.listen();
+  const logger = pino({ level: config.logLevel }, sink);
+  const listener = createListener(logger);
+  const port = await listener.listen(config.host, config.port);
+  const app = await createApp(config, logger, listener).catch(async (error: unknown) => {
+    await listener.close();
+    throw error;
+  });
+  await app.serve();
   /** A drain of at most `limitMs`; nothing of the service is left when this resolves. */
   const stop = (limitMs?: number) => app.drain(limitMs);
   return { url: `http://127.0.0.1:${port}`, port, logs, stop };

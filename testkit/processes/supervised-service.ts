@@ -10,6 +10,8 @@ import { spawnProgram } from './service.js';
 const START_AGAIN_MS = 150;
 const UP_DEADLINE_MS = 60_000;
 const MOST_OUTPUT = 4_000;
+/** A process whose connections are broken off because it ends. */
+const ENDS_WITHIN_MS = 200;
 
 interface SupervisedOptions {
   readonly name: string;
@@ -108,7 +110,7 @@ export class SupervisedService {
     running.child.stderr.on('data', (chunk: Buffer) => {
       output = (output + chunk).slice(-MOST_OUTPUT);
     });
-    void until('an answer', Number.POSITIVE_INFINITY, () => this.#running !== running || isAnswered(this.url)).then(
+    void until('an answer', Number.POSITIVE_INFINITY, () => this.#running !== running || isServing(this.url)).then(
       () => {
         if (this.#running !== running) return;
         this.#isUp = true;
@@ -131,6 +133,12 @@ export class SupervisedService {
   }
 }
 
-/** Or the connection is broken off: it is up then, and nothing excuses that. */
-const isAnswered = (url: string) =>
-  ask(url, { agent: new Agent() }).then(Boolean, ({ code }: NodeJS.ErrnoException) => code !== 'ECONNREFUSED');
+/**
+ * Whatever it answers, unless that it is starting. Programs of others know no probes. A connection that is broken off counts too, unless
+ * the process ends: it is up then, and nothing excuses that.
+ */
+const isServing = (url: string) =>
+  ask(`${url}/readyz`, { agent: new Agent() }).then(
+    ({ status, text }) => status !== 503 || !text.includes('is starting'),
+    ({ code }: NodeJS.ErrnoException) => code !== 'ECONNREFUSED' && pause(ENDS_WITHIN_MS).then(() => true),
+  );

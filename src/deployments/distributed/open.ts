@@ -101,6 +101,7 @@ export async function openDistributed(options: {
       roomForFills: watch.roomForFills,
     }),
     keyValueStore: createRedisReport(redis, names, () => identity.server),
+    storeOfRecord: identity,
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {

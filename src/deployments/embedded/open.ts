@@ -5,10 +5,8 @@ import { takeExclusively } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
-import { migrate } from './migrate.js';
 import { createEmbeddedPaymentHistory } from './payment-history.js';
 import { Reader } from './reader.js';
-import { openForWriting } from './sqlite.js';
 import { createStoreCounters } from './store-counters.js';
 import { startSweeping } from './sweep.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
@@ -28,8 +26,6 @@ export async function openEmbedded(options: {
   const folder = takeExclusively(dataDir);
   try {
     const path = join(dataDir, DATABASE);
-    prepareDatabase(path);
-
     let reportBroken: (error: Error) => void = () => {};
     const broken = new Promise<Error>((resolve) => {
       reportBroken = resolve;
@@ -39,6 +35,7 @@ export async function openEmbedded(options: {
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);
     const sweeping = startSweeping(writer, counters);
+    const keyValueStore = createEmbeddedReport(writer, reader, transactionCache, counters, clock);
 
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters),
@@ -46,7 +43,9 @@ export async function openEmbedded(options: {
       paymentHistory: createEmbeddedPaymentHistory(reader),
       transactions: createEmbeddedTransactionStore(writer, reader),
       transactionCache,
-      keyValueStore: createEmbeddedReport(writer, reader, transactionCache, counters, clock),
+      keyValueStore,
+      // One file has both.
+      storeOfRecord: keyValueStore,
       broken,
       async close() {
         sweeping.stop();
@@ -58,17 +57,9 @@ export async function openEmbedded(options: {
     };
   } catch (error) {
     folder.release();
-    throw error instanceof CannotOpen
-      ? error
+    // What the writer thread throws has lost its class on the way.
+    throw (error as Error).name === CannotOpen.name
+      ? new CannotOpen((error as Error).message, { cause: error })
       : new CannotOpen(`The database in ${dataDir} cannot be opened: ${(error as Error).message}.`, { cause: error });
-  }
-}
-
-function prepareDatabase(path: string): void {
-  const database = openForWriting(path);
-  try {
-    migrate(database);
-  } finally {
-    database.close();
   }
 }

@@ -1,11 +1,14 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { createBatchCommits } from './batch-commits.js';
+import { migrate } from './migrate.js';
 import { assertDurable, openForWriting } from './sqlite.js';
 import { CLOSE, createWriteOperations, READY, readKeyCount, type WriteBatch } from './write-operations.js';
 
 /** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
 function run(path: string): void {
   const database = openForWriting(path);
+  // Here, because it may take minutes: the main thread answers probes meanwhile.
+  migrate(database);
   const keyCount = readKeyCount(database);
   const operations = createWriteOperations(database, keyCount);
   const commit = createBatchCommits(database, operations, keyCount);

@@ -31,6 +31,8 @@ const CHARGE_REFUSED: Readonly<Record<number, string>> = {
 };
 
 export interface HttpProcessor extends Processor {
+  /** The last call that ended brought no whole reply, or an error of the server (5xx). */
+  readonly isAway: boolean;
   /** Closes the connections to it. A call still under way ends as unknown. */
   close(): Promise<void>;
 }
@@ -61,9 +63,10 @@ export function createHttpProcessor(settings: {
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
   const { name, formerName, origin, path, authorization } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
+  let isAway = false;
 
-  function ask(question: Question): Promise<Reply> {
-    return exchanges.ask({
+  async function ask(question: Question): Promise<Reply> {
+    const reply = await exchanges.ask({
       ...question,
       path: `${path}${question.path}`,
       headers: {
@@ -73,6 +76,8 @@ export function createHttpProcessor(settings: {
         ...question.headers,
       },
     });
+    isAway = !reply.complete || reply.status >= 500;
+    return reply;
   }
 
   function unclear(asked: string, reply: Reply, refusals: Readonly<Record<number, string>>): ChargeResult {
@@ -115,6 +120,10 @@ export function createHttpProcessor(settings: {
         if (declined.Check(body)) return { state: 'declined', reason: cleanReason(body.reason) };
       }
       return unclear('a look-up', reply, LOOK_UP_REFUSED);
+    },
+
+    get isAway() {
+      return isAway;
     },
 
     close: exchanges.close,

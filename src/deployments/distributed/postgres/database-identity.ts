@@ -1,5 +1,7 @@
 import type { PoolClient, QueryResultRow } from 'pg';
 import type { Clock } from '../../../clock.js';
+import { StoreUnavailable } from '../../../faults.js';
+import type { StoreOfRecordReport } from '../../../health/store-of-record.js';
 import { CannotOpen } from '../../deployment.js';
 import type { LogPositions } from '../log-positions.js';
 import { ADOPT, IDENTIFY } from './database-identity-statements.js';
@@ -7,6 +9,8 @@ import type { Postgres, Statement } from './postgres.js';
 
 /** A connection pooler may change the server behind an open connection; it is noticed within this time. */
 const WATCH_EVERY_MS = 1_000;
+/** Without an answer for this long the database counts as away. One question that waits in a busy pool is no sign of that. */
+const AWAY_AFTER_MS = 3_000;
 
 interface DatabaseRow {
   id: string;
@@ -34,12 +38,13 @@ type Query = <Row extends QueryResultRow>(statement: Statement, values?: readonl
  * may lack rows that were committed before, after a failover to an asynchronous standby or a restore: that is written
  * down once, before anything is claimed there.
  */
-export class DatabaseIdentity {
+export class DatabaseIdentity implements StoreOfRecordReport {
   private id: string | undefined;
   private seen: Seen | undefined;
   private questions = 0;
   private positions: LogPositions | undefined;
   private stopped = false;
+  private answeredAt = Number.NEGATIVE_INFINITY;
   private cancelNext = () => {};
 
   constructor(
@@ -57,6 +62,12 @@ export class DatabaseIdentity {
   get server(): string {
     if (!this.seen) throw new Error('the database was not identified yet');
     return this.seen.server;
+  }
+
+  /** Asks nothing: the watch does, every second. */
+  async ping(): Promise<void> {
+    if (this.clock.monotonic() - this.answeredAt < AWAY_AFTER_MS) return;
+    throw new StoreUnavailable('unchanged', `PostgreSQL did not answer for ${AWAY_AFTER_MS} ms`);
   }
 
   /** Once the schema is there. Throws when the database cannot be asked. */
@@ -117,6 +128,7 @@ export class DatabaseIdentity {
       row = await identifyOnce(query);
     }
     this.id = row.id;
+    this.answeredAt = this.clock.monotonic();
     this.accept(row, question);
   }
 

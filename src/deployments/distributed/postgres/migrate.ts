@@ -15,11 +15,27 @@ const TRIES_BEFORE_NOTICE = 4;
 const TURN_QUERY_TIMEOUT_MS = 5_000;
 
 /**
- * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. While
- * another process migrates it waits for its turn, for as long as that takes, and `onWait` hears of it once.
+ * While an ALTER waits for its lock, every later statement on that table waits behind it. Less than the time after which
+ * statements of payments are cancelled, so that processes of the version before serve through it.
  */
-export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
-  const files = readdirSync(MIGRATIONS)
+const LOCK_TIMEOUT_MS = 1_000;
+/** Between two tries: what waited is served meanwhile. */
+const LOCK_RETRY_MS = 4_000;
+/** About a minute. */
+const LOCK_TRIES_PER_NOTICE = 12;
+const LOCK_NOT_AVAILABLE = '55P03';
+
+/**
+ * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. While
+ * another process migrates it waits for its turn, and while another session (such as pg_dump) holds a lock in its way it
+ * tries again, each for as long as that takes. `onWait` hears of it.
+ */
+export async function migrate(
+  databaseUrl: string,
+  onWait: (sentence: string) => void = () => {},
+  folder: URL = MIGRATIONS,
+): Promise<void> {
+  const files = readdirSync(folder)
     .filter((name) => name.endsWith('.sql'))
     .sort();
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
@@ -28,7 +44,7 @@ export async function migrate(databaseUrl: string, onWait: (sentence: string) =>
   try {
     await client.connect();
     await takeTurn(client, onWait);
-    await applyMissing(client, files);
+    await applyMissing(client, folder, files, onWait);
   } finally {
     // Ends the turn too.
     await client.end().catch(() => {});
@@ -50,7 +66,12 @@ async function takeTurn(client: Client, onWait: (sentence: string) => void): Pro
   }
 }
 
-async function applyMissing(client: Client, files: readonly string[]): Promise<void> {
+async function applyMissing(
+  client: Client,
+  folder: URL,
+  files: readonly string[],
+  onWait: (sentence: string) => void,
+): Promise<void> {
   // Asked first, because the right to create schemas is needed only where the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
   if (rowCount === 0) await client.query('CREATE SCHEMA IF NOT EXISTS idempay');
@@ -63,14 +84,36 @@ async function applyMissing(client: Client, files: readonly string[]): Promise<v
     throw new CannotOpen('The database was migrated by a newer version of Idempay. Start that version.');
   }
   for (const file of files) {
-    if (!applied.has(file)) await apply(client, file);
+    if (!applied.has(file)) await applyWhenFree(client, folder, file, onWait);
   }
 }
 
-async function apply(client: Client, file: string): Promise<void> {
+async function applyWhenFree(
+  client: Client,
+  folder: URL,
+  file: string,
+  onWait: (sentence: string) => void,
+): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await apply(client, folder, file);
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
+    }
+    if (tries % LOCK_TRIES_PER_NOTICE === 0) {
+      onWait(
+        `Another session (a backup or a long transaction) locks a table that the migration ${file} changes; it is tried again until it succeeds.`,
+      );
+    }
+    await delay(LOCK_RETRY_MS);
+  }
+}
+
+async function apply(client: Client, folder: URL, file: string): Promise<void> {
   await client.query('BEGIN');
   try {
-    await client.query(readFileSync(new URL(file, MIGRATIONS), 'utf8'));
+    await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    await client.query(readFileSync(new URL(file, folder), 'utf8'));
     await client.query('INSERT INTO idempay.migrations (name) VALUES ($1)', [file]);
   } catch (error) {
     await client.query('ROLLBACK');

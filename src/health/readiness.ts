@@ -1,0 +1,53 @@
+import type { Health } from './health.js';
+
+export type PartState = 'up' | 'away';
+
+/** What the process needs, each as it is at this moment. Without the store of record nothing can be paid. */
+export interface PartStates {
+  readonly storeOfRecord: PartState;
+  readonly keyValueStore: PartState;
+  readonly processor: PartState;
+}
+
+/** Whether a load balancer shall send requests here (decisions O1). */
+export interface Readiness {
+  readonly isDraining: boolean;
+  /** At once and for ever: the process will end. */
+  startDraining(): void;
+  /** Answers within a second. Who asks while a look is under way shares it. */
+  look(): Promise<PartStates>;
+}
+
+export function createReadiness(
+  health: Pick<Health, 'status' | 'storeOfRecordAnswers'>,
+  processor: { readonly isAway: boolean },
+): Readiness {
+  let isDraining = false;
+  let looking: Promise<PartStates> | undefined;
+
+  async function look(): Promise<PartStates> {
+    try {
+      const [recordAnswers, keyValueStore] = await Promise.all([health.storeOfRecordAnswers(), health.status()]);
+      return {
+        storeOfRecord: recordAnswers ? 'up' : 'away',
+        keyValueStore: keyValueStore ? 'up' : 'away',
+        processor: processor.isAway ? 'away' : 'up',
+      };
+    } finally {
+      looking = undefined;
+    }
+  }
+
+  return {
+    get isDraining() {
+      return isDraining;
+    },
+    startDraining() {
+      isDraining = true;
+    },
+    look() {
+      looking ??= look();
+      return looking;
+    },
+  };
+}

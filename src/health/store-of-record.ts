@@ -1,0 +1,5 @@
+/** Port: whether the store of record can be used. */
+export interface StoreOfRecordReport {
+  /** Resolves when it answers, or did within the last seconds; rejects when it cannot. May hang: the caller sets the limit. */
+  ping(): Promise<void>;
+}

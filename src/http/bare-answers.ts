@@ -1,0 +1,27 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { errorBody, type PublicError, reasonPhrase } from './public-errors.js';
+import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+
+/** Answers what no route answers, and ends the connection: how much of the request follows is not looked at. */
+export function answerBare(
+  request: IncomingMessage,
+  response: ServerResponse,
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const text = JSON.stringify(body);
+  response.writeHead(status, reasonPhrase(status), {
+    ...headers,
+    'Content-Length': Buffer.byteLength(text),
+    'Content-Type': 'application/json; charset=utf-8',
+    'Cache-Control': 'no-store',
+    [REQUEST_ID_HEADER]: requestIdOf(request),
+    Connection: 'close',
+  });
+  response.end(text);
+}
+
+export function refuseBare(request: IncomingMessage, response: ServerResponse, error: PublicError): void {
+  answerBare(request, response, error.status, errorBody(error.status, error.message), error.headers);
+}

@@ -1,0 +1,35 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { Readiness } from '../health/readiness.js';
+import { publicErrors } from './public-errors.js';
+
+export const LIVENESS_PATH = '/livez';
+export const ALIVE = { status: 'alive' } as const;
+
+const PartState = Type.Union([Type.Literal('up'), Type.Literal('away')]);
+const Ready = Type.Object({
+  status: Type.Union([Type.Literal('ready'), Type.Literal('degraded')]),
+  storeOfRecord: PartState,
+  keyValueStore: PartState,
+  processor: PartState,
+});
+
+/** Decisions O1. Before the stores are open `starting.ts` answers in their place. */
+export function registerProbeRoutes(server: FastifyInstance, readiness: Readiness): void {
+  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+
+  app.get(LIVENESS_PATH, { config: { scopes: 'open' } }, (_request, reply) => {
+    reply.header('cache-control', 'no-store').send(ALIVE);
+  });
+
+  app.get('/readyz', { schema: { response: { 200: Ready } }, config: { scopes: 'open' } }, async (_request, reply) => {
+    if (readiness.isDraining) throw publicErrors.draining();
+    const parts = await readiness.look();
+    // A signal may have come meanwhile.
+    if (readiness.isDraining) throw publicErrors.draining();
+    if (parts.storeOfRecord === 'away') throw publicErrors.storeOfRecordAway();
+    const status = Object.values(parts).includes('away') ? 'degraded' : 'ready';
+    return reply.header('cache-control', 'no-store').send({ status, ...parts } as const);
+  });
+}
