@@ -141,21 +141,14 @@ function openDeployment(
   clock: Clock,
   events: StoreEvents,
 ): Promise<Deployment> {
+  const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { reason: reasonOf(cause) } : {}, sentence);
+  const common = { transactionCacheTtlMs, clock, notices: { warn }, events };
   switch (deployment.kind) {
     case 'embedded':
-      return openEmbedded({ dataDir: deployment.dataDir, transactionCacheTtlMs, clock, events });
+      return openEmbedded({ dataDir: deployment.dataDir, ...common });
     case 'distributed': {
       const { redis, databaseUrl, databasePoolSize } = deployment;
-      const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { reason: reasonOf(cause) } : {}, sentence);
-      return openDistributed({
-        redis,
-        databaseUrl,
-        databasePoolSize,
-        transactionCacheTtlMs,
-        clock,
-        notices: { warn },
-        events,
-      });
+      return openDistributed({ redis, databaseUrl, databasePoolSize, ...common });
     }
   }
 }

@@ -1,7 +1,9 @@
 import { KeyFileError } from './access/api-keys.js';
+import { BACKUP_USAGE, backupCommand } from './commands/backup.js';
 import { KEYS_USAGE, keysCommand } from './commands/keys.js';
 import { UsageError } from './commands/usage.js';
-import { settingDefaults } from './config.js';
+import { ConfigError, settingDefaults } from './config.js';
+import { CannotOpen } from './deployments/deployment.js';
 import { serve } from './serve.js';
 import { VERSION } from './version.js';
 
@@ -12,6 +14,9 @@ export async function run(parameters: readonly string[]): Promise<void> {
     switch (command) {
       case undefined:
         await serve();
+        return;
+      case 'backup':
+        await backupCommand(rest, process.env);
         return;
       case 'keys':
         keysCommand(rest, process.env);
@@ -40,6 +45,8 @@ function isMistake(error: unknown): error is Error {
   return (
     error instanceof UsageError ||
     error instanceof KeyFileError ||
+    error instanceof ConfigError ||
+    error instanceof CannotOpen ||
     code?.startsWith('ERR_PARSE_ARGS') === true ||
     (error as NodeJS.ErrnoException).syscall !== undefined
   );
@@ -59,6 +66,7 @@ function help(): string {
     'npx idempay --help       this text',
     'npx idempay --version    the version',
     KEYS_USAGE,
+    BACKUP_USAGE,
     '',
     'Settings are environment variables, here with their defaults. .env.example says what each is for.',
     '',

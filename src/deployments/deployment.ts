@@ -27,6 +27,11 @@ export interface StoreEvents {
   served(store: string): void;
 }
 
+/** What an operator should read in the log. */
+export interface Notices {
+  warn(sentence: string, cause?: Error): void;
+}
+
 /** The deployment cannot be opened; the message is a sentence for the person who started it. */
 export class CannotOpen extends Error {
   override readonly name = 'CannotOpen';

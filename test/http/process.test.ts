@@ -1,12 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { Agent } from 'node:http';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { run } from '#idempay/command-line.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { beginPayment, expectFirst, expectReplay, untilPaid } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { paymentText, sendAndVanish } from '../../testkit/client/raw-http.js';
-import { DEPLOYMENTS, type Deployment, describeDeployments } from '../../testkit/deployments/deployments.js';
+import { DEPLOYMENTS, type Deployment, describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { expectUnknown } from '../../testkit/deployments/processor-environment.js';
 import { shareProcess } from '../../testkit/deployments/shared-service.js';
 import { startReferenceProcessor } from '../../testkit/processes/reference-processor.js';
@@ -225,5 +226,38 @@ describe('the command line', () => {
     expect(process.exitCode).toBe(1);
     expect(output).toContain(`'${parameter}' is not an argument of Idempay`);
     expect(output).toContain('--help');
+  });
+
+  describe('backup', () => {
+    afterEach(() => vi.unstubAllEnvs());
+
+    it('copies the database of a service that runs, and says when the copy is complete', async () => {
+      const stores = await openStores(embedded);
+      await generateKey((await stores.serve()).url);
+      const folder = stores.environment.DATA_DIR ?? '';
+      vi.stubEnv('DATA_DIR', folder);
+      const file = join(folder, 'copy.sqlite');
+      await run(['backup', file]);
+      expect(output).toBe(`${file} is complete.`);
+      expect(statSync(file).size).toBeGreaterThan(0);
+    });
+
+    it.each([
+      ['without a file', ['backup'], {}, 'Name one file'],
+      ['with two files', ['backup', 'a', 'b'], {}, 'Name one file'],
+      ['without a database', ['backup', 'a'], { DATA_DIR: '/nowhere' }, 'There is no database in /nowhere'],
+      [
+        'of PostgreSQL',
+        ['backup', 'a'],
+        { REDIS_URL: 'redis://127.0.0.1', DATABASE_URL: 'postgres://127.0.0.1/a' },
+        'back PostgreSQL up with its own tools',
+      ],
+      ['with a wrong setting', ['backup', 'a'], { PORT: 'x' }, 'PORT must be a whole number'],
+    ])('%s is refused with a sentence', async (_what, parameters, environment, sentence) => {
+      for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+      await run(parameters);
+      expect(process.exitCode).toBe(1);
+      expect(output).toContain(sentence);
+    });
   });
 });

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
-import type { Deployment, StoreEvents } from '../deployment.js';
+import type { Deployment, Notices, StoreEvents } from '../deployment.js';
+import { REPLACED } from '../replaced-database.js';
 import { DatabaseClock } from './postgres/database-clock.js';
 import { DatabaseIdentity } from './postgres/database-identity.js';
 import { createConfirmDurable } from './postgres/durability.js';
@@ -25,12 +26,6 @@ import { createRedisTransactionCache } from './redis/transaction-cache.js';
 const SNAPSHOT_SHARE = 0.4;
 /** A start waits this long for Redis, so that the first requests find it; then it serves what it can without. */
 const REDIS_WAIT_MS = 2_000;
-const REPLACED =
-  'The database was replaced by a standby or a restored copy: rows may be lost. The cache starts anew, transaction ids go on after a gap, and a first payment with a key from before is looked up at the processor.';
-
-export interface Notices {
-  warn(sentence: string, cause?: Error): void;
-}
 
 /**
  * Opens Redis and PostgreSQL. Without PostgreSQL there is nothing to serve, so the start waits for it; Redis may come later,

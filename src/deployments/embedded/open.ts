@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 import type { Clock } from '../../clock.js';
-import { CannotOpen, type Deployment, type StoreEvents } from '../deployment.js';
+import { CannotOpen, type Deployment, type Notices, type StoreEvents } from '../deployment.js';
+import { REPLACED } from '../replaced-database.js';
+import { DATABASE } from './backup.js';
 import { takeExclusively } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
@@ -13,13 +15,12 @@ import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transaction-store.js';
 import { Writer } from './writer.js';
 
-const DATABASE = 'idempay.sqlite';
-
 /** Opens everything in one folder, for this process alone. Throws CannotOpen with a sentence for the operator. */
 export async function openEmbedded(options: {
   dataDir: string;
   transactionCacheTtlMs: number;
   clock: Clock;
+  notices?: Notices;
   events?: StoreEvents;
 }): Promise<Deployment> {
   const { dataDir, clock } = options;
@@ -30,7 +31,8 @@ export async function openEmbedded(options: {
     const broken = new Promise<Error>((resolve) => {
       reportBroken = resolve;
     });
-    const writer = await Writer.open(path, reportBroken, clock, options.events);
+    const onReplaced = () => options.notices?.warn(REPLACED);
+    const writer = await Writer.open(path, { onBroken: reportBroken, onReplaced }, clock, options.events);
     const reader = new Reader(path, reportBroken);
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);

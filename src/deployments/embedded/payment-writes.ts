@@ -6,6 +6,7 @@ import type {
   SettleResult,
   Takeover,
 } from '../../payments/ports/ledger.js';
+import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, Fence, Outcome } from '../../payments/values/payment.js';
 import { finalOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
@@ -16,6 +17,8 @@ const INSERT_CLAIM = `
   INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, state, epoch, owner, lease_until, recover_at, claimed_at)
   VALUES (?, ?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
+
+const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
@@ -83,7 +86,7 @@ export interface SettleWrite extends Fence {
 
 /**
  * The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. A key that
- * `mayBeRemoved` is never inserted; what is settled carries the number of the `currentHour` of retention.
+ * `mayBeRemoved` is never inserted; the first claim of one below `look_up_before` is a takeover, of a row that may be lost; what is settled carries the number of the `currentHour` of retention.
  */
 export function createPaymentWrites(
   database: Database,
@@ -100,6 +103,7 @@ export function createPaymentWrites(
   const abandon = database.prepare(ABANDON);
   const settle = database.prepare(SETTLE);
   const resolve = database.prepare(RESOLVE);
+  const { look_up_before: lookUpBefore } = database.prepare(LOOK_UP_BEFORE).get() as { look_up_before: string };
 
   function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
     const { key, owner, leaseMs, processor, formerProcessor } = takeover;
@@ -116,6 +120,9 @@ export function createPaymentWrites(
       const client = attempt.client ?? null;
       const now = wallClock();
       const leaseUntil = now + leaseMs;
+      const mayBeLost = key < lookUpBefore;
+      // The lost claim may be as old as the key.
+      const claimedAt = mayBeLost ? Math.min(now, keyTimeOf(key)) : now;
       if (now <= claimBefore && !mayBeRemoved(key)) {
         const row = [
           key,
@@ -128,9 +135,13 @@ export function createPaymentWrites(
           owner,
           leaseUntil,
           leaseUntil,
-          now,
+          claimedAt,
         ];
-        if (insertClaim.run(...row).changes > 0) return 'claimed';
+        if (insertClaim.run(...row).changes > 0) {
+          if (!mayBeLost) return 'claimed';
+          // The attempt of a lost row may have charged, so the processor is asked first.
+          return { state: 'taken over', claim: { ...claimOf(find.get(key) as PaymentRow, now), unsent: false } };
+        }
       }
       const row = find.get(key) as PaymentRow | undefined;
       if (!row) return { state: mayBeRemoved(key) ? 'expired' : 'too late' };

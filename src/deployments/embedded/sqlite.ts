@@ -22,6 +22,13 @@ export function openForWriting(path: string): Database {
   return database;
 }
 
+/** A file that nobody else has open, without a log beside it: every commit is in the one file. */
+export function openAlone(path: string): Database {
+  const database = new DatabaseSync(path);
+  database.exec('PRAGMA synchronous = FULL');
+  return database;
+}
+
 export function openForReading(path: string): Database {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS, readOnly: true });
   database.exec(`PRAGMA cache_size = -${READER_CACHE_KIB}`);

@@ -45,6 +45,8 @@ export type WriteName = keyof WriteOperations;
 
 /** What else travels between the threads, besides batches and their results as JSON. */
 export const READY = 'ready';
+/** Ready, on a backup that is started for the first time. */
+export const READY_REPLACED = 'ready, replaced';
 export const CLOSE = 'close';
 
 /**

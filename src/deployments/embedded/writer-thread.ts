@@ -1,14 +1,23 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { adoptBackup } from './backup.js';
 import { createBatchCommits } from './batch-commits.js';
 import { migrate } from './migrate.js';
 import { assertDurable, openForWriting } from './sqlite.js';
-import { CLOSE, createWriteOperations, READY, readKeyCount, type WriteBatch } from './write-operations.js';
+import {
+  CLOSE,
+  createWriteOperations,
+  READY,
+  READY_REPLACED,
+  readKeyCount,
+  type WriteBatch,
+} from './write-operations.js';
 
 /** The only connection that writes. Each message is a batch of operations, and each batch one commit. */
 function run(path: string): void {
   const database = openForWriting(path);
   // Here, because it may take minutes: the main thread answers probes meanwhile.
   migrate(database);
+  const wasReplaced = adoptBackup(database, Date.now());
   const keyCount = readKeyCount(database);
   const operations = createWriteOperations(database, keyCount);
   const commit = createBatchCommits(database, operations, keyCount);
@@ -29,7 +38,7 @@ function run(path: string): void {
     }
     parentPort?.postMessage(JSON.stringify(commit(JSON.parse(message) as WriteBatch)));
   });
-  parentPort?.postMessage(READY);
+  parentPort?.postMessage(wasReplaced ? READY_REPLACED : READY);
 }
 
 run((workerData as { path: string }).path);

@@ -8,6 +8,7 @@ import type { StoreEvents } from '../deployment.js';
 import { BUSY_TIMEOUT_MS } from './sqlite.js';
 import {
   CLOSE,
+  READY_REPLACED,
   type WriteBatch,
   type WriteFault,
   type WriteName,
@@ -71,12 +72,13 @@ export class Writer {
   /** Resolves when the database is open for writing and every claim found in it counts as abandoned. */
   static async open(
     path: string,
-    onBroken: (error: Error) => void,
+    { onBroken, onReplaced }: { onBroken: (error: Error) => void; onReplaced: () => void },
     clock: Clock = systemClock,
     events?: StoreEvents,
   ): Promise<Writer> {
     const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData: { path } });
-    await once(worker, 'message');
+    const [message] = await once(worker, 'message');
+    if (message === READY_REPLACED) onReplaced();
     return new Writer(worker, onBroken, clock, events);
   }
 

@@ -1,18 +1,6 @@
+import { CLOCKS_DIFFER_MS, GAP } from '../../replaced-database.js';
 import { lowestKeyAt } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
-
-/**
- * Left out after a failover, of transaction ids and of list versions: clients know the lost ones, which must not be
- * given again (decisions T1). More than a day's creates at 10,000 each second, so it covers a standby that was a day
- * behind and a nightly backup; there is room for 900,000 such gaps.
- */
-const GAP = 1_000_000_000;
-
-/**
- * How far the clock of a process, by which it generates keys, may be ahead of the database's. Longer is not better: where
- * the processor does not deduplicate, an operator decides about each payment of such a key.
- */
-const CLOCKS_DIFFER_MS = 10_000;
 
 const LIVE = `
   SELECT idempay.system_identifier() AS system_identifier, idempay.timeline() AS timeline,

@@ -1,0 +1,11 @@
+import { workerData } from 'node:worker_threads';
+import { openForReading } from './sqlite.js';
+
+/**
+ * Reads one snapshot and writes it into a new file. One statement and not a stepped backup, which begins again with each commit
+ * of the service.
+ */
+const { source, target } = workerData as { source: string; target: string };
+const database = openForReading(source);
+database.prepare('VACUUM INTO ?').run(target);
+database.close();

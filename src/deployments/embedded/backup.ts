@@ -1,0 +1,108 @@
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { lowestKeyAt } from '../../payments/values/key-time.js';
+import { CannotOpen } from '../deployment.js';
+import { CLOCKS_DIFFER_MS, GAP } from '../replaced-database.js';
+import { migrate } from './migrate.js';
+import { type Database, openAlone } from './sqlite.js';
+
+export const DATABASE = 'idempay.sqlite';
+const PROGRESS_EVERY_MS = 1_000;
+
+const MARK = 'UPDATE deployment SET is_backup = 1';
+
+/** Everything that follows from rows that may be lost, in one commit: done twice it leaves one gap more. */
+const ADOPT = `
+  BEGIN IMMEDIATE;
+  UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
+  UPDATE transaction_list
+  SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
+  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '%');
+  COMMIT`;
+
+/**
+ * Copies the database of a folder into a file that is not there yet, while a service runs on it or not. The copy is of one
+ * moment: everything acknowledged before the call is in it. It is complete and on the disk when this resolves; until then
+ * only `<file>.partial` is there. Throws CannotOpen. `onProgress` is told the bytes that are copied, of about how many.
+ */
+export async function backUp(
+  dataDir: string,
+  file: string,
+  onProgress: (copiedBytes: number, aboutBytes: number) => void,
+): Promise<void> {
+  const source = join(dataDir, DATABASE);
+  const partial = `${file}.partial`;
+  if (!existsSync(source)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
+  if (existsSync(file)) throw new CannotOpen(`${file} exists. Name a file that does not.`);
+  if (existsSync(partial)) {
+    throw new CannotOpen(
+      `${partial} exists: another backup is being written, or one was killed. Remove it if none runs.`,
+    );
+  }
+  try {
+    const copied = new AbortController();
+    const progress = reportSize(source, partial, onProgress, copied.signal);
+    await copyInThread(source, partial).finally(() => copied.abort());
+    await progress;
+    markAsBackup(partial);
+    sync(partial);
+    renameSync(partial, file);
+    sync(dirname(file));
+  } catch (error) {
+    for (const suffix of ['', '-journal']) rmSync(partial + suffix, { force: true });
+    throw error instanceof CannotOpen
+      ? error
+      : new CannotOpen(`The backup failed: ${(error as Error).message}.`, { cause: error });
+  }
+}
+
+/** Where the database is a backup: what was written after it was made may be lost, and counts as lost from now on. */
+export function adoptBackup(database: Database, nowMs: number): boolean {
+  const { is_backup } = database.prepare('SELECT is_backup FROM deployment').get() as { is_backup: number };
+  if (is_backup === 0) return false;
+  database.exec(ADOPT.replace('%', lowestKeyAt(nowMs + CLOCKS_DIFFER_MS)));
+  return true;
+}
+
+function copyInThread(source: string, target: string): Promise<void> {
+  const worker = new Worker(new URL('./backup-thread.js', import.meta.url), { workerData: { source, target } });
+  return new Promise((resolve, reject) => {
+    worker.on('error', reject);
+    worker.on('exit', (code) => (code === 0 ? resolve() : reject(new Error('the thread that copies ended'))));
+  });
+}
+
+async function reportSize(
+  source: string,
+  target: string,
+  onProgress: (copiedBytes: number, aboutBytes: number) => void,
+  copied: AbortSignal,
+): Promise<void> {
+  while (!copied.aborted) {
+    await delay(PROGRESS_EVERY_MS, undefined, { signal: copied }).catch(() => {});
+    if (!copied.aborted && existsSync(target)) onProgress(statSync(target).size, statSync(source).size);
+  }
+}
+
+/** Also of a service that is older than this command: the copy is brought up to date, and has the mark. */
+function markAsBackup(path: string): void {
+  const database = openAlone(path);
+  try {
+    migrate(database);
+    database.exec(MARK);
+  } finally {
+    database.close();
+  }
+}
+
+/** Of a file, or of a folder whose names have changed. */
+function sync(path: string): void {
+  const opened = openSync(path, 'r');
+  try {
+    fsyncSync(opened);
+  } finally {
+    closeSync(opened);
+  }
+}

@@ -1,0 +1,20 @@
+/**
+ * What follows when a database has lost its newest rows, by a failover or because it is a backup, on both deployments
+ * (docs/decisions/0020).
+ */
+
+/**
+ * Left out of transaction ids and of list versions: clients know the lost ones, which must not be given again (decisions
+ * T1). More than a day's creates at 10,000 each second, so it covers a standby that was a day behind and a nightly
+ * backup; there is room for 900,000 such gaps.
+ */
+export const GAP = 1_000_000_000;
+
+/**
+ * How far the clock by which keys were generated may have been ahead of the clock that reads this. Longer is not better: where
+ * the processor does not deduplicate, an operator decides about each payment of such a key.
+ */
+export const CLOCKS_DIFFER_MS = 10_000;
+
+export const REPLACED =
+  'The database was replaced by a standby or a restored copy: rows may be lost. The cache starts anew, transaction ids go on after a gap, and a first payment with a key from before is looked up at the processor.';

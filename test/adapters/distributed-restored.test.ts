@@ -1,0 +1,59 @@
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
+import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
+import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { openDistributedPortsOn } from '../../testkit/protocol/ports.js';
+import { openRedisClient } from '../../testkit/protocol/redis-process.js';
+
+/** As a dump that is restored under another name does: the rows of one moment, in another database. */
+async function copyDatabase(databaseUrl: string): Promise<string> {
+  const copy = new URL(databaseUrl);
+  const name = copy.pathname.slice(1);
+  copy.pathname = `${name}_restored`;
+  const maintenance = new URL(databaseUrl);
+  maintenance.pathname = 'postgres';
+  const client = new pg.Client({ connectionString: maintenance.href });
+  await client.connect();
+  await client.query(`CREATE DATABASE ${name}_restored TEMPLATE ${name}`);
+  await client.end();
+  return copy.href;
+}
+
+test('a restored PostgreSQL charges nothing again, with a Redis that is newer and with one that is older', async () => {
+  const stores = await openStores();
+  const before = await openDistributedPortsOn(stores);
+  const first = compose(before);
+  const [paidBefore, paidLater, paidLaterToo] = [
+    await first.payments.issueKey(),
+    await first.payments.issueKey(),
+    await first.payments.issueKey(),
+  ];
+  const told = await first.payments.pay(paidBefore, MONEY);
+  await before.close();
+  const restoredUrl = await copyDatabase(stores.databaseUrl);
+  const after = await openDistributedPortsOn(stores);
+  const second = compose(after, {}, first.processor);
+  const toldLater = await second.payments.pay(paidLater, MONEY);
+  await second.payments.pay(paidLaterToo, MONEY);
+  await after.close();
+
+  const restored = await openDistributedPortsOn({ ...stores, databaseUrl: restoredUrl });
+  const { payments, processor } = compose(restored, {}, first.processor);
+  expect(await payments.pay(paidBefore, MONEY)).toEqual({ ...told, state: 'replayed' });
+  expect(await payments.pay(paidLater, MONEY)).toEqual({ ...toldLater, state: 'replayed' });
+
+  const redis = await openRedisClient(stores.redisUrl);
+  await redis.flushall();
+  // As an older snapshot has them.
+  for (const key of [paidBefore, paidLater, paidLaterToo]) await restored.keys.issue(key, LONG_MS);
+  expect(await payments.pay(paidBefore, MONEY)).toEqual({ ...told, state: 'replayed' });
+  for (const key of [paidLater, paidLaterToo]) {
+    expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(processor.chargesOf(key)).toHaveLength(1);
+  }
+  expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo].toSorted());
+  redis.disconnect();
+  await restored.close();
+  await stores.close();
+});

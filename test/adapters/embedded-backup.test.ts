@@ -1,0 +1,158 @@
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
+import { backUp } from '#idempay/deployments/embedded/backup.js';
+import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import {
+  claimAttempt,
+  givenClaim,
+  givenSettled,
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+} from '../../testkit/protocol/payment-attempts.js';
+import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+
+const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
+/** Of ids and versions, after each start of a backup. */
+const GAP = 1_000_000_000;
+/** Enough that the copy takes many commits of the load beside it. */
+const ROWS = 20_000;
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'idempay-backup-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+let folders = 0;
+function newDataDir(): string {
+  folders += 1;
+  return join(folder, `data-${folders}`);
+}
+
+async function open(dataDir: string) {
+  const warnings: string[] = [];
+  const notices = { warn: (sentence: string) => warnings.push(sentence) };
+  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices });
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= deployment.close());
+  onTestFinished(close);
+  return { ...deployment, warnings, close };
+}
+
+/** As docs/deployment.md says: into an empty folder, under the name of the database. */
+async function restored(file: string) {
+  const dataDir = newDataDir();
+  await mkdir(dataDir);
+  await rename(file, join(dataDir, 'idempay.sqlite'));
+  return { ...(await open(dataDir)), dataDir };
+}
+
+const backUpOf = async (dataDir: string) => {
+  const file = join(folder, `backup-${newKey()}`);
+  await backUp(dataDir, file, () => {});
+  return file;
+};
+
+describe('a backup of a service that runs', () => {
+  test('has everything that was acknowledged before it began, also under a load that never pauses', async () => {
+    const dataDir = newDataDir();
+    const { keys, ledger, transactions } = await open(dataDir);
+    await Promise.all(Array.from({ length: ROWS }, () => keys.issue(newKey(), LONG_MS)));
+    const claims = await Promise.all(Array.from({ length: 100 }, () => givenClaim(ledger)));
+    const finals = await Promise.all(claims.map((claim) => givenSettled(ledger, claim)));
+    const { id } = await transactions.create(NEW);
+    let loaded = true;
+    let written = 0;
+    const load = (async () => {
+      for (; loaded; written += 1) await keys.issue(newKey(), LONG_MS);
+    })();
+    const before = written;
+    const file = await backUpOf(dataDir);
+    expect(written).toBeGreaterThan(before);
+    loaded = false;
+    await load;
+
+    const copy = await restored(file);
+    for (const [index, { key }] of claims.entries()) {
+      expect(await copy.ledger.find(key)).toEqual({ state: 'final', final: finals[index] });
+      expect(await copy.keys.look(key)).toEqual({ state: 'final', final: finals[index] });
+    }
+    expect(await copy.transactions.get(id)).toMatchObject({ amount: '100.5' });
+    expect((await copy.keyValueStore.statistics()).totalKeys).toBeGreaterThanOrEqual(ROWS);
+  });
+
+  test('charges nothing again that was paid after it', async () => {
+    const dataDir = newDataDir();
+    const original = await open(dataDir);
+    const process = compose(original);
+    const [paidLater, lostLater, unpaid] = [
+      await process.payments.issueKey(),
+      await process.payments.issueKey(),
+      newKey(),
+    ];
+    const unsent = await givenClaim(original.ledger, { processor: process.processor.name });
+    await original.ledger.abandon(unsent, 0, 'unsent');
+    const file = await backUpOf(dataDir);
+    await process.payments.pay(paidLater, MONEY);
+    process.processor.plan({ outcome: 'succeeded', answerLost: true });
+    await process.payments.pay(lostLater, MONEY);
+    await original.close();
+
+    const copy = await restored(file);
+    expect(copy.warnings).toEqual([
+      expect.stringMatching(/^The database was replaced by a standby or a restored copy/),
+    ]);
+    const { payments, processor } = compose(copy, {}, process.processor);
+    for (const key of [paidLater, lostLater]) {
+      expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+      expect(processor.chargesOf(key)).toHaveLength(1);
+      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+    }
+    const takeover = { key: unsent.key, processor: processor.name, owner: newOwner(), leaseMs: LONG_MS };
+    expect(await copy.ledger.takeOver(takeover)).toMatchObject({ unsent: false });
+    // What is generated from now on is charged without a question. The clock may be ten seconds off, so later than that.
+    const later = `f${unpaid.slice(1)}`;
+    expect(await copy.ledger.claim(claimAttempt({ key: later }))).toMatchObject({ state: 'claimed' });
+  });
+
+  test('gives no transaction id again, and a list no version; a second start changes nothing more', async () => {
+    const dataDir = newDataDir();
+    const original = await open(dataDir);
+    const first = await original.transactions.create(NEW);
+    const file = await backUpOf(dataDir);
+    const lost = await original.transactions.create(NEW);
+    const { dataDir: copyDir, close, transactions } = await restored(file);
+    const next = await transactions.create(NEW);
+    expect(next.id).toBe(first.id + GAP + 1);
+    expect(next.id).toBeGreaterThan(lost.id);
+    expect(await transactions.listVersion()).toBeGreaterThan(await original.transactions.listVersion());
+    await close();
+    const again = await open(copyDir);
+    expect(again.warnings).toEqual([]);
+    expect((await again.transactions.create(NEW)).id).toBe(next.id + 1);
+    const age = inState(await again.ledger.claim(claimAttempt()), 'taken over').claim;
+    expect(age).toMatchObject({ epoch: 1, unsent: false });
+    // Of the original, which goes on, nothing changed.
+    expect((await original.transactions.create(NEW)).id).toBe(lost.id + 1);
+  });
+});
+
+test('a backup that cannot be made says why, and leaves nothing behind', async () => {
+  const dataDir = newDataDir();
+  await expect(backUpOf(dataDir)).rejects.toThrow(`There is no database in ${dataDir}`);
+  await (await open(dataDir)).close();
+  const existing = await backUpOf(dataDir);
+  await expect(backUp(dataDir, existing, () => {})).rejects.toThrow(`${existing} exists. Name a file that does not.`);
+  await writeFile(`${existing}-2.partial`, '');
+  await expect(backUp(dataDir, `${existing}-2`, () => {})).rejects.toThrow('another backup is being written');
+  await rm(`${existing}-2.partial`);
+  await expect(backUp(dataDir, join(folder, 'absent', 'x'), () => {})).rejects.toThrow('The backup failed: ');
+  const names = await readdir(folder);
+  expect(names.filter((name) => name.includes('.partial'))).toEqual([]);
+});
