@@ -83,7 +83,11 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const server = createServer(
     listener,
     { payments, paymentRecords, transactions, health, readiness },
-    { access, loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly },
+    {
+      access,
+      loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly,
+      trustedNetworks: config.trustedNetworks,
+    },
     frameworkLogger,
     (fault) => storeLog.refused(fault, 'requests'),
   );

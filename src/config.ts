@@ -1,7 +1,9 @@
-import { type AccessSettings, readAccess } from './access/access-settings.js';
+import { type AccessSettings, HOW_TO_SET_AUTH, readAccess } from './access/access-settings.js';
 import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/postgres/database-url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis/redis-url.js';
+import type { CertificateFiles } from './http/certificate-files.js';
+import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/trusted-networks.js';
 import { misspeltSettings } from './misspelt-settings.js';
 import {
   PROCESSOR_ACCOUNT_FORM,
@@ -18,6 +20,10 @@ export interface Config {
   /** Between a signal and the end of the listener: for load balancers to notice that this process is not ready. */
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
+  /** Undefined: without TLS. */
+  readonly certificateFiles: CertificateFiles | undefined;
+  /** Proxies that may say for whom they ask; undefined: none. */
+  readonly trustedNetworks: readonly string[] | undefined;
   readonly access: AccessSettings;
   readonly deployment: DeploymentSettings;
   readonly payments: PaymentSettings;
@@ -116,6 +122,8 @@ function readSettings(settings: Settings): Config {
     host,
     port,
     drainDelayMs,
+    certificateFiles: readCertificateFiles(settings),
+    trustedNetworks: readProxies(settings),
     access: readAccess(settings, host),
     logLevel: settings.choice('LOG_LEVEL', 'info', LOG_LEVELS),
     deployment: readDeployment(settings),
@@ -125,6 +133,26 @@ function readSettings(settings: Settings): Config {
     processor: readProcessor(settings, payments.leaseMs),
     crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
+}
+
+function readCertificateFiles(settings: Settings): CertificateFiles | undefined {
+  const certFile = settings.optional('TLS_CERT_FILE');
+  const keyFile = settings.optional('TLS_KEY_FILE');
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    const [present, absent] =
+      certFile === undefined ? ['TLS_KEY_FILE', 'TLS_CERT_FILE'] : ['TLS_CERT_FILE', 'TLS_KEY_FILE'];
+    settings.problem(`${present} is set but ${absent} is not: set both (TLS) or neither`);
+  }
+  return certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined;
+}
+
+/** Behind a proxy the service is reached by others, whatever its HOST is (decisions A1). */
+function readProxies(settings: Settings): readonly string[] | undefined {
+  const networks = settings.parsed('TRUST_PROXY', readTrustedNetworks, TRUSTED_NETWORKS_FORM);
+  if (networks && !settings.has('AUTH')) {
+    settings.problem(`TRUST_PROXY is set, so others reach the service: ${HOW_TO_SET_AUTH}`);
+  }
+  return networks;
 }
 
 function readDeployment(settings: Settings): DeploymentSettings {

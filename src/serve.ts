@@ -7,6 +7,7 @@ import { CannotOpen } from './deployments/deployment.js';
 import { databaseName } from './deployments/distributed/postgres/database-url.js';
 import { redisName } from './deployments/distributed/redis/redis-url.js';
 import { reasonOf, StoreUnavailable } from './faults.js';
+import { CertificateError } from './http/certificate-files.js';
 import { createListener } from './http/listener.js';
 import { createLogger } from './logger.js';
 import { VERSION } from './version.js';
@@ -15,6 +16,9 @@ import { VERSION } from './version.js';
 const SAME_SIGNAL_MS = 2_000;
 /** Long enough to write the answers of what waits, short enough that nothing new is tried on a broken store. */
 const BROKEN_DRAIN_MS = 1_000;
+
+/** Their messages are sentences for the person who started it. */
+const START_REFUSALS = [ConfigError, CannotOpen, KeyFileError, CertificateError];
 
 /** Serves until a signal, and ends the process: with 0 after a drain, with 1 and a sentence when it cannot serve. */
 export async function serve(): Promise<void> {
@@ -33,9 +37,12 @@ async function serveUntilSignal(): Promise<void> {
   for (const doubt of doubtsAbout(process.env)) logger.warn(doubt);
 
   const { access, host, deployment, processor } = config;
-  const listener = createListener(logger);
+  const listener = createListener(logger, config.certificateFiles);
   const port = await listener.listen(host, config.port);
-  logger.info({ version: VERSION, host, port }, 'starting: only probes are answered');
+  logger.info(
+    { version: VERSION, host, port, tls: config.certificateFiles !== undefined },
+    'starting: only probes are answered',
+  );
 
   // A start may wait for a store; nothing was promised to anybody yet, so a signal may end it anywhere.
   const app = await Promise.race([createApp(config, logger, listener), stop]);
@@ -94,8 +101,7 @@ function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 function sentenceFor(error: unknown): string {
-  if (error instanceof ConfigError || error instanceof CannotOpen || error instanceof KeyFileError)
-    return error.message;
+  if (START_REFUSALS.some((refusal) => error instanceof refusal)) return (error as Error).message;
   const { code, message, stack } = error as NodeJS.ErrnoException;
   if (code === 'EADDRINUSE') return `The port is in use (${message}). Stop what listens there, or set another PORT.`;
   if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {

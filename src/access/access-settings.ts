@@ -12,6 +12,7 @@ export type AccessSettings =
 const CREDENTIALS = ['API_KEYS_FILE', 'JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URL'] as const;
 const TOKEN_SETTINGS = ['JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URL'] as const;
 const HOW_TO_REQUIRE = 'AUTH=required with API_KEYS_FILE or with JWT_ISSUER, JWT_AUDIENCE and JWT_JWKS_URL';
+export const HOW_TO_SET_AUTH = `set ${HOW_TO_REQUIRE}. AUTH=none serves everybody who reaches the port`;
 
 export function readAccess(settings: Settings, host: string): AccessSettings {
   const auth = settings.has('AUTH') ? settings.choice('AUTH', 'none', ['none', 'required'] as const) : undefined;
@@ -27,9 +28,7 @@ export function readAccess(settings: Settings, host: string): AccessSettings {
       settings.problem(`${name} is set but nobody is asked for credentials: set AUTH=required, or remove it`);
   }
   if (auth === undefined && !isLoopback(host)) {
-    settings.problem(
-      `HOST ${host} can be reached by others: set ${HOW_TO_REQUIRE}. AUTH=none serves everybody who reaches the port`,
-    );
+    settings.problem(`HOST ${host} can be reached by others: ${HOW_TO_SET_AUTH}`);
   }
   return { kind: 'none', loopbackOnly: auth === undefined };
 }

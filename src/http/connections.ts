@@ -1,6 +1,8 @@
 import type { Server, ServerResponse } from 'node:http';
+import { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import { type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
@@ -10,6 +12,9 @@ import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
 const LINGER_MS = 1_000;
 /** How long CONNECT waits for the answers before it. Less than a drain, which cannot cut a socket that Node gave away. */
 const ANSWERS_BEFORE_CONNECT_MS = 20_000;
+
+/** Node's own name for the connection beneath. */
+type SecuredSocket = TLSSocket & { readonly _parent: Socket };
 
 /** Sockets whose last answer is written here, or will be when the answers before it are out. */
 const ending = new WeakSet<Socket>();
@@ -21,6 +26,8 @@ const ending = new WeakSet<Socket>();
  */
 export function guardConnections(server: Server, log: Pick<FastifyBaseLogger, 'warn'>): () => void {
   const sockets = new Set<Socket>();
+  /** Whose client has not yet said enough for TLS: nothing of HTTP was sent on these. */
+  const handshakes = new Set<Socket>();
   let closing = false;
 
   server.on('connect', (_request, socket) => answerConnect(socket as Socket));
@@ -28,14 +35,23 @@ export function guardConnections(server: Server, log: Pick<FastifyBaseLogger, 'w
   server.on('error', (error) => {
     if (server.listening) log.warn({ err: error }, 'a connection could not be accepted');
   });
-  server.on('connection', (socket) => {
+  const keepIn = (group: Set<Socket>) => (socket: Socket) => {
     if (closing) socket.destroy();
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-  });
+    group.add(socket);
+    socket.once('close', () => group.delete(socket));
+  };
+  const isSecured = server instanceof TlsServer;
+  server.on('connection', keepIn(isSecured ? handshakes : sockets));
+  if (isSecured) {
+    server.on('secureConnection', keepIn(sockets));
+    server.on('secureConnection', (socket) => handshakes.delete((socket as SecuredSocket)._parent));
+    // Node would report it as malformed HTTP. There is no TLS yet in which we could answer.
+    server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
+  }
   // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.
   return () => {
     closing = true;
+    for (const socket of handshakes) socket.destroy();
     for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
   };
 }

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
+import { type CertificateFiles, followCertificate, readCertificate } from './certificate-files.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
 import { answerExpectations } from './expectations.js';
 import { originForm } from './request-head.js';
@@ -17,6 +19,10 @@ const HTTP_OPTIONS = {
   keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
 };
 
+/** Bounds what a connection costs that never says who it is; the platform's own default is two minutes. */
+const TLS_HANDSHAKE_TIMEOUT_MS = 10_000;
+const TLS_OPTIONS = { minVersion: 'TLSv1.2', handshakeTimeout: TLS_HANDSHAKE_TIMEOUT_MS } as const;
+
 /** The port and its connections. It is open from the first moment on, and answers probes only until `serve` is called. */
 export interface Listener {
   readonly server: Server;
@@ -28,14 +34,19 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-/** Not yet listening. */
-export function createListener(log: Pick<FastifyBaseLogger, 'warn'>): Listener {
+type Log = Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>;
+
+/** Not yet listening. With `certificateFiles` it speaks TLS only; throws CertificateError where these cannot be used. */
+export function createListener(log: Log, certificateFiles?: CertificateFiles): Listener {
   let answer: RequestListener = answerStarting;
-  const server = createServer(HTTP_OPTIONS, (request, response) => {
+  const onRequest: RequestListener = (request, response) => {
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');
     answer(request, response);
-  });
+  };
+  const server = certificateFiles
+    ? createSecuredServer(certificateFiles, onRequest, log)
+    : createServer(HTTP_OPTIONS, onRequest);
   server.on('clientError', answerMalformedHttp);
   answerExpectations(server);
   const closeUnused = guardConnections(server, log);
@@ -56,4 +67,17 @@ export function createListener(log: Pick<FastifyBaseLogger, 'warn'>): Listener {
       return closed;
     },
   };
+}
+
+/** New connections get a renewed certificate; those that are open go on with theirs. */
+function createSecuredServer(files: CertificateFiles, onRequest: RequestListener, log: Log): TlsServer {
+  const pair = readCertificate(files);
+  const server = createTlsServer({ ...HTTP_OPTIONS, ...TLS_OPTIONS, ...pair }, onRequest);
+  const stopFollowing = followCertificate(
+    files,
+    pair,
+    (renewed) => server.setSecureContext({ ...TLS_OPTIONS, ...renewed }),
+    log,
+  );
+  return server.once('close', stopFollowing);
 }

@@ -4,9 +4,9 @@ import type { FastifyInstance } from 'fastify';
 export function logRequests(app: FastifyInstance): void {
   if (!['debug', 'trace'].includes(app.log.level)) return;
   app.addHook('onResponse', (request, reply, done) => {
-    const { id, method, url } = request;
+    const { id, ip: address, method, url } = request;
     const durationMs = Math.round(reply.elapsedTime);
-    app.log.debug({ requestId: id, method, url, status: reply.statusCode, durationMs }, 'request');
+    app.log.debug({ requestId: id, address, method, url, status: reply.statusCode, durationMs }, 'request');
     done();
   });
 }

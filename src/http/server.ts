@@ -39,13 +39,15 @@ export interface ServerRules {
   readonly access: Access | undefined;
   /** Only requests for a name of this machine are served. */
   readonly loopbackOnly: boolean;
+  /** Of proxies whose X-Forwarded-For names the client's address; undefined: it is the connection's. */
+  readonly trustedNetworks: readonly string[] | undefined;
 }
 
 /** The HTTP side of the service: routes to features, with one error body everywhere. `routing` of it answers requests. */
 export function createServer(
   listener: Pick<Listener, 'server'>,
   features: Features,
-  { access, loopbackOnly }: ServerRules,
+  { access, loopbackOnly, trustedNetworks }: ServerRules,
   logger: FastifyBaseLogger,
   onUnavailable: (fault: StoreUnavailable) => void,
 ): FastifyInstance {
@@ -54,6 +56,8 @@ export function createServer(
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIdOf,
     requestIdHeader: false,
+    // It decides `request.ip` alone, which logs and limits use: no rule here looks at the forwarded host or protocol.
+    trustProxy: trustedNetworks ? [...trustedNetworks] : false,
     bodyLimit: BODY_LIMIT_BYTES,
     // A logger for each request would cost every request for the few that log; those name the request themselves.
     childLoggerFactory: (parent) => parent,

@@ -24,7 +24,7 @@ const silent = pino({ level: 'silent' });
 const declared = createServer(
   createListener(silent),
   {} as Features,
-  { access: undefined, loopbackOnly: false },
+  { access: undefined, loopbackOnly: false, trustedNetworks: undefined },
   silent,
   () => {},
 ).routeScopes;

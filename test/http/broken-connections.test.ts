@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readlink } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
@@ -16,6 +16,7 @@ import {
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcess } from '../../testkit/deployments/shared-service.js';
+import { openSockets } from '../../testkit/processes/open-sockets.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -128,10 +129,3 @@ describeDeployments('broken connections', (deployment) => {
     });
   });
 });
-
-/** Files are left out: stores open readers of their own for the lists that are asked for. */
-async function openSockets({ pid }: Service): Promise<number> {
-  const folder = `/proc/${pid}/fd`;
-  const links = await Promise.all((await readdir(folder)).map((name) => readlink(`${folder}/${name}`).catch(() => '')));
-  return links.filter((link) => link.startsWith('socket:')).length;
-}

@@ -126,6 +126,38 @@ describe('the settings', () => {
   });
 });
 
+describe('the settings of the port', () => {
+  test('take a certificate and its key together, or neither', () => {
+    const [cert, key] = [{ TLS_CERT_FILE: ' /tls/cert.pem ' }, { TLS_KEY_FILE: '/tls/key.pem' }];
+    expect(readConfig({}).certificateFiles).toBeUndefined();
+    const both = { certFile: '/tls/cert.pem', keyFile: '/tls/key.pem' };
+    expect(readConfig({ ...cert, ...key }).certificateFiles).toEqual(both);
+    expect(problemsOf(cert)).toEqual(['TLS_CERT_FILE is set but TLS_KEY_FILE is not: set both (TLS) or neither']);
+    expect(problemsOf(key)).toEqual(['TLS_KEY_FILE is set but TLS_CERT_FILE is not: set both (TLS) or neither']);
+  });
+
+  test.each<[string, readonly string[]]>([
+    ['10.0.0.0/8', ['10.0.0.0/8']],
+    [' 127.0.0.1, fd00::/8 ,::1/128', ['127.0.0.1', 'fd00::/8', '::1/128']],
+  ])('trust the proxies %j', (text, networks) => {
+    expect(readConfig({ AUTH: 'none', TRUST_PROXY: text }).trustedNetworks).toEqual(networks);
+  });
+
+  const NO_NETWORKS = [
+    ...['true', '1', 'loopback', '10.0.0', '10.0.0.1,', ',', 'fe80::1%eth0', '0.0.0.0/0', '::/0', '10.0.0.0/'],
+    ...['10.0.0.0/33', '::/129', '10.0.0.0/08', '10.0.0.0/8/8', '10.0.0.0/255.0.0.0'],
+  ];
+  test.each(NO_NETWORKS)('trust no proxies %j', (text) => {
+    const problem = expect.stringMatching(/^TRUST_PROXY must have the form addresses or networks/);
+    expect(problemsOf({ AUTH: 'none', TRUST_PROXY: text })).toEqual([problem]);
+  });
+
+  test('ask for AUTH behind a proxy, because others reach the service through it', () => {
+    const problem = expect.stringMatching(/^TRUST_PROXY is set, so others reach the service: set AUTH=required with/);
+    expect(problemsOf({ TRUST_PROXY: '10.0.0.0/8' })).toEqual([problem]);
+  });
+});
+
 describe('the settings of a processor over HTTP', () => {
   test('have defaults, and leave those of the simulated one unused and checked', () => {
     const defaults = { kind: 'http', url: PROCESSOR, account: undefined, timeoutMs: 10_000, dedupMs: 72_000_000 };

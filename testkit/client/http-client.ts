@@ -1,4 +1,5 @@
 import { Agent, type IncomingHttpHeaders, request as nodeRequest } from 'node:http';
+import { request as tlsRequest } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 
 /** What came back, with the body as it was sent: text, never re-encoded. */
@@ -16,6 +17,7 @@ export interface Ask {
   headers?: Record<string, string | string[]>;
   /** A string is sent as UTF-8; a buffer byte by byte. */
   body?: string | Buffer;
+  /** For a URL with https the one that trusts its certificate. */
   agent?: Agent;
   signal?: AbortSignal;
 }
@@ -28,7 +30,8 @@ const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_C
 /** One HTTP request without any of the corrections that a friendlier client would make. */
 export function ask(url: string, { body, agent = sharedAgent, ...options }: Ask = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const outgoing = nodeRequest(url, { ...options, agent }, (incoming) => {
+    const send = url.startsWith('https:') ? tlsRequest : nodeRequest;
+    const outgoing = send(url, { ...options, agent }, (incoming) => {
       buffer(incoming).then((bytes) => {
         const { statusCode: status = 0, headers } = incoming;
         const text = bytes.toString();

@@ -1,23 +1,40 @@
 import { connect, type Socket, type SocketConstructorOpts } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
 import type { Answer } from './http-client.js';
 import { GOOD_BODY } from './payment-bodies.js';
 
+interface ConnectionOptions extends SocketConstructorOpts {
+  /** Over TLS, with a server whose certificate this authority signed. */
+  authority?: Buffer | undefined;
+}
+
 /** A connection of its own on which these bytes are sent, whatever they are: for what no HTTP client would send. */
-export function openConnection(port: number, bytes: string | Buffer, options: SocketConstructorOpts = {}): Socket {
-  const socket = connect({ ...options, port, host: '127.0.0.1' });
-  // A service that refuses may reset a connection that still sends.
-  socket.on('error', () => {});
+export function openConnection(port: number, bytes: string | Buffer, options: ConnectionOptions = {}): Socket {
+  const { socket } = open(port, options);
   socket.write(bytes);
   return socket;
+}
+
+/** `bare` is the connection beneath TLS, or the same. */
+function open(port: number, { authority, ...options }: ConnectionOptions) {
+  const bare = connect({ ...options, port, host: '127.0.0.1' });
+  const socket = authority ? connectSecurely({ socket: bare, ca: authority, servername: 'localhost' }) : bare;
+  // A service that refuses may reset a connection that still sends.
+  for (const each of [bare, socket]) each.on('error', () => {});
+  return { bare, socket };
 }
 
 /**
  * Resolves with the first answer to these bytes; undefined when the service closes the connection without one. `halfClose`
  * ends our half after them, as a client does that breaks off.
  */
-export async function exchange(port: number, bytes: string | Buffer, { halfClose = false } = {}) {
+export async function exchange(
+  port: number,
+  bytes: string | Buffer,
+  { halfClose = false, authority }: { halfClose?: boolean; authority?: Buffer | undefined } = {},
+) {
   // Latin-1 keeps one character per byte, so that lengths can be counted before the text is decoded.
-  const socket = openConnection(port, bytes).setEncoding('latin1');
+  const socket = openConnection(port, bytes, { authority }).setEncoding('latin1');
   if (halfClose) socket.end();
   let received = '';
   try {
@@ -31,8 +48,8 @@ export async function exchange(port: number, bytes: string | Buffer, { halfClose
   return parseAnswer(received);
 }
 
-export async function answerTo(port: number, bytes: string | Buffer): Promise<Answer> {
-  const answer = await exchange(port, bytes);
+export async function answerTo(port: number, bytes: string | Buffer, authority?: Buffer): Promise<Answer> {
+  const answer = await exchange(port, bytes, { authority });
   if (!answer) throw new Error('the connection was closed without an answer');
   return answer;
 }
@@ -66,9 +83,14 @@ export function statusesIn(received: string): number[] {
 }
 
 /** Sends these bytes and ends the connection, or resets it (RST), after `afterMs`, whatever has come back by then. */
-export function sendAndVanish(port: number, bytes: string | Buffer, { reset = false, afterMs = 0 } = {}) {
-  const socket = openConnection(port, '').resume();
-  const end = () => (reset ? socket.resetAndDestroy() : socket.destroy());
+export function sendAndVanish(
+  port: number,
+  bytes: string | Buffer,
+  { reset = false, afterMs = 0, authority }: { reset?: boolean; afterMs?: number; authority?: Buffer } = {},
+) {
+  const { bare, socket } = open(port, { authority });
+  socket.resume();
+  const end = () => (reset ? bare.resetAndDestroy() : socket.destroy());
   socket.write(bytes, () => setTimeout(end, afterMs));
   return new Promise((resolve) => socket.on('close', resolve));
 }

@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
 import { createListener } from '#idempay/http/listener.js';
-import type { Environment, LogLine } from './service.js';
+import { type Environment, type LogLine, schemeOf } from './service.js';
 
 export type ServiceInProcess = Awaited<ReturnType<typeof serveInProcess>>;
 
@@ -12,7 +12,7 @@ export async function serveInProcess(environment: Environment) {
   const logs: LogLine[] = [];
   const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
   const logger = pino({ level: config.logLevel }, sink);
-  const listener = createListener(logger);
+  const listener = createListener(logger, config.certificateFiles);
   const port = await listener.listen(config.host, config.port);
   const app = await createApp(config, logger, listener).catch(async (error: unknown) => {
     await listener.close();
@@ -21,5 +21,5 @@ export async function serveInProcess(environment: Environment) {
   await app.serve();
   /** A drain of at most `limitMs`; nothing of the service is left when this resolves. */
   const stop = (limitMs?: number) => app.drain(limitMs);
-  return { url: `http://127.0.0.1:${port}`, port, logs, stop };
+  return { url: `${schemeOf(environment)}://127.0.0.1:${port}`, port, logs, stop };
 }

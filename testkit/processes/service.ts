@@ -23,6 +23,8 @@ export function startService(environment: Environment, launcher: readonly string
   return startProgram(SERVICE, { HOST: '127.0.0.1', PORT: '0', ...environment }, launcher);
 }
 
+export const schemeOf = ({ TLS_CERT_FILE }: Environment) => (TLS_CERT_FILE ? 'https' : 'http');
+
 /** Waits until the program logs that it listens. Throws with its whole output when it ends before that. */
 export async function startProgram(program: string, environment: Environment, launcher: readonly string[] = []) {
   const { child, ended } = spawnProgram(program, environment, launcher);
@@ -47,7 +49,7 @@ export async function startProgram(program: string, environment: Environment, la
     return ended;
   };
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `${schemeOf(environment)}://127.0.0.1:${port}`,
     port,
     pid: child.pid as number,
     logs,
