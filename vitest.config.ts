@@ -10,6 +10,7 @@ const LONG_TESTS = [
   'test/faults/embedded-file.test.ts',
   'test/faults/full-disk.test.ts',
   'test/faults/processor-restarts.test.ts',
+  'test/faults/rolling-deploy.test.ts',
   'test/faults/store-log.test.ts',
   'test/faults/waiters.test.ts',
   'test/faults/wrong-settings.test.ts',

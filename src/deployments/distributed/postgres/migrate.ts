@@ -5,6 +5,11 @@ import { CannotOpen } from '../../deployment.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const CONNECT_TIMEOUT_MS = 5_000;
+/**
+ * The version before works on with what such a file adds, and knows nothing of it. It is written down where that version does not
+ * look: a version that finds a migration it does not know refuses to start, and a deploy could not be taken back.
+ */
+const ADDITIVE = '.additive.sql';
 /** Any number that no other program uses: processes that start together take turns by it. */
 const ADVISORY_LOCK = 4_242_017_001;
 
@@ -75,17 +80,24 @@ async function applyMissing(
   // Asked first, because the right to create schemas is needed only where the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
   if (rowCount === 0) await client.query('CREATE SCHEMA IF NOT EXISTS idempay');
-  await client.query(
-    'CREATE TABLE IF NOT EXISTS idempay.migrations (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())',
-  );
-  const { rows } = await client.query<{ name: string }>('SELECT name FROM idempay.migrations');
-  const applied = new Set(rows.map((row) => row.name));
-  if ([...applied].some((name) => !files.includes(name))) {
+  const migrations = await namesIn(client, 'migrations');
+  if (migrations.some((name) => !files.includes(name))) {
     throw new CannotOpen('The database was migrated by a newer version of Idempay. Start that version.');
   }
+  const applied = new Set([...migrations, ...(await namesIn(client, 'additive_migrations'))]);
   for (const file of files) {
     if (!applied.has(file)) await applyWhenFree(client, folder, file, onWait);
   }
+}
+
+type Register = 'migrations' | 'additive_migrations';
+
+async function namesIn(client: Client, register: Register): Promise<string[]> {
+  await client.query(
+    `CREATE TABLE IF NOT EXISTS idempay.${register} (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
+  );
+  const { rows } = await client.query<{ name: string }>(`SELECT name FROM idempay.${register}`);
+  return rows.map((row) => row.name);
 }
 
 async function applyWhenFree(
@@ -114,7 +126,8 @@ async function apply(client: Client, folder: URL, file: string): Promise<void> {
   try {
     await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
     await client.query(readFileSync(new URL(file, folder), 'utf8'));
-    await client.query('INSERT INTO idempay.migrations (name) VALUES ($1)', [file]);
+    const register: Register = file.endsWith(ADDITIVE) ? 'additive_migrations' : 'migrations';
+    await client.query(`INSERT INTO idempay.${register} (name) VALUES ($1)`, [file]);
   } catch (error) {
     await client.query('ROLLBACK');
     throw error;

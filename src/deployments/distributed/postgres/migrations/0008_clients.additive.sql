@@ -1,3 +1,4 @@
+-- Additive: a version that does not know the column writes NULL and reads every key as everybody's.
 -- Whose key it is (decisions A5); NULL: everybody's, as all keys of before.
 ALTER TABLE idempay.payments ADD COLUMN client text;
 
