@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errorBody, type PublicError, reasonPhrase } from './public-errors.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+import { securityHeadersOn } from './security-headers.js';
 
 /** Answers what no route answers, and ends the connection: how much of the request follows is not looked at. */
 export function answerBare(
@@ -16,6 +17,7 @@ export function answerBare(
     'Content-Length': Buffer.byteLength(text),
     'Content-Type': 'application/json; charset=utf-8',
     'Cache-Control': 'no-store',
+    ...securityHeadersOn(request.socket),
     [REQUEST_ID_HEADER]: requestIdOf(request),
     Connection: 'close',
   });

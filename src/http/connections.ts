@@ -7,6 +7,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
+import { securityHeadersOn } from './security-headers.js';
 
 /** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */
 const LINGER_MS = 1_000;
@@ -79,7 +80,7 @@ function endWithError(socket: Socket, error: PublicError): void {
   socket.resume();
   afterAnswers(socket, () => {
     if (!socket.writable) return;
-    endAndLinger(socket, textOf(error));
+    endAndLinger(socket, textOf(error, socket));
   });
 }
 
@@ -100,7 +101,7 @@ function afterAnswers(socket: Socket, then: () => void): void {
   else then();
 }
 
-function textOf({ status, message, headers }: PublicError): string {
+function textOf({ status, message, headers }: PublicError, socket: Socket): string {
   const body = errorBody(status, message);
   const text = JSON.stringify(body);
   return (
@@ -110,7 +111,7 @@ function textOf({ status, message, headers }: PublicError): string {
     `Date: ${new Date().toUTCString()}\r\n` +
     'Cache-Control: no-store\r\n' +
     `${REQUEST_ID_HEADER}: ${newRequestId()}\r\n` +
-    Object.entries(headers)
+    Object.entries({ ...securityHeadersOn(socket), ...headers })
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('') +
     `Connection: close\r\n\r\n${text}`

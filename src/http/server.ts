@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { Server as TlsServer } from 'node:https';
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from 'fastify';
 import type { Access } from '../access/access.js';
 import type { StoreUnavailable } from '../faults.js';
@@ -20,6 +21,7 @@ import { headProblem, isForThisMachine } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { logRequests } from './request-log.js';
 import { RequestsUnderWay } from './requests-under-way.js';
+import { securityHeaders } from './security-headers.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
 import { watchMethods } from './wrong-methods.js';
 
@@ -51,6 +53,7 @@ export function createServer(
   logger: FastifyBaseLogger,
   onUnavailable: (fault: StoreUnavailable) => void,
 ): FastifyInstance {
+  const fixedHeaders = securityHeaders(listener.server instanceof TlsServer);
   const app = fastify<Server>({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -68,12 +71,12 @@ export function createServer(
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
     frameworkErrors: (error, request, reply) =>
-      sendError(reply.header(REQUEST_ID_HEADER, request.id), publicErrorOf(error)),
+      sendError(reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders), publicErrorOf(error)),
   });
 
   app.decorate('requestsUnderWay', new RequestsUnderWay());
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header(REQUEST_ID_HEADER, request.id);
+    reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders);
     const problem = headProblem(request.raw);
     if (problem?.framing) reply.header('connection', 'close');
     // Refused before the body is looked at, as a wrong method is.
