@@ -111,7 +111,7 @@ describe('stores that are away', () => {
     const { url } = await stores.serve();
     await untilState(url, ALL_UP);
 
-    await stores.redis.stop();
+    await stores.redis.kill();
     await untilState(url, { ...ALL_UP, status: 'degraded', keyValueStore: 'away' });
     await stores.redis.start();
     await untilState(url, ALL_UP);
