@@ -8,11 +8,14 @@ import { withCrashPoint } from './crash-points.js';
 import type { Deployment, StoreEvents } from './deployments/deployment.js';
 import { openDistributed } from './deployments/distributed/open.js';
 import { openEmbedded } from './deployments/embedded/open.js';
+import type { MeasuredStore, StoreMeasures } from './deployments/store-measures.js';
 import { reasonOf, StoreUnavailable } from './faults.js';
 import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/listener.js';
 import { createServer } from './http/server.js';
+import { createMetrics } from './metrics/metrics.js';
+import { createBacklogWatch } from './payments/backlog.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
@@ -30,6 +33,12 @@ const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
 /** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
+/** What the log calls the stores. */
+const STORE_NAMES: Readonly<Record<MeasuredStore, string>> = {
+  redis: 'Redis',
+  postgresql: 'PostgreSQL',
+  sqlite: 'The database file',
+};
 /** After a drain that was cut: for what its attempts still write, and for their answers. */
 const LAST_WRITES_MS = 1_000;
 
@@ -54,10 +63,11 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
       : undefined;
   const storeLog = createStoreLog(logger, clock);
-  const deployment = await openDeployment(config, logger, clock, storeLog);
+  const metrics = createMetrics(config.deployment.kind, (store) => !storeLog.isAway(STORE_NAMES[store]));
+  const deployment = await openDeployment(config, logger, clock, storeLog, metrics.stores);
 
   const processorClient = openProcessor(config, logger, clock);
-  const opened = { ...deployment, processor: processorClient };
+  const opened = { ...deployment, processor: metrics.measured(processorClient) };
   const ports = config.crashAt ? withCrashPoint(opened, config.crashAt) : opened;
   const { keys, ledger, processor } = ports;
   const area = createPaymentArea({
@@ -72,17 +82,20 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(),
     events: paymentEvents(logger, storeLog),
+    counts: metrics.payments,
   });
+  const backlog = createBacklogWatch(deployment.ledger, clock);
+  metrics.showBacklog(backlog.latest);
 
   const { payments, records: paymentRecords, recovery, retention, waiting, endings } = area;
-  const transactions = createTransactions(ports.transactions, ports.transactionCache);
+  const transactions = createTransactions(ports.transactions, ports.transactionCache, undefined, metrics.transactions);
   const health = createHealth(deployment.keyValueStore, deployment.storeOfRecord, clock);
   const readiness = createReadiness(health, processorClient);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
   const server = createServer(
     listener,
-    { payments, paymentRecords, transactions, health, readiness },
+    { payments, paymentRecords, transactions, health, readiness, metrics },
     {
       access,
       loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly,
@@ -90,6 +103,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     },
     frameworkLogger,
     (fault) => storeLog.refused(fault, 'requests'),
+    metrics.http,
   );
 
   return {
@@ -99,6 +113,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     async serve() {
       await recovery.start(RECOVERY_BEFORE_SERVING_MS[config.processor.kind]);
       await retention.start();
+      backlog.start();
       await server.ready();
       listener.serve(server.routing);
     },
@@ -112,7 +127,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       waiting.end();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
-      const background = Promise.all([recovery.stop(), retention.stop()]);
+      const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop()]);
       // Connections first: until the last one is closed it may bring one more request.
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
@@ -127,6 +142,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         listener.server.closeAllConnections();
         await endsWithin(endings.stop(), LAST_WRITES_MS);
         access?.close();
+        metrics.stop();
         await processorClient.close();
         await deployment.close();
       }
@@ -144,9 +160,10 @@ function openDeployment(
   logger: Logger,
   clock: Clock,
   events: StoreEvents,
+  measures: StoreMeasures,
 ): Promise<Deployment> {
   const warn = (sentence: string, cause?: Error) => logger.warn(cause ? { reason: reasonOf(cause) } : {}, sentence);
-  const common = { transactionCacheTtlMs, clock, notices: { warn }, events };
+  const common = { transactionCacheTtlMs, clock, notices: { warn }, events, measures };
   switch (deployment.kind) {
     case 'embedded':
       return openEmbedded({ dataDir: deployment.dataDir, ...common });

@@ -13,6 +13,8 @@ const MAX_REASONS = 5;
 export interface StoreLog extends StoreEvents {
   /** A request, or work behind the requests, ended because a store could not serve it. */
   refused(fault: StoreUnavailable, work: 'requests' | 'background'): void;
+  /** Whether it could not serve when it was last asked. */
+  isAway(store: string): boolean;
 }
 
 interface Outage {
@@ -70,6 +72,8 @@ export function createStoreLog(logger: Logger, clock: Clock): StoreLog {
       report();
       logger.info({ store, seconds: Math.round((now - outage.since) / 1000) }, `${store} serves again`);
     },
+
+    isAway: (store) => outages.has(store),
 
     refused(fault, work) {
       if (countingSince === undefined) {

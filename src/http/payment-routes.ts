@@ -6,12 +6,29 @@ import type { FinalOutcome } from '../payments/values/payment.js';
 import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
 import { answerWith, sendError } from './errors.js';
+import type { HttpMeasures } from './measures.js';
+import { outcomeOf, outcomeOfFault } from './payment-outcome.js';
 import { readPaymentRequest } from './payment-request.js';
 import { preferredWaitSeconds } from './prefer.js';
 import { type PublicError, publicErrors } from './public-errors.js';
 
 /** Spec 4.1. Decisions P1: every answer is JSON text that no cache may store. */
-export function registerPaymentRoutes(app: FastifyInstance, payments: Payments): void {
+export function registerPaymentRoutes(
+  app: FastifyInstance,
+  payments: Payments,
+  measures: Pick<HttpMeasures, 'paid'>,
+): void {
+  /** Every answer is counted once: here, or where its exception is answered. */
+  function answerPayment(reply: FastifyReply, answer: PayAnswer): void {
+    measures.paid(outcomeOf(answer));
+    sendAnswer(reply, answer);
+  }
+
+  function countFault(_request: FastifyRequest, _reply: FastifyReply, fault: Error, done: () => void): void {
+    measures.paid(outcomeOfFault(fault));
+    done();
+  }
+
   app.get(
     '/api/server-generated/generate-key',
     { exposeHeadRoute: false, config: { operation: 'generate key', scopes: ['payments:write'] } },
@@ -24,11 +41,14 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
 
   app.post(
     '/api/payment',
-    { onRequest: requireKeyHeader, config: { operation: 'pay', scopes: ['payments:write'] } },
+    { onRequest: requireKeyHeader, onError: countFault, config: { operation: 'pay', scopes: ['payments:write'] } },
     (request, reply) => {
       const header = readKeyHeader(keyHeaderOf(request));
       const body = requiredBody(request);
-      if (header.state !== 'present') throw publicErrors.invalidIdempotencyKey();
+      if (header.state !== 'present') {
+        answerPayment(reply, { state: 'invalid key' });
+        return;
+      }
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
       answerWith(
@@ -36,7 +56,7 @@ export function registerPaymentRoutes(app: FastifyInstance, payments: Payments):
         payments.pay(header.key, readPaymentRequest(body), patience, request.caller?.client),
         (answer) => {
           if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
-          sendAnswer(reply, answer);
+          answerPayment(reply, answer);
         },
       );
     },

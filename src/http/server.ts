@@ -13,10 +13,13 @@ import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
 import { registerHealthRoutes } from './health-routes.js';
 import type { Listener } from './listener.js';
+import { type HttpMeasures, NO_ROUTE, NOT_MEASURED } from './measures.js';
+import { type Metrics, registerMetricsRoute } from './metrics-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
 import { registerPaymentRoutes } from './payment-routes.js';
 import { registerProbeRoutes } from './probe-routes.js';
 import { publicErrors } from './public-errors.js';
+import { countRequests } from './request-counts.js';
 import { headProblem, isForThisMachine } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { logRequests } from './request-log.js';
@@ -34,6 +37,7 @@ export interface Features {
   readonly transactions: Transactions;
   readonly health: Health;
   readonly readiness: Readiness;
+  readonly metrics: Metrics;
 }
 
 export interface ServerRules {
@@ -52,8 +56,10 @@ export function createServer(
   { access, loopbackOnly, trustedNetworks }: ServerRules,
   logger: FastifyBaseLogger,
   onUnavailable: (fault: StoreUnavailable) => void,
+  measures: HttpMeasures = NOT_MEASURED,
 ): FastifyInstance {
   const fixedHeaders = securityHeaders(listener.server instanceof TlsServer);
+  const nowhere = measures.route(NO_ROUTE);
   const app = fastify<Server>({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -70,8 +76,12 @@ export function createServer(
     clientErrorHandler: () => {},
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
-    frameworkErrors: (error, request, reply) =>
-      sendError(reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders), publicErrorOf(error)),
+    frameworkErrors(error, request, reply) {
+      const answer = publicErrorOf(error);
+      sendError(reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders), answer);
+      // No hook is called for it.
+      nowhere.ended(request.method, answer.status, 0);
+    },
   });
 
   app.decorate('requestsUnderWay', new RequestsUnderWay());
@@ -85,14 +95,16 @@ export function createServer(
   });
   checkAccess(app, access);
   logRequests(app);
+  countRequests(app, measures);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
   installErrorHandler(app, onUnavailable);
-  registerPaymentRoutes(app, features.payments);
+  registerPaymentRoutes(app, features.payments, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerTransactionRoutes(app, features.transactions);
   registerHealthRoutes(app, features.health);
   registerProbeRoutes(app, features.readiness);
+  registerMetricsRoute(app, features.metrics);
   answerWrongMethods();
   return app;
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
+import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
 import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
@@ -33,9 +34,11 @@ export function createCarryOut(collaborators: {
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
+  counts?: Pick<PaymentCounts, 'settled' | 'fencedOff'>;
 }): CarryOut {
   const { endings, ledger, processor, leases, idempotencyTtlMs, onContradiction, recoverAfterMs, clock } =
     collaborators;
+  const { counts = createPaymentCounts() } = collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -57,6 +60,8 @@ export function createCarryOut(collaborators: {
       }
       charged = true;
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+      if (settled.state === 'settled') counts.settled[origin] += 1;
+      else counts.fencedOff += 1;
       if (settled.state === 'fenced off') {
         await endings.release(claim.key, claim.owner);
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js';
+import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Fence } from './values/payment.js';
 
@@ -34,7 +35,12 @@ interface Held {
  * One timer renews all leases of the process, each at a third of its life after it was held or last renewed. Only rows are
  * renewed: a lock in the key store may end before its payment does (ADR 16).
  */
-export function createLeases(ledger: Ledger, leaseMs: number, clock: Clock): Leases {
+export function createLeases(
+  ledger: Ledger,
+  leaseMs: number,
+  clock: Clock,
+  { renewals }: Pick<PaymentCounts, 'renewals'> = createPaymentCounts(),
+): Leases {
   const renewAfterMs = leaseMs / RENEWALS_PER_LEASE;
   /** Earliest due first: all wait equally long, and whatever is renewed goes to the end. */
   const held = new Set<Held>();
@@ -46,6 +52,13 @@ export function createLeases(ledger: Ledger, leaseMs: number, clock: Clock): Lea
     if (held.delete(lease)) held.add(lease);
     if (await ledger.renew(lease.fence, leaseMs)) lease.endsAt = askedAt + leaseMs;
     else lease.fencedOff = true;
+    if (lease.fencedOff) renewals.fencedOff += 1;
+    else renewals.renewed += 1;
+  }
+
+  /** A store that is away does not fence off: the lease goes on ageing, and `outlives` sees it. */
+  function noteFailure(): void {
+    renewals.failed += 1;
   }
 
   function scheduleRenewal(): void {
@@ -61,8 +74,7 @@ export function createLeases(ledger: Ledger, leaseMs: number, clock: Clock): Lea
       left -= 1;
       // Nothing is left to renew; the attempt finds that out when it asks, or when it settles.
       if (lease.fencedOff) held.delete(lease);
-      // A store that is away does not fence off: the lease goes on ageing, and `outlives` sees it.
-      else renew(lease).catch(() => {});
+      else renew(lease).catch(noteFailure);
     }
     scheduleRenewal();
   }
@@ -80,7 +92,7 @@ export function createLeases(ledger: Ledger, leaseMs: number, clock: Clock): Lea
       return {
         async outlives(ms) {
           const enough = () => !lease.fencedOff && lease.endsAt - clock.monotonic() > ms;
-          if (!enough()) await renew(lease).catch(() => {});
+          if (!enough()) await renew(lease).catch(noteFailure);
           return enough();
         },
         drop() {

@@ -3,6 +3,7 @@ import { createCarryOut } from './attempt.js';
 import { createEndings, type Endings } from './endings.js';
 import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
+import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import { createPayments, type PaymentRules, type Payments } from './payments.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
@@ -44,12 +45,14 @@ export function createPaymentArea(collaborators: {
   /** Names one attempt; no other process, before or after, makes the same name. */
   newOwner: () => string;
   events: RecoveryEvents & RetentionEvents;
+  counts?: PaymentCounts;
 }): PaymentArea {
   const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
+  const { counts = createPaymentCounts() } = collaborators;
   const { idempotencyTtlMs, leaseMs, dedupMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
-  const leases = createLeases(ledger, leaseMs, clock);
+  const leases = createLeases(ledger, leaseMs, clock, counts);
   const carryOut = createCarryOut({
     endings,
     ledger,
@@ -59,8 +62,9 @@ export function createPaymentArea(collaborators: {
     onContradiction: events.contradiction,
     recoverAfterMs,
     clock,
+    counts,
   });
-  const waiting = createWaiting(keys, clock);
+  const waiting = createWaiting(keys, clock, counts);
   const keyTimes = createKeyTimes(newKey, clock);
 
   const finishByLookUp = createFinishByLookUp({
@@ -86,6 +90,7 @@ export function createPaymentArea(collaborators: {
     newOwner,
     waiting,
     onUnknown: events.unknown,
+    counts,
   });
   const records = createPaymentRecords({
     keys,
@@ -96,6 +101,7 @@ export function createPaymentArea(collaborators: {
     idempotencyTtlMs,
     newOwner,
     finishByLookUp,
+    counts,
   });
   const recovery = createRecovery({
     ledger,
@@ -107,6 +113,7 @@ export function createPaymentArea(collaborators: {
     clock,
     newOwner,
     events,
+    counts,
   });
   const retention = createRetention(ledger, retentionMs, clock, keyTimes, events);
   return { payments, records, recovery, retention, waiting, endings };

@@ -3,6 +3,7 @@ import { isUnknown, StoreUnavailable } from '../faults.js';
 import { createAnswers, type PayAnswer, SOON } from './answers.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Endings } from './endings.js';
+import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
@@ -48,6 +49,7 @@ export function createPayments(collaborators: {
   waiting: Waiting;
   /** An attempt of a request ended without a known outcome. */
   onUnknown: (claim: Claim, cause: string) => void;
+  counts?: Pick<PaymentCounts, 'attemptsOfRequests'>;
 }): Payments {
   const {
     keys,
@@ -62,6 +64,7 @@ export function createPayments(collaborators: {
     newOwner,
     waiting,
     onUnknown,
+    counts = createPaymentCounts(),
   } = collaborators;
   const { leaseMs, payloadMismatch } = rules;
   const { typicalMs } = processor;
@@ -71,8 +74,6 @@ export function createPayments(collaborators: {
     payloadMismatch,
     typicalMs,
   });
-  let inFlight = 0;
-
   function tryToPay(key: string, request: PaymentRequest, client: string | undefined): Promise<PayAnswer> {
     return 'problem' in request ? refuseContent(key, request.problem, client) : pay(key, request, client);
   }
@@ -129,18 +130,22 @@ export function createPayments(collaborators: {
       case 'absent':
         return payFromRow(key, owner, fingerprint, client);
       case 'taken':
-        return inFlight < rules.maxInFlight
+        return hasRoom()
           ? counted(payWithLock(key, money, fingerprint, owner, begun, askedAt))
           : turnAway(key, owner, fingerprint);
     }
   }
 
+  function hasRoom(): boolean {
+    return counts.attemptsOfRequests < rules.maxInFlight;
+  }
+
   async function counted(attempt: Promise<PayAnswer>): Promise<PayAnswer> {
-    inFlight += 1;
+    counts.attemptsOfRequests += 1;
     try {
       return await attempt;
     } finally {
-      inFlight -= 1;
+      counts.attemptsOfRequests -= 1;
     }
   }
 
@@ -229,7 +234,7 @@ export function createPayments(collaborators: {
       case 'under way':
         return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
       case 'abandoned':
-        return inFlight < rules.maxInFlight ? counted(takeOver(key, owner, askedAt, fingerprint)) : SOON;
+        return hasRoom() ? counted(takeOver(key, owner, askedAt, fingerprint)) : SOON;
     }
   }
 

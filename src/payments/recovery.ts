@@ -1,5 +1,6 @@
 import { type Clock, sleep } from '../clock.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
+import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
 import type { Claim, Outcome } from './values/payment.js';
@@ -56,8 +57,10 @@ export function createRecovery(collaborators: {
   clock: Clock;
   newOwner: () => string;
   events: RecoveryEvents;
+  counts?: Pick<PaymentCounts, 'attemptsOfRecovery'>;
 }): Recovery {
   const { ledger, processor, carryOut, leaseMs, dedupMs, idempotencyTtlMs, clock, newOwner, events } = collaborators;
+  const { counts = createPaymentCounts() } = collaborators;
   const working = new Set<Promise<void>>();
   let finished = 0;
   let cancelNextRound = () => {};
@@ -97,8 +100,12 @@ export function createRecovery(collaborators: {
   function workOn(claim: Claim, askedAt: number): void {
     const work = carryOut(claim, askedAt, 'recovery')
       .then((result) => report(claim, result), events.fault)
-      .finally(() => working.delete(work));
+      .finally(() => {
+        working.delete(work);
+        counts.attemptsOfRecovery = working.size;
+      });
     working.add(work);
+    counts.attemptsOfRecovery = working.size;
   }
 
   function report(claim: Claim, result: AttemptResult): void {

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js';
+import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { KeyStore, Watch } from './ports/key-store.js';
 
 /** Requests that wait at the same time in one process; one more is answered at once, as if it had not asked to wait. */
@@ -32,7 +33,11 @@ export interface WaitingPlace {
   leave(): void;
 }
 
-export function createWaiting(keys: Pick<KeyStore, 'watch'>, clock: Clock): Waiting {
+export function createWaiting(
+  keys: Pick<KeyStore, 'watch'>,
+  clock: Clock,
+  counts: Pick<PaymentCounts, 'waiters'> = createPaymentCounts(),
+): Waiting {
   const watched = new Map<string, SharedWatch>();
   /** One for each waiter; aborted when its wait is over. */
   const waiters = new Set<AbortController>();
@@ -56,6 +61,7 @@ export function createWaiting(keys: Pick<KeyStore, 'watch'>, clock: Clock): Wait
       // The signal does not fire again for a client that left during the first try.
       if (gone.aborted) giveUp();
       waiters.add(waiter);
+      counts.waiters = waiters.size;
       let tries = 0;
       let triedAt = clock.monotonic();
       return {
@@ -71,6 +77,7 @@ export function createWaiting(keys: Pick<KeyStore, 'watch'>, clock: Clock): Wait
           cancelLimit();
           gone.removeEventListener('abort', giveUp);
           waiters.delete(waiter);
+          counts.waiters = waiters.size;
         },
       };
     },

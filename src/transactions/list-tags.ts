@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { StoreUnavailable } from '../faults.js';
 import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
 import type { TransactionFilter } from './transaction.js';
+import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
 import type { TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Filters whose tag is remembered; a forgotten one costs one scan of its ids. */
@@ -50,7 +51,10 @@ export class ListTags {
   /** By filter: the reading of ids that is under way. */
   private readonly making = new Map<string, Promise<MadeTag>>();
 
-  constructor(private readonly idPage = ID_PAGE) {}
+  constructor(
+    private readonly idPage = ID_PAGE,
+    private readonly counts: TransactionCounts['tags'] = createTransactionCounts().tags,
+  ) {}
 
   /**
    * The tag of the list as it was at some moment after the call, with the snapshot of that moment; without a snapshot when
@@ -71,7 +75,10 @@ export class ListTags {
         if (!other) break;
         made = await other;
       }
-      if (made && made.version >= version && isEnough(made.tag)) return { tag: made.tag };
+      if (made && made.version >= version && isEnough(made.tag)) {
+        this.counts.known += 1;
+        return { tag: made.tag };
+      }
     }
     const opened = await this.openFirst(key, filter, store);
     if (!isEnough?.(opened.tag)) return opened;
@@ -113,12 +120,12 @@ export class ListTags {
   private async tagOf(key: string, snapshot: TransactionSnapshot): Promise<string | undefined> {
     for (;;) {
       const known = this.known.get(key);
-      if (known?.version === snapshot.version) return known.tag;
+      if (known?.version === snapshot.version) return this.alreadyKnown(known);
       if (known && known.version > snapshot.version) return undefined;
       const other = this.making.get(key);
       if (!other) break;
       const made = await other.catch(ignore);
-      if (made?.version === snapshot.version) return made.tag;
+      if (made?.version === snapshot.version) return this.alreadyKnown(made);
     }
     const making = this.make(key, snapshot);
     this.making.set(key, making);
@@ -127,6 +134,11 @@ export class ListTags {
     } finally {
       this.making.delete(key);
     }
+  }
+
+  private alreadyKnown({ tag }: MadeTag): string {
+    this.counts.known += 1;
+    return tag;
   }
 
   private async make(key: string, snapshot: TransactionSnapshot): Promise<MadeTag> {
@@ -147,6 +159,8 @@ export class ListTags {
     const { version } = snapshot;
     const tag = digest.update(String(count)).digest('hex');
     this.known.set(key, { version, tag, checkpoints });
+    if (known && firstChanged === Number.POSITIVE_INFINITY) this.counts.extended += 1;
+    else this.counts.rebuilt += 1;
     return { version, tag };
   }
 }

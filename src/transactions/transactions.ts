@@ -10,6 +10,7 @@ import {
   type TransactionStatus,
 } from './transaction.js';
 import type { CacheLookUpResult, TransactionCache, WriteMark } from './transaction-cache.js';
+import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
 import type { StatusChangeResult, TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
@@ -43,11 +44,17 @@ export interface TransactionPages {
 }
 
 /** `idPage`: how many ids are read at a time for a list's tag, which a test makes small. */
-export function createTransactions(store: TransactionStore, cache: TransactionCache, idPage?: number): Transactions {
-  const tags = new ListTags(idPage);
+export function createTransactions(
+  store: TransactionStore,
+  cache: TransactionCache,
+  idPage?: number,
+  counts: TransactionCounts = createTransactionCounts(),
+): Transactions {
+  const tags = new ListTags(idPage, counts.tags);
 
   async function get(id: number): ReturnType<Transactions['get']> {
     const seen = await cache.lookUp(id).catch(bypass);
+    counts.lookUps[seen.state] += 1;
     if (seen.state === 'hit') return { transaction: seen.transaction, cache: 'hit' };
 
     const token = seen.state === 'miss' ? seen.token : undefined;
@@ -55,13 +62,20 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     try {
       const transaction = await store.get(id);
       if (transaction && token) {
-        await cache.fill(id, token, transaction).catch(ignore);
+        countFill(await cache.fill(id, token, transaction).catch(ignore));
         filled = true;
       }
       return { transaction, cache: seen.state };
     } finally {
       if (token && !filled) await cache.forgo(id, token).catch(ignore);
     }
+  }
+
+  /** Undefined: the cache failed, and holds nothing of it. */
+  function countFill(accepted: boolean | undefined): void {
+    if (accepted) counts.fills.filled += 1;
+    else if (accepted === false) counts.fills.refused += 1;
+    else counts.fills.failed += 1;
   }
 
   /**
@@ -76,6 +90,7 @@ export function createTransactions(store: TransactionStore, cache: TransactionCa
     const mark = await cache.mark(id).catch((fault: unknown) => {
       throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);
     });
+    counts.marks += 1;
     const result = await commit(mark.writeBy).catch(async (fault: unknown) => {
       // A write of unknown outcome may still commit: its mark stands until it has surely ended.
       if (!isUnknown(fault)) await cache.evict(mark).catch(ignore);
@@ -171,4 +186,4 @@ function bypass(fault: unknown): CacheLookUpResult {
   return { state: 'bypass' };
 }
 
-function ignore(): void {}
+function ignore(): undefined {}

@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { COUNT_ABANDONED, TAKE_OVER_ABANDONED } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
+import {
+  BACKLOG,
+  COUNT_ABANDONED,
+  TAKE_OVER_ABANDONED,
+} from '#idempay/deployments/distributed/postgres/ledger-statements.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/payment-horizon-statements.js';
 import type { Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
@@ -92,6 +96,7 @@ describe('what is read and removed of payments in PostgreSQL', () => {
   const REMOVAL = ['payments_pkey', 'payments_settled', 'retention_hours_pkey'];
   test.each([
     ['counting abandoned payments', COUNT_ABANDONED, [0, 1], ['payments_under_way']],
+    ['looking at the backlog', BACKLOG, [], ['payments_under_way']],
     ['taking over what is due', TAKE_OVER_ABANDONED, DUE, ['payments_pkey', 'payments_under_way']],
     ['removing old payments', REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE], REMOVAL],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {

@@ -1,6 +1,6 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
+import { BACKLOG, COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
@@ -38,7 +38,9 @@ describe('the plan in SQLite', () => {
     const plan = planOf(NEWEST.PROCESSING);
     expect(plan).toContain('SCAN payments USING COVERING INDEX payments_under_way');
     expect(plan).toContain('SEARCH payments USING PRIMARY KEY (key=?)');
-    expect(planOf(COUNT_ABANDONED)).toEqual(['SCAN payments USING COVERING INDEX payments_under_way']);
+    for (const counting of [COUNT_ABANDONED, BACKLOG]) {
+      expect(planOf(counting)).toEqual(['SCAN payments USING COVERING INDEX payments_under_way']);
+    }
   });
 
   test.each([

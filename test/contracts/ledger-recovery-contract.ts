@@ -119,6 +119,10 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     await pass(1);
     expect(await ledger.countAbandoned(0, 0)).toBe(before + 4);
     expect(await ledger.countAbandoned(LONG_MS, LONG_MS)).toBe(0);
+    const backlog = await ledger.backlog();
+    expect(backlog.payments).toBe(before + 4);
+    expect(backlog.oldestMs).toBeGreaterThanOrEqual(1);
+    expect(backlog.oldestMs).toBeLessThan(LONG_MS);
     expect(keysOf(await takeOverAbandoned(processor, 10))).toEqual(keysOf(dead));
   });
 

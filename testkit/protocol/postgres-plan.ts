@@ -18,7 +18,7 @@ export async function planOf(
   await client.query(`SET plan_cache_mode = ${mode}`);
   await client.query(`PREPARE page AS ${statement.text}`);
   const literals = values.map((value) => (typeof value === 'number' ? String(value) : client.escapeLiteral(value)));
-  const execute = `EXECUTE page (${literals.join(', ')})`;
+  const execute = literals.length > 0 ? `EXECUTE page (${literals.join(', ')})` : 'EXECUTE page';
   if (mode === 'auto') for (let time = 0; time < UNTIL_THE_PLAN_IS_KEPT; time += 1) await client.query(execute);
   const { rows } = await client.query(`EXPLAIN (FORMAT JSON${executed ? ', ANALYZE, BUFFERS' : ''}) ${execute}`);
   await client.query('DEALLOCATE page');

@@ -23,7 +23,7 @@ export const directLine: Line = {
 
 /** What a process does for itself, all the time: not worth a line in a trace, and nobody waits for its end. */
 export const ROUTINE: ReadonlySet<string> = new Set([
-  ...'database_now confirm_durable count_abandoned take_over_abandoned may_be_lost may_be_removed'.split(' '),
+  ...'database_now confirm_durable count_abandoned take_over_abandoned may_be_lost may_be_removed backlog'.split(' '),
   ...'note_elapsed begin_hour retention_time old_hour forget_hours advance_horizon remove_settled'.split(' '),
   ...'takeOverAbandoned noteElapsed removeSettled'.split(' '),
 ]);

@@ -137,6 +137,11 @@ export const PAYMENT_STATEMENTS: Statements = {
     return [{ abandoned: abandoned.length }];
   },
 
+  backlog({ payments }, _values, [now]) {
+    const dead = [...payments.values()].filter((row) => row.state === 'PROCESSING' && row.lease_until <= now);
+    return [{ payments: dead.length, oldest_ms: Math.max(0, ...dead.map(({ claimed_at }) => now - claimed_at)) }];
+  },
+
   find_record: ({ payments }, [key]: [string]) => [payments.get(key) ?? []].flat().map(recordColumnsOf),
 
   newest_payments: newest(() => true),

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
 import type { Deployment, Notices, StoreEvents } from '../deployment.js';
 import { REPLACED } from '../replaced-database.js';
+import type { StoreMeasures } from '../store-measures.js';
 import { DatabaseClock } from './postgres/database-clock.js';
 import { DatabaseIdentity } from './postgres/database-identity.js';
 import { createConfirmDurable } from './postgres/durability.js';
@@ -39,8 +40,9 @@ export async function openDistributed(options: {
   clock: Clock;
   notices: Notices;
   events?: StoreEvents;
+  measures?: StoreMeasures;
 }): Promise<Deployment> {
-  const { clock, notices, databasePoolSize, events } = options;
+  const { clock, notices, databasePoolSize, events, measures } = options;
   const identity = new DatabaseIdentity(clock, () => notices.warn(REPLACED));
   let isOpen = false;
   const database = new Postgres(
@@ -50,6 +52,7 @@ export async function openDistributed(options: {
     (fault) => isOpen && events?.failed('PostgreSQL', fault),
     (client) => identity.observe(client),
     () => events?.served('PostgreSQL'),
+    measures,
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
@@ -74,7 +77,7 @@ export async function openDistributed(options: {
   const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
-  await identity.watch(database, createRedisLogPositions(redis, names));
+  await identity.watch(database, createRedisLogPositions(redis, names, measures));
   const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
@@ -83,17 +86,18 @@ export async function openDistributed(options: {
     failed: (fault) => events?.failed('Redis', fault),
     served: () => events?.served('Redis'),
   });
-  const confirmDurable = createConfirmDurable(database, clock);
+  const confirmDurable = createConfirmDurable(database, clock, measures);
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
-    keys: createRedisKeyStore(redis, names, lockEnds, clock),
-    ledger: createPostgresLedger(database, databaseClock, confirmDurable),
+    keys: createRedisKeyStore(redis, names, lockEnds, clock, measures),
+    ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots),
+    transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots, measures),
     transactionCache: createRedisTransactionCache(redis, names, () => identity.server, {
       transactionCacheTtlMs: options.transactionCacheTtlMs,
       clock,
       roomForFills: watch.roomForFills,
+      ...(measures && { measures }),
     }),
     keyValueStore: createRedisReport(redis, names, () => identity.server),
     storeOfRecord: identity,

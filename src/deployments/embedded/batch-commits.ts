@@ -13,7 +13,13 @@ export function createBatchCommits(
   keyCount: { records: number },
 ): (batch: WriteBatch) => WriteResults {
   const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
-  return commitTogether;
+  /** Of the batch under way: of each of its commits, how long the disk took. */
+  let commitsMs: number[] = [];
+
+  return (batch) => {
+    commitsMs = [];
+    return { ...commitTogether(batch), commitsMs };
+  };
 
   /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
   function commitTogether({ names, inputs }: WriteBatch): WriteResults {
@@ -62,7 +68,9 @@ export function createBatchCommits(
     database.exec('BEGIN IMMEDIATE');
     try {
       const result = work();
+      const endedAt = performance.now();
       database.exec('COMMIT');
+      commitsMs.push(performance.now() - endedAt);
       return result;
     } catch (error) {
       rollBack(database);

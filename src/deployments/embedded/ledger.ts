@@ -13,9 +13,13 @@ export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM payments
   WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END`;
 
+export const BACKLOG = `
+  SELECT count(*) AS payments, min(claimed_at) AS oldest FROM payments WHERE state = 'PROCESSING' AND lease_until <= ?`;
+
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
+  const backlog = reader.prepare(BACKLOG);
 
   /**
    * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
@@ -108,6 +112,12 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       const now = clock.now();
       const counted = countAbandoned.get(now, now - idempotencyTtlMs, now - dedupMs);
       return (counted as { abandoned: number }).abandoned;
+    },
+
+    async backlog() {
+      const now = clock.now();
+      const { payments, oldest } = backlog.get(now) as { payments: number; oldest: number | null };
+      return { payments, oldestMs: Math.max(0, now - (oldest ?? now)) };
     },
 
     noteElapsed: (elapsed) => writer.write('noteElapsed', elapsed),

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Clock } from '../../clock.js';
 import { CannotOpen, type Deployment, type Notices, type StoreEvents } from '../deployment.js';
 import { REPLACED } from '../replaced-database.js';
+import { NOT_MEASURED, type StoreMeasures } from '../store-measures.js';
 import { DATABASE } from './backup.js';
 import { takeExclusively } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
@@ -13,6 +14,7 @@ import { createStoreCounters } from './store-counters.js';
 import { startSweeping } from './sweep.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transaction-store.js';
+import { watchWalSize } from './wal-size.js';
 import { Writer } from './writer.js';
 
 /** Opens everything in one folder, for this process alone. Throws CannotOpen with a sentence for the operator. */
@@ -22,8 +24,9 @@ export async function openEmbedded(options: {
   clock: Clock;
   notices?: Notices;
   events?: StoreEvents;
+  measures?: StoreMeasures;
 }): Promise<Deployment> {
-  const { dataDir, clock } = options;
+  const { dataDir, clock, measures = NOT_MEASURED } = options;
   const folder = takeExclusively(dataDir);
   try {
     const path = join(dataDir, DATABASE);
@@ -32,12 +35,13 @@ export async function openEmbedded(options: {
       reportBroken = resolve;
     });
     const onReplaced = () => options.notices?.warn(REPLACED);
-    const writer = await Writer.open(path, { onBroken: reportBroken, onReplaced }, clock, options.events);
+    const writer = await Writer.open(path, { onBroken: reportBroken, onReplaced }, clock, options.events, measures);
     const reader = new Reader(path, reportBroken);
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);
     const sweeping = startSweeping(writer, counters);
     const keyValueStore = createEmbeddedReport(writer, reader, transactionCache, counters, clock);
+    const walSize = watchWalSize(path, clock, measures.walBytes);
 
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters),
@@ -51,6 +55,7 @@ export async function openEmbedded(options: {
       broken,
       async close() {
         sweeping.stop();
+        walSize.stop();
         // The last connection to close is the writer's: it moves the log into the file.
         reader.close();
         await writer.close();

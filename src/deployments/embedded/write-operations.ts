@@ -62,6 +62,8 @@ export interface WriteBatch {
 export interface WriteResults {
   readonly values: readonly unknown[];
   readonly faults?: readonly (WriteFault | undefined)[];
+  /** Of each commit that succeeded, milliseconds: one, unless the batch was run one by one. */
+  readonly commitsMs?: readonly number[];
 }
 
 /** Why an operation failed; only after `broken` it is not known whether it was written. */

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../../clock.js';
 import { StoreUnavailable } from '../../faults.js';
 import { BoundedQueue } from '../bounded-queue.js';
 import type { StoreEvents } from '../deployment.js';
+import { NOT_MEASURED, type QueueMeasure, type RoundTrips, type StoreMeasures } from '../store-measures.js';
 import { BUSY_TIMEOUT_MS } from './sqlite.js';
 import {
   CLOSE,
@@ -55,6 +56,9 @@ export class Writer {
   private cancelLimit: (() => void) | undefined;
   private flushScheduled = false;
   private broken: Error | undefined;
+  private readonly batches: QueueMeasure;
+  private readonly roundTrips: RoundTrips;
+  private handedOver = 0;
 
   /** On a thread that is ready; a simulation has one of its own. */
   constructor(
@@ -62,8 +66,12 @@ export class Writer {
     private readonly onBroken: (error: Error) => void,
     private readonly clock: Clock,
     private readonly events?: StoreEvents,
+    private readonly measures: StoreMeasures = NOT_MEASURED,
   ) {
     this.waiting = new BoundedQueue('the database file', MAX_WAITING, clock);
+    this.roundTrips = measures.roundTrips('sqlite', 'batch');
+    this.batches = measures.queue('sqlite', 'writes');
+    this.batches.watch(() => this.waiting.length);
     worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults));
     worker.on('error', (error) => this.breakDown(error));
     worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
@@ -75,11 +83,12 @@ export class Writer {
     { onBroken, onReplaced }: { onBroken: (error: Error) => void; onReplaced: () => void },
     clock: Clock = systemClock,
     events?: StoreEvents,
+    measures?: StoreMeasures,
   ): Promise<Writer> {
     const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData: { path } });
     const [message] = await once(worker, 'message');
     if (message === READY_REPLACED) onReplaced();
-    return new Writer(worker, onBroken, clock, events);
+    return new Writer(worker, onBroken, clock, events, measures);
   }
 
   /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
@@ -121,6 +130,8 @@ export class Writer {
   private flush(): void {
     if (this.underWay.length > 0 || this.waiting.length === 0 || this.broken) return;
     this.underWay = this.waiting.take(MAX_BATCH);
+    this.batches.batch(this.underWay.length);
+    this.handedOver = this.roundTrips.begin();
     this.cancelLimit = this.clock.after(HANDED_OVER_LIMIT_MS, () => this.answerUnknown());
     const batch: WriteBatch = {
       names: this.underWay.map((waiting) => waiting.name),
@@ -141,9 +152,11 @@ export class Writer {
     this.events?.failed(STORE, `it took no commit for ${HANDED_OVER_LIMIT_MS} ms`);
   }
 
-  private settle({ values, faults }: WriteResults): void {
+  private settle({ values, faults, commitsMs = [] }: WriteResults): void {
     const settled = this.underWay;
     this.underWay = [];
+    this.roundTrips.end(this.handedOver);
+    for (const ms of commitsMs) this.measures.committed(ms);
     this.cancelLimit?.();
     const broken = faults?.find((fault) => fault?.fault === 'broken');
     // The next batch is on its way before this one is answered: the thread commits while the answers are written.

@@ -51,6 +51,9 @@ export interface Ledger {
    */
   countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
+  /** All payments that are PROCESSING with a dead lease, of every processor, whatever their age. */
+  backlog(): Promise<Backlog>;
+
   /**
    * Counts time that this process saw pass. The age of a payment, for its removal, is the time that was counted since it was
    * settled: of several processes that say the same it is counted once, and of one call an hour at most. What the wall clocks
@@ -65,6 +68,12 @@ export interface Ledger {
    * last `retentionMs`. So the first call may remove nothing, and later calls do.
    */
   removeSettled(retentionMs: number, limit: number): Promise<RemovalResult>;
+}
+
+export interface Backlog {
+  readonly payments: number;
+  /** Since the first claim of the oldest one; 0 where there is none. */
+  readonly oldestMs: number;
 }
 
 export interface Elapsed {

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { StoreUnavailable } from '../../faults.js';
 import type { Endings } from '../endings.js';
+import { createPaymentCounts, type PaymentCounts } from '../payment-counts.js';
 import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
@@ -57,8 +58,10 @@ export function createPaymentRecords(collaborators: {
   newOwner: () => string;
   /** Finishes the payment if its processor knows the outcome; sends nothing. */
   finishByLookUp: (key: string) => Promise<void>;
+  counts?: Pick<PaymentCounts, 'settled'>;
 }): PaymentRecords {
   const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, newOwner, finishByLookUp } = collaborators;
+  const { counts = createPaymentCounts() } = collaborators;
 
   /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
   async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
@@ -110,6 +113,7 @@ export function createPaymentRecords(collaborators: {
       const resolved = await ledger.resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs });
       switch (resolved.state) {
         case 'resolved':
+          counts.settled.operator += 1;
           // The commit is known, so the verdict stands, also when the key store fails now.
           await endings.finish(key, owner, resolved.final);
           return { state: 'resolved', payment: await shownAfterwards(key) };

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../clock.js';
 import { StoreUnavailable } from '../../../faults.js';
 import { BoundedQueue, QUEUE_LIMIT_MS } from '../../bounded-queue.js';
+import { IGNORED_QUEUE, type QueueMeasure } from '../../store-measures.js';
 import { StatementRefused } from './postgres.js';
 
 /** Bounds the duration of one statement. */
@@ -28,8 +29,10 @@ export class Batcher<Item, Result> {
     private readonly run: (items: readonly Item[]) => Promise<readonly Result[]>,
     private readonly clock: Clock,
     private readonly lanes = 2,
+    private readonly measure: QueueMeasure = IGNORED_QUEUE,
   ) {
     this.waiting = new BoundedQueue('PostgreSQL', MAX_WAITING, clock);
+    measure.watch(() => this.waiting.length);
   }
 
   add(item: Item): Promise<Result> {
@@ -50,6 +53,7 @@ export class Batcher<Item, Result> {
 
   private async send(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     this.underWay += 1;
+    this.measure.batch(batch.length);
     try {
       await this.runTogether(batch);
     } finally {

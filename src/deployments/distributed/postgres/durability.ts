@@ -1,4 +1,5 @@
 import type { Clock } from '../../../clock.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import { Batcher } from './batcher.js';
 import type { Postgres, Statement } from './postgres.js';
 
@@ -15,7 +16,11 @@ const CONFIRM: Statement = {
 export type ConfirmDurable = () => Promise<void>;
 
 /** One confirmation serves all that asked before it was sent. */
-export function createConfirmDurable(database: Postgres, clock: Clock): ConfirmDurable {
+export function createConfirmDurable(
+  database: Postgres,
+  clock: Clock,
+  measures: StoreMeasures = NOT_MEASURED,
+): ConfirmDurable {
   const confirmations = new Batcher<'confirm', undefined>(
     async (asked) => {
       await database.write(CONFIRM);
@@ -23,6 +28,7 @@ export function createConfirmDurable(database: Postgres, clock: Clock): ConfirmD
     },
     clock,
     1,
+    measures.queue('postgresql', 'confirmations'),
   );
   return () => confirmations.add('confirm');
 }

@@ -135,3 +135,11 @@ export const COUNT_ABANDONED: Statement = {
       AND claimed_at < clock_timestamp()
         - CASE WHEN unsent_epoch = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
 };
+
+export const BACKLOG: Statement = {
+  name: 'backlog',
+  text: `
+    SELECT count(*)::float8 AS payments,
+      coalesce(extract(epoch FROM clock_timestamp() - min(claimed_at)) * 1000, 0)::float8 AS oldest_ms
+    FROM idempay.payments WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp()`,
+};

@@ -17,6 +17,7 @@ import {
   type Outcome,
 } from '../../../payments/values/payment.js';
 import { finalOf } from '../../rows.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
@@ -26,6 +27,9 @@ import { createPaymentHorizon } from './payment-horizon.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
 import { createNoteElapsed } from './retention-time.js';
+
+/** Statements of one kind under way at once. */
+const LANES = 2;
 
 interface Settlement {
   readonly claim: Claim;
@@ -56,13 +60,19 @@ interface Abandonment extends FencedMs {
 }
 
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
-export function createPostgresLedger(database: Postgres, clock: DatabaseClock, confirmDurable: ConfirmDurable): Ledger {
-  const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertClaims, clock.clock);
-  const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock);
-  const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock);
-  const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock.clock);
+export function createPostgresLedger(
+  database: Postgres,
+  clock: DatabaseClock,
+  confirmDurable: ConfirmDurable,
+  measures: StoreMeasures = NOT_MEASURED,
+): Ledger {
+  const queue = (name: string) => measures.queue('postgresql', name);
+  const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertClaims, clock.clock, LANES, queue('claims'));
+  const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock, LANES, queue('settlements'));
+  const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock, LANES, queue('renewals'));
+  const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock.clock, LANES, queue('abandonments'));
   /** A question is never answered by a statement that was sent before it was asked (decisions P17). */
-  const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock);
+  const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -271,6 +281,11 @@ export function createPostgresLedger(database: Postgres, clock: DatabaseClock, c
     async countAbandoned(...ages) {
       const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, ages);
       return counted?.abandoned ?? 0;
+    },
+
+    async backlog() {
+      const [row] = await database.read<{ payments: number; oldest_ms: number }>(statements.BACKLOG);
+      return { payments: row?.payments ?? 0, oldestMs: Math.max(0, row?.oldest_ms ?? 0) };
     },
 
     noteElapsed: createNoteElapsed(database),

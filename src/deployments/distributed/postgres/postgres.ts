@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
 import { StoreUnavailable } from '../../../faults.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -55,6 +56,7 @@ export class Postgres {
     private readonly onFailed: (fault: StoreUnavailable) => void,
     onConnect: (client: PoolClient) => Promise<void> = async () => {},
     private readonly onServed: () => void = () => {},
+    private readonly measures: StoreMeasures = NOT_MEASURED,
   ) {
     this.pool = new Pool({
       connectionString: url,
@@ -79,6 +81,7 @@ export class Postgres {
     // While a connection is verified or checked out the pool itself does not listen, and without a listener an error would
     // end the process. What was asked of the connection fails by itself.
     this.pool.on('connect', (client) => client.on('error', ignore));
+    measures.queue('postgresql', 'connections').watch(() => this.pool.waitingCount);
   }
 
   /** Reads rows; a fault leaves nothing changed. */
@@ -123,6 +126,21 @@ export class Postgres {
     return fault;
   }
 
+  /** Rejects with what the driver says. */
+  private async ask<Row extends QueryResultRow>(
+    client: PoolClient,
+    statement: Statement,
+    values: readonly unknown[],
+  ): Promise<Row[]> {
+    const trips = this.measures.roundTrips('postgresql', statement.name);
+    const begun = trips.begin();
+    try {
+      return (await client.query<Row>({ ...statement, values: [...values] })).rows;
+    } finally {
+      trips.end(begun);
+    }
+  }
+
   private async run<Row extends QueryResultRow>(
     statement: Statement,
     values: readonly unknown[],
@@ -136,7 +154,7 @@ export class Postgres {
     client.on('notice', onNotice);
     let unusable = true;
     try {
-      const { rows } = await client.query<Row>({ ...statement, values: [...values] });
+      const rows = await this.ask<Row>(client, statement, values);
       unusable = false;
       // Committed here, but perhaps on no standby: a failover could still take it back.
       if (standbyWaitCancelled)

@@ -11,6 +11,7 @@ import {
 import type { TransactionSnapshot, TransactionStore } from '../../../transactions/transaction-store.js';
 import { selectionOf } from '../../list-selection.js';
 import { type TransactionRow, transactionOf } from '../../rows.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import { firstRemovedId, type RemovalRow } from '../../transaction-removals.js';
 import { Turns } from '../../turns.js';
 import { WRITE_DEADLINE_MS } from '../time-limits.js';
@@ -32,9 +33,20 @@ export function createPostgresTransactionStore(
   databaseClock: DatabaseClock,
   clock: Clock,
   maxSnapshots: number,
+  measures: StoreMeasures = NOT_MEASURED,
 ): TransactionStore {
-  const creations = new Batcher<NewTransaction, Transaction>(createAll, clock, 1);
-  const versions = new Batcher<'version', number>(readVersionOnce, clock, 1);
+  const creations = new Batcher<NewTransaction, Transaction>(
+    createAll,
+    clock,
+    1,
+    measures.queue('postgresql', 'creations'),
+  );
+  const versions = new Batcher<'version', number>(
+    readVersionOnce,
+    clock,
+    1,
+    measures.queue('postgresql', 'list_versions'),
+  );
   const turns = new Turns(maxSnapshots);
 
   async function createAll(transactions: readonly NewTransaction[]): Promise<Transaction[]> {
@@ -101,7 +113,7 @@ export function createPostgresTransactionStore(
     async openSnapshot(filter) {
       await turns.take();
       try {
-        return await openSnapshot(database, filter, turns);
+        return await openSnapshot(database, filter, turns, measures);
       } catch (fault) {
         turns.pass();
         throw fault;
@@ -125,15 +137,24 @@ function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionSt
   return onlyFrom === undefined || onlyFrom.includes(status);
 }
 
-async function openSnapshot(database: Postgres, filter: TransactionFilter, turns: Turns): Promise<TransactionSnapshot> {
+async function openSnapshot(
+  database: Postgres,
+  filter: TransactionFilter,
+  turns: Turns,
+  measures: StoreMeasures,
+): Promise<TransactionSnapshot> {
   const client = await database.connect();
   let open = true;
 
   async function query<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const trips = measures.roundTrips('postgresql', statement.name);
+    const begun = trips.begin();
     try {
       return (await client.query<Row>({ ...statement, values: [...values] })).rows;
     } catch (error) {
       throw new StoreUnavailable('unchanged', 'the list could not be read', error);
+    } finally {
+      trips.end(begun);
     }
   }
 

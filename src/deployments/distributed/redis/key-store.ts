@@ -1,6 +1,7 @@
 import type { Clock } from '../../../clock.js';
 import type { BeginResult, KeyStore, LookResult } from '../../../payments/ports/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../../payments/values/payment.js';
+import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import type { KeyNames } from './key-names.js';
 import type { LockEnds } from './lock-ends.js';
 import type { RedisClient } from './redis-client.js';
@@ -14,11 +15,17 @@ const EVERYBODY = '';
 const WATCH = 'watch';
 
 /** Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. */
-export function createRedisKeyStore(client: RedisClient, names: KeyNames, ends: LockEnds, clock: Clock): KeyStore {
-  const issue = loadScript('issue');
-  const begin = loadScript('begin');
-  const finish = loadScript('finish');
-  const release = loadScript('release');
+export function createRedisKeyStore(
+  client: RedisClient,
+  names: KeyNames,
+  ends: LockEnds,
+  clock: Clock,
+  measures: StoreMeasures = NOT_MEASURED,
+): KeyStore {
+  const issue = loadScript('issue', measures);
+  const begin = loadScript('begin', measures);
+  const finish = loadScript('finish', measures);
+  const release = loadScript('release', measures);
 
   async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
     const { record, lock } = names.payment(key);

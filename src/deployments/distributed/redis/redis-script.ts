@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Command, type Redis } from 'ioredis';
+import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import type { RedisClient } from './redis-client.js';
 import { messageOf, redisFault } from './redis-fault.js';
 
@@ -26,24 +27,33 @@ const MISROUTED = /^(MOVED|ASK|TRYAGAIN) |slots allocation group/;
  * A Lua script, run by its digest. A server that does not know it (after a restart, or another node of a Cluster) has not
  * executed anything, so it may be sent the text. Faults are StoreUnavailable.
  */
-export function loadScript(name: string): Script {
+export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED): Script {
+  const trips = measures.roundTrips('redis', name);
   const text = readFileSync(new URL(`${name}.lua`, SCRIPTS), 'utf8');
   const digest = createHash('sha1').update(text).digest('hex');
   return async function run(client, keys, parameters) {
     const values = [...keys, ...parameters];
+    const begun = trips.begin();
     try {
       return await client.evalsha(digest, keys.length, ...values);
     } catch (error) {
-      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keys.length, values);
-      if (!messageOf(error).startsWith('NOSCRIPT')) throw redisFault(error);
-    }
-    try {
-      return await client.eval(text, keys.length, ...values);
-    } catch (error) {
-      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keys.length, values);
-      throw redisFault(error);
+      return await sendAgain(client, error, values, keys.length);
+    } finally {
+      trips.end(begun);
     }
   };
+
+  /** What was surely not executed. Else throws the fault. */
+  async function sendAgain(client: RedisClient, fault: unknown, values: (string | number)[], keyCount: number) {
+    if (MISROUTED.test(messageOf(fault))) return sendAlone(client, text, keyCount, values);
+    if (!messageOf(fault).startsWith('NOSCRIPT')) throw redisFault(fault);
+    try {
+      return await client.eval(text, keyCount, ...values);
+    } catch (error) {
+      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keyCount, values);
+      throw redisFault(error);
+    }
+  }
 }
 
 /** Outside the automatic pipelines, which follow a redirection only when all that is in them is redirected to one node. */

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { type Clock, sleep } from '../../../clock.js';
 import type { Transaction } from '../../../transactions/transaction.js';
 import type { CacheLookUpResult, TransactionCache } from '../../../transactions/transaction-cache.js';
+import type { StoreMeasures } from '../../store-measures.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '../time-limits.js';
 import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
@@ -32,13 +33,14 @@ export function createRedisTransactionCache(
     transactionCacheTtlMs,
     clock,
     roomForFills,
-  }: { transactionCacheTtlMs: number; clock: Clock; roomForFills: () => boolean },
+    measures,
+  }: { transactionCacheTtlMs: number; clock: Clock; roomForFills: () => boolean; measures?: StoreMeasures },
 ): TransactionCache {
-  const lookUp = loadScript('cache-look-up');
-  const fill = loadScript('cache-fill');
-  const forgo = loadScript('cache-forgo');
-  const mark = loadScript('cache-mark');
-  const lift = loadScript('cache-lift');
+  const lookUp = loadScript('cache-look-up', measures);
+  const fill = loadScript('cache-fill', measures);
+  const forgo = loadScript('cache-forgo', measures);
+  const mark = loadScript('cache-mark', measures);
+  const lift = loadScript('cache-lift', measures);
   const instance = randomUUID();
   let tokens = 0;
 

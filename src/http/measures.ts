@@ -1,0 +1,41 @@
+/** What is measured of requests. `ended` and `paid` are called for each, so they must cost next to nothing. */
+export interface HttpMeasures {
+  /** Called once for each route; `path` is its pattern, or NO_ROUTE. */
+  route(path: string): RouteMeasure;
+  /** One answer to `POST /api/payment`. */
+  paid(outcome: PaymentOutcome): void;
+}
+
+export interface RouteMeasure {
+  ended(method: string, status: number, ms: number): void;
+}
+
+/** Of requests for a path that nothing is at. */
+export const NO_ROUTE = 'none';
+
+/** What became of a request to pay, as its client was told (decisions O2). */
+export const PAYMENT_OUTCOMES = [
+  /** Paid, or declined, by this very request. */
+  'processed',
+  'declined',
+  /** The stored result, of either. */
+  'replayed',
+  'in_progress',
+  'mismatch',
+  'invalid_key',
+  /** Any other request that is not acceptable: its body, its credentials, its form. */
+  'refused',
+  'refused_for_load',
+  'not_sent',
+  'unknown',
+  /** A store could not serve it. */
+  'unavailable',
+  /** A mistake of ours. */
+  'error',
+] as const;
+export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];
+
+export const NOT_MEASURED: HttpMeasures = {
+  route: () => ({ ended() {} }),
+  paid() {},
+};

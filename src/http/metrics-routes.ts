@@ -1,0 +1,15 @@
+import type { FastifyInstance } from 'fastify';
+
+/** What is shown to whoever collects metrics. Asks no store. */
+export interface Metrics {
+  readonly contentType: string;
+  text(): Promise<string>;
+}
+
+/** Decisions O2. */
+export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
+  app.get('/metrics', { config: { scopes: ['metrics'] } }, async (_request, reply) => {
+    const text = await metrics.text();
+    return reply.header('content-type', metrics.contentType).header('cache-control', 'no-store').send(text);
+  });
+}

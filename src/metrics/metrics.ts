@@ -1,0 +1,54 @@
+import type { MeasuredStore, StoreMeasures } from '../deployments/store-measures.js';
+import type { HttpMeasures } from '../http/measures.js';
+import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
+import type { Backlog } from '../payments/ports/ledger.js';
+import type { Processor } from '../payments/ports/processor.js';
+import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
+import { VERSION } from '../version.js';
+import { Exposition } from './exposition.js';
+import { measureHttp } from './http-requests.js';
+import { showBacklog, showPayments } from './payments.js';
+import { showProcess } from './process-use.js';
+import { measureProcessor, type WatchedProcessor } from './processor-calls.js';
+import { measureStores, showStores } from './stores.js';
+import { showTransactions } from './transactions.js';
+
+/** Everything that is measured in one process, each part as the interface of whoever it measures. */
+export interface Metrics {
+  readonly contentType: string;
+  /** In Prometheus' text format. */
+  text(): Promise<string>;
+  readonly http: HttpMeasures;
+  readonly stores: StoreMeasures;
+  readonly payments: PaymentCounts;
+  readonly transactions: TransactionCounts;
+  /** To be used in the place of the processor. */
+  measured(processor: WatchedProcessor): Processor;
+  showBacklog(latest: () => Backlog | undefined): void;
+  stop(): void;
+}
+
+const STORES = { embedded: ['sqlite'], distributed: ['redis', 'postgresql'] } as const;
+
+export function createMetrics(deployment: keyof typeof STORES, isUp: (store: MeasuredStore) => boolean): Metrics {
+  const exposition = new Exposition();
+  const http = measureHttp(exposition);
+  const payments = createPaymentCounts();
+  showPayments(exposition, payments);
+  const transactions = createTransactionCounts();
+  showTransactions(exposition, transactions);
+  showStores(exposition, STORES[deployment], isUp);
+  const stores = measureStores(exposition);
+  const { stop } = showProcess(exposition, VERSION, deployment);
+  return {
+    contentType: exposition.contentType,
+    text: () => exposition.text(),
+    http,
+    stores,
+    payments,
+    transactions,
+    measured: (processor) => measureProcessor(exposition, processor),
+    showBacklog: (latest) => showBacklog(exposition, latest),
+    stop,
+  };
+}

@@ -1,0 +1,56 @@
+import type { Processor } from '../payments/ports/processor.js';
+import { type Exposition, labelOf } from './exposition.js';
+
+/** A call ends within PROCESSOR_TIMEOUT_MS, 10 s where nothing else is set. */
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const CHARGE_RESULTS = ['succeeded', 'declined', 'unknown', 'not sent'] as const;
+const LOOK_UP_RESULTS = ['succeeded', 'declined', 'unknown', 'no record'] as const;
+
+export interface WatchedProcessor extends Processor {
+  /** The last call that ended brought no answer, or an error of its server. */
+  readonly isAway: boolean;
+}
+
+/** The same processor, with each call measured by its result. */
+export function measureProcessor(exposition: Exposition, processor: WatchedProcessor): Processor {
+  const seconds = exposition.histogram(
+    'idempay_processor_call_seconds',
+    'Calls of the processor, by what was called and what it answered.',
+    SECONDS,
+  );
+  const measured = <Result extends string>(call: string, results: readonly Result[]) =>
+    Object.fromEntries(results.map((result) => [result, seconds.of({ call, result: labelOf(result) })])) as Record<
+      Result,
+      (took: number) => void
+    >;
+  const charges = measured('charge', CHARGE_RESULTS);
+  const lookUps = measured('look_up', LOOK_UP_RESULTS);
+
+  exposition.gauge(
+    'idempay_processor_up',
+    '1 unless the last call of the processor that ended brought no answer, or an error of its server.',
+    [],
+    () => [[{}, processor.isAway ? 0 : 1]],
+  );
+  return {
+    name: processor.name,
+    formerName: processor.formerName,
+    typicalMs: processor.typicalMs,
+    timeoutMs: processor.timeoutMs,
+    dedupMs: processor.dedupMs,
+
+    async charge(charge) {
+      const begun = performance.now();
+      const result = await processor.charge(charge);
+      charges[result.state]((performance.now() - begun) / 1000);
+      return result;
+    },
+
+    async lookUp(reference) {
+      const begun = performance.now();
+      const result = await processor.lookUp(reference);
+      lookUps[result.state]((performance.now() - begun) / 1000);
+      return result;
+    },
+  };
+}

@@ -1,0 +1,86 @@
+import type { MeasuredStore, RoundTrips, StoreMeasures } from '../deployments/store-measures.js';
+import type { Exposition, Reading } from './exposition.js';
+
+const SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/** Round trips, queues and batches of the stores, and what the embedded one writes to the disk. */
+export function measureStores(exposition: Exposition): StoreMeasures {
+  const seconds = exposition.histogram(
+    'idempay_store_round_trip_seconds',
+    'Operations of the stores, from when they are sent until the reply has come or is given up.',
+    SECONDS,
+  );
+  const trips = new Map<string, RoundTrips>();
+  const inFlight = new Map<MeasuredStore, { count: number }>();
+  exposition.gauge(
+    'idempay_store_round_trips_in_flight',
+    'Operations that wait for their reply now.',
+    ['store'],
+    function* () {
+      for (const [store, { count }] of inFlight) yield [{ store }, count];
+    },
+  );
+
+  function measuredTrips(store: MeasuredStore, operation: string): RoundTrips {
+    const took = seconds.of({ store, operation });
+    const ofStore = inFlight.get(store) ?? { count: 0 };
+    inFlight.set(store, ofStore);
+    return {
+      begin() {
+        ofStore.count += 1;
+        return performance.now();
+      },
+      end(begun) {
+        ofStore.count -= 1;
+        took((performance.now() - begun) / 1000);
+      },
+    };
+  }
+
+  const lengths: (() => Reading)[] = [];
+  exposition.gauge('idempay_store_queue_length', 'What waits to be sent now.', ['store', 'queue'], () =>
+    lengths.map((read) => read()),
+  );
+  const batches = exposition.histogram(
+    'idempay_store_batch_size',
+    'How many operations were sent together.',
+    BATCH_SIZES,
+  );
+
+  const committed = exposition
+    .histogram('idempay_store_commit_seconds', 'Of the embedded store: how long a commit took, on the disk.', SECONDS)
+    .of();
+  let walBytes: number | undefined;
+  exposition.gauge('idempay_store_wal_bytes', 'Of the embedded store: the size of its write-ahead log.', [], () =>
+    walBytes === undefined ? [] : [[{}, walBytes]],
+  );
+
+  return {
+    roundTrips(store, operation) {
+      const name = `${store} ${operation}`;
+      const known = trips.get(name) ?? measuredTrips(store, operation);
+      trips.set(name, known);
+      return known;
+    },
+    queue(store, queue) {
+      const labels = { store, queue };
+      return { watch: (length) => void lengths.push(() => [labels, length()]), batch: batches.of(labels) };
+    },
+    committed: (ms) => committed(ms / 1000),
+    walBytes(bytes) {
+      walBytes = bytes;
+    },
+  };
+}
+
+/** Of each store whether it served when it was last asked. */
+export function showStores(
+  exposition: Exposition,
+  stores: readonly MeasuredStore[],
+  isUp: (store: MeasuredStore) => boolean,
+) {
+  exposition.gauge('idempay_store_up', '1 where the store served when it was last asked, else 0.', ['store'], () =>
+    stores.map((store) => [{ store }, isUp(store) ? 1 : 0]),
+  );
+}

@@ -1,0 +1,47 @@
+import type { Clock } from '../clock.js';
+import type { Backlog, Ledger } from './ports/ledger.js';
+
+/** Recovery looks for abandoned payments every few seconds; a person looks at the backlog less often. */
+const LOOK_EVERY_MS = 10_000;
+
+/** Looks at the backlog of recovery from time to time, so that whoever reads it asks no store. */
+export interface BacklogWatch {
+  start(): void;
+  /** As it was when it was last seen, and so much older; undefined until the store has answered once. */
+  latest(): Backlog | undefined;
+  /** Begins nothing more; resolves when the look that is under way has ended. */
+  stop(): Promise<void>;
+}
+
+export function createBacklogWatch(ledger: Pick<Ledger, 'backlog'>, clock: Clock): BacklogWatch {
+  let seen: { readonly backlog: Backlog; readonly at: number } | undefined;
+  let looking = Promise.resolve();
+  let cancelNext = () => {};
+  let stopped = false;
+
+  /** A store that is away is in the log already; what was seen last stays. */
+  async function look(): Promise<void> {
+    const at = clock.monotonic();
+    const backlog = await ledger.backlog().catch(() => undefined);
+    if (backlog) seen = { backlog, at };
+    if (!stopped) cancelNext = clock.after(LOOK_EVERY_MS, begin);
+  }
+
+  function begin(): void {
+    looking = look();
+  }
+
+  return {
+    start: begin,
+    latest() {
+      if (!seen) return undefined;
+      const { payments, oldestMs } = seen.backlog;
+      return { payments, oldestMs: payments === 0 ? 0 : oldestMs + clock.monotonic() - seen.at };
+    },
+    async stop() {
+      stopped = true;
+      cancelNext();
+      await looking;
+    },
+  };
+}

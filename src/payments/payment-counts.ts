@@ -1,0 +1,31 @@
+import type { Origin } from './attempt.js';
+
+/**
+ * What the payments of this process did since it started, for whoever measures it: plain numbers, because they are counted on
+ * the way of every payment. Those of the moment say so.
+ */
+export interface PaymentCounts {
+  /** Payments that were settled here, by who carried out the attempt; an operator's verdict is an operator's. */
+  readonly settled: Record<Origin, number>;
+  /** Attempts whose outcome was not written, because another attempt had taken the payment over. */
+  fencedOff: number;
+  /** Of leases that live attempts lengthened, or failed to. */
+  readonly renewals: { renewed: number; fencedOff: number; failed: number };
+  /** At this moment: attempts of requests, under the limit of decision P16. */
+  attemptsOfRequests: number;
+  /** At this moment: payments that recovery works on. */
+  attemptsOfRecovery: number;
+  /** At this moment: requests that wait for another attempt. */
+  waiters: number;
+}
+
+export function createPaymentCounts(): PaymentCounts {
+  return {
+    settled: { 'first claim': 0, repeat: 0, recovery: 0, operator: 0 },
+    fencedOff: 0,
+    renewals: { renewed: 0, fencedOff: 0, failed: 0 },
+    attemptsOfRequests: 0,
+    attemptsOfRecovery: 0,
+    waiters: 0,
+  };
+}

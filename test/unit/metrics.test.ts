@@ -1,0 +1,99 @@
+import { setImmediate as settle } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { StoreUnavailable } from '#idempay/faults.js';
+import { Exposition } from '#idempay/metrics/exposition.js';
+import { createBacklogWatch } from '#idempay/payments/backlog.js';
+import { readSamples, sumOf } from '../../testkit/client/metrics.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+
+describe('a histogram', () => {
+  test('counts a value in every bucket whose bound it does not exceed', async () => {
+    const exposition = new Exposition();
+    const histogram = exposition.histogram('sizes', 'Help.', [1, 10]);
+    const add = histogram.of({ of: 'a' });
+    for (const size of [1, 2, 10, 11]) add(size);
+    histogram.of({ of: 'b' })(5);
+    const samples = readSamples(await exposition.text());
+    const counts = (label: string) =>
+      ['1', '10', '+Inf'].map((le) => sumOf(samples, 'sizes_bucket', { of: label, le }));
+    expect(counts('a')).toEqual([1, 3, 4]);
+    expect(counts('b')).toEqual([0, 1, 1]);
+    expect(['sum', 'count'].map((part) => sumOf(samples, `sizes_${part}`, { of: 'a' }))).toEqual([24, 4]);
+  });
+
+  test('has one series for the same labels, whoever asks for it', async () => {
+    const exposition = new Exposition();
+    const histogram = exposition.histogram('sizes', 'Help.', [1]);
+    histogram.of({ of: 'a' })(1);
+    histogram.of({ of: 'a' })(1);
+    const samples = readSamples(await exposition.text());
+    expect(samples.filter(({ name }) => name === 'sizes_count')).toEqual([
+      { name: 'sizes_count', labels: { of: 'a' }, value: 2 },
+    ]);
+  });
+});
+
+test('counters and gauges show what is there when somebody looks, and nothing of before', async () => {
+  const exposition = new Exposition();
+  let readings = [[{ of: 'a "b"\\c\n' }, 3] as const];
+  exposition.counter('things_total', 'Help.', ['of'], () => readings);
+  exposition.gauge('things', 'Help.', ['of'], () => readings);
+  expect(await exposition.text()).toContain('things_total{of="a \\"b\\"\\\\c\\n"} 3');
+  readings = [];
+  expect(readSamples(await exposition.text())).toEqual([]);
+});
+
+describe('the backlog of recovery', () => {
+  const EVERY_MS = 10_000;
+
+  function watch(answers: readonly (object | Error)[]) {
+    const clock = new HandClock();
+    let asked = 0;
+    const backlog = async () => {
+      const answer = answers[asked];
+      asked += 1;
+      if (answer instanceof Error) throw answer;
+      return answer as { payments: number; oldestMs: number };
+    };
+    const watching = createBacklogWatch({ backlog }, clock);
+    watching.start();
+    const pass = async (ms: number) => {
+      await settle();
+      clock.advance(ms);
+      await settle();
+    };
+    return { watching, pass, asked: () => asked, clock };
+  }
+
+  test('grows older between two looks, without asking the store', async () => {
+    const { watching, pass, asked } = watch([
+      { payments: 2, oldestMs: 500 },
+      { payments: 0, oldestMs: 0 },
+    ]);
+    expect(watching.latest()).toBeUndefined();
+    await pass(EVERY_MS - 1);
+    expect(watching.latest()).toEqual({ payments: 2, oldestMs: 500 + EVERY_MS - 1 });
+    expect(asked()).toBe(1);
+    await pass(1);
+    await pass(1_000);
+    expect(watching.latest()).toEqual({ payments: 0, oldestMs: 0 });
+  });
+
+  test('stays as it was last seen while the store is away, and is looked at again', async () => {
+    const away = new StoreUnavailable('unchanged', 'the store is away');
+    const { watching, pass, asked } = watch([{ payments: 1, oldestMs: 0 }, away, { payments: 3, oldestMs: 7 }]);
+    await pass(EVERY_MS);
+    expect(watching.latest()).toMatchObject({ payments: 1, oldestMs: EVERY_MS });
+    await pass(EVERY_MS);
+    expect(watching.latest()).toMatchObject({ payments: 3 });
+    expect(asked()).toBe(3);
+  });
+
+  test('is not looked at after its end', async () => {
+    const { watching, pass, asked, clock } = watch([{ payments: 1, oldestMs: 0 }]);
+    await settle();
+    await watching.stop();
+    await pass(EVERY_MS);
+    expect([asked(), clock.pending]).toEqual([1, 0]);
+  });
+});
