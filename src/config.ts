@@ -3,6 +3,7 @@ import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/postgres/database-url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis/redis-url.js';
 import type { CertificateFiles } from './http/certificate-files.js';
+import { CONNECTION_LIMITS } from './http/connection-limits.js';
 import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/trusted-networks.js';
 import { misspeltSettings } from './misspelt-settings.js';
 import {
@@ -21,6 +22,8 @@ export interface Config {
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   /** Undefined: without TLS. */
+  /** Open at once, at most. */
+  readonly maxConnections: number;
   readonly certificateFiles: CertificateFiles | undefined;
   /** Proxies that may say for whom they ask; undefined: none. */
   readonly trustedNetworks: readonly string[] | undefined;
@@ -122,6 +125,7 @@ function readSettings(settings: Settings): Config {
     host,
     port,
     drainDelayMs,
+    maxConnections: settings.integer('MAX_CONNECTIONS', CONNECTION_LIMITS.maxConnections, 1, 1_000_000),
     certificateFiles: readCertificateFiles(settings),
     trustedNetworks: readProxies(settings),
     access: readAccess(settings, host),

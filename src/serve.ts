@@ -8,6 +8,7 @@ import { databaseName } from './deployments/distributed/postgres/database-url.js
 import { redisName } from './deployments/distributed/redis/redis-url.js';
 import { reasonOf, StoreUnavailable } from './faults.js';
 import { CertificateError } from './http/certificate-files.js';
+import { CONNECTION_LIMITS } from './http/connection-limits.js';
 import { createListener } from './http/listener.js';
 import { createLogger } from './logger.js';
 import { VERSION } from './version.js';
@@ -37,7 +38,10 @@ async function serveUntilSignal(): Promise<void> {
   for (const doubt of doubtsAbout(process.env)) logger.warn(doubt);
 
   const { access, host, deployment, processor } = config;
-  const listener = createListener(logger, config.certificateFiles);
+  const listener = createListener(logger, config.certificateFiles, {
+    ...CONNECTION_LIMITS,
+    maxConnections: config.maxConnections,
+  });
   const port = await listener.listen(host, config.port);
   logger.info(
     { version: VERSION, host, port, tls: config.certificateFiles !== undefined },

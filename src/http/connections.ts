@@ -1,9 +1,10 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
+import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
 import { type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
@@ -25,7 +26,11 @@ const ending = new WeakSet<Socket>();
  * process), is answered with the error body, and is closed within a bound. The function that it returns begins a drain: it
  * closes every connection that never sent anything.
  */
-export function guardConnections(server: Server, log: Pick<FastifyBaseLogger, 'warn'>): () => void {
+export function guardConnections(
+  server: Server,
+  limits: ConnectionLimits,
+  log: Pick<FastifyBaseLogger, 'warn'>,
+): () => void {
   const sockets = new Set<Socket>();
   /** Whose client has not yet said enough for TLS: nothing of HTTP was sent on these. */
   const handshakes = new Set<Socket>();
@@ -49,6 +54,7 @@ export function guardConnections(server: Server, log: Pick<FastifyBaseLogger, 'w
     // Node would report it as malformed HTTP. There is no TLS yet in which we could answer.
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
+  limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log);
   // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.
   return () => {
     closing = true;
@@ -92,7 +98,7 @@ function endAndLinger(socket: Socket, lastText = ''): void {
 
 /** Calls back once every whole request on this connection has its answer, which ours must not be taken for. */
 function afterAnswers(socket: Socket, then: () => void): void {
-  const answer = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  const answer = answerOn(socket);
   if (!answer) then();
   // Node assigns the next answer to the socket in its own listener, which was added before this one.
   else if (answer.req.complete) answer.once('finish', () => afterAnswers(socket, then));

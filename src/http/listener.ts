@@ -1,23 +1,15 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import { type CertificateFiles, followCertificate, readCertificate } from './certificate-files.js';
+import { CONNECTION_LIMITS, type ConnectionLimits, isCrowded } from './connection-limits.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
+import { answerCrowded } from './crowded.js';
 import { answerExpectations } from './expectations.js';
 import { originForm } from './request-head.js';
 import { answerStarting } from './starting.js';
-
-/** A request that has not arrived whole by then is cut (408); the platform's own default is five minutes. */
-const REQUEST_TIMEOUT_MS = 30_000;
-/** Longer than the idle time-out of the usual load balancers (60 s), so that it is never us who close under a request. */
-const KEEP_ALIVE_TIMEOUT_MS = 72_000;
-const HTTP_OPTIONS = {
-  requireHostHeader: false,
-  requestTimeout: REQUEST_TIMEOUT_MS,
-  keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-};
 
 /** Bounds what a connection costs that never says who it is; the platform's own default is two minutes. */
 const TLS_HANDSHAKE_TIMEOUT_MS = 10_000;
@@ -37,19 +29,25 @@ export interface Listener {
 type Log = Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>;
 
 /** Not yet listening. With `certificateFiles` it speaks TLS only; throws CertificateError where these cannot be used. */
-export function createListener(log: Log, certificateFiles?: CertificateFiles): Listener {
+export function createListener(
+  log: Log,
+  certificateFiles?: CertificateFiles,
+  limits: ConnectionLimits = CONNECTION_LIMITS,
+): Listener {
+  const options = { ...limits, requireHostHeader: false };
   let answer: RequestListener = answerStarting;
   const onRequest: RequestListener = (request, response) => {
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');
-    answer(request, response);
+    if (isCrowded(request)) answerCrowded(request, response, answer);
+    else answer(request, response);
   };
   const server = certificateFiles
-    ? createSecuredServer(certificateFiles, onRequest, log)
-    : createServer(HTTP_OPTIONS, onRequest);
+    ? createSecuredServer(certificateFiles, options, onRequest, log)
+    : createServer(options, onRequest);
   server.on('clientError', answerMalformedHttp);
   answerExpectations(server);
-  const closeUnused = guardConnections(server, log);
+  const closeUnused = guardConnections(server, limits, log);
 
   return {
     server,
@@ -70,9 +68,14 @@ export function createListener(log: Log, certificateFiles?: CertificateFiles): L
 }
 
 /** New connections get a renewed certificate; those that are open go on with theirs. */
-function createSecuredServer(files: CertificateFiles, onRequest: RequestListener, log: Log): TlsServer {
+function createSecuredServer(
+  files: CertificateFiles,
+  options: ServerOptions,
+  onRequest: RequestListener,
+  log: Log,
+): TlsServer {
   const pair = readCertificate(files);
-  const server = createTlsServer({ ...HTTP_OPTIONS, ...TLS_OPTIONS, ...pair }, onRequest);
+  const server = createTlsServer({ ...options, ...TLS_OPTIONS, ...pair }, onRequest);
   const stopFollowing = followCertificate(
     files,
     pair,

@@ -5,6 +5,7 @@ import type { Readiness } from '../health/readiness.js';
 import { publicErrors } from './public-errors.js';
 
 export const LIVENESS_PATH = '/livez';
+export const READINESS_PATH = '/readyz';
 export const ALIVE = { status: 'alive' } as const;
 
 const PartState = Type.Union([Type.Literal('up'), Type.Literal('away')]);
@@ -23,13 +24,17 @@ export function registerProbeRoutes(server: FastifyInstance, readiness: Readines
     reply.header('cache-control', 'no-store').send(ALIVE);
   });
 
-  app.get('/readyz', { schema: { response: { 200: Ready } }, config: { scopes: 'open' } }, async (_request, reply) => {
-    if (readiness.isDraining) throw publicErrors.draining();
-    const parts = await readiness.look();
-    // A signal may have come meanwhile.
-    if (readiness.isDraining) throw publicErrors.draining();
-    if (parts.storeOfRecord === 'away') throw publicErrors.storeOfRecordAway();
-    const status = Object.values(parts).includes('away') ? 'degraded' : 'ready';
-    return reply.header('cache-control', 'no-store').send({ status, ...parts } as const);
-  });
+  app.get(
+    READINESS_PATH,
+    { schema: { response: { 200: Ready } }, config: { scopes: 'open' } },
+    async (_request, reply) => {
+      if (readiness.isDraining) throw publicErrors.draining();
+      const parts = await readiness.look();
+      // A signal may have come meanwhile.
+      if (readiness.isDraining) throw publicErrors.draining();
+      if (parts.storeOfRecord === 'away') throw publicErrors.storeOfRecordAway();
+      const status = Object.values(parts).includes('away') ? 'degraded' : 'ready';
+      return reply.header('cache-control', 'no-store').send({ status, ...parts } as const);
+    },
+  );
 }

@@ -201,6 +201,12 @@ export const publicErrors = {
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
       cause,
     ),
+  tooManyConnections: () =>
+    new PublicError(
+      503,
+      'Too many connections are open at the moment, and nothing was begun for this request. Retry in a few seconds.',
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+    ),
   starting: () =>
     new PublicError(503, 'The service is starting, and nothing was begun for this request. Retry in a few seconds.', {
       'Retry-After': String(STORE_RETRY_SECONDS),

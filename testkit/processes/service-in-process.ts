@@ -1,18 +1,23 @@
 import { pino } from 'pino';
 import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
+import { CONNECTION_LIMITS, type ConnectionLimits } from '#idempay/http/connection-limits.js';
 import { createListener } from '#idempay/http/listener.js';
 import { type Environment, type LogLine, schemeOf } from './service.js';
 
 export type ServiceInProcess = Awaited<ReturnType<typeof serveInProcess>>;
 
 /** The whole service behind a real port, in the process of the test: starts in milliseconds, and cannot be killed. */
-export async function serveInProcess(environment: Environment) {
+export async function serveInProcess(environment: Environment, limits: Partial<ConnectionLimits> = {}) {
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
   const logs: LogLine[] = [];
   const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
   const logger = pino({ level: config.logLevel }, sink);
-  const listener = createListener(logger, config.certificateFiles);
+  const listener = createListener(logger, config.certificateFiles, {
+    ...CONNECTION_LIMITS,
+    maxConnections: config.maxConnections,
+    ...limits,
+  });
   const port = await listener.listen(config.host, config.port);
   const app = await createApp(config, logger, listener).catch(async (error: unknown) => {
     await listener.close();

@@ -1,0 +1,78 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyBaseLogger } from 'fastify';
+
+/** What a connection may take of the process. Durations are milliseconds. */
+export interface ConnectionLimits {
+  /** Open at once, at most. */
+  readonly maxConnections: number;
+  /** From the first byte of a request, or from the connection, to the end of its head. */
+  readonly headersTimeout: number;
+  /** To the end of its body. */
+  readonly requestTimeout: number;
+  /** From an answer to the next request. */
+  readonly keepAliveTimeout: number;
+  /** How long a client may leave the rest of an answer unread. */
+  readonly unreadTimeout: number;
+  /** How often the first two are checked: nothing is cut sooner, and nothing later than by this. */
+  readonly connectionsCheckingInterval: number;
+}
+
+export const CONNECTION_LIMITS: ConnectionLimits = {
+  /** 10 to 20 kB each. */
+  maxConnections: 10_000,
+  /** A head fits into a few packets; only a client that means harm, or has gone, needs longer. */
+  headersTimeout: 15_000,
+  /** 16 KiB over the slowest mobile network. The platform's own default is five minutes. */
+  requestTimeout: 30_000,
+  /** Longer than the idle time-out of the usual load balancers (60 s), so that it is never us who close under a request. */
+  keepAliveTimeout: 72_000,
+  unreadTimeout: 60_000,
+  connectionsCheckingInterval: 1_000,
+};
+
+/** Accepted beyond the limit, so that they can be told: for probes, and for the 503. Beyond these Node closes unseen. */
+const RESERVED_CONNECTIONS = 100;
+
+const crowded = new WeakSet<Socket>();
+
+/** The log is for the first of many. */
+const WARN_AGAIN_AFTER_MS = 60_000;
+
+/** Marks each connection beyond the limit; `open` has all that are established, also the one that begins. */
+export function limitConnections(
+  server: Server,
+  { maxConnections, unreadTimeout }: ConnectionLimits,
+  established: 'connection' | 'secureConnection',
+  open: ReadonlySet<Socket>,
+  log: Pick<FastifyBaseLogger, 'warn'>,
+): void {
+  let warnedAt = Number.NEGATIVE_INFINITY;
+  server.maxConnections = maxConnections + RESERVED_CONNECTIONS;
+  server.on(established, (socket: Socket) => {
+    if (open.size <= maxConnections) return;
+    crowded.add(socket);
+    if (performance.now() - warnedAt < WARN_AGAIN_AFTER_MS) return;
+    warnedAt = performance.now();
+    log.warn({ maxConnections }, 'too many connections are open: further ones are refused (MAX_CONNECTIONS)');
+  });
+  server.timeout = unreadTimeout;
+  // Node leaves the socket to a listener. It is silent because its client idles, or does not read, or waits for our answer.
+  server.on('timeout', (socket) => {
+    if (!isAwaitingAnswer(socket)) socket.destroy();
+  });
+}
+
+/** Whether its connection is one too many: only probes are answered there. */
+export function isCrowded({ socket }: IncomingMessage): boolean {
+  return crowded.has(socket);
+}
+
+function isAwaitingAnswer(socket: Socket): boolean {
+  return answerOn(socket) !== undefined && socket.writableLength === 0;
+}
+
+/** The answer that is being written, or that is waited for. */
+export function answerOn(socket: Socket): ServerResponse | undefined {
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined;
+}

@@ -1,0 +1,18 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { refuseBare } from './bare-answers.js';
+import { LIVENESS_PATH, READINESS_PATH } from './probe-routes.js';
+import { publicErrors } from './public-errors.js';
+
+/**
+ * Answers on a connection beyond the limit, and ends it. Probes are served: a process that has many clients must not be killed
+ * for it.
+ */
+export function answerCrowded(request: IncomingMessage, response: ServerResponse, answer: RequestListener): void {
+  const [path] = (request.url ?? '').split('?');
+  if (path !== LIVENESS_PATH && path !== READINESS_PATH) {
+    refuseBare(request, response, publicErrors.tooManyConnections());
+    return;
+  }
+  response.shouldKeepAlive = false;
+  answer(request, response);
+}

@@ -1,0 +1,185 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, expectUnspent } from '../../testkit/client/payment-answers.js';
+import { answerTo, exchange, openConnection, paymentText, requestText } from '../../testkit/client/raw-http.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { type ServiceInProcess, serveInProcess } from '../../testkit/processes/service-in-process.js';
+import { pause, until } from '../../testkit/time/until.js';
+
+const MAX_CONNECTIONS = 40;
+/** Those of production, shortened a hundred times and more. */
+const LIMITS = {
+  maxConnections: MAX_CONNECTIONS,
+  headersTimeout: 300,
+  requestTimeout: 600,
+  keepAliveTimeout: 300,
+  unreadTimeout: 400,
+  connectionsCheckingInterval: 50,
+};
+/** Node closes an idle connection a second later than it says; the rest is for a busy machine. */
+const CUT_MS = 5_000;
+const TRICKLE_MS = 50;
+
+const READ = requestText('GET /api/health/redis HTTP/1.1');
+const TOO_LATE = 'The request did not arrive in time. Send it again at once and whole.';
+
+/** The limits are HTTP's; the stores do not matter. */
+describe('a connection', () => {
+  let folder: string;
+  let service: ServiceInProcess;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'idempay-connections-'));
+    service = await serveInProcess({ DATA_DIR: folder }, LIMITS);
+  });
+  afterAll(async () => {
+    await service.stop(50);
+    await rm(folder, { recursive: true });
+  });
+
+  /** Pays beside the connections under test, and is always served. */
+  async function payMeanwhile(work: Promise<unknown>): Promise<void> {
+    let ended = false;
+    const end = () => {
+      ended = true;
+    };
+    work.then(end, end);
+    while (!ended) {
+      expectFirst(await pay(service.url, await generateKey(service.url)));
+      await pause(TRICKLE_MS);
+    }
+    await work;
+  }
+
+  /** Sends `first`, then one byte of the rest at a time. */
+  async function trickle(first: string, rest: string): Promise<Answer> {
+    const begun = performance.now();
+    const socket = openConnection(service.port, first);
+    let sent = 0;
+    const timer = setInterval(() => socket.writable && socket.write(rest[sent++ % rest.length] ?? ''), TRICKLE_MS);
+    try {
+      const answer = await answerOf(socket);
+      expect(performance.now() - begun).toBeLessThan(CUT_MS);
+      return answer;
+    } finally {
+      clearInterval(timer);
+      socket.destroy();
+    }
+  }
+
+  test('that trickles a header gets 408 and is closed, while others are served', async () => {
+    const trickled = inParallel(20, 20, async () => {
+      expectError(await trickle('GET /api/health/redis HTTP/1.1\r\nHost: a\r\nX-Slow: ', 'x'), 408, TOO_LATE);
+    });
+    await payMeanwhile(trickled);
+  });
+
+  test('that trickles the header of a later request is closed too', async () => {
+    const socket = openConnection(service.port, READ).setEncoding('latin1');
+    let received = '';
+    socket.on('data', (text: string) => {
+      received += text;
+      if (!received.includes('GET ')) socket.write('G');
+    });
+    await closed(socket);
+    expect(received).toContain('HTTP/1.1 200');
+    expect(received).toContain('HTTP/1.1 408');
+  });
+
+  test('that trickles a body gets 408, and its key is unspent', async () => {
+    const key = await generateKey(service.url);
+    const begun = paymentText(key, ['Content-Length: 1000'], '{"amount":"1.00"');
+    const trickled = trickle(begun, ' ').then((answer) => expectError(answer, 408, TOO_LATE));
+    await payMeanwhile(trickled);
+    await expectUnspent(service.url, key);
+  });
+
+  test('that trickles a body nobody reads, to a path that is not there, is closed', async () => {
+    const socket = openConnection(service.port, requestText('POST /none HTTP/1.1', ['Content-Length: 1000'])).resume();
+    const timer = setInterval(() => socket.writable && socket.write(' '), TRICKLE_MS);
+    await closed(socket);
+    clearInterval(timer);
+  });
+
+  test('that never sends anything is closed, and so is one that idles after its answer', async () => {
+    const sockets = ['', READ, `${READ}${READ}\r\n`].map((text) => openConnection(service.port, text).resume());
+    await payMeanwhile(Promise.all(sockets.map(closed)));
+  });
+
+  test('that leaves its answers unread is closed', async () => {
+    const socket = openConnection(service.port, '').pause();
+    // Answers of 9 kB: soon more than the buffers of both sides hold.
+    const requests = requestText(`GET /api/health/redis/key/${'x'.repeat(9_000)} HTTP/1.1`).repeat(20);
+    const timer = setInterval(() => socket.writable && !socket.writableNeedDrain && socket.write(requests), 10);
+    await payMeanwhile(closed(socket));
+    clearInterval(timer);
+  });
+
+  describe('too many', () => {
+    async function fill(): Promise<Socket[]> {
+      await pause(2 * LIMITS.connectionsCheckingInterval);
+      const sockets = Array.from({ length: MAX_CONNECTIONS }, () => openConnection(service.port, READ));
+      onTestFinished(() => void sockets.map((socket) => socket.destroy()));
+      await Promise.all(sockets.map((socket) => once(socket, 'data')));
+      return sockets;
+    }
+
+    test('gets 503, and is served when there is room again', async () => {
+      const key = await generateKey(service.url);
+      const sockets = await fill();
+      const refused = await answerTo(service.port, paymentText(key));
+      expectError(refused, 503, /^Too many connections are open/);
+      expect(refused.headers).toMatchObject({ connection: 'close', 'retry-after': '2' });
+      // Those that were there before it go on.
+      const [first] = sockets as [Socket];
+      first.write(READ);
+      expect(String(await once(first, 'data'))).toMatch(/^HTTP\/1\.1 200/);
+      for (const socket of sockets) socket.destroy();
+      await until('room', CUT_MS, async () => (await exchange(service.port, READ))?.status === 200);
+      await expectUnspent(service.url, key);
+      expect(service.logs.filter(({ msg }) => msg?.startsWith('too many connections'))).toHaveLength(1);
+    });
+
+    test('still gets answers to probes, once for each connection', async () => {
+      await fill();
+      for (const path of ['/livez', '/readyz', '/readyz?x=1']) {
+        const answer = await answerTo(service.port, requestText(`GET ${path} HTTP/1.1`));
+        expect(answer.status).toBe(200);
+        expect(answer.headers.connection).toBe('close');
+      }
+    });
+
+    test('by far is closed unanswered', async () => {
+      await fill();
+      const more = Array.from({ length: 300 }, () => openConnection(service.port, '').resume());
+      onTestFinished(() => void more.map((socket) => socket.destroy()));
+      const ended = await Promise.all(more.map(closed));
+      expect(ended).toHaveLength(300);
+      expect((await ask(`${service.url}/livez`).catch(() => undefined))?.status).toBe(200);
+    });
+  });
+});
+
+async function closed(socket: Socket): Promise<void> {
+  const begun = performance.now();
+  await new Promise((resolve) => socket.once('close', resolve));
+  expect(performance.now() - begun).toBeLessThan(CUT_MS);
+}
+
+/** What an open connection is answered. */
+async function answerOf(socket: Socket): Promise<Answer> {
+  let received = '';
+  for await (const chunk of socket.setEncoding('latin1')) received += chunk;
+  const [head = '', body = ''] = received.split('\r\n\r\n');
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1]);
+  const headers = Object.fromEntries(
+    [...head.matchAll(/^([^:\r\n]+): *(.*?)\r?$/gm)].map(([, n = '', v = '']) => [n.toLowerCase(), v]),
+  );
+  return { status, headers, text: body, json: <T>() => JSON.parse(body) as T };
+}
