@@ -1,0 +1,29 @@
+# The service in a container. It starts only with AUTH set (decisions A1), because others can reach it:
+#   docker build -t idempay .
+#   docker run --read-only --tmpfs /tmp -v idempay:/data -v ./api-keys.json:/run/secrets/api-keys.json:ro -p 127.0.0.1:8080:8080 \
+#     -e AUTH=required -e API_KEYS_FILE=/run/secrets/api-keys.json idempay
+
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci
+COPY tsconfig.json tsconfig.build.json ./
+COPY scripts/build.mjs scripts/build.mjs
+COPY src src
+RUN npm run build && npm prune --omit=dev
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
+WORKDIR /app
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+RUN install --directory --owner=node --group=node /data && ln -s /app/dist/main.js /usr/local/bin/idempay
+USER node
+VOLUME /data
+EXPOSE 8080
+# Asks no store, so that a container is not restarted because a store is away.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+# An array, so that SIGTERM reaches the service and drains it.
+ENTRYPOINT ["node", "/app/dist/main.js"]
