@@ -21,10 +21,13 @@ const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconf
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
 
-/** A module that was deleted or renamed must not go on living in dist/, where a test could still import it. */
+/**
+ * What was deleted or renamed must not go on living in dist/: a test could still import the module, and a start would apply the
+ * migration under both names.
+ */
 function removeOutputsWithoutSource() {
   if (!existsSync(output)) return;
-  const compiled = readdirSync(output, { recursive: true }).filter((path) => path.endsWith('.js'));
-  const orphaned = compiled.some((path) => !existsSync(join(source, path.replace(/\.js$/, '.ts'))));
+  const outputs = readdirSync(output, { recursive: true }).filter((path) => /\.(js|sql|lua)$/.test(path));
+  const orphaned = outputs.some((path) => !existsSync(join(source, path.replace(/\.js$/, '.ts'))));
   if (orphaned) rmSync(output, { recursive: true });
 }

@@ -107,7 +107,7 @@ describe('a migration behind a lock', { timeout: 60_000 }, () => {
       await ended;
     });
     const url = `http://127.0.0.1:${port}`;
-    await until('the notice', DEADLINE_MS, () => /locks a table that the migration 0008_clients.sql/.test(output));
+    await until('the notice', DEADLINE_MS, () => /locks a table that the migration 0008_clients/.test(output));
     expect((await ask(`${url}/livez`)).status).toBe(200);
     for (const path of ['/readyz', '/api/server-generated/generate-key']) {
       expectError(await ask(`${url}${path}`), 503, /is starting/);

@@ -1,5 +1,9 @@
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer as createTcpServer, type Server as TcpServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
@@ -100,6 +104,28 @@ describe('a processor over HTTP that is away', () => {
   });
 });
 
+/**
+ * Bug: a start that migrated a large file answered nothing, as SQLite works on the thread that calls it.
+ * Fix: the writer thread migrates.
+ */
+describe('a file that takes its time', () => {
+  test('is opened behind a port that answers probes', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-probes-'));
+    const other = new DatabaseSync(join(folder, 'idempay.sqlite'));
+    other.exec('CREATE TABLE in_the_way (n INTEGER); BEGIN EXCLUSIVE');
+    const { url, child, ended } = await spawnService({ DATA_DIR: folder });
+    const answer = await until('the port to be open', DEADLINE_MS, () => livez(url).catch(() => undefined));
+    expect(answer.status).toBe(200);
+    for (let asked = 0; asked < 5; asked += 1) expectNotReady(await readyz(url), /is starting/);
+    other.exec('COMMIT');
+    other.close();
+    await untilState(url, ALL_UP);
+    child.kill('SIGTERM');
+    expect((await ended).code).toBe(0);
+    await rm(folder, { recursive: true });
+  });
+});
+
 describe('stores that are away', () => {
   let stores: Awaited<ReturnType<typeof openStoppableStores>>;
   beforeAll(async () => {
@@ -126,13 +152,7 @@ describe('stores that are away', () => {
 
   test('are waited for behind an open port, which answers probes and refuses everything else', async () => {
     await stores.postgres.stopImmediately();
-    const port = await freePort();
-    const { child, ended } = spawnProgram(SERVICE, { ...stores.environment, PORT: `${port}` });
-    onTestFinished(async () => {
-      child.kill('SIGKILL');
-      await ended;
-    });
-    const url = `http://127.0.0.1:${port}`;
+    const { url, port } = await spawnService(stores.environment);
     await until('the port to be open', DEADLINE_MS, () => livez(url).catch(() => undefined));
 
     const alive = await ask(`${url}/livez?x=1`);
@@ -158,6 +178,17 @@ describe('stores that are away', () => {
     expectFirst(await pay(url, await generateKey(url)));
   });
 });
+
+/** A process that may not serve yet. */
+async function spawnService(environment: Record<string, string>) {
+  const port = await freePort();
+  const { child, ended } = spawnProgram(SERVICE, { ...environment, PORT: `${port}` });
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return { url: `http://127.0.0.1:${port}`, port, child, ended };
+}
 
 /** Answers everything with a 400, and closes. */
 async function serveRefusals(port: number): Promise<TcpServer> {

@@ -24,13 +24,13 @@ import { makeCertificates } from '../../testkit/servers/certificates.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 15_000;
-const CONNECTIONS = 600;
+const CONNECTIONS = 300;
 const AT_ONCE = 20;
 
 const READ = requestText('GET /api/health/redis HTTP/1.1');
 const CONNECT = requestText('CONNECT example.com:443 HTTP/1.1');
 
-describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', () => {
+describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, () => {
   let certificates: Awaited<ReturnType<typeof makeCertificates>>;
   let others: Awaited<ReturnType<typeof makeCertificates>>;
   let authority: Buffer;
@@ -182,7 +182,7 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', () => {
     ['the key alone', () => ({ TLS_KEY_FILE: files.TLS_KEY_FILE }), /TLS_KEY_FILE is set but TLS_CERT_FILE is not/],
     [
       'a file that is missing',
-      () => ({ ...files, TLS_CERT_FILE: '/nowhere' }),
+      () => ({ ...files, TLS_CERT_FILE: join(certificates.folder, 'nowhere') }),
       /^TLS_CERT_FILE cannot be read: ENOENT/m,
     ],
     ['a key of another', () => ({ ...files, TLS_KEY_FILE: others.key }), /^The key in TLS_KEY_FILE does not belong/m],
