@@ -14,6 +14,7 @@ import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/listener.js';
 import { createServer } from './http/server.js';
+import { createRequestLimit } from './limits/request-limit.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { createPaymentArea } from './payments/payment-area.js';
@@ -98,6 +99,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     { payments, paymentRecords, transactions, health, readiness, metrics },
     {
       access,
+      requestLimit:
+        config.requestsPerMinute === undefined
+          ? undefined
+          : createRequestLimit(config.requestsPerMinute, clock, deployment.requestCounts),
       loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly,
       trustedNetworks: config.trustedNetworks,
     },

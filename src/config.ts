@@ -22,6 +22,8 @@ export interface Config {
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   /** Undefined: without TLS. */
+  /** Of each client; undefined: as many as it likes. */
+  readonly requestsPerMinute: number | undefined;
   /** Open at once, at most. */
   readonly maxConnections: number;
   readonly certificateFiles: CertificateFiles | undefined;
@@ -81,6 +83,8 @@ const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
  * descriptors. A simulated one needs memory only.
  */
 const MOST_IN_FLIGHT = { http: 192, simulated: 10_000 } as const;
+/** A minute of the fastest service; more is no limit. */
+const MOST_REQUESTS = 10_000_000;
 /** What a lease must have left beside a call: the commit that began it, without which nothing could ever be sent. */
 const COMMIT_MARGIN_MS = 100;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
@@ -125,6 +129,9 @@ function readSettings(settings: Settings): Config {
     host,
     port,
     drainDelayMs,
+    requestsPerMinute: settings.has('RATE_LIMIT_PER_MINUTE')
+      ? settings.integer('RATE_LIMIT_PER_MINUTE', MOST_REQUESTS, 1, MOST_REQUESTS)
+      : undefined,
     maxConnections: settings.integer('MAX_CONNECTIONS', CONNECTION_LIMITS.maxConnections, 1, 1_000_000),
     certificateFiles: readCertificateFiles(settings),
     trustedNetworks: readProxies(settings),

@@ -1,5 +1,6 @@
 import type { KeyValueStoreReport } from '../health/key-value-store.js';
 import type { StoreOfRecordReport } from '../health/store-of-record.js';
+import type { SharedRequestCounts } from '../limits/request-limit.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
 import type { PaymentHistory } from '../payments/ports/payment-history.js';
@@ -15,6 +16,8 @@ export interface Deployment {
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;
   readonly storeOfRecord: StoreOfRecordReport;
+  /** Where there may be other processes. */
+  readonly requestCounts?: SharedRequestCounts;
   /** Resolves, with the reason, when the stores are broken beyond use: the process must end, and a new start recovers. */
   readonly broken: Promise<Error>;
   close(): Promise<void>;

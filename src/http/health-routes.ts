@@ -37,7 +37,7 @@ export function registerHealthRoutes(server: FastifyInstance, health: Health): v
 
   app.get(
     '/api/health/redis',
-    { schema: { response: { 200: Status } }, config: { scopes: 'open' } },
+    { schema: { response: { 200: Status } }, config: { scopes: 'open', neverLimited: true } },
     async (_request, reply) => {
       const status = await health.status();
       if (!status) throw publicErrors.storeUnreachable();

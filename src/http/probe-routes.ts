@@ -20,13 +20,13 @@ const Ready = Type.Object({
 export function registerProbeRoutes(server: FastifyInstance, readiness: Readiness): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
-  app.get(LIVENESS_PATH, { config: { scopes: 'open' } }, (_request, reply) => {
+  app.get(LIVENESS_PATH, { config: { scopes: 'open', neverLimited: true } }, (_request, reply) => {
     reply.header('cache-control', 'no-store').send(ALIVE);
   });
 
   app.get(
     READINESS_PATH,
-    { schema: { response: { 200: Ready } }, config: { scopes: 'open' } },
+    { schema: { response: { 200: Ready } }, config: { scopes: 'open', neverLimited: true } },
     async (_request, reply) => {
       if (readiness.isDraining) throw publicErrors.draining();
       const parts = await readiness.look();

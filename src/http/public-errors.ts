@@ -201,6 +201,12 @@ export const publicErrors = {
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
       cause,
     ),
+  tooManyRequests: (perMinute: number, retryAfterSeconds: number) =>
+    new PublicError(
+      429,
+      `At most ${perMinute} requests a minute are served to one client, and nothing was begun for this one. Retry it after Retry-After seconds.`,
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
   tooManyConnections: () =>
     new PublicError(
       503,

@@ -5,6 +5,7 @@ import type { Access } from '../access/access.js';
 import type { StoreUnavailable } from '../faults.js';
 import type { Health } from '../health/health.js';
 import type { Readiness } from '../health/readiness.js';
+import type { RequestLimit } from '../limits/request-limit.js';
 import type { Payments } from '../payments/payments.js';
 import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
@@ -22,6 +23,7 @@ import { publicErrors } from './public-errors.js';
 import { countRequests } from './request-counts.js';
 import { headProblem, isForThisMachine } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
+import { limitRequests } from './request-limit-hook.js';
 import { logRequests } from './request-log.js';
 import { RequestsUnderWay } from './requests-under-way.js';
 import { securityHeaders } from './security-headers.js';
@@ -41,6 +43,8 @@ export interface Features {
 }
 
 export interface ServerRules {
+  /** Of each client; undefined: there is none. */
+  readonly requestLimit?: RequestLimit | undefined;
   /** Undefined: everybody is served. */
   readonly access: Access | undefined;
   /** Only requests for a name of this machine are served. */
@@ -53,7 +57,7 @@ export interface ServerRules {
 export function createServer(
   listener: Pick<Listener, 'server'>,
   features: Features,
-  { access, loopbackOnly, trustedNetworks }: ServerRules,
+  { access, requestLimit, loopbackOnly, trustedNetworks }: ServerRules,
   logger: FastifyBaseLogger,
   onUnavailable: (fault: StoreUnavailable) => void,
   measures: HttpMeasures = NOT_MEASURED,
@@ -94,6 +98,7 @@ export function createServer(
     done(problem?.error ?? misdirected ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
   checkAccess(app, access);
+  limitRequests(app, requestLimit);
   logRequests(app);
   countRequests(app, measures);
   const answerWrongMethods = watchMethods(app);

@@ -21,6 +21,7 @@ const PROCESSOR = 'https://processor.example/v1';
 /** Each numeric setting with its bounds, where its value is found, and its unit there. */
 const NUMBERS: readonly [string, least: number, most: number, (config: Config) => unknown, factor: number][] = [
   ['PORT', 0, 65_535, (config) => config.port, 1],
+  ['RATE_LIMIT_PER_MINUTE', 1, 10_000_000, (config) => config.requestsPerMinute, 1],
   ['MAX_CONNECTIONS', 1, 1_000_000, (config) => config.maxConnections, 1],
   ['DRAIN_DELAY_SECONDS', 0, 3_600, (config) => config.drainDelayMs, 1000],
   ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
@@ -39,6 +40,7 @@ describe('the settings', () => {
       host: '127.0.0.1',
       port: 8080,
       drainDelayMs: 0,
+      requestsPerMinute: undefined,
       maxConnections: 10_000,
       logLevel: 'info',
       deployment: { kind: 'embedded', dataDir: './data' },

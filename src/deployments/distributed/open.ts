@@ -21,6 +21,7 @@ import { createRedisLogPositions } from './redis/redis-log-positions.js';
 import { refuseWrongRedis } from './redis/redis-start.js';
 import type { RedisLocation } from './redis/redis-url.js';
 import { watchRedis } from './redis/redis-watch.js';
+import { createRedisRequestCounts } from './redis/request-counts.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
 
 /** Lists that are being sent may hold this part of the pool; the rest is for payments. */
@@ -101,6 +102,7 @@ export async function openDistributed(options: {
     }),
     keyValueStore: createRedisReport(redis, names, () => identity.server),
     storeOfRecord: identity,
+    requestCounts: createRedisRequestCounts(redis, names, measures),
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {

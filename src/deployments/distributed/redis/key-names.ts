@@ -14,6 +14,8 @@ export interface KeyNames {
   cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
   /** How far the log of that database server was written when it was last seen. */
   logPosition(server: string): string;
+  /** How much each process has served a client in the present minute. */
+  requests(client: string): string;
 }
 
 export function createKeyNames(deploymentId: string): KeyNames {
@@ -28,6 +30,7 @@ export function createKeyNames(deploymentId: string): KeyNames {
       const entry = `${prefix}{${TRANSACTION_CACHE}::${id}}`;
       return { entry, fill: `${entry}:fill`, marks: `${entry}:marks` };
     },
+    requests: (client) => `${prefix}{requests:${client}}`,
     logPosition: (server) => `${prefix}log-position:${server}`,
   };
 }

@@ -1,0 +1,26 @@
+import { randomUUID } from 'node:crypto';
+import type { SharedRequestCounts } from '../../../limits/request-limit.js';
+import type { StoreMeasures } from '../../store-measures.js';
+import type { KeyNames } from './key-names.js';
+import type { RedisClient } from './redis-client.js';
+import { loadScript } from './redis-script.js';
+
+/**
+ * Each process writes its own count, absolute, so that a report whose reply was lost may be followed by another. A hash, and no
+ * counter: the rights that docs/deployment.md asks for are enough.
+ */
+export function createRedisRequestCounts(
+  client: RedisClient,
+  names: KeyNames,
+  measures?: StoreMeasures,
+): SharedRequestCounts {
+  const countRequests = loadScript('count-requests', measures);
+  const instance = randomUUID();
+  return {
+    async report(who, taken, remainingMs) {
+      const values = [instance, taken, Math.ceil(remainingMs)];
+      const [total, left] = (await countRequests(client, [names.requests(who)], values)) as [unknown, unknown];
+      return { total: Number(total), remainingMs: Number(left) };
+    },
+  };
+}

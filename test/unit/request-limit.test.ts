@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest';
+import { networkOf } from '#idempay/http/request-limit-hook.js';
+import { createRequestLimit, type SharedRequestCounts } from '#idempay/limits/request-limit.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
+
+const WINDOW_MS = 60_000;
+/** Longer than a process keeps its count to itself, and than it waits after a report that failed. */
+const REPORTED_MS = 1_100;
+
+/** What the processes tell each other, in memory. */
+class Counts {
+  isAway = false;
+  private readonly byClient = new Map<string, { endsAt: number; taken: Map<string, number> }>();
+  constructor(private readonly clock: HandClock) {}
+
+  of(process: string): SharedRequestCounts {
+    return {
+      report: async (client, taken, remainingMs) => {
+        if (this.isAway) throw new Error('away');
+        const now = this.clock.monotonic();
+        let counts = this.byClient.get(client);
+        if (!counts || counts.endsAt <= now) counts = { endsAt: now + remainingMs, taken: new Map() };
+        this.byClient.set(client, counts);
+        counts.taken.set(process, taken);
+        return {
+          total: [...counts.taken.values()].reduce((sum, each) => sum + each),
+          remainingMs: counts.endsAt - now,
+        };
+      },
+    };
+  }
+}
+
+function started(perMinute: number) {
+  const clock = new HandClock();
+  const counts = new Counts(clock);
+  const process = (name: string) => createRequestLimit(perMinute, clock, counts.of(name));
+  /** Until each process knows of the others. */
+  const settle = async (ms = REPORTED_MS) => {
+    clock.advance(ms);
+    for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
+  };
+  return { clock, counts, one: process('one'), other: process('other'), settle };
+}
+
+const served = (limit: { take(client: string): { allowed: boolean } }, client: string, requests: number) =>
+  Array.from({ length: requests }, () => limit.take(client)).filter(({ allowed }) => allowed).length;
+
+describe('the limit of requests', () => {
+  test('serves each client so many in a minute, and says what is left', () => {
+    const clock = new HandClock();
+    const limit = createRequestLimit(3, clock);
+    expect(limit.take('a')).toEqual({ allowed: true, remaining: 2, resetSeconds: 60 });
+    clock.advance(20_500);
+    expect(limit.take('a')).toEqual({ allowed: true, remaining: 1, resetSeconds: 40 });
+    expect(limit.take('a')).toEqual({ allowed: true, remaining: 0, resetSeconds: 40 });
+    expect(limit.take('a')).toEqual({ allowed: false, remaining: 0, resetSeconds: 40 });
+    expect(served(limit, 'b', 5)).toBe(3);
+    clock.advance(39_400);
+    expect(limit.take('a')).toEqual({ allowed: false, remaining: 0, resetSeconds: 1 });
+    clock.advance(100);
+    expect(limit.take('a')).toEqual({ allowed: true, remaining: 2, resetSeconds: 60 });
+  });
+
+  test('counts what other processes have served, in one window', async () => {
+    const { one, other, settle, clock } = started(10);
+    expect(served(one, 'a', 6)).toBe(6);
+    await settle();
+    expect(served(other, 'a', 1)).toBe(1);
+    await settle();
+    expect(served(other, 'a', 10)).toBe(3);
+    await settle();
+    expect(one.take('a').allowed, 'known by its next report only').toBe(true);
+    await settle();
+    expect(one.take('a').allowed).toBe(false);
+    clock.advance(WINDOW_MS - 4 * REPORTED_MS);
+    expect([one.take('a').allowed, other.take('a').allowed]).toEqual([true, true]);
+  });
+
+  test('goes on in each process alone while the others cannot be told, and counts nothing twice afterwards', async () => {
+    const { one, other, counts, settle } = started(10);
+    counts.isAway = true;
+    expect(served(one, 'a', 4)).toBe(4);
+    await settle();
+    expect(served(other, 'a', 12)).toBe(10);
+    await settle();
+    counts.isAway = false;
+    expect(served(one, 'a', 1)).toBe(1);
+    await settle();
+    expect(one.take('a').remaining).toBe(4);
+  });
+});
+
+test.each([
+  ['192.0.2.7', '192.0.2.7'],
+  ['::ffff:192.0.2.7', '192.0.2.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:0DB8:0001:0002:ffff::1', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+])('the address %s counts as %s', (address, network) => {
+  expect(networkOf(address)).toBe(network);
+});
