@@ -166,7 +166,7 @@ describe('the program', () => {
   });
 
   it('refuses an argument that it does not know', async () => {
-    const { code, output } = await runToExit({ DATA_DIR: '/nowhere' }, { parameters: ['--port=80'] });
+    const { code, output } = await runToExit({ DATA_DIR: '/dev/null/nowhere' }, { parameters: ['--port=80'] });
     expect([code, output]).toEqual([1, expect.stringContaining("'--port=80' is not an argument of Idempay")]);
   });
 
@@ -245,7 +245,12 @@ describe('the command line', () => {
     it.each([
       ['without a file', ['backup'], {}, 'Name one file'],
       ['with two files', ['backup', 'a', 'b'], {}, 'Name one file'],
-      ['without a database', ['backup', 'a'], { DATA_DIR: '/nowhere' }, 'There is no database in /nowhere'],
+      [
+        'without a database',
+        ['backup', 'a'],
+        { DATA_DIR: '/dev/null/nowhere' },
+        'There is no database in /dev/null/nowhere',
+      ],
       [
         'of PostgreSQL',
         ['backup', 'a'],
