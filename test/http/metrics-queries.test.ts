@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { readSamples, type Sample } from '../../testkit/client/metrics.js';
+import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
+import { DEPLOYMENTS, type Stores } from '../../testkit/deployments/deployments.js';
+import { until } from '../../testkit/time/until.js';
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const ALERTS = read('ops/prometheus/alerts.yml');
+const ALERT_TESTS = read('ops/prometheus/alerts.test.yml');
+const DASHBOARD = read('ops/grafana/dashboards/idempay.json');
+const RUNBOOK = read('docs/operations.md');
+const alertNames = [...ALERTS.matchAll(/alert: (\w+)/g)].map(([, name = '']) => name);
+
+interface Panel {
+  readonly title: string;
+  readonly targets?: readonly { readonly expr: string }[];
+}
+const { panels } = JSON.parse(DASHBOARD) as { panels: readonly Panel[] };
+const QUERIES: [string, string][] = [
+  ...[...ALERTS.matchAll(/expr: (.*)/g)].map(([, expr = '']): [string, string] => [expr, 'an alert']),
+  ...panels.flatMap(({ title, targets = [] }) =>
+    targets.map(({ expr }): [string, string] => [expr, `panel "${title}"`]),
+  ),
+];
+const SELECTOR = /\b(idempay_\w+)(?:\{([^}]*)\})?/g;
+const MATCHER = /(\w+)(=~|=)"([^"]*)"/g;
+const GROUPING = /\bby \(([^)]*)\)/g;
+/** Given by the collector, or by what happens. */
+const ANY_VALUE = ['instance', 'job', 'status'];
+const SEEN_DEADLINE_MS = 10_000;
+
+describe('what is asked of the metrics', () => {
+  let samples: Sample[] = [];
+  const families = new Set<string>();
+  const opened: Stores[] = [];
+
+  beforeAll(async () => {
+    for (const deployment of DEPLOYMENTS) {
+      const stores = await deployment.open();
+      opened.push(stores);
+      const { url } = await stores.serve();
+      await pay(url, await generateKey(url));
+      await readTransaction(url, (await givenTransaction(url)).transactionId);
+      await listTransactions(url);
+      const text = await until('the backlog to be seen', SEEN_DEADLINE_MS, async () => {
+        const shown = (await ask(`${url}/metrics`)).text;
+        return /^idempay_recovery_backlog_payments /m.test(shown) && shown;
+      });
+      samples = [...samples, ...readSamples(text)];
+      for (const [, name = ''] of text.matchAll(/^# TYPE (\w+) /gm)) families.add(name);
+    }
+  });
+  afterAll(() => Promise.all(opened.map((stores) => stores.close())));
+
+  test.each(QUERIES)('%s (%s) selects series that exist', (query) => {
+    const known = new Set(['le', ...ANY_VALUE]);
+    for (const [, name = '', matchers = ''] of query.matchAll(SELECTOR)) {
+      const family = samples.filter((sample) => sample.name === name);
+      expect(family, name).not.toEqual([]);
+      for (const { labels } of family) for (const label of Object.keys(labels)) known.add(label);
+      for (const [, label = '', operator, value = ''] of matchers.matchAll(MATCHER)) {
+        if (ANY_VALUE.includes(label)) continue;
+        const there = family.map(({ labels }) => labels[label]);
+        for (const one of operator === '=' ? [value] : value.split('|'))
+          expect(there, `${name}: ${label}`).toContain(one);
+      }
+    }
+    for (const [, labels = ''] of query.matchAll(GROUPING))
+      for (const label of labels.split(',')) expect(known).toContain(label.trim());
+  });
+
+  test('every series is explained', () => {
+    const missing = [...families].map((name) => name.replace('idempay_', '')).filter((name) => !RUNBOOK.includes(name));
+    expect(missing.filter((name) => !name.startsWith('process_'))).toEqual([]);
+    expect(families.size).toBeGreaterThan(20);
+  });
+
+  test.each(alertNames)('%s has a section of the runbook and a test of its own', (name) => {
+    const [, rule = ''] = ALERTS.split(`alert: ${name}\n`);
+    expect(rule.split('- alert:')[0]).toContain(`runbook_url: docs/operations.md#${name.toLowerCase()}\n`);
+    const [, section = ''] = RUNBOOK.split(`## ${name}\n`);
+    for (const part of ['**It means**', '**Look at**', '**Do**']) expect(section.split('\n## ')[0]).toContain(part);
+    expect(ALERT_TESTS).toContain(`alertname: ${name}\n`);
+  });
+});
