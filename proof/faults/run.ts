@@ -11,6 +11,7 @@ import { type DeploymentName, type Environment, openEnvironment } from './enviro
 import { type EnvironmentOptions, type Fault, type Hit, LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
 import { CrashPoints, faultOrder } from './fault-order.js';
 import { OPERATOR_AFTER_MS, Operator } from './operator.js';
+import { Scraper } from './scraper.js';
 import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
 
 /** Of one session, opening, healing and checking it included; with fresh stores, so that nothing grows with the run. */
@@ -94,6 +95,9 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
     history.targets = services;
     const load = new Load(history, random);
     const operator = new Operator(history, processor, load.payments, random.fork());
+    const scraper = new Scraper(history);
+    const collected = new AbortController();
+    const collection = attempt('the scrapes', () => scraper.run(services, collected.signal));
     const healReplies = history.disturbances.begin(PROCESSOR_REPLIES);
     const retired = new AbortController();
     const operation = deduplicates ? undefined : attempt('the operator', () => operator.run(retired.signal));
@@ -104,7 +108,8 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
     await attempt('the healing', () => environment.heal());
     await attempt('the last requests', () => load.finish());
     retired.abort();
-    await operation;
+    collected.abort();
+    await Promise.all([operation, collection]);
 
     const shown = await attempt('what is kept', () => Promise.all(services.map((to) => keptPayments(history, to))));
     const exported = await attempt('the export', () => exportedPayments(history, services[0] as never, startedAtMs));
@@ -114,12 +119,14 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
     const stuckAfterMs = STUCK_AFTER_MS + (deduplicates ? 0 : OPERATOR_AFTER_MS);
     const violations = [
       ...failures.map((what) => violation('nothing fails by itself', what)),
+      ...scraper.violations,
       ...checkHistory(history, { charges, kept, leaseMs: LEASE_MS, verdicts, stuckAfterMs }),
       ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),
       ...differences(kept, exported ?? [], 'the export'),
     ];
     countHistory(tally, history);
     tally.charges += charges.length;
+    tally.scrapes += scraper.scrapes;
     tally.verdicts += verdicts.size;
     tally.violations += violations.length;
     tally.elapsedMs += performance.now() - startedAt;

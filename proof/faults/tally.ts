@@ -32,6 +32,8 @@ export function emptyTally() {
     verdicts: 0,
     reads: 0,
     writes: 0,
+    /** Of the metrics of each process, while all this happened. */
+    scrapes: 0,
     notModified: 0,
     /** Keys that the key store forgot before they were paid. */
     forgottenKeys: 0,

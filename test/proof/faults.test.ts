@@ -47,6 +47,7 @@ describe('under load, no promise is broken', () => {
       expect(isShown(tally), 'enough faults of each kind').toBe(true);
       expect(tally.charges).toBeGreaterThanOrEqual(tally.rounds);
       expect(Math.min(tally.reads, tally.writes), 'reads and writes of transactions').toBeGreaterThan(0);
+      expect(tally.scrapes).toBeGreaterThan(0);
     },
     LIMIT_MS + SLACK_MS,
   );

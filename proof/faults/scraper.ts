@@ -1,0 +1,56 @@
+import { Agent } from 'node:http';
+import { ask } from '../../testkit/client/http-client.js';
+import { readSamples } from '../../testkit/client/metrics.js';
+import { wasDisturbed } from '../../testkit/history/disturbances.js';
+import type { History, Target, Violation } from '../../testkit/history/history.js';
+import { pause } from '../../testkit/time/until.js';
+
+const SCRAPE_EVERY_MS = 500;
+/** No store is asked, so this is what a busy machine may take. */
+const PATIENCE_MS = 5_000;
+/** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
+const NOTICED_MS = 2_000;
+
+/** Collects the metrics of each process all along. Only a process that is killed or stopped itself may fail to show them. */
+export class Scraper {
+  readonly violations: Violation[] = [];
+  scrapes = 0;
+
+  constructor(private readonly history: History) {}
+
+  async run(targets: readonly Target[], stop: AbortSignal): Promise<void> {
+    await Promise.all(
+      targets.map(async (target) => {
+        while (!stop.aborted) {
+          await this.scrape(target);
+          await pause(SCRAPE_EVERY_MS);
+        }
+      }),
+    );
+  }
+
+  private async scrape({ name, url }: Target): Promise<void> {
+    const sentAt = performance.now();
+    const problem = await problemOf(url);
+    this.scrapes += 1;
+    if (problem === undefined) return;
+    await pause(NOTICED_MS);
+    const { all } = this.history.disturbances;
+    if (wasDisturbed(all, [name], sentAt, performance.now())) return;
+    this.violations.push({ rule: 'no scrape fails', subject: name, what: problem, history: [] });
+  }
+}
+
+/** Undefined for an answer as it should be. On a connection of its own: a kept one may be to a process that was killed. */
+async function problemOf(url: string): Promise<string | undefined> {
+  const agent = new Agent();
+  try {
+    const { status, text } = await ask(`${url}/metrics`, { agent, signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (status !== 200) return `${status} ${text}`;
+    return readSamples(text).length > 0 ? undefined : 'no samples';
+  } catch (error) {
+    return String(error);
+  } finally {
+    agent.destroy();
+  }
+}
