@@ -17,6 +17,7 @@ import { createServer } from './http/server.js';
 import { createRequestLimit } from './limits/request-limit.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
+import { createOpenKeys, type OpenKeys } from './payments/open-keys.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
@@ -84,6 +85,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     newOwner: createOwners(),
     events: paymentEvents(logger, storeLog),
     counts: metrics.payments,
+    openKeys: limitOpenKeys(config, deployment, clock),
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
   metrics.showBacklog(backlog.latest);
@@ -153,6 +155,11 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       }
     },
   };
+}
+
+function limitOpenKeys({ payments }: Config, { openKeyCounts }: Deployment, clock: Clock): OpenKeys | undefined {
+  const { maxOpenKeys, idempotencyTtlMs } = payments;
+  return maxOpenKeys === undefined ? undefined : createOpenKeys(openKeyCounts, maxOpenKeys, idempotencyTtlMs, clock);
 }
 
 /** Whether the work ended in time; its fault is thrown. */

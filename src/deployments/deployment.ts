@@ -3,6 +3,7 @@ import type { StoreOfRecordReport } from '../health/store-of-record.js';
 import type { SharedRequestCounts } from '../limits/request-limit.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
+import type { OpenKeyCounts } from '../payments/ports/open-key-counts.js';
 import type { PaymentHistory } from '../payments/ports/payment-history.js';
 import type { TransactionCache } from '../transactions/transaction-cache.js';
 import type { TransactionStore } from '../transactions/transaction-store.js';
@@ -16,6 +17,7 @@ export interface Deployment {
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;
   readonly storeOfRecord: StoreOfRecordReport;
+  readonly openKeyCounts: OpenKeyCounts;
   /** Where there may be other processes. */
   readonly requestCounts?: SharedRequestCounts;
   /** Resolves, with the reason, when the stores are broken beyond use: the process must end, and a new start recovers. */

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
-import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../faults.js';
+import { AllSnapshotsInUse, reasonOf, StoreUnavailable, TooManyOpenKeys } from '../faults.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
 import { errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
 
@@ -58,6 +58,7 @@ export function publicErrorOf(
 ): PublicError {
   if (error instanceof PublicError) return error;
   if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
+  if (error instanceof TooManyOpenKeys) return publicErrors.tooManyOpenKeys();
   if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error, operation);
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

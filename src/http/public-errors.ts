@@ -89,6 +89,9 @@ const UNAVAILABLE = {
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
+/** Keys are paid with, and expire, all the time. */
+const OPEN_KEYS_RETRY_SECONDS = 5;
+
 /** A processor that restarts is back by then, and recovery has been there. */
 const PROCESSOR_RETRY_SECONDS = 5;
 
@@ -112,6 +115,12 @@ export const publicErrors = {
       503,
       'Too many payments are being processed at the moment, and nothing was begun for this one. Retry it after Retry-After seconds with the same Idempotency-Key.',
       { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  tooManyOpenKeys: () =>
+    new PublicError(
+      503,
+      'Too many keys are issued and not paid with yet. Pay with a key that you have, or retry after Retry-After seconds.',
+      { 'Retry-After': String(OPEN_KEYS_RETRY_SECONDS) },
     ),
   paymentNotSent: () =>
     new PublicError(

@@ -3,6 +3,7 @@ import { isUnknown, StoreUnavailable } from '../faults.js';
 import { createAnswers, type PayAnswer, SOON } from './answers.js';
 import type { AttemptResult, CarryOut } from './attempt.js';
 import type { Endings } from './endings.js';
+import type { OpenKeys } from './open-keys.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
@@ -13,7 +14,7 @@ import type { Patience, Waiting } from './waiting.js';
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: whose it is from now on (decisions A5). */
+  /** Spec 4.1, endpoint 1. The key is stored when this resolves; TooManyOpenKeys beyond the limit. `client`: whose it is from now on (decisions A5). */
   issueKey(client?: string): Promise<string>;
   /**
    * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for
@@ -44,6 +45,7 @@ export function createPayments(collaborators: {
   rules: PaymentRules;
   clock: Clock;
   newKey: () => string;
+  openKeys?: OpenKeys | undefined;
   newTransactionId: () => string;
   newOwner: () => string;
   waiting: Waiting;
@@ -60,6 +62,7 @@ export function createPayments(collaborators: {
     rules,
     clock,
     newKey,
+    openKeys,
     newTransactionId,
     newOwner,
     waiting,
@@ -300,7 +303,13 @@ export function createPayments(collaborators: {
   return {
     async issueKey(client) {
       const key = newKey();
-      await keys.issue(key, rules.idempotencyTtlMs, client);
+      await openKeys?.open(key);
+      try {
+        await keys.issue(key, rules.idempotencyTtlMs, client);
+      } catch (fault) {
+        openKeys?.close(key);
+        throw fault;
+      }
       return key;
     },
     pay: (key, request, patience, client) =>

@@ -27,6 +27,7 @@ const NUMBERS: readonly [string, least: number, most: number, (config: Config) =
   ['IDEMPOTENCY_TTL_SECONDS', 1, TEN_YEARS_SECONDS, (config) => config.payments.idempotencyTtlMs, 1000],
   ['LOCK_TTL_SECONDS', 1, 86_400, (config) => config.payments.leaseMs, 1000],
   ['MAX_PAYMENTS_IN_FLIGHT', 1, 100_000, (config) => config.payments.maxInFlight, 1],
+  ['MAX_OPEN_KEYS', 1, 1_000_000_000, (config) => config.payments.maxOpenKeys, 1],
   ['PAYMENT_RETENTION_DAYS', 1, 3650, (config) => config.payments.retentionMs, 86_400_000],
   ['TRANSACTION_CACHE_TTL_SECONDS', 1, 2_147_483, (config) => config.transactionCacheTtlMs, 1000],
   ['PROCESSOR_DELAY_MS', 0, LONGEST_TIMER_MS, ({ processor }) => 'delayMs' in processor && processor.delayMs, 1],
@@ -44,7 +45,13 @@ describe('the settings', () => {
       maxConnections: 10_000,
       logLevel: 'info',
       deployment: { kind: 'embedded', dataDir: './data' },
-      payments: { idempotencyTtlMs: 86_400_000, leaseMs: 30_000, payloadMismatch: 'replay', retentionMs: undefined },
+      payments: {
+        idempotencyTtlMs: 86_400_000,
+        leaseMs: 30_000,
+        payloadMismatch: 'replay',
+        maxOpenKeys: undefined,
+        retentionMs: undefined,
+      },
       transactionCacheTtlMs: 300_000,
       processor: { kind: 'simulated', delayMs: 0, dedupMs: 72_000_000 },
     });

@@ -11,7 +11,7 @@ import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import { type OpenStores, openStores } from '../deployments/topologies/open-stores.js';
 import { until, untilPast } from '../time/until.js';
 
-export type Ports = Omit<Deployment, 'broken' | 'storeOfRecord'>;
+export type Ports = Omit<Deployment, 'broken' | 'storeOfRecord' | 'openKeyCounts'>;
 
 /** Ports on fresh, empty stores, with the time by which these judge; `close` removes the stores too. */
 export interface ContractPorts extends Ports {

@@ -16,6 +16,7 @@ import { createKeyNames } from './redis/key-names.js';
 import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
 import { LockEnds } from './redis/lock-ends.js';
+import { createRedisOpenKeyCounts } from './redis/open-key-counts.js';
 import { connected, connectRedis } from './redis/redis-client.js';
 import { createRedisLogPositions } from './redis/redis-log-positions.js';
 import { refuseWrongRedis } from './redis/redis-start.js';
@@ -102,6 +103,7 @@ export async function openDistributed(options: {
     }),
     keyValueStore: createRedisReport(redis, names, () => identity.server),
     storeOfRecord: identity,
+    openKeyCounts: createRedisOpenKeyCounts(redis, names, measures),
     requestCounts: createRedisRequestCounts(redis, names, measures),
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),

@@ -8,6 +8,7 @@ import { takeExclusively } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
+import { createEmbeddedOpenKeyCounts } from './open-key-counts.js';
 import { createEmbeddedPaymentHistory } from './payment-history.js';
 import { Reader } from './reader.js';
 import { createStoreCounters } from './store-counters.js';
@@ -52,6 +53,7 @@ export async function openEmbedded(options: {
       keyValueStore,
       // One file has both.
       storeOfRecord: keyValueStore,
+      openKeyCounts: createEmbeddedOpenKeyCounts(reader, clock),
       broken,
       async close() {
         sweeping.stop();

@@ -16,6 +16,8 @@ export interface KeyNames {
   logPosition(server: string): string;
   /** How much each process has served a client in the present minute. */
   requests(client: string): string;
+  /** How many keys with such a life are open. */
+  openKeys(idempotencyTtlMs: number): string;
 }
 
 export function createKeyNames(deploymentId: string): KeyNames {
@@ -31,6 +33,7 @@ export function createKeyNames(deploymentId: string): KeyNames {
       return { entry, fill: `${entry}:fill`, marks: `${entry}:marks` };
     },
     requests: (client) => `${prefix}{requests:${client}}`,
+    openKeys: (idempotencyTtlMs) => `${prefix}open-keys:${idempotencyTtlMs}`,
     logPosition: (server) => `${prefix}log-position:${server}`,
   };
 }
