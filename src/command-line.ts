@@ -1,5 +1,6 @@
 import { KeyFileError } from './access/api-keys.js';
 import { BACKUP_USAGE, backupCommand } from './commands/backup.js';
+import { DOCTOR_USAGE, doctorCommand } from './commands/doctor.js';
 import { KEYS_USAGE, keysCommand } from './commands/keys.js';
 import { UsageError } from './commands/usage.js';
 import { ConfigError, settingDefaults } from './config.js';
@@ -17,6 +18,10 @@ export async function run(parameters: readonly string[]): Promise<void> {
         return;
       case 'backup':
         await backupCommand(rest, process.env);
+        return;
+      case 'doctor':
+        // A store that hangs would not close its connection.
+        process.exit(await doctorCommand(rest, process.env));
         return;
       case 'keys':
         keysCommand(rest, process.env);
@@ -67,6 +72,7 @@ function help(): string {
     'npx idempay --version    the version',
     KEYS_USAGE,
     BACKUP_USAGE,
+    DOCTOR_USAGE,
     '',
     'Settings are environment variables, here with their defaults. .env.example says what each is for.',
     '',

@@ -6,7 +6,7 @@ import { CannotOpen } from '../deployment.js';
 export type Database = InstanceType<typeof DatabaseSync>;
 
 /** Older versions can lose a committed write when the WAL file is reset. */
-const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
+export const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
 /** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery, another program) is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
 const WRITER_CACHE_KIB = 65_536;
@@ -50,15 +50,19 @@ export function sqliteVersion(database: Database): string {
   return (database.prepare('SELECT sqlite_version() AS version').get() as { version: string }).version;
 }
 
-function assertVersion(database: Database): void {
-  const version = sqliteVersion(database);
+export function isSqliteTooOld(version: string): boolean {
   const parts = version.split('.').map(Number);
   for (const [index, least] of LEAST_SQLITE_VERSION.entries()) {
     const part = parts[index] ?? 0;
-    if (part > least) return;
-    if (part < least) {
-      throw new CannotOpen(`SQLite ${version} is too old: at least ${LEAST_SQLITE_VERSION.join('.')} is needed.`);
-    }
+    if (part !== least) return part < least;
+  }
+  return false;
+}
+
+function assertVersion(database: Database): void {
+  const version = sqliteVersion(database);
+  if (isSqliteTooOld(version)) {
+    throw new CannotOpen(`SQLite ${version} is too old: at least ${LEAST_SQLITE_VERSION.join('.')} is needed.`);
   }
 }
 

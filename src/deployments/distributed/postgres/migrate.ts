@@ -40,9 +40,7 @@ export async function migrate(
   onWait: (sentence: string) => void = () => {},
   folder: URL = MIGRATIONS,
 ): Promise<void> {
-  const files = readdirSync(folder)
-    .filter((name) => name.endsWith('.sql'))
-    .sort();
+  const files = migrationsIn(folder);
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on('error', () => {});
@@ -54,6 +52,13 @@ export async function migrate(
     // Ends the turn too.
     await client.end().catch(() => {});
   }
+}
+
+/** The names of the files, in their order. */
+export function migrationsIn(folder: URL = MIGRATIONS): string[] {
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.sql'))
+    .sort();
 }
 
 /** Asks again and again instead of waiting in one question: a connection that died meanwhile is noticed. */

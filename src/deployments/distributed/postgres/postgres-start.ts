@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { reasonOf } from '../../../faults.js';
 import { CannotOpen } from '../../deployment.js';
 import { CERTIFICATE_ADVICE, isCertificateFault } from '../tls-fault.js';
 import { type Postgres, StandbyRefused, type Statement } from './postgres.js';
@@ -37,7 +38,7 @@ export async function untilPostgresIsThere(
   }
 }
 
-const CLOSED_TABLES: Statement = {
+export const CLOSED_TABLES: Statement = {
   name: 'closed_tables',
   text: `SELECT coalesce(string_agg(relname, ', ' ORDER BY relname), '') AS names FROM pg_class
     WHERE relnamespace = 'idempay'::regnamespace AND relkind = 'r' AND NOT (
@@ -85,6 +86,12 @@ const ADVICE: Readonly<Record<string, string>> = {
   '42501': RIGHTS_ADVICE,
   '25006': 'The user or the database is set to read only (default_transaction_read_only): turn that off.',
 };
+
+/** Why the server cannot be used, and what to do. */
+export function wordsFor(error: unknown): string {
+  const cause = rootOf(error);
+  return isAway(cause) ? reasonOf(cause) : `${cause.message}. ${adviceFor(cause)}`;
+}
 
 function adviceFor(cause: Error): string {
   const advice = ADVICE[codeOf(cause) ?? ''];

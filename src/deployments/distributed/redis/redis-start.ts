@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { messageOf } from './redis-fault.js';
-import { infoOf } from './redis-info.js';
+import { infoOf, type RedisInfo } from './redis-info.js';
 import type { RedisLocation, RedisNode } from './redis-url.js';
 import { visit, wrongRedis } from './redis-visit.js';
 
@@ -59,13 +59,30 @@ async function firstAnswer<T>(
   return undefined;
 }
 
-/** Logs in as the service will, and tells a server that cannot be what the URL says from one that can. */
+/** Tells a server that cannot be what the URL says from one that can. */
 async function lookAt(
   server: Redis,
   node: RedisNode,
   location: RedisLocation,
   warn: (sentence: string) => void,
 ): Promise<'master' | 'replica'> {
+  const info = await enter(server, node, location, warn);
+  const refusal = await refusalOfWrites(server).catch(() => undefined);
+  // Anything else, such as the slot being another node's, is no matter of rights.
+  if (refusal && messageOf(refusal).startsWith('NOPERM')) throw refusal;
+  return info.get('role') === 'slave' ? 'replica' : 'master';
+}
+
+/**
+ * Logs in as the service will, and selects its database. Throws CannotOpen when the server is of another topology than the URL,
+ * and the server's own refusals.
+ */
+export async function enter(
+  server: Redis,
+  node: RedisNode,
+  location: RedisLocation,
+  warn: (sentence: string) => void,
+): Promise<RedisInfo> {
   await logIn(server, location, warn);
   const info = await infoOf(server);
   // Valkey has a name of its own for it.
@@ -81,11 +98,18 @@ async function lookAt(
     throw wrongRedis(node, 'it is not a node of a Cluster', 'Write redis://host:6379, or turn cluster-enabled on');
   }
   if (!isCluster && location.database !== 0) await server.select(location.database);
-  await server.eval(PROBE, 1, PROBED_KEY).catch((error: unknown) => {
-    // Anything else, such as the slot being another node's, is no matter of rights.
-    if (messageOf(error).startsWith('NOPERM')) throw error;
-  });
-  return info.get('role') === 'slave' ? 'replica' : 'master';
+  return info;
+}
+
+/** What a write of ours is refused with; undefined: nothing. Rejects where there is no answer. */
+export async function refusalOfWrites(server: Redis): Promise<Error | undefined> {
+  return server.eval(PROBE, 1, PROBED_KEY).then(
+    () => undefined,
+    (error: Error) => {
+      if (error.name === 'ReplyError') return error;
+      throw error;
+    },
+  );
 }
 
 async function logIn(
@@ -104,7 +128,7 @@ async function logIn(
 }
 
 /** Where the Sentinel says that the master is. */
-async function masterFrom(
+export async function masterFrom(
   node: RedisNode,
   location: RedisLocation & { readonly topology: 'sentinel' },
 ): Promise<RedisNode | undefined> {

@@ -1,0 +1,58 @@
+import { parseArgs } from 'node:util';
+import { systemClock } from '../clock.js';
+import { type Config, doubtsAbout, readConfig } from '../config.js';
+import { examinePostgres } from '../deployments/distributed/postgres/postgres-findings.js';
+import { examineRedis } from '../deployments/distributed/redis/redis-findings.js';
+import { examineFolder } from '../deployments/embedded/folder-findings.js';
+import type { Finding, Verdict } from '../health/finding.js';
+import { examineProcessor } from '../payments/processors/processor-findings.js';
+import type { Environment } from '../settings.js';
+import { examineSettings } from './settings-findings.js';
+
+export const DOCTOR_USAGE = `
+  doctor                         checks the settings against the live stores, and prints what to change; it changes nothing`;
+
+const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', why: 'why' } as const;
+/** A longer cell pushes the rest of its own row aside, and of no other. */
+const WIDTHS = { verdict: 8, what: 38, found: 44, wanted: 44 } as const;
+
+/**
+ * `idempay doctor`. Beside a service, too. Throws ConfigError where the settings cannot be read. Returns the exit code: 1 where
+ * something is wrong.
+ */
+export async function doctorCommand(parameters: readonly string[], environment: Environment): Promise<number> {
+  parseArgs({ args: [...parameters] });
+  const config = readConfig(environment);
+  const findings = [
+    ...examineSettings(config, doubtsAbout(environment), systemClock.now()),
+    ...(await Promise.all([...examineStores(config), examineProcessorOf(config)])).flat(),
+  ];
+  for (const line of [HEADER, ...findings]) console.log(lineOf(line));
+  console.log(sumOf(findings));
+  return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
+}
+
+function examineStores({ deployment }: Config): Promise<readonly Finding[]>[] {
+  switch (deployment.kind) {
+    case 'embedded':
+      return [examineFolder(deployment.dataDir)];
+    case 'distributed': {
+      const { redis, databaseUrl, databasePoolSize } = deployment;
+      return [examineRedis(redis, systemClock), examinePostgres(databaseUrl, databasePoolSize, systemClock)];
+    }
+  }
+}
+
+async function examineProcessorOf({ processor }: Config): Promise<readonly Finding[]> {
+  return processor.kind === 'http' ? examineProcessor(processor) : [];
+}
+
+function lineOf(row: Readonly<Record<keyof typeof HEADER, string>>): string {
+  const cells = (['verdict', 'what', 'found', 'wanted'] as const).map((name) => row[name].padEnd(WIDTHS[name]));
+  return [...cells, row.why].join('  ');
+}
+
+function sumOf(findings: readonly Finding[]): string {
+  const count = (verdict: Verdict) => findings.filter((finding) => finding.verdict === verdict).length;
+  return `${count('wrong')} wrong, ${count('warning')} warnings, ${count('ok')} ok.`;
+}

@@ -1,0 +1,69 @@
+import type { Redis } from 'ioredis';
+import { type Finding, verdictOf } from '../../../health/finding.js';
+import { createKeyNames } from './key-names.js';
+import { messageOf } from './redis-fault.js';
+
+const NAMES = createKeyNames('doctor');
+const { record: KEY } = NAMES.payment('doctor');
+const ON_KEYS = [
+  ...['DEL', 'EXISTS', 'HDEL', 'HEXISTS', 'HGET', 'HGETALL', 'HLEN', 'HMGET', 'HSET', 'HVALS'],
+  ...['PEXPIRE', 'PEXPIREAT', 'PTTL'],
+] as const;
+/** Enough for every form of these. */
+const MORE_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  HDEL: ['a'],
+  HEXISTS: ['a'],
+  HGET: ['a'],
+  HMGET: ['a'],
+  HSET: ['a', '1'],
+  PEXPIRE: ['1'],
+  PEXPIREAT: ['1'],
+};
+
+/** Everything that a user of ours is asked to be allowed (docs/deployment.md), as the service sends it. */
+const NEEDED: readonly (readonly string[])[] = [
+  ...ON_KEYS.map((command) => [command, KEY, ...(MORE_PARAMETERS[command] ?? [])]),
+  ['EVAL', 'return 1', '1', KEY],
+  ['EVALSHA', '0'.repeat(40), '1', KEY],
+  ['SCRIPT', 'LOAD', 'return 1'],
+  ...[['INFO'], ['TIME'], ['PING'], ['DBSIZE']],
+  ['SUBSCRIBE', NAMES.lockEnds],
+  ['PUBLISH', NAMES.lockEnds, 'a'],
+];
+const NEEDED_ON_CLUSTER: readonly (readonly string[])[] = [['CLUSTER', 'SLOTS']];
+
+/**
+ * Asks inside a script, which runs nothing of what it asks about. `ACL DRYRUN` tells the same, but a user with the rights of
+ * docs/deployment.md may not call it. Since Redis 7. Without keys, so that any node of a Cluster answers.
+ */
+const CHECK = 'return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0';
+const WHY = 'docs/deployment.md lists them; without one some requests get 503, or wait too long';
+
+/** Whether the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
+export async function examineRights(server: Redis, isCluster: boolean): Promise<Finding> {
+  const needed = isCluster ? [...NEEDED, ...NEEDED_ON_CLUSTER] : NEEDED;
+  const row = { what: 'Redis rights', wanted: 'each command that the service sends', why: WHY };
+  const missing: string[] = [];
+  for (const command of needed) {
+    try {
+      if ((await server.eval(CHECK, 0, ...command)) === 0) missing.push(nameOf(command));
+    } catch (error) {
+      if ((error as Error).name !== 'ReplyError') throw error;
+      return refused(row, messageOf(error));
+    }
+  }
+  const found = missing.length === 0 ? `all ${needed.length}` : `not allowed: ${missing.join(', ')}`;
+  return { ...row, verdict: verdictOf(missing.length > 0), found };
+}
+
+/** The script itself was refused, or the server is older than the question. */
+function refused(row: Omit<Finding, 'verdict' | 'found'>, message: string): Finding {
+  if (/NOPERM/.test(message)) return { ...row, verdict: 'wrong', found: message };
+  if (/acl_check_cmd/.test(message))
+    return { ...row, verdict: 'warning', found: 'this server (before 7.0) cannot be asked: try a payment' };
+  return { ...row, verdict: 'warning', found: `could not be asked: ${message}` };
+}
+
+function nameOf([command = '', subcommand = '']: readonly string[]): string {
+  return ['SCRIPT', 'CLUSTER'].includes(command) ? `${command} ${subcommand}` : command;
+}

@@ -1,0 +1,92 @@
+import { chmod, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { examineFolder, judgeFileSystem } from '#idempay/deployments/embedded/folder-findings.js';
+import { givenPaid } from '../../testkit/client/payment-answers.js';
+import { runToExit, spawnProgram, startService } from '../../testkit/processes/service.js';
+import { ROOT, SERVICE } from '../../testkit/programs.js';
+import { mountSmallDisk } from '../../testkit/servers/small-disk.js';
+
+/** Not in the folder for temporary files: that may be memory, which is a finding. */
+const BASE = join(ROOT, 'node_modules', '.cache');
+let folder: string;
+beforeEach(async () => {
+  await mkdir(BASE, { recursive: true });
+  folder = await mkdtemp(join(BASE, 'doctor-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const rowOf = async (dataDir: string, what: string) =>
+  (await examineFolder(dataDir)).find((finding) => finding.what === what);
+
+describe('idempay doctor on the embedded deployment', { timeout: 60_000 }, () => {
+  test('finds nothing wrong beside a service that runs, and leaves nothing behind', async () => {
+    await chmod(folder, 0o700);
+    const service = await startService({ DATA_DIR: folder });
+    await givenPaid(service.url);
+    const { code, output } = await runToExit({ DATA_DIR: folder }, { parameters: ['doctor'] });
+    const names = await readdir(folder);
+    await givenPaid(service.url);
+    await service.stop();
+    expect(output).toMatch(/^ok +DATA_DIR .*mode 700/m);
+    expect(output).toMatch(/^\w+ +DATA_DIR sync time +[\d.]+ ms, .*5 writes/m);
+    expect(output).not.toMatch(/^wrong/m);
+    expect(output.trimEnd().split('\n').at(-1)).toMatch(/^0 wrong, \d+ warnings, \d+ ok\.$/);
+    expect(code).toBe(0);
+    expect(names.filter((name) => !/^(idempay\.sqlite(-wal|-shm)?|lock\.sqlite.*)$/.test(name))).toEqual([]);
+  });
+
+  test('makes no folder, and says that the first start will', async () => {
+    const missing = join(folder, 'a', 'b');
+    expect(await rowOf(missing, 'DATA_DIR')).toMatchObject({
+      verdict: 'warning',
+      found: expect.stringMatching(/not there/),
+    });
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  test('finds a folder that others may read or change, and one that is a file', async () => {
+    for (const [mode, verdict] of [
+      [0o700, 'ok'],
+      [0o755, 'warning'],
+      [0o777, 'wrong'],
+    ] as const) {
+      await chmod(folder, mode);
+      expect(await rowOf(folder, 'DATA_DIR'), mode.toString(8)).toMatchObject({ verdict });
+    }
+    await writeFile(join(folder, 'file'), '');
+    expect(await rowOf(join(folder, 'file'), 'DATA_DIR')).toMatchObject({ verdict: 'wrong' });
+  });
+
+  test('finds memory in place of a disk, and a disk without room, each in a row', async () => {
+    const disk = await mountSmallDisk(8);
+    const doctor = async () => {
+      const { child, ended } = spawnProgram(SERVICE, { DATA_DIR: disk.folder }, disk.launcher, ['doctor']);
+      const output = await text(child.stdout);
+      expect((await ended).code).toBe(1);
+      return output;
+    };
+    try {
+      const small = await doctor();
+      expect(small).toMatch(/^wrong +DATA_DIR file system +tmpfs/m);
+      expect(small).toMatch(/^wrong +DATA_DIR free space +8 MB/m);
+      await disk.fill();
+      expect(await doctor()).toMatch(/^wrong +DATA_DIR sync time +ENOSPC/m);
+    } finally {
+      await disk.remove();
+    }
+  });
+
+  test.each([
+    [0x6969, 'NFS', 'wrong'],
+    [0xfe534d42, 'SMB', 'wrong'],
+    [0xff534d42, 'CIFS', 'wrong'],
+    [0x65735546, 'FUSE', 'warning'],
+    [0xef53, 'local (0xef53)', 'ok'],
+    // As a signed number of 32 bits.
+    [-28095166, 'SMB', 'wrong'],
+  ])('a file system of type %i is %s: %s', (type, found, verdict) => {
+    expect(judgeFileSystem(type)).toMatchObject({ found, verdict });
+  });
+});

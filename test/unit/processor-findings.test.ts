@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { examineProcessor } from '#idempay/payments/processors/processor-findings.js';
+import { startHttpServer } from '../../testkit/servers/processor-servers.js';
+
+test.each([
+  [404, '{}', 'ok', /^no record/],
+  [401, '{}', 'wrong', /401.*user and password/],
+  [503, '{}', 'wrong', /503/],
+  [200, '{"status":"succeeded"}', 'wrong', /succeeded, for a reference that was never charged/],
+])('a processor that answers %i %s to a random reference is %s', async (status, body, verdict, found) => {
+  const { port, received } = await startHttpServer((response) => response.writeHead(status).end(body));
+  const url = `http://user:not-this-one@127.0.0.1:${port}/v1`;
+  const findings = await examineProcessor({ url, account: undefined, timeoutMs: 20_000, dedupMs: 0 });
+  expect(findings[0]).toMatchObject({ what: 'Processor look-up', verdict, found: expect.stringMatching(found) });
+  expect(JSON.stringify(findings)).not.toContain('not-this-one');
+  expect(received.map(({ method }) => method)).toEqual(['GET']);
+});

@@ -1,0 +1,73 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { addApiKey } from '#idempay/access/key-file-edits.js';
+import { examineSettings } from '#idempay/commands/settings-findings.js';
+import { doubtsAbout, readConfig } from '#idempay/config.js';
+
+const NOW = Date.parse('2026-11-22T12:00:00Z');
+let folder: string;
+let keys: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'idempay-doctor-'));
+  keys = join(folder, 'keys.json');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function rows(environment: Record<string, string>): Record<string, string> {
+  const findings = examineSettings(readConfig(environment), doubtsAbout(environment), NOW);
+  return Object.fromEntries(findings.map(({ what, verdict }) => [what, verdict]));
+}
+
+test('who may call, over what, is judged by who can reach the service', () => {
+  addApiKey(keys, 'shop', ['payments:write']);
+  const required = { AUTH: 'required', API_KEYS_FILE: keys };
+  expect(rows({})).toMatchObject({ 'AUTH and HOST': 'warning', TLS: 'ok' });
+  expect(rows({ AUTH: 'none', HOST: '0.0.0.0' })).toMatchObject({ 'AUTH and HOST': 'wrong', TLS: 'warning' });
+  expect(rows({ AUTH: 'none', TRUST_PROXY: '10.0.0.0/8' })).toMatchObject({ 'AUTH and HOST': 'wrong', TLS: 'ok' });
+  expect(rows({ ...required, HOST: '0.0.0.0' })).toMatchObject({ 'AUTH and HOST': 'ok', TLS: 'warning' });
+  expect(rows({ ...required, HOST: '::', TRUST_PROXY: '10.0.0.0/8' })).toMatchObject({
+    'AUTH and HOST': 'ok',
+    TLS: 'ok',
+  });
+});
+
+test('a key file is found that is missing, damaged, or open to others', () => {
+  const required = { AUTH: 'required', API_KEYS_FILE: keys };
+  expect(rows(required)).toMatchObject({ API_KEYS_FILE: 'wrong' });
+  addApiKey(keys, 'shop', ['payments:write']);
+  expect(rows(required)).toMatchObject({ 'API keys': 'ok', 'API_KEYS_FILE mode': 'ok' });
+  chmodSync(keys, 0o644);
+  expect(rows(required)).toMatchObject({ 'API_KEYS_FILE mode': 'warning' });
+  chmodSync(keys, 0o666);
+  expect(rows(required)).toMatchObject({ 'API_KEYS_FILE mode': 'wrong' });
+  writeFileSync(keys, '{');
+  expect(rows(required)).toMatchObject({ API_KEYS_FILE: 'wrong' });
+});
+
+test('keys that have expired, or soon will, are named, and are wrong when there is no other', () => {
+  const required = { AUTH: 'required', API_KEYS_FILE: keys };
+  addApiKey(keys, 'former', ['payments:read'], '2026-11-22T11:59:59Z');
+  expect(rows(required)).toMatchObject({ 'API keys': 'wrong' });
+  addApiKey(keys, 'next', ['payments:read'], '2026-12-01T00:00:00Z');
+  addApiKey(keys, 'later', ['payments:read'], '2027-12-01T00:00:00Z');
+  const found = examineSettings(readConfig(required), [], NOW).find(({ what }) => what === 'API keys');
+  expect(found).toMatchObject({
+    verdict: 'warning',
+    found: '2 of 3 valid; expired: former; expire within 14 days: next',
+  });
+});
+
+test('a certificate that cannot be used is found', () => {
+  expect(rows({ TLS_CERT_FILE: keys, TLS_KEY_FILE: keys })).toMatchObject({ 'TLS certificate': 'wrong' });
+});
+
+test('a simulated processor, a telling log and a misspelt name are warnings', () => {
+  expect(rows({ LOG_LEVEL: 'debug', PROCESOR_URL: 'http://processor' })).toMatchObject({
+    PROCESSOR_URL: 'warning',
+    LOG_LEVEL: 'warning',
+    'a variable': 'warning',
+  });
+  expect(rows({ PROCESSOR_URL: 'http://processor' })).toMatchObject({ PROCESSOR_URL: 'ok', LOG_LEVEL: 'ok' });
+});
