@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { expectFirst, expectUnspent } from '../../testkit/client/payment-answers
 import { answerTo, exchange, openConnection, paymentText, requestText } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { type ServiceInProcess, serveInProcess } from '../../testkit/processes/service-in-process.js';
+import { makeCertificates } from '../../testkit/servers/certificates.js';
 import { pause, until } from '../../testkit/time/until.js';
 
 const MAX_CONNECTIONS = 40;
@@ -164,6 +165,26 @@ describe('a connection', () => {
       expect((await ask(`${service.url}/livez`).catch(() => undefined))?.status).toBe(200);
     });
   });
+});
+
+test('over TLS the same holds', { timeout: 30_000 }, async () => {
+  const [folder, certificates] = await Promise.all([
+    mkdtemp(join(tmpdir(), 'idempay-connections-')),
+    makeCertificates(),
+  ]);
+  const { certificate: TLS_CERT_FILE, key: TLS_KEY_FILE } = certificates;
+  const service = await serveInProcess({ DATA_DIR: folder, TLS_CERT_FILE, TLS_KEY_FILE }, LIMITS);
+  onTestFinished(async () => {
+    await service.stop(50);
+    await Promise.all([rm(folder, { recursive: true }), certificates.remove()]);
+  });
+  const authority = await readFile(certificates.authority);
+  expectError(await answerTo(service.port, 'GET / HTTP/1.1\r\nX-Slow: ', authority), 408, TOO_LATE);
+  const sockets = Array.from({ length: MAX_CONNECTIONS }, () => openConnection(service.port, READ, { authority }));
+  await Promise.all(sockets.map((socket) => once(socket, 'data')));
+  expectError(await answerTo(service.port, READ, authority), 503, /^Too many connections are open/);
+  expect((await answerTo(service.port, requestText('GET /livez HTTP/1.1'), authority)).status).toBe(200);
+  await Promise.all(sockets.map(closed));
 });
 
 async function closed(socket: Socket): Promise<void> {
