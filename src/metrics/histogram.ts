@@ -1,8 +1,10 @@
 export type Labels = Readonly<Record<string, string>>;
 
+/** As the registry of prom-client takes it. It keeps the text of `sharedLabels`, which are the same object each time. */
 export interface Sample {
   readonly metricName: string;
-  readonly labels: Record<string, string | number>;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly sharedLabels: Labels;
   readonly value: number;
 }
 
@@ -13,17 +15,22 @@ interface Series {
   sum: number;
 }
 
+const NO_LABELS = {};
+
 /**
  * Counts values by buckets, a few additions for each. Not the library's own, which makes objects and texts of the labels for
  * each value: ten times the cost, several times in each payment.
  */
 export class Histogram {
   private readonly series = new Map<string, Series>();
+  private readonly bucketLabels: readonly { readonly le: number | '+Inf' }[];
 
   constructor(
     readonly name: string,
     private readonly bounds: readonly number[],
-  ) {}
+  ) {
+    this.bucketLabels = [...bounds, '+Inf' as const].map((le) => ({ le }));
+  }
 
   /** What adds a value to the series with these labels, which is the same for the same labels. */
   of(labels: Labels = {}): (value: number) => void {
@@ -38,22 +45,18 @@ export class Histogram {
   }
 
   samples(): Sample[] {
-    return [...this.series.values()].flatMap(({ labels, counts, sum }) => {
+    const metricName = `${this.name}_bucket`;
+    const samples: Sample[] = [];
+    for (const { labels: sharedLabels, counts, sum } of this.series.values()) {
       let count = 0;
-      const buckets = counts.map((inBucket, index) => {
-        count += inBucket;
-        return {
-          metricName: `${this.name}_bucket`,
-          labels: { le: this.bounds[index] ?? '+Inf', ...labels },
-          value: count,
-        };
-      });
-      return [
-        ...buckets,
-        { metricName: `${this.name}_sum`, labels: { ...labels }, value: sum },
-        { metricName: `${this.name}_count`, labels: { ...labels }, value: count },
-      ];
-    });
+      for (const [index, labels] of this.bucketLabels.entries()) {
+        count += counts[index] ?? 0;
+        samples.push({ metricName, labels, sharedLabels, value: count });
+      }
+      samples.push({ metricName: `${this.name}_sum`, labels: NO_LABELS, sharedLabels, value: sum });
+      samples.push({ metricName: `${this.name}_count`, labels: NO_LABELS, sharedLabels, value: count });
+    }
+    return samples;
   }
 
   private seriesOf(labels: Labels): Series {
