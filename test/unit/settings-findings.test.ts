@@ -5,7 +5,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { addApiKey } from '#idempay/access/key-file-edits.js';
 import { examineSettings } from '#idempay/commands/settings-findings.js';
 import { doubtsAbout, readConfig } from '#idempay/config.js';
+import { makeCertificates } from '../../testkit/servers/certificates.js';
 
+const DAY_MS = 86_400_000;
 const NOW = Date.parse('2026-11-22T12:00:00Z');
 let folder: string;
 let keys: string;
@@ -59,7 +61,22 @@ test('keys that have expired, or soon will, are named, and are wrong when there 
   });
 });
 
-test('a certificate that cannot be used is found', () => {
+test('a certificate that cannot be used, ends soon, or whose key others may read is found', async () => {
+  const { certificate, key, remove } = await makeCertificates();
+  const tls = { TLS_CERT_FILE: certificate, TLS_KEY_FILE: key };
+  const at = (nowMs: number) => examineSettings(readConfig(tls), [], nowMs).map(({ what, verdict }) => [what, verdict]);
+  chmodSync(key, 0o600);
+  expect(at(Date.now())).toEqual(
+    expect.arrayContaining([
+      // It is good for two days.
+      ['TLS certificate', 'warning'],
+      ['TLS_KEY_FILE mode', 'ok'],
+    ]),
+  );
+  expect(at(Date.now() + 3 * DAY_MS)).toContainEqual(['TLS certificate', 'wrong']);
+  chmodSync(key, 0o644);
+  expect(at(Date.now())).toContainEqual(['TLS_KEY_FILE mode', 'wrong']);
+  await remove();
   expect(rows({ TLS_CERT_FILE: keys, TLS_KEY_FILE: keys })).toMatchObject({ 'TLS certificate': 'wrong' });
 });
 

@@ -17,6 +17,8 @@ const LIMIT_MS = 20_000;
 /** What the tests run on; older versions of the commands may do. */
 const TESTED_MAJOR = 7;
 const LEAST_MAJOR = 5;
+const MEGABYTE = 1_000_000;
+/** As the service counts (`redis-watch.ts`). */
 const FULL = 0.8;
 const LEAST_SENTINELS = 3;
 const AWAY = 'without Redis no payment begins, and no status changes';
@@ -151,7 +153,8 @@ function examineInfo(info: RedisInfo, { topology }: RedisLocation): Finding[] {
   const role = info.get('role') ?? 'unknown';
   const policy = info.get('maxmemory_policy') ?? 'unknown';
   const [most, used] = [numberIn(info, 'maxmemory'), numberIn(info, 'used_memory')];
-  const fullness = most === 0 ? 'no limit' : `${Math.round((100 * used) / most)} % of ${most} bytes`;
+  const fullness =
+    most === 0 ? 'no limit' : `${Math.round((100 * used) / most)} % of ${Math.round(most / MEGABYTE)} MB`;
   const hasAppendLog = info.get('aof_enabled') === '1';
   const replicas = numberIn(info, 'connected_slaves');
   const good = info.get('min_slaves_good_slaves');
