@@ -4,6 +4,7 @@ import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-cl
 import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments, type Stores } from '../../testkit/deployments/deployments.js';
+import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { until } from '../../testkit/time/until.js';
 
 const MAX_OPEN_KEYS = '10';
@@ -69,4 +70,13 @@ describeDeployments('MAX_OPEN_KEYS', (deployment) => {
     const { url } = await (await opened()).serve();
     await inParallel(30, 30, () => generateKey(url));
   });
+});
+
+test('on Redis several processes together issue no key beyond MAX_OPEN_KEYS', async () => {
+  const stores = await openTestStores();
+  const services = await Promise.all([1, 2].map(() => stores.serve({ MAX_OPEN_KEYS })));
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, (_, index) => askForKey(services[index % services.length]?.url ?? '')),
+  );
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
 });
