@@ -6,7 +6,7 @@ import { messageOf } from './redis-fault.js';
 const NAMES = createKeyNames('doctor');
 const { record: KEY } = NAMES.payment('doctor');
 const ON_KEYS = [
-  ...['DEL', 'EXISTS', 'HDEL', 'HEXISTS', 'HGET', 'HGETALL', 'HLEN', 'HMGET', 'HSET', 'HVALS'],
+  ...['DEL', 'EXISTS', 'HDEL', 'HEXISTS', 'HGET', 'HGETALL', 'HINCRBY', 'HLEN', 'HMGET', 'HSET', 'HVALS'],
   ...['PEXPIRE', 'PEXPIREAT', 'PTTL'],
 ] as const;
 /** Enough for every form of these. */
@@ -14,6 +14,7 @@ const MORE_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   HDEL: ['a'],
   HEXISTS: ['a'],
   HGET: ['a'],
+  HINCRBY: ['a', '1'],
   HMGET: ['a'],
   HSET: ['a', '1'],
   PEXPIRE: ['1'],
