@@ -19,7 +19,7 @@ import {
 } from '../../testkit/client/payment-answers.js';
 import { GOOD_BODY, UNREADABLE_BODIES } from '../../testkit/client/payment-bodies.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';
-import { GOOD_LENGTH, openConnection, paymentText } from '../../testkit/client/raw-http.js';
+import { GOOD_LENGTH, openConnection, paymentText, sendAndVanish } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
@@ -70,6 +70,18 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
         expect(tookMs).toBeGreaterThanOrEqual(1_000 - CLOCK_GRAIN_MS);
         expect(tookMs).toBeLessThan(1_000 + AT_ONCE_MS);
       }
+    });
+
+    it('gives up the place of a request whose client has left', async () => {
+      const waiters = async () =>
+        /^idempay_payment_waiters (\d+)$/m.exec((await ask(`${endless.url}/metrics`)).text)?.[1];
+      const port = Number(new URL(endless.url).port);
+      const left = sendAndVanish(port, paymentText(key, [GOOD_LENGTH, `Prefer: ${LONG_WAIT}`]), {
+        afterMs: SURELY_WAITING_MS,
+      });
+      await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe('1');
+      await left;
+      await expect.poll(waiters, { timeout: REACHED_DEADLINE_MS }).toBe('0');
     });
 
     it('does not keep a request waiting that is refused for its key, its body or another payment', async () => {

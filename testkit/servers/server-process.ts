@@ -16,10 +16,14 @@ export async function endServer(child: ChildProcess | undefined, signal: NodeJS.
  */
 const FIRST_PORT = 20_000;
 const PORTS = 12_000;
+/** Between the probe and the server's own start a port is free, and must not be given a second time. */
+const given = new Set<number>();
 
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    if (given.has(port)) continue;
+    given.add(port);
     const probe = createServer().listen(port, '127.0.0.1');
     try {
       await once(probe, 'listening');
