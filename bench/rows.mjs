@@ -131,6 +131,7 @@ function createPayer({ name, url, headers = {}, folder, collect }) {
   let issued = 0;
   return {
     name,
+    headers,
     keys,
     finished,
     async issue(seconds) {
