@@ -39,35 +39,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
   }
 
   return {
-    async claim({
-      key,
-      transactionId,
-      amount,
-      currency,
-      fingerprint,
-      client,
-      processor,
-      formerProcessor,
-      owner,
-      ...times
-    }) {
-      const { leaseMs, claimBy } = times;
-      const money = { amount, currency, fingerprint, client };
-      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: true, ageMs: 0 };
+    async claim({ claimBy, ...attempt }) {
+      const { leaseMs, formerProcessor, ...row } = attempt;
+      const claim: Claim = { client: undefined, ...row, epoch: 1, unsent: true, ageMs: 0 };
       const claimed = await claimInTime(
-        writer.write('claim', {
-          key,
-          transactionId,
-          amount,
-          currency,
-          fingerprint,
-          client,
-          processor,
-          formerProcessor,
-          owner,
-          leaseMs,
-          claimBefore: clock.now() + claimBy - clock.monotonic(),
-        }),
+        writer.write('claim', { ...attempt, claimBefore: clock.now() + claimBy - clock.monotonic() }),
         (late) => {
           if (late === 'claimed') return [claim];
           return late.state === 'taken over' ? [late.claim] : [];
