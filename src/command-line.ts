@@ -44,7 +44,7 @@ export async function run(parameters: readonly string[]): Promise<void> {
   }
 }
 
-/** Of whoever typed the command: told in a sentence, without a stack. */
+/** A mistake of the person at the command line: one sentence, no stack. */
 function isMistake(error: unknown): error is Error {
   const { code } = error as NodeJS.ErrnoException;
   return (

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 
-/** What is shown to whoever collects metrics. Asks no store. */
+/** The text of `GET /metrics`. Asks no store. */
 export interface Metrics {
   readonly contentType: string;
   text(): Promise<string>;

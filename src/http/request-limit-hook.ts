@@ -4,7 +4,7 @@ import { publicErrors } from './public-errors.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Served however often it is asked for: whoever watches the service must not be told to wait. */
+    /** Never limited: monitoring must always get an answer. */
     neverLimited?: true;
   }
 }

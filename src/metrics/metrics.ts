@@ -13,7 +13,7 @@ import { measureProcessor, type WatchedProcessor } from './processor-calls.js';
 import { measureStores, showStores } from './stores.js';
 import { showTransactions } from './transactions.js';
 
-/** Everything that is measured in one process, each part as the interface of whoever it measures. */
+/** Everything that one process measures. Each part is an interface of the code that it measures. */
 export interface Metrics {
   readonly contentType: string;
   /** In Prometheus' text format. */

@@ -4,7 +4,7 @@ import type { Backlog, Ledger } from './ports/ledger.js';
 /** Recovery looks for abandoned payments every few seconds; a person looks at the backlog less often. */
 const LOOK_EVERY_MS = 10_000;
 
-/** Looks at the backlog of recovery from time to time, so that whoever reads it asks no store. */
+/** Looks at the backlog of recovery every few seconds, so that a scrape asks no store. */
 export interface BacklogWatch {
   start(): void;
   /** As it was when it was last seen, and so much older; undefined until the store has answered once. */

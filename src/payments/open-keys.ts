@@ -89,7 +89,7 @@ function countParts(opening: readonly Waiting[]): Map<number, number> {
   return parts;
 }
 
-/** The ledger, whose end of a payment closes its key. A payment is settled once, by whoever it is. */
+/** The ledger, whose end of a payment closes its key. A payment is settled once. */
 export function closingKeys(ledger: Ledger, openKeys: OpenKeys | undefined): Ledger {
   if (!openKeys) return ledger;
   return {

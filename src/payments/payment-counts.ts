@@ -1,7 +1,7 @@
 import type { Origin } from './attempt.js';
 
 /**
- * What the payments of this process did since it started, for whoever measures it: plain numbers, because they are counted on
+ * What the payments of this process did since it started: plain numbers, because they are counted on
  * the way of every payment. Those of the moment say so.
  */
 export interface PaymentCounts {

@@ -1,4 +1,4 @@
-/** What the transactions of this process did with the cache and the list tags since it started: plain numbers, for whoever measures it. */
+/** What the transactions of this process did with the cache and the list tags since it started, in plain numbers. */
 export interface TransactionCounts {
   /** Reads of one id, by what the cache said (decisions T8). */
   readonly lookUps: { hit: number; miss: number; bypass: number };
