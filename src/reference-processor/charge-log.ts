@@ -65,7 +65,8 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 };
 
 async function open(path: string): Promise<ChargeLog> {
-  await mkdir(dirname(path), { recursive: true });
+  // Often the service's DATA_DIR, which is closed to other users.
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const file = await openFile(path, 'a+');
   try {
     await syncFolder(dirname(path));

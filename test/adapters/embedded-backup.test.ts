@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -141,6 +141,31 @@ describe('a backup of a service that runs', () => {
     // Of the original, which goes on, nothing changed.
     expect((await original.transactions.create(NEW)).id).toBe(lost.id + 1);
   });
+});
+
+test('a folder that a start makes, its files and a backup are closed to other users', async () => {
+  const before = process.umask(0o022);
+  onTestFinished(() => void process.umask(before));
+  const dataDir = newDataDir();
+  const { keys } = await open(dataDir);
+  await keys.issue(newKey(), LONG_MS);
+  const file = await backUpOf(dataDir);
+  const modeOf = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
+  expect(await modeOf(dataDir)).toBe('700');
+  expect(await modeOf(file)).toBe('600');
+  const names = await readdir(dataDir);
+  expect(names).toEqual(expect.arrayContaining(['idempay.sqlite', 'idempay.sqlite-wal', 'lock.sqlite']));
+  for (const name of names) expect(await modeOf(join(dataDir, name)), name).toBe('600');
+});
+
+test('the modes of a folder and of a database that are there stay what they are', async () => {
+  const dataDir = newDataDir();
+  await (await open(dataDir)).close();
+  const database = join(dataDir, 'idempay.sqlite');
+  await chmod(dataDir, 0o750);
+  await chmod(database, 0o640);
+  await (await open(dataDir)).close();
+  expect([(await stat(dataDir)).mode & 0o777, (await stat(database)).mode & 0o777]).toEqual([0o750, 0o640]);
 });
 
 test('a backup that cannot be made says why, and leaves nothing behind', async () => {

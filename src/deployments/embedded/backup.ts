@@ -6,6 +6,7 @@ import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { CannotOpen } from '../deployment.js';
 import { CLOCKS_DIFFER_MS, GAP } from '../replaced-database.js';
 import { migrate } from './migrate.js';
+import { createPrivate } from './private-file.js';
 import { type Database, openAlone } from './sqlite.js';
 
 export const DATABASE = 'idempay.sqlite';
@@ -25,7 +26,8 @@ const ADOPT = `
 /**
  * Copies the database of a folder into a file that is not there yet, while a service runs on it or not. The copy is of one
  * moment: everything acknowledged before the call is in it. It is complete and on the disk when this resolves; until then
- * only `<file>.partial` is there. Throws CannotOpen. `onProgress` is told the bytes that are copied, of about how many.
+ * only `<file>.partial` is there. Only its owner may read either. Throws CannotOpen. `onProgress` is told the bytes that are
+ * copied, of about how many.
  */
 export async function backUp(
   dataDir: string,
@@ -42,6 +44,7 @@ export async function backUp(
     );
   }
   try {
+    createPrivate(partial);
     const copied = new AbortController();
     const progress = reportSize(source, partial, onProgress, copied.signal);
     await copyInThread(source, partial).finally(() => copied.abort());

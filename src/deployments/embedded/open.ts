@@ -10,6 +10,7 @@ import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
 import { createEmbeddedOpenKeyCounts } from './open-key-counts.js';
 import { createEmbeddedPaymentHistory } from './payment-history.js';
+import { createPrivate } from './private-file.js';
 import { Reader } from './reader.js';
 import { createStoreCounters } from './store-counters.js';
 import { startSweeping } from './sweep.js';
@@ -31,6 +32,7 @@ export async function openEmbedded(options: {
   const folder = takeExclusively(dataDir);
   try {
     const path = join(dataDir, DATABASE);
+    createPrivate(path);
     let reportBroken: (error: Error) => void = () => {};
     const broken = new Promise<Error>((resolve) => {
       reportBroken = resolve;

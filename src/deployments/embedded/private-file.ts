@@ -1,0 +1,17 @@
+import { closeSync, openSync } from 'node:fs';
+
+/** Its owner's alone. */
+export const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+
+/**
+ * Makes an empty file that only its owner may read; SQLite gives its mode to the files beside it. One that is there is left
+ * alone, and not even opened: to close it would give up the locks that this process holds on it (POSIX).
+ */
+export function createPrivate(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', FILE_MODE));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
