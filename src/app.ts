@@ -65,7 +65,11 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
       : undefined;
   const storeLog = createStoreLog(logger, clock);
-  const metrics = createMetrics(config.deployment.kind, (store) => !storeLog.isAway(STORE_NAMES[store]));
+  const metrics = createMetrics(
+    config.deployment.kind,
+    listener.connections,
+    (store) => !storeLog.isAway(STORE_NAMES[store]),
+  );
   const deployment = await openDeployment(config, logger, clock, storeLog, metrics.stores);
 
   const processorClient = openProcessor(config, logger, clock);

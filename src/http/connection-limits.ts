@@ -34,21 +34,34 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
 /** Accepted beyond the limit, so that they can be told: for probes, and for the 503. Beyond these Node closes unseen. */
 const RESERVED_CONNECTIONS = 100;
 
+/** Connections of the process, as `/metrics` shows them. */
+export interface ConnectionCounts {
+  /** Now, with TLS set up where there is any. */
+  readonly open: number;
+  /** Answers and connections that MAX_CONNECTIONS refused. */
+  readonly refused: number;
+}
+
 const crowded = new WeakSet<Socket>();
 
 /** The log is for the first of many. */
 const WARN_AGAIN_AFTER_MS = 60_000;
 
-/** Marks each connection beyond the limit; `open` has all that are established, also the one that begins. */
+/**
+ * Marks each connection beyond the limit; `open` has all that are established, also the one that begins. `onDropped` is called
+ * for each that Node closes unseen.
+ */
 export function limitConnections(
   server: Server,
   { maxConnections, unreadTimeout }: ConnectionLimits,
   established: 'connection' | 'secureConnection',
   open: ReadonlySet<Socket>,
   log: Pick<FastifyBaseLogger, 'warn'>,
+  onDropped: () => void,
 ): void {
   let warnedAt = Number.NEGATIVE_INFINITY;
   server.maxConnections = maxConnections + RESERVED_CONNECTIONS;
+  server.on('drop', onDropped);
   server.on(established, (socket: Socket) => {
     if (open.size <= maxConnections) return;
     crowded.add(socket);

@@ -23,14 +23,15 @@ const ending = new WeakSet<Socket>();
 
 /**
  * Takes care of every socket that leaves Node's care: each has a listener for errors (a reset without one ends the
- * process), is answered with the error body, and is closed within a bound. The function that it returns begins a drain: it
- * closes every connection that never sent anything.
+ * process), is answered with the error body, and is closed within a bound. `open` has those that are established; `closeUnused`
+ * begins a drain: it closes every connection that never sent anything.
  */
 export function guardConnections(
   server: Server,
   limits: ConnectionLimits,
   log: Pick<FastifyBaseLogger, 'warn'>,
-): () => void {
+  onDropped: () => void,
+): { readonly open: ReadonlySet<Socket>; closeUnused(): void } {
   const sockets = new Set<Socket>();
   /** Whose client has not yet said enough for TLS: nothing of HTTP was sent on these. */
   const handshakes = new Set<Socket>();
@@ -54,12 +55,15 @@ export function guardConnections(
     // Node would report it as malformed HTTP. There is no TLS yet in which we could answer.
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
-  limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log);
-  // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.
-  return () => {
-    closing = true;
-    for (const socket of handshakes) socket.destroy();
-    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+  limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
+  return {
+    open: sockets,
+    // Browsers connect in advance. Node takes such a connection for busy, and a drain would wait for it.
+    closeUnused() {
+      closing = true;
+      for (const socket of handshakes) socket.destroy();
+      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+    },
   };
 }
 

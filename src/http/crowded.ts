@@ -5,14 +5,15 @@ import { publicErrors } from './public-errors.js';
 
 /**
  * Answers on a connection beyond the limit, and ends it. Probes are served: a process that has many clients must not be killed
- * for it.
+ * for it. Returns whether it was one.
  */
-export function answerCrowded(request: IncomingMessage, response: ServerResponse, answer: RequestListener): void {
+export function answerCrowded(request: IncomingMessage, response: ServerResponse, answer: RequestListener): boolean {
   const [path] = (request.url ?? '').split('?');
   if (path !== LIVENESS_PATH && path !== READINESS_PATH) {
     refuseBare(request, response, publicErrors.tooManyConnections());
-    return;
+    return false;
   }
   response.shouldKeepAlive = false;
   answer(request, response);
+  return true;
 }

@@ -1,7 +1,8 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { AllSnapshotsInUse, reasonOf, StoreUnavailable, TooManyOpenKeys } from '../faults.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
-import { errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
+import type { HttpMeasures } from './measures.js';
+import { CountedError, errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -11,9 +12,14 @@ declare module 'fastify' {
 }
 
 /** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
-export function installErrorHandler(app: FastifyInstance, onUnavailable: (fault: StoreUnavailable) => void): void {
+export function installErrorHandler(
+  app: FastifyInstance,
+  onUnavailable: (fault: StoreUnavailable) => void,
+  measures: Pick<HttpMeasures, 'refused'>,
+): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
     const answer = publicErrorOf(error, request.routeOptions.config.operation);
+    if (answer instanceof CountedError) measures.refused(answer.reason);
     const fault = answer.cause ?? error;
     // A store that is away fails every request alike: the log counts them. Only unexpected faults have a stack.
     if (fault instanceof StoreUnavailable) {

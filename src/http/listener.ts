@@ -4,7 +4,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { AddressInfo } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import { type CertificateFiles, followCertificate, readCertificate } from './certificate-files.js';
-import { CONNECTION_LIMITS, type ConnectionLimits, isCrowded } from './connection-limits.js';
+import { CONNECTION_LIMITS, type ConnectionCounts, type ConnectionLimits, isCrowded } from './connection-limits.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
 import { answerCrowded } from './crowded.js';
 import { answerExpectations } from './expectations.js';
@@ -18,6 +18,7 @@ const TLS_OPTIONS = { minVersion: 'TLSv1.2', handshakeTimeout: TLS_HANDSHAKE_TIM
 /** The port and its connections. It is open from the first moment on, and answers probes only until `serve` is called. */
 export interface Listener {
   readonly server: Server;
+  readonly connections: ConnectionCounts;
   /** On the first address of the host. Resolves to the port once it is open. */
   listen(host: string, port: number): Promise<number>;
   /** From now on `answer` gets every request. */
@@ -36,21 +37,32 @@ export function createListener(
 ): Listener {
   const options = { ...limits, requireHostHeader: false };
   let answer: RequestListener = answerStarting;
+  let refused = 0;
   const onRequest: RequestListener = (request, response) => {
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');
-    if (isCrowded(request)) answerCrowded(request, response, answer);
-    else answer(request, response);
+    if (!isCrowded(request)) answer(request, response);
+    else if (!answerCrowded(request, response, answer)) refused += 1;
   };
   const server = certificateFiles
     ? createSecuredServer(certificateFiles, options, onRequest, log)
     : createServer(options, onRequest);
   server.on('clientError', answerMalformedHttp);
   answerExpectations(server);
-  const closeUnused = guardConnections(server, limits, log);
+  const { open, closeUnused } = guardConnections(server, limits, log, () => {
+    refused += 1;
+  });
 
   return {
     server,
+    connections: {
+      get open() {
+        return open.size;
+      },
+      get refused() {
+        return refused;
+      },
+    },
     async listen(host, port) {
       server.listen({ host, port });
       await once(server, 'listening');

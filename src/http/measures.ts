@@ -4,6 +4,7 @@ export interface HttpMeasures {
   route(path: string): RouteMeasure;
   /** One answer to `POST /api/payment`. */
   paid(outcome: PaymentOutcome): void;
+  refused(reason: RefusalReason): void;
 }
 
 export interface RouteMeasure {
@@ -35,7 +36,24 @@ export const PAYMENT_OUTCOMES = [
 ] as const;
 export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];
 
+/** Why a request was refused that may have been good: who sent it, or how much there already is. */
+export const REFUSAL_REASONS = [
+  /** Without credentials, or with invalid ones. */
+  'credentials',
+  /** They can neither be believed nor refused while the issuer's keys are away. */
+  'credentials_unchecked',
+  'scope',
+  /** RATE_LIMIT_PER_MINUTE. */
+  'rate_limit',
+  /** MAX_OPEN_KEYS. */
+  'open_keys',
+  /** MAX_CONNECTIONS. */
+  'connections',
+] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+
 export const NOT_MEASURED: HttpMeasures = {
   route: () => ({ ended() {} }),
   paid() {},
+  refused() {},
 };

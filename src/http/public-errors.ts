@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { AllSnapshotsInUse, StoreUnavailable } from '../faults.js';
+import type { RefusalReason } from './measures.js';
 
 /** Every error the service gives to a client, once: its status and its sentence (spec 2.5 and 7, decisions G1). */
 export class PublicError extends Error {
@@ -12,6 +13,16 @@ export class PublicError extends Error {
     cause?: unknown,
   ) {
     super(message, cause === undefined ? undefined : { cause });
+  }
+}
+
+/** One that is counted by its reason. */
+export class CountedError extends PublicError {
+  constructor(
+    readonly reason: RefusalReason,
+    ...parts: ConstructorParameters<typeof PublicError>
+  ) {
+    super(...parts);
   }
 }
 
@@ -117,7 +128,8 @@ export const publicErrors = {
       { 'Retry-After': String(retryAfterSeconds) },
     ),
   tooManyOpenKeys: () =>
-    new PublicError(
+    new CountedError(
+      'open_keys',
       503,
       'Too many keys are issued and not paid with yet. Pay with a key that you have, or retry after Retry-After seconds.',
       { 'Retry-After': String(OPEN_KEYS_RETRY_SECONDS) },
@@ -175,19 +187,29 @@ export const publicErrors = {
 
   // Access, decisions A1 to A4; the challenges are those of RFC 6750 3.
   credentialsMissing: () =>
-    new PublicError(401, 'Send an API key or a token: Authorization: Bearer <credential>.', {
+    new CountedError('credentials', 401, 'Send an API key or a token: Authorization: Bearer <credential>.', {
       'WWW-Authenticate': 'Bearer',
     }),
   credentialsInvalid: () =>
-    new PublicError(401, 'The API key or token is unknown, expired, or not for this service. Send a valid one.', {
-      'WWW-Authenticate': 'Bearer error="invalid_token"',
-    }),
+    new CountedError(
+      'credentials',
+      401,
+      'The API key or token is unknown, expired, or not for this service. Send a valid one.',
+      {
+        'WWW-Authenticate': 'Bearer error="invalid_token"',
+      },
+    ),
   credentialsUnchecked: () =>
-    new PublicError(503, 'The token cannot be checked at the moment, and nothing was begun. Retry in a few seconds.', {
-      'Retry-After': String(STORE_RETRY_SECONDS),
-    }),
+    new CountedError(
+      'credentials_unchecked',
+      503,
+      'The token cannot be checked at the moment, and nothing was begun. Retry in a few seconds.',
+      {
+        'Retry-After': String(STORE_RETRY_SECONDS),
+      },
+    ),
   scopeMissing: (scopes: readonly string[]) =>
-    new PublicError(403, `Your API key or token lacks the scope ${scopes.join(' or ')}.`, {
+    new CountedError('scope', 403, `Your API key or token lacks the scope ${scopes.join(' or ')}.`, {
       'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${scopes[0]}"`,
     }),
   misdirected: () =>
@@ -211,7 +233,8 @@ export const publicErrors = {
       cause,
     ),
   tooManyRequests: (perMinute: number, retryAfterSeconds: number) =>
-    new PublicError(
+    new CountedError(
+      'rate_limit',
       429,
       `At most ${perMinute} requests a minute are served to one client, and nothing was begun for this one. Retry it after Retry-After seconds.`,
       { 'Retry-After': String(retryAfterSeconds) },

@@ -103,7 +103,7 @@ export function createServer(
   countRequests(app, measures);
   const answerWrongMethods = watchMethods(app);
   installBodyParser(app);
-  installErrorHandler(app, onUnavailable);
+  installErrorHandler(app, onUnavailable, measures);
   registerPaymentRoutes(app, features.payments, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerTransactionRoutes(app, features.transactions);

@@ -1,5 +1,13 @@
-import { type HttpMeasures, PAYMENT_OUTCOMES, type PaymentOutcome, type RouteMeasure } from '../http/measures.js';
-import type { Exposition, Reading } from './exposition.js';
+import type { ConnectionCounts } from '../http/connection-limits.js';
+import {
+  type HttpMeasures,
+  PAYMENT_OUTCOMES,
+  type PaymentOutcome,
+  REFUSAL_REASONS,
+  type RefusalReason,
+  type RouteMeasure,
+} from '../http/measures.js';
+import { type Exposition, type Reading, readingsOf } from './exposition.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /** Any other has one label: a client may send what it likes. */
@@ -13,8 +21,8 @@ interface Answers {
   readonly took: (seconds: number) => void;
 }
 
-/** Requests by method, route and class of status, and the answers to payments. */
-export function measureHttp(exposition: Exposition): HttpMeasures {
+/** Requests by method, route and class of status, the answers to payments, refusals, and connections. */
+export function measureHttp(exposition: Exposition, connections: ConnectionCounts): HttpMeasures {
   const durations = exposition.histogram(
     'idempay_http_request_duration_seconds',
     'From the head of a request to the last byte of its answer.',
@@ -22,6 +30,7 @@ export function measureHttp(exposition: Exposition): HttpMeasures {
   );
   const byRoute = new Map<string, Map<string, Answers>>();
   const paid = Object.fromEntries(PAYMENT_OUTCOMES.map((outcome) => [outcome, 0])) as Record<PaymentOutcome, number>;
+  const refused = Object.fromEntries(REFUSAL_REASONS.map((reason) => [reason, 0])) as Record<RefusalReason, number>;
 
   function* requests(): Iterable<Reading> {
     for (const [route, answers] of byRoute) {
@@ -47,6 +56,17 @@ export function measureHttp(exposition: Exposition): HttpMeasures {
       for (const outcome of PAYMENT_OUTCOMES) yield [{ outcome }, paid[outcome]];
     },
   );
+
+  exposition.counter(
+    'idempay_requests_refused_total',
+    'Requests refused for who sent them or for how much there already is, by reason; also connections closed for MAX_CONNECTIONS.',
+    ['reason'],
+    // The listener counts its own: it is open before anything is measured.
+    () => readingsOf('reason', { ...refused, connections: connections.refused }),
+  );
+  exposition.gauge('idempay_http_connections', 'Open connections, with TLS set up where there is any.', [], () => [
+    [{}, connections.open],
+  ]);
 
   function route(path: string): RouteMeasure {
     // Several routes of one path, such as its wrong methods, share their answers.
@@ -76,6 +96,9 @@ export function measureHttp(exposition: Exposition): HttpMeasures {
     route,
     paid(outcome) {
       paid[outcome] += 1;
+    },
+    refused(reason) {
+      refused[reason] += 1;
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { MeasuredStore, StoreMeasures } from '../deployments/store-measures.js';
+import type { ConnectionCounts } from '../http/connection-limits.js';
 import type { HttpMeasures } from '../http/measures.js';
 import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog } from '../payments/ports/ledger.js';
@@ -30,9 +31,13 @@ export interface Metrics {
 
 const STORES = { embedded: ['sqlite'], distributed: ['redis', 'postgresql'] } as const;
 
-export function createMetrics(deployment: keyof typeof STORES, isUp: (store: MeasuredStore) => boolean): Metrics {
+export function createMetrics(
+  deployment: keyof typeof STORES,
+  connections: ConnectionCounts,
+  isUp: (store: MeasuredStore) => boolean,
+): Metrics {
   const exposition = new Exposition();
-  const http = measureHttp(exposition);
+  const http = measureHttp(exposition, connections);
   const payments = createPaymentCounts();
   showPayments(exposition, payments);
   const transactions = createTransactionCounts();

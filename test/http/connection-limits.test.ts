@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import { expectFirst, expectUnspent } from '../../testkit/client/payment-answers.js';
 import { answerTo, exchange, openConnection, paymentText, requestText } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
@@ -156,13 +157,19 @@ describe('a connection', () => {
       }
     });
 
-    test('by far is closed unanswered', async () => {
-      await fill();
+    test('by far is closed unanswered, and counted', async () => {
+      const refused = async () =>
+        sumOf(await scrape(service.url), 'idempay_requests_refused_total', { reason: 'connections' });
+      const before = await until('a scrape', CUT_MS, () => refused().catch(() => undefined));
+      const sockets = await fill();
       const more = Array.from({ length: 300 }, () => openConnection(service.port, '').resume());
       onTestFinished(() => void more.map((socket) => socket.destroy()));
       const ended = await Promise.all(more.map(closed));
       expect(ended).toHaveLength(300);
       expect((await ask(`${service.url}/livez`).catch(() => undefined))?.status).toBe(200);
+      for (const socket of sockets) socket.destroy();
+      const after = await until('room', CUT_MS, () => refused().catch(() => undefined));
+      expect(after - before).toBeGreaterThan(100);
     });
   });
 });

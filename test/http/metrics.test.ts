@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +8,7 @@ import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { type Answer, type Ask, ask } from '../../testkit/client/http-client.js';
 import { type Sample, scrape, sumOf, valuesBy } from '../../testkit/client/metrics.js';
 import { INVALID_KEY } from '../../testkit/client/payment-answers.js';
+import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { openProcessedService } from '../../testkit/deployments/processed-service.js';
@@ -17,9 +19,13 @@ const MONEY = { amount: '100.50', currency: 'USD' };
 const PAYERS = 24;
 const IN_FLIGHT = 4;
 const SLOW_MS = 150;
+/** More than the looks of the collector, which are limited too. */
+const REQUESTS = 200;
+const CONNECTIONS = 10;
 const DONE_DEADLINE_MS = 30_000;
 /** The last bytes of an answer may reach the client a moment before the service counts it. */
 const COUNTED_DEADLINE_MS = 5_000;
+const LOOKS = { interval: 100, timeout: COUNTED_DEADLINE_MS };
 
 type Counts = Record<string, number>;
 
@@ -237,6 +243,67 @@ describeDeployments('metrics', (deployment) => {
       expect(sumOf(samples, 'idempay_store_commit_seconds_count')).toBeGreaterThan(0);
       await expect.poll(async () => sumOf(await scrape(client.url), 'idempay_store_wal_bytes')).toBeGreaterThan(0);
     }
+  });
+
+  test('count what was refused by its reason, and the connections that are open', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-metrics-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const [payer, collector, idler] = [
+      credentialOf('payer', ['payments:write']),
+      credentialOf('collector', ['metrics']),
+      credentialOf('idler', ['payments:read']),
+    ];
+    await writeFile(join(folder, 'keys.json'), keyFileOf(payer, collector, idler));
+    const { url } = await open({
+      AUTH: 'required',
+      API_KEYS_FILE: join(folder, 'keys.json'),
+      RATE_LIMIT_PER_MINUTE: `${REQUESTS}`,
+      MAX_OPEN_KEYS: '2',
+      MAX_CONNECTIONS: `${CONNECTIONS}`,
+    });
+    const statusesOf = async (times: number, path: string, options: Ask) => {
+      const statuses: number[] = [];
+      for (let time = 0; time < times; time += 1) statuses.push((await ask(`${url}${path}`, options)).status);
+      return statuses.filter((status) => status !== 200);
+    };
+    const counted = () => scrape(url, collector.headers);
+    const expectConnections = (count: number) =>
+      expect.poll(async () => sumOf(await counted(), 'idempay_http_connections'), LOOKS).toBe(count);
+    const KEY = '/api/server-generated/generate-key';
+    expect(await statusesOf(5, KEY, payer)).toEqual([503, 503, 503]);
+    expect(await statusesOf(2, '/api/payments', payer)).toEqual([403, 403]);
+    expect(await statusesOf(3, KEY, {})).toEqual([401, 401, 401]);
+    expect(await statusesOf(1, KEY, { headers: { Authorization: 'Bearer nobody' } })).toEqual([401]);
+    expect(await statusesOf(REQUESTS + 4, '/api/payments/none', idler)).toEqual([
+      ...Array(REQUESTS).fill(404),
+      ...Array(4).fill(429),
+    ]);
+
+    // One of them is the collector's.
+    const port = Number(new URL(url).port);
+    const READ = requestText('GET /api/health/redis HTTP/1.1');
+    const sockets = Array.from({ length: CONNECTIONS - 1 }, () => openConnection(port, READ));
+    await Promise.all(sockets.map((socket) => once(socket, 'data')));
+    const { length: openNow } = sockets;
+    await expectConnections(openNow + 1);
+    for (let time = 0; time < 2; time += 1) {
+      const [answer] = await once(openConnection(port, READ), 'data');
+      expect(String(answer)).toMatch(/^HTTP\/1\.1 503/);
+    }
+    // Probes are answered, and are not counted.
+    const [probe] = await once(openConnection(port, requestText('GET /livez HTTP/1.1')), 'data');
+    expect(String(probe)).toMatch(/^HTTP\/1\.1 200/);
+    for (const socket of sockets) socket.destroy();
+    await expectConnections(1);
+
+    expect(valuesBy(await counted(), 'idempay_requests_refused_total', 'reason')).toEqual({
+      credentials: 4,
+      credentials_unchecked: 0,
+      scope: 2,
+      rate_limit: 4,
+      open_keys: 3,
+      connections: 2,
+    });
   });
 
   test('are shown to the scope for them, in the text format', async () => {
