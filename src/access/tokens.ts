@@ -1,4 +1,4 @@
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose';
+import { createRemoteJWKSet, errors, type JWK, type JWTPayload, jwtVerify } from 'jose';
 import type { AuthenticationResult } from './caller.js';
 import { isScope, type Scope } from './scopes.js';
 
@@ -31,11 +31,7 @@ const JWKS_REFRESH_MS = 60_000;
  * comes, and from then on in the background: a key that is known stays good while the issuer is away.
  */
 export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings): TokenCheck {
-  const keySet = createRemoteJWKSet(new URL(jwksUrl), {
-    timeoutDuration: JWKS_TIMEOUT_MS,
-    cooldownDuration: JWKS_COOLDOWN_MS,
-    cacheMaxAge: Number.POSITIVE_INFINITY,
-  });
+  const keySet = keySetAt(jwksUrl);
   const refreshing = setInterval(() => {
     if (keySet.jwks()) keySet.reload().catch(() => {});
   }, JWKS_REFRESH_MS).unref();
@@ -58,6 +54,21 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings): 
   }
 
   return { check, close: () => clearInterval(refreshing) };
+}
+
+/** The issuer's keys as they are now. Rejects where they cannot be had. */
+export async function fetchKeySet({ jwksUrl }: TokenSettings): Promise<readonly JWK[]> {
+  const keySet = keySetAt(jwksUrl);
+  await keySet.reload();
+  return keySet.jwks()?.keys ?? [];
+}
+
+function keySetAt(jwksUrl: string) {
+  return createRemoteJWKSet(new URL(jwksUrl), {
+    timeoutDuration: JWKS_TIMEOUT_MS,
+    cooldownDuration: JWKS_COOLDOWN_MS,
+    cacheMaxAge: Number.POSITIVE_INFINITY,
+  });
 }
 
 /** Whether the token is at fault, and not the way to the issuer's key set. */

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { examineKeySet } from '../access/token-findings.js';
 import { systemClock } from '../clock.js';
 import { type Config, doubtsAbout, readConfig } from '../config.js';
 import { examinePostgres } from '../deployments/distributed/postgres/postgres-findings.js';
@@ -25,11 +26,15 @@ export async function doctorCommand(parameters: readonly string[], environment: 
   const config = readConfig(environment);
   const findings = [
     ...examineSettings(config, doubtsAbout(environment), systemClock.now()),
-    ...(await Promise.all([...examineStores(config), examineProcessorOf(config)])).flat(),
+    ...(await Promise.all([examineTokens(config), ...examineStores(config), examineProcessorOf(config)])).flat(),
   ];
   for (const line of [HEADER, ...findings]) console.log(lineOf(line));
   console.log(sumOf(findings));
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
+}
+
+async function examineTokens({ access }: Config): Promise<readonly Finding[]> {
+  return access.kind === 'required' && access.tokens ? [await examineKeySet(access.tokens)] : [];
 }
 
 function examineStores({ deployment }: Config): Promise<readonly Finding[]>[] {

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { examineKeySet } from '#idempay/access/token-findings.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, pay } from '../../testkit/client/http-client.js';
 import { embedded, type Stores } from '../../testkit/deployments/deployments.js';
@@ -67,6 +68,21 @@ function tokenWith(
 
 const newKey = (token: string, at = url): Promise<Answer> =>
   ask(`${at}/api/server-generated/generate-key`, { headers: { Authorization: `Bearer ${token}` } });
+
+test.each<[string, (response: ServerResponse) => void, string, RegExp]>([
+  ['the keys', (response) => response.end(JSON.stringify(keySet)), 'ok', /^2 public keys, in [\d.]+ ms$/],
+  ['secrets only', (response) => response.end('{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}'), 'wrong', /^0 public keys/],
+  ['a page', (response) => response.end('<html>'), 'wrong', /JSON/],
+  ['an error', (response) => response.writeHead(500).end(), 'wrong', /200 OK/],
+  ['a closed connection', (response) => response.destroy(), 'wrong', /fetch failed: /],
+])('the doctor judges an issuer that answers with %s', async (_what, answer, verdict, found) => {
+  const server = createServer((_request, response) => answer(response)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const from = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`;
+  const row = await examineKeySet({ issuer: ISSUER, audience: AUDIENCE, jwksUrl: from });
+  expect(row).toMatchObject({ what: 'JWT_JWKS_URL', verdict, found: expect.stringMatching(found) });
+});
 
 test.each<[string, () => Promise<string>]>([
   ['RS256', () => tokenWith({})],

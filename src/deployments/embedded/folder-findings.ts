@@ -6,6 +6,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { type Finding, median, milliseconds, noAnswer, verdictOf, within } from '../../health/finding.js';
 import { DATABASE } from './backup.js';
 import { isSqliteTooOld, LEAST_SQLITE_VERSION, sqliteVersion } from './sqlite.js';
+import { examineMigrations } from './sqlite-schema-findings.js';
 
 /** A disk that does not answer would hold its question for ever. */
 const LIMIT_MS = 10_000;
@@ -41,7 +42,7 @@ const DOUBTFUL_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x794c7630, 'overlay, a layer of a container'],
 ]);
 
-/** What can be told about `DATA_DIR` without opening the database: a service may run on it. Takes some seconds at most. */
+/** What can be told about `DATA_DIR` while a service runs on it, or none. Changes nothing there. Takes some seconds at most. */
 export async function examineFolder(dataDir: string): Promise<readonly Finding[]> {
   const unusable = (reason: string) => noAnswer('DATA_DIR', reason, 'without its folder the service does not start');
   const looked = lookAt(resolve(dataDir)).catch((error: Error) => [unusable(error.message)]);
@@ -65,7 +66,8 @@ async function lookAt(folder: string): Promise<readonly Finding[]> {
   const existing = await nearestExisting(folder);
   const rights = existing === folder ? await examineRights(folder) : await examineParent(folder, existing);
   const syncs = existing === folder ? [await examineSyncs(folder)] : [];
-  return [rights, ...(await examineFileSystem(existing)), ...syncs];
+  // Last, after the disk has answered: it is read on this thread.
+  return [rights, ...(await examineFileSystem(existing)), ...syncs, examineMigrations(join(folder, DATABASE))];
 }
 
 async function nearestExisting(folder: string): Promise<string> {

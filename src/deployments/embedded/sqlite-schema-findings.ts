@@ -1,0 +1,53 @@
+import { existsSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { DatabaseSync } from '@photostructure/sqlite';
+import { type Finding, verdictOf } from '../../health/finding.js';
+import { appliedIn, migrationsIn } from './migrate.js';
+import type { Database } from './sqlite.js';
+
+const BUSY_MS = 1_000;
+
+const MIGRATIONS = {
+  what: 'SQLite migrations',
+  wanted: 'none that this version does not know',
+  why: 'a start migrates what is pending, and refuses a database of a newer version',
+} as const;
+
+/** Compares the database with the files of this version. Nothing is migrated. */
+export function examineMigrations(path: string): Finding {
+  if (!existsSync(path)) {
+    return { ...MIGRATIONS, found: 'none yet: the first start makes the database', verdict: 'ok' };
+  }
+  try {
+    const files = migrationsIn();
+    const applied = readApplied(path);
+    const pending = files.slice(applied);
+    if (applied > files.length) {
+      const found = `of a newer version: ${applied}, and this one knows ${files.length}`;
+      return { ...MIGRATIONS, found, verdict: 'wrong' };
+    }
+    const found = pending.length > 0 ? `pending: ${pending.join(', ')}` : `all ${files.length}`;
+    return { ...MIGRATIONS, found, verdict: verdictOf(false, pending.length > 0) };
+  } catch (error) {
+    return { ...MIGRATIONS, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
+  }
+}
+
+function readApplied(path: string): number {
+  const database = openUnchanged(path);
+  try {
+    return appliedIn(database);
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * A reader of a database that nobody has open would leave files of its own user beside it, which the service may not be able to
+ * write. So that one is read as if it were on a read-only disk. Where a service runs, or was killed, the files are there.
+ */
+function openUnchanged(path: string): Database {
+  const url = pathToFileURL(path);
+  if (!existsSync(`${path}-shm`)) url.searchParams.set('immutable', '1');
+  return new DatabaseSync(url, { readOnly: true, timeout: BUSY_MS });
+}
