@@ -2,6 +2,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 
 /** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
+  'test/adapters/doctor-servers.test.ts',
   'test/faults/broken-disk.test.ts',
   'test/faults/distributed-failover.test.ts',
   'test/faults/distributed-locked-table.test.ts',

@@ -1,106 +1,36 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
-import { examinePostgres } from '#idempay/deployments/distributed/postgres/postgres-findings.js';
-import { examineRedis } from '#idempay/deployments/distributed/redis/redis-findings.js';
-import { type RedisLocation, readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import type { Finding } from '#idempay/health/finding.js';
-import { givenPaid } from '../../testkit/client/payment-answers.js';
-import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
-import { runToExit, startService } from '../../testkit/processes/service.js';
+import { doctorCommand } from '#idempay/commands/doctor.js';
+import { findingsOfPostgres, findingsOfRedis, rowOf, runDoctor, verdictsOf } from '../../testkit/deployments/doctor.js';
 import { PASSWORD } from '../../testkit/servers/certificates.js';
-import { startCluster } from '../../testkit/servers/cluster.js';
 import { type PostgresServer, runSql, startPostgres } from '../../testkit/servers/postgres.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
-import { type SecuredPostgres, startSecuredPostgres } from '../../testkit/servers/secured-postgres.js';
-import { type SecuredRedis, startSecuredRedis } from '../../testkit/servers/secured-redis.js';
-import { startSentinel } from '../../testkit/servers/sentinel.js';
+import { startSecuredPostgres } from '../../testkit/servers/secured-postgres.js';
+import { startSecuredRedis } from '../../testkit/servers/secured-redis.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
-import { startStandby } from '../../testkit/servers/standby.js';
-import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 
 const SCRIPTS = new URL('../../src/deployments/distributed/redis/scripts/', import.meta.url);
-const POOL_SIZE = 10;
-/** Far more than all the limits of one store together. */
-const BOUNDED_MS = 25_000;
-
-const verdicts = (findings: readonly Finding[]) =>
-  Object.fromEntries(findings.map(({ what, verdict }) => [what, verdict]));
-const rowOf = (findings: readonly Finding[], what: string) => findings.find((finding) => finding.what === what);
 const shiftedClock = (ms: number) => ({ ...systemClock, now: () => Date.now() + ms });
-const redisOf = (url: string, clock = systemClock) => examineRedis(readRedisUrl(url) as RedisLocation, clock);
-const postgresOf = (url: string, { poolSize = POOL_SIZE, clock = systemClock } = {}) =>
-  examinePostgres(url, poolSize, clock);
 /** Nobody listens there. */
 const NOBODY = '127.0.0.1:1';
 
 describe('idempay doctor', { timeout: 60_000 }, () => {
-  let postgres: SecuredPostgres;
-  let redis: SecuredRedis;
-  beforeAll(async () => {
-    postgres = await startSecuredPostgres([]);
-    redis = await startSecuredRedis(postgres.authority);
-  });
-  afterAll(() => Promise.all([redis?.close(), postgres?.close()]));
-
-  const doctor = async (settings: Record<string, string>) => {
-    const environment = { NODE_EXTRA_CA_CERTS: postgres.authority, ...settings };
-    const { code, output } = await runToExit(environment, { parameters: ['doctor'] });
-    const lines = output.trimEnd().split('\n');
-    const rows = lines.filter((line) => /^(ok|warning|wrong) /.test(line));
-    const wrong = rows.filter((line) => line.startsWith('wrong'));
-    for (const secret of [PASSWORD, encodeURIComponent(PASSWORD)]) expect(output).not.toContain(secret);
-    expect(output, 'a stack').not.toMatch(/^\s+at /m);
-    return { code, wrong, rows, last: lines.at(-1) };
-  };
-
-  test('finds nothing wrong with stores as docs/deployment.md asks for them, before, beside and after a service', async () => {
-    const { url: PROCESSOR_URL, close } = await serveReferenceProcessor();
-    const environment = {
-      NODE_EXTRA_CA_CERTS: postgres.authority,
-      REDIS_URL: redis.url,
-      DATABASE_URL: postgres.userUrl,
-      PROCESSOR_URL,
-    };
-    try {
-      const before = await doctor(environment);
-      expect(before).toMatchObject({
-        code: 0,
-        wrong: [],
-        last: expect.stringMatching(/^0 wrong, \d+ warnings, \d+ ok\.$/),
-      });
-      expect(before.rows.filter((row) => /migrations/.test(row))).toEqual([expect.stringMatching(/none yet/)]);
-      const schemas = await runSql(postgres.adminUrl, "SELECT FROM pg_namespace WHERE nspname = 'idempay'");
-      expect(schemas, 'the doctor migrated').toEqual([]);
-
-      const service = await startService(environment);
-      const load = { done: false };
-      const paying = (async () => {
-        for (; !load.done; ) await givenPaid(service.url);
-      })();
-      const beside = await doctor(environment);
-      load.done = true;
-      await paying;
-      await service.stop();
-      expect(beside).toMatchObject({ code: 0, wrong: [] });
-      expect(beside.rows.length).toBe(before.rows.length);
-      expect(beside.rows.filter((row) => /migrations/.test(row))).toEqual([expect.stringMatching(/^ok .* all \d+/)]);
-      expect(beside.rows.filter((row) => /TLS/.test(row) && /PostgreSQL|Redis/.test(row))).toEqual([
-        expect.stringMatching(/^ok /),
-        expect.stringMatching(/^ok /),
-      ]);
-    } finally {
-      await close();
-    }
-  });
-
   test('ends with 1 and a row for each store that is away, refuses the log-in or is no processor', async () => {
+    const postgres = await startSecuredPostgres([]);
+    const redis = await startSecuredRedis(postgres.authority);
     const wrongPassword = (url: string) => url.replace(/:[^:@]*@/, ':not-this-one@');
-    const refusing = await doctor({
-      REDIS_URL: wrongPassword(redis.url),
-      DATABASE_URL: wrongPassword(postgres.userUrl),
-      PROCESSOR_URL: `http://user:${encodeURIComponent(PASSWORD)}@${NOBODY}`,
-    });
+    const login = `user:${encodeURIComponent(PASSWORD)}@${NOBODY}`;
+    const [refusing, away] = await Promise.all([
+      runDoctor({
+        NODE_EXTRA_CA_CERTS: postgres.authority,
+        REDIS_URL: wrongPassword(redis.url),
+        DATABASE_URL: wrongPassword(postgres.userUrl),
+        PROCESSOR_URL: `http://${login}`,
+      }),
+      runDoctor({ REDIS_URL: `redis://${login}`, DATABASE_URL: `postgres://${login}/database` }),
+    ]);
+    await Promise.all([redis.close(), postgres.close()]);
     expect(refusing).toMatchObject({ code: 1, last: expect.stringMatching(/^3 wrong/) });
     expect(refusing.wrong).toEqual([
       expect.stringMatching(/Redis .*WRONGPASS/),
@@ -108,17 +38,13 @@ describe('idempay doctor', { timeout: 60_000 }, () => {
       expect.stringMatching(/Processor look-up .*ECONNREFUSED/),
     ]);
     expect(refusing.wrong.join()).not.toContain('not-this-one');
-
-    const login = `user:${encodeURIComponent(PASSWORD)}@${NOBODY}`;
-    const away = await doctor({ REDIS_URL: `redis://${login}`, DATABASE_URL: `postgres://${login}/database` });
     expect(away).toMatchObject({ code: 1, last: expect.stringMatching(/^2 wrong/) });
   });
 
   test('says which settings cannot be read, and takes no arguments', async () => {
-    const { code, output } = await runToExit({ REDIS_URL: redis.url }, { parameters: ['doctor'] });
-    expect(code).toBe(1);
-    expect(output).toMatch(/REDIS_URL is set but DATABASE_URL is not/);
-    expect((await runToExit({}, { parameters: ['doctor', 'now'] })).code).toBe(1);
+    const settings = { REDIS_URL: 'redis://127.0.0.1' };
+    await expect(doctorCommand([], settings)).rejects.toThrow(/REDIS_URL is set but DATABASE_URL is not/);
+    await expect(doctorCommand(['now'], {})).rejects.toThrow(/Unexpected argument 'now'/);
   });
 });
 
@@ -132,7 +58,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
   const url = () => redis.url.replace('//', '//:secret@');
 
   test('every row is ok for a good one', async () => {
-    const findings = await redisOf(url());
+    const findings = await findingsOfRedis(url());
     expect(findings.filter(({ verdict }) => verdict !== 'ok')).toEqual([]);
     expect(findings.length).toBeGreaterThan(10);
     expect(await redis.client.dbsize()).toBe(0);
@@ -148,7 +74,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
   ])('%s %s is found', async (setting, value, what, verdict) => {
     const [, before = ''] = (await redis.client.config('GET', setting)) as string[];
     await redis.client.config('SET', setting, value);
-    const findings = await redisOf(url());
+    const findings = await findingsOfRedis(url());
     await redis.client.config('SET', setting, before);
     expect(findings.filter((finding) => finding.verdict !== 'ok')).toEqual([
       expect.objectContaining({ what, verdict }),
@@ -159,7 +85,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
     const rights = '~idempay:* &idempay:* +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish';
     const setUser = (...more: string[]) =>
       redis.client.call('ACL', 'SETUSER', 'narrow', 'reset', 'on', '>secret', ...rights.split(' '), ...more);
-    const found = async () => rowOf(await redisOf(redis.url.replace('//', '//narrow:secret@')), 'Redis rights');
+    const found = async () => rowOf(await findingsOfRedis(redis.url.replace('//', '//narrow:secret@')), 'Redis rights');
     await setUser();
     expect(await found()).toMatchObject({ verdict: 'ok' });
     await setUser('-hset', '-publish');
@@ -179,7 +105,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
       expect.arrayContaining(sent.filter((name) => name !== 'INFO' && name !== 'TIME')),
     );
     await setUser('-info');
-    expect(await redisOf(redis.url.replace('//', '//narrow:secret@'))).toEqual([
+    expect(await findingsOfRedis(redis.url.replace('//', '//narrow:secret@'))).toEqual([
       expect.objectContaining({ verdict: 'wrong', found: expect.stringMatching(/NOPERM.*'info'/) }),
     ]);
   });
@@ -189,39 +115,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
       [-2_000, 'warning'],
       [20_000, 'wrong'],
     ] as const) {
-      expect(rowOf(await redisOf(url(), shiftedClock(ms)), 'Redis clock')).toMatchObject({ verdict });
-    }
-  });
-
-  test('of a Cluster each master has its rows', async () => {
-    const cluster = await startCluster();
-    const masters = (await cluster.masters()).map(({ port }) => `Redis 127.0.0.1:${port}`);
-    const found = verdicts(await redisOf(cluster.url));
-    await cluster.close();
-    expect(found['Redis Cluster']).toBe('ok');
-    for (const master of masters) {
-      expect(found).toMatchObject({ [`${master} role`]: 'ok', [`${master} rights`]: 'ok', [`${master} writes`]: 'ok' });
-    }
-    expect(Object.entries(found).filter(([, verdict]) => verdict === 'wrong')).toEqual([]);
-    expect(verdicts(await redisOf(cluster.url))).toEqual({ Redis: 'wrong' });
-  });
-
-  test('a replica, behind Sentinels a master without enough of them, and a server that hangs are found', async () => {
-    const replica = await startRedis(['--replicaof', '127.0.0.1', `${redis.port}`, '--masterauth', 'secret']);
-    const sentinel = await startSentinel(redis.port);
-    const proxy = await startTcpProxy(redis.port);
-    try {
-      expect(verdicts(await redisOf(replica.url))).toMatchObject({ 'Redis role': 'wrong' });
-      const behind = await redisOf(`redis+sentinel://:secret@127.0.0.1:${sentinel.port}/idempay`);
-      expect(verdicts(behind)).toMatchObject({ Sentinels: 'warning', 'Redis role': 'ok', 'Redis rights': 'ok' });
-      const unknown = await redisOf(`redis+sentinel://:secret@127.0.0.1:${sentinel.port}/other`);
-      expect(verdicts(unknown)).toEqual({ Sentinels: 'wrong', REDIS_URL: 'wrong' });
-      proxy.blackhole('to client');
-      const startedAt = performance.now();
-      expect(await redisOf(proxy.through(url()))).toEqual([expect.objectContaining({ verdict: 'wrong' })]);
-      expect(performance.now() - startedAt).toBeLessThan(BOUNDED_MS);
-    } finally {
-      await Promise.all([replica.close(), sentinel.close(), proxy.close()]);
+      expect(rowOf(await findingsOfRedis(url(), shiftedClock(ms)), 'Redis clock')).toMatchObject({ verdict });
     }
   });
 });
@@ -229,13 +123,13 @@ describe('of Redis', { timeout: 60_000 }, () => {
 describe('of PostgreSQL', { timeout: 60_000 }, () => {
   let primary: PostgresServer;
   beforeAll(async () => {
-    primary = await startPostgres(['wal_level=replica', 'max_wal_senders=5']);
+    primary = await startPostgres([]);
   });
   afterAll(() => primary?.close());
   const url = () => primary.url('postgres');
 
   test('only what a single server lacks is no row that is ok', async () => {
-    const findings = await postgresOf(url());
+    const findings = await findingsOfPostgres(url());
     expect(findings.filter(({ verdict }) => verdict !== 'ok').map(({ what }) => what)).toEqual([
       'PostgreSQL synchronous_standby_names',
       'PostgreSQL data_checksums',
@@ -246,7 +140,7 @@ describe('of PostgreSQL', { timeout: 60_000 }, () => {
   test('fsync, full_page_writes and synchronous_commit that are off are found', async () => {
     // The server that all tests share is as careless as that.
     const shared = await createSharedDatabase();
-    const found = verdicts(await postgresOf(shared.url));
+    const found = verdictsOf(await findingsOfPostgres(shared.url));
     await shared.drop();
     expect(found).toMatchObject({
       'PostgreSQL fsync': 'wrong',
@@ -255,37 +149,10 @@ describe('of PostgreSQL', { timeout: 60_000 }, () => {
     });
   });
 
-  test('a standby, and a synchronous standby that confirms nothing, are found', async () => {
-    const standby = await startStandby(primary);
-    try {
-      const findings = await postgresOf(standby.url('postgres'));
-      expect(verdicts(findings)).toMatchObject({ 'PostgreSQL role': 'wrong' });
-      expect(rowOf(findings, 'PostgreSQL commit time')).toBeUndefined();
-    } finally {
-      await standby.close();
-    }
-    await runSql(url(), "ALTER DATABASE postgres SET synchronous_commit = 'local'");
-    await runSql(url(), "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-    await runSql(url(), 'SELECT pg_reload_conf()');
-    expect(verdicts(await postgresOf(url()))).toMatchObject({
-      'PostgreSQL synchronous_commit': 'warning',
-      'PostgreSQL commit time': 'ok',
-    });
-    await runSql(url(), 'ALTER DATABASE postgres RESET synchronous_commit');
-    expect(rowOf(await postgresOf(url()), 'PostgreSQL commit time')).toMatchObject({
-      verdict: 'wrong',
-      found: expect.stringMatching(/no synchronous standby/),
-    });
-    const waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    expect(await runSql(url(), waiting), 'a connection that waits on').toEqual([]);
-    await runSql(url(), 'ALTER SYSTEM RESET synchronous_standby_names');
-    await runSql(url(), 'SELECT pg_reload_conf()');
-  });
-
   test('a clock that is off, and too few connections, are found', async () => {
-    const findings = await postgresOf(url(), { poolSize: 500, clock: shiftedClock(20_000) });
-    expect(verdicts(findings)).toMatchObject({ 'PostgreSQL clock': 'wrong', 'PostgreSQL max_connections': 'wrong' });
-    expect(verdicts(await postgresOf(url(), { poolSize: 90 }))).toMatchObject({
+    const findings = await findingsOfPostgres(url(), { poolSize: 500, clock: shiftedClock(20_000) });
+    expect(verdictsOf(findings)).toMatchObject({ 'PostgreSQL clock': 'wrong', 'PostgreSQL max_connections': 'wrong' });
+    expect(verdictsOf(await findingsOfPostgres(url(), { poolSize: 90 }))).toMatchObject({
       'PostgreSQL max_connections': 'warning',
     });
   });
@@ -293,7 +160,7 @@ describe('of PostgreSQL', { timeout: 60_000 }, () => {
   test('missing rights, and migrations of a newer version, are found', async () => {
     const database = await primary.createDatabase('rights');
     const guest = database.replace('//idempay@', '//guest@');
-    const found = async () => verdicts(await postgresOf(guest));
+    const found = async () => verdictsOf(await findingsOfPostgres(guest));
     await runSql(database, 'CREATE ROLE guest LOGIN CONNECTION LIMIT 3');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong', 'PostgreSQL max_connections': 'wrong' });
     await runSql(database, 'GRANT CREATE ON DATABASE rights TO guest');
@@ -307,19 +174,9 @@ describe('of PostgreSQL', { timeout: 60_000 }, () => {
     await runSql(database, 'GRANT ALL ON idempay.migrations TO guest');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'ok', 'PostgreSQL migrations': 'warning' });
     await runSql(database, "INSERT INTO idempay.migrations VALUES ('9999_of_tomorrow.sql')");
-    expect(rowOf(await postgresOf(guest), 'PostgreSQL migrations')).toMatchObject({
+    expect(rowOf(await findingsOfPostgres(guest), 'PostgreSQL migrations')).toMatchObject({
       verdict: 'wrong',
       found: expect.stringContaining('9999_of_tomorrow'),
     });
-  });
-
-  test('a server that hangs is found in bounded time', async () => {
-    const proxy = await startTcpProxy(primary.port);
-    proxy.blackhole('to client');
-    const startedAt = performance.now();
-    const findings = await postgresOf(proxy.through(url()));
-    await proxy.close();
-    expect(findings).toEqual([expect.objectContaining({ what: 'PostgreSQL', verdict: 'wrong' })]);
-    expect(performance.now() - startedAt).toBeLessThan(BOUNDED_MS);
   });
 });

@@ -1,0 +1,32 @@
+import { expect } from 'vitest';
+import { type Clock, systemClock } from '#idempay/clock.js';
+import { examinePostgres } from '#idempay/deployments/distributed/postgres/postgres-findings.js';
+import { examineRedis } from '#idempay/deployments/distributed/redis/redis-findings.js';
+import { type RedisLocation, readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
+import type { Finding } from '#idempay/health/finding.js';
+import { type Environment, runToExit } from '../processes/service.js';
+import { PASSWORD } from '../servers/certificates.js';
+
+const POOL_SIZE = 10;
+
+/** Runs `idempay doctor`, which prints no credentials and no stack, whatever it finds. */
+export async function runDoctor(environment: Environment) {
+  const { code, output } = await runToExit(environment, { parameters: ['doctor'] });
+  const lines = output.trimEnd().split('\n');
+  const rows = lines.filter((line) => /^(ok|warning|wrong) /.test(line));
+  const wrong = rows.filter((line) => line.startsWith('wrong'));
+  for (const secret of [PASSWORD, encodeURIComponent(PASSWORD)]) expect(output).not.toContain(secret);
+  expect(output, 'a stack').not.toMatch(/^\s+at /m);
+  return { code, wrong, rows, last: lines.at(-1) };
+}
+
+export const findingsOfRedis = (url: string, clock: Clock = systemClock) =>
+  examineRedis(readRedisUrl(url) as RedisLocation, clock);
+
+export const findingsOfPostgres = (url: string, { poolSize = POOL_SIZE, clock = systemClock } = {}) =>
+  examinePostgres(url, poolSize, clock);
+
+export const verdictsOf = (findings: readonly Finding[]) =>
+  Object.fromEntries(findings.map(({ what, verdict }) => [what, verdict]));
+
+export const rowOf = (findings: readonly Finding[], what: string) => findings.find((finding) => finding.what === what);
