@@ -28,6 +28,7 @@ import type { RetentionEvents } from './payments/retention.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { createStoreLog, type StoreLog } from './store-log.js';
+import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
 
 /** How long recovery holds back the first request; the rest goes on beside them. A start never waits for a processor over the network. */
@@ -58,8 +59,8 @@ export interface App {
 }
 
 /** The composition root: opens the deployment, builds the features on it, and wires them to HTTP. */
-export async function createApp(config: Config, logger: Logger, listener: Listener): Promise<App> {
-  const clock = systemClock;
+export async function createApp(config: Config, logger: Logger, listener: Listener, traces?: Traces): Promise<App> {
+  const clock = traces?.clock(systemClock) ?? systemClock;
   const access =
     config.access.kind === 'required'
       ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
@@ -70,11 +71,13 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     listener.connections,
     (store) => !storeLog.isAway(STORE_NAMES[store]),
   );
-  const deployment = await openDeployment(config, logger, clock, storeLog, metrics.stores);
+  const storeMeasures = traces?.stores(metrics.stores) ?? metrics.stores;
+  const deployment = await openDeployment(config, logger, clock, storeLog, storeMeasures);
 
-  const processorClient = openProcessor(config, logger, clock);
+  const processorClient = openProcessor(config, logger, clock, traces?.headers);
   const opened = { ...deployment, processor: metrics.measured(processorClient) };
-  const ports = config.crashAt ? withCrashPoint(opened, config.crashAt) : opened;
+  const traced = traces?.ports(opened) ?? opened;
+  const ports = config.crashAt ? withCrashPoint(traced, config.crashAt) : traced;
   const { keys, ledger, processor } = ports;
   const area = createPaymentArea({
     keys,
@@ -90,6 +93,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     events: paymentEvents(logger, storeLog),
     counts: metrics.payments,
     openKeys: limitOpenKeys(config, deployment, clock),
+    traceAttempts: traces?.attempts,
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
   metrics.showBacklog(backlog.latest);
@@ -114,7 +118,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     },
     frameworkLogger,
     (fault) => storeLog.refused(fault, 'requests'),
-    metrics.http,
+    traces?.outcomes(metrics.http) ?? metrics.http,
+    traces?.requests,
   );
 
   return {
@@ -156,6 +161,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         metrics.stop();
         await processorClient.close();
         await deployment.close();
+        await traces?.close();
       }
     },
   };
@@ -194,6 +200,7 @@ function openProcessor(
   { processor, payments }: Config,
   logger: Logger,
   clock: Clock,
+  traceHeaders: Traces['headers'] | undefined,
 ): Processor & { readonly isAway: boolean; close(): Promise<void> } {
   switch (processor.kind) {
     case 'simulated':
@@ -201,7 +208,7 @@ function openProcessor(
     case 'http': {
       const report = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
-      return createHttpProcessor({ ...processor, connections, alarm: createAlarm(report, clock) });
+      return createHttpProcessor({ ...processor, connections, alarm: createAlarm(report, clock), traceHeaders });
     }
   }
 }

@@ -13,6 +13,7 @@ import {
   readProcessorUrl,
 } from './payments/processors/processor-url.js';
 import { type Environment, Settings } from './settings.js';
+import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 
 /** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
 export interface Config {
@@ -34,6 +35,8 @@ export interface Config {
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
   readonly processor: ProcessorSettings;
+  /** Undefined: nothing is traced. */
+  readonly traces: TraceSettings | undefined;
   /** For tests: where this process ends as if it were killed. */
   readonly crashAt: CrashAt | undefined;
 }
@@ -146,6 +149,7 @@ function readSettings(settings: Settings): Config {
     transactionCacheTtlMs:
       settings.integer('TRANSACTION_CACHE_TTL_SECONDS', 300, 1, Math.floor(MAX_TIMER_MS / SECOND_MS)) * SECOND_MS,
     processor: readProcessor(settings, payments.leaseMs),
+    traces: readTraces(settings),
     crashAt: settings.parsed('CRASH_AT', readCrashAt, CRASH_AT_FORM),
   };
 }

@@ -1,9 +1,10 @@
 import { type Logger, pino } from 'pino';
 import type { LogLevel } from './config.js';
 
-/** Structured JSON lines; on a terminal, the same for eyes. */
-export async function createLogger(level: LogLevel): Promise<Logger> {
-  if (!process.stdout.isTTY) return pino({ level });
+/** Structured JSON lines; on a terminal, the same for eyes. `mixin` gives what each line says beside its own. */
+export async function createLogger(level: LogLevel, mixin?: () => object): Promise<Logger> {
+  const options = { level, ...(mixin && { mixin }) };
+  if (!process.stdout.isTTY) return pino(options);
   const { default: pretty } = await import('pino-pretty');
-  return pino({ level }, pretty({ sync: true, ignore: 'pid,hostname' }));
+  return pino(options, pretty({ sync: true, ignore: 'pid,hostname' }));
 }

@@ -26,6 +26,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   IDEMPOTENCY_TTL_SECONDS: ['KEY_TTL_SECONDS', 'IDEMPOTENCY_KEY_TTL_SECONDS'],
   LOCK_TTL_SECONDS: ['LEASE_SECONDS', 'LOCK_SECONDS'],
   PAYMENT_RETENTION_DAYS: ['RETENTION_DAYS'],
+  OTEL_EXPORTER_OTLP_ENDPOINT: ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'],
 };
 
 /** Settings of the reference processor and of OpenSSL, which may share an environment with the service. */

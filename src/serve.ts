@@ -11,6 +11,7 @@ import { CertificateError } from './http/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connection-limits.js';
 import { createListener } from './http/listener.js';
 import { createLogger } from './logger.js';
+import { openTraces } from './traces/open.js';
 import { VERSION } from './version.js';
 
 /** A process group gets a signal twice: from the terminal and from npm (decisions G4). */
@@ -33,7 +34,8 @@ export async function serve(): Promise<void> {
 
 async function serveUntilSignal(): Promise<void> {
   const config = readConfig(process.env);
-  const logger = await createLogger(config.logLevel);
+  const traces = await openTraces(config.traces, () => logger);
+  const logger = await createLogger(config.logLevel, traces?.logFields);
   const stop = stopSignal();
   for (const doubt of doubtsAbout(process.env)) logger.warn(doubt);
 
@@ -49,7 +51,7 @@ async function serveUntilSignal(): Promise<void> {
   );
 
   // A start may wait for a store; nothing was promised to anybody yet, so a signal may end it anywhere.
-  const app = await Promise.race([createApp(config, logger, listener), stop]);
+  const app = await Promise.race([createApp(config, logger, listener, traces), stop]);
   if (typeof app === 'string') {
     logger.info({ signal: app }, 'ended before the start was complete');
     process.exit(0);

@@ -17,9 +17,9 @@ export interface StoreMeasures {
 
 /** One kind of operation, from when it is sent until its reply has come or is given up. */
 export interface RoundTrips {
-  /** Returns what `end` is given. */
-  begin(): number;
-  end(begun: number): void;
+  /** Returns what `end` is given; it is nobody else's to look at. */
+  begin(): unknown;
+  end(begun: unknown, failed?: boolean): void;
 }
 
 /** What waits to be sent together. */
@@ -27,6 +27,16 @@ export interface QueueMeasure {
   /** `length` is asked when somebody looks. */
   watch(length: () => number): void;
   batch(size: number): void;
+  /** Undefined where nothing is traced. */
+  readonly traces?: BatchTraces;
+}
+
+/** Of what is sent together each operation may belong to another trace. */
+export interface BatchTraces {
+  /** Who asks now, for `together`. */
+  asker(): unknown;
+  /** What `send` begins belongs to the traces of all who asked. */
+  together<T>(askers: readonly unknown[], send: () => T): T;
 }
 
 const IGNORED: RoundTrips = { begin: () => 0, end() {} };

@@ -25,6 +25,7 @@ import { headProblem, isForThisMachine } from './request-head.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { limitRequests } from './request-limit-hook.js';
 import { logRequests } from './request-log.js';
+import { type RequestTraces, traceRequests } from './request-traces.js';
 import { RequestsUnderWay } from './requests-under-way.js';
 import { securityHeaders } from './security-headers.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
@@ -61,6 +62,7 @@ export function createServer(
   logger: FastifyBaseLogger,
   onUnavailable: (fault: StoreUnavailable) => void,
   measures: HttpMeasures = NOT_MEASURED,
+  traces?: RequestTraces,
 ): FastifyInstance {
   const fixedHeaders = securityHeaders(listener.server instanceof TlsServer);
   const nowhere = measures.route(NO_ROUTE);
@@ -89,6 +91,7 @@ export function createServer(
   });
 
   app.decorate('requestsUnderWay', new RequestsUnderWay());
+  if (traces) traceRequests(app, traces);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders);
     const problem = headProblem(request.raw);

@@ -1,4 +1,8 @@
-import { Counter, Gauge, type Metric, Registry } from 'prom-client';
+import type { Metric } from 'prom-client';
+// By its parts: the whole library also loads OpenTelemetry's interface, which a process without traces does not have (decisions O3).
+import Counter from 'prom-client/lib/counter.js';
+import Gauge from 'prom-client/lib/gauge.js';
+import Registry from 'prom-client/lib/registry.js';
 import { Histogram, type Labels } from './histogram.js';
 
 export type Reading = readonly [Labels, number];

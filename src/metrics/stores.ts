@@ -33,7 +33,7 @@ export function measureStores(exposition: Exposition): StoreMeasures {
       },
       end(begun) {
         ofStore.count -= 1;
-        took((performance.now() - begun) / 1000);
+        took((performance.now() - (begun as number)) / 1000);
       },
     };
   }

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.js';
-import { createCarryOut } from './attempt.js';
+import { type CarryOut, createCarryOut } from './attempt.js';
 import { createEndings, type Endings } from './endings.js';
 import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
@@ -49,15 +49,17 @@ export function createPaymentArea(collaborators: {
   counts?: PaymentCounts;
   /** Undefined: as many keys may be issued as are asked for. */
   openKeys?: OpenKeys | undefined;
+  /** Undefined: attempts are not traced. */
+  traceAttempts?: ((carryOut: CarryOut) => CarryOut) | undefined;
 }): PaymentArea {
   const { keys, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
-  const { counts = createPaymentCounts(), openKeys } = collaborators;
+  const { counts = createPaymentCounts(), openKeys, traceAttempts } = collaborators;
   const ledger = closingKeys(collaborators.ledger, openKeys);
   const { idempotencyTtlMs, leaseMs, dedupMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
   const leases = createLeases(ledger, leaseMs, clock, counts);
-  const carryOut = createCarryOut({
+  const untraced = createCarryOut({
     endings,
     ledger,
     processor,
@@ -68,6 +70,7 @@ export function createPaymentArea(collaborators: {
     clock,
     counts,
   });
+  const carryOut = traceAttempts?.(untraced) ?? untraced;
   const waiting = createWaiting(keys, clock, counts);
   const keyTimes = createKeyTimes(newKey, clock);
 

@@ -54,6 +54,7 @@ describe('the settings', () => {
       },
       transactionCacheTtlMs: 300_000,
       processor: { kind: 'simulated', delayMs: 0, dedupMs: 72_000_000 },
+      traces: undefined,
     });
     for (const empty of ['', ' \t']) {
       const environment = Object.fromEntries([...settingDefaults().keys()].map((name) => [name, empty]));
@@ -100,6 +101,7 @@ describe('the settings', () => {
       ...Object.fromEntries(NUMBERS.map(([name]) => [name, '-1'])),
       ...{ LOG_LEVEL: 'loud', PAYLOAD_MISMATCH: 'maybe', PROCESSOR_TIMEOUT_MS: '0', PROCESSOR_ACCOUNT: 'shop 7' },
       ...{ REDIS_URL: 'http://example.com', DATABASE_URL: 'nonsense', PROCESSOR_URL: 'ftp://example.com' },
+      ...{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318', OTEL_TRACES_SAMPLER: 'some', OTEL_TRACES_SAMPLER_ARG: '2' },
     };
     const problems = problemsOf(wrong);
     expect(problems.map((problem) => problem.split(' ')[0]).sort()).toEqual(Object.keys(wrong).sort());
@@ -117,13 +119,41 @@ describe('the settings', () => {
   test('never show a password in a problem, whatever is wrong with the URL', () => {
     const secret = 'hunter2-hunter2';
     const urls = [`http://u:${secret}@h?a=b`, `redis//u:${secret}@h`, `postgres://u:${secret}@h:port`, `u:${secret}`];
-    for (const name of ['REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL']) {
+    for (const name of ['REDIS_URL', 'DATABASE_URL', 'PROCESSOR_URL', 'OTEL_EXPORTER_OTLP_ENDPOINT']) {
       for (const url of urls) {
         const problems = problemsOf({ [name]: url, PORT: 'x' });
         expect(problems.length, `${name}=${url}`).toBeGreaterThanOrEqual(2);
         expect(problems.join()).not.toContain(secret);
       }
     }
+  });
+
+  test('of traces are those of OpenTelemetry: an http URL, a name, a sampler and its ratio', () => {
+    const traces = (more: Record<string, string>) =>
+      readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318', ...more }).traces;
+    const usual = { endpoint: 'http://127.0.0.1:4318', serviceName: 'idempay', sampler: 'parentbased_always_on' };
+    expect(traces({})).toEqual({ ...usual, samplerRatio: 1 });
+    expect(traces({ OTEL_EXPORTER_OTLP_ENDPOINT: 'https://otlp.example/team/' })?.endpoint).toBe(
+      'https://otlp.example/team',
+    );
+    const own = { OTEL_SERVICE_NAME: 'shop', OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.25' };
+    expect(traces(own)).toEqual({ ...usual, serviceName: 'shop', sampler: 'traceidratio', samplerRatio: 0.25 });
+    for (const wrong of [
+      '127.0.0.1:4318',
+      'grpc://h:4317',
+      'http://',
+      'http://u:p@h',
+      'http://h?token=a',
+      'http://h#a',
+    ]) {
+      const sentence = expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPOINT must have the form http:.*_HEADERS$/);
+      expect(problemsOf({ OTEL_EXPORTER_OTLP_ENDPOINT: wrong }), wrong).toEqual([sentence]);
+    }
+    for (const wrong of ['-0.1', '1.1', 'half', '1e-1', '.5']) {
+      const sentence = expect.stringContaining('OTEL_TRACES_SAMPLER_ARG must have the form');
+      expect(problemsOf({ OTEL_TRACES_SAMPLER_ARG: wrong }), wrong).toEqual([sentence]);
+    }
+    expect(doubtsAbout({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://h' })).toHaveLength(1);
   });
 
   test('keep payments at least as long as their keys', () => {

@@ -3,6 +3,7 @@ import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
 import { CONNECTION_LIMITS, type ConnectionLimits } from '#idempay/http/connection-limits.js';
 import { createListener } from '#idempay/http/listener.js';
+import { openTraces } from '#idempay/traces/open.js';
 import { type Environment, type LogLine, schemeOf } from './service.js';
 
 export type ServiceInProcess = Awaited<ReturnType<typeof serveInProcess>>;
@@ -12,14 +13,15 @@ export async function serveInProcess(environment: Environment, limits: Partial<C
   const config = readConfig({ HOST: '127.0.0.1', PORT: '0', ...environment });
   const logs: LogLine[] = [];
   const sink = { write: (line: string) => void logs.push(JSON.parse(line) as LogLine) };
-  const logger = pino({ level: config.logLevel }, sink);
+  const traces = await openTraces(config.traces, () => logger);
+  const logger = pino({ level: config.logLevel, ...(traces && { mixin: traces.logFields }) }, sink);
   const listener = createListener(logger, config.certificateFiles, {
     ...CONNECTION_LIMITS,
     maxConnections: config.maxConnections,
     ...limits,
   });
   const port = await listener.listen(config.host, config.port);
-  const app = await createApp(config, logger, listener).catch(async (error: unknown) => {
+  const app = await createApp(config, logger, listener, traces).catch(async (error: unknown) => {
     await listener.close();
     throw error;
   });

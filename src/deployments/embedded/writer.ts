@@ -38,6 +38,8 @@ interface Waiting {
   readonly input: unknown;
   resolve: (value: never) => void;
   reject: (fault: Error) => void;
+  /** Undefined where nothing is traced. */
+  readonly asker: unknown;
 }
 
 /** Their success needed room on the disk; most others may have had nothing to write. */
@@ -58,7 +60,7 @@ export class Writer {
   private broken: Error | undefined;
   private readonly batches: QueueMeasure;
   private readonly roundTrips: RoundTrips;
-  private handedOver = 0;
+  private handedOver: unknown;
 
   /** On a thread that is ready; a simulation has one of its own. */
   constructor(
@@ -98,7 +100,7 @@ export class Writer {
   ): Promise<ReturnType<WriteOperations[N]>> {
     if (this.broken) return Promise.reject(new StoreUnavailable('unchanged', 'the database is broken', this.broken));
     return new Promise((resolve, reject) => {
-      this.waiting.add({ name, input, resolve, reject });
+      this.waiting.add({ name, input, resolve, reject, asker: this.batches.traces?.asker() });
       if (this.waiting.length >= EAGER_BATCH) this.flush();
       else this.scheduleFlush();
     });
@@ -131,13 +133,20 @@ export class Writer {
     if (this.underWay.length > 0 || this.waiting.length === 0 || this.broken) return;
     this.underWay = this.waiting.take(MAX_BATCH);
     this.batches.batch(this.underWay.length);
-    this.handedOver = this.roundTrips.begin();
+    this.handedOver = this.beginRoundTrip(this.underWay);
     this.cancelLimit = this.clock.after(HANDED_OVER_LIMIT_MS, () => this.answerUnknown());
     const batch: WriteBatch = {
       names: this.underWay.map((waiting) => waiting.name),
       inputs: this.underWay.map((waiting) => waiting.input),
     };
     this.worker.postMessage(JSON.stringify(batch));
+  }
+
+  private beginRoundTrip(batch: readonly Waiting[]): unknown {
+    const { traces } = this.batches;
+    if (!traces) return this.roundTrips.begin();
+    const askers = batch.map(({ asker }) => asker);
+    return traces.together(askers, () => this.roundTrips.begin());
   }
 
   /** The thread has the batch and may still commit it. The next batch waits for its answer. */
@@ -155,7 +164,7 @@ export class Writer {
   private settle({ values, faults, commitsMs = [] }: WriteResults): void {
     const settled = this.underWay;
     this.underWay = [];
-    this.roundTrips.end(this.handedOver);
+    this.roundTrips.end(this.handedOver, faults !== undefined);
     for (const ms of commitsMs) this.measures.committed(ms);
     this.cancelLimit?.();
     const broken = faults?.find((fault) => fault?.fault === 'broken');

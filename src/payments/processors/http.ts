@@ -57,8 +57,10 @@ export function createHttpProcessor(settings: {
   /** To the processor at once, at most. */
   connections: number;
   alarm: (cause: string) => void;
+  /** Of the trace under way, to be sent with each request; undefined: nothing is traced. */
+  traceHeaders?: (() => Record<string, string>) | undefined;
 }): HttpProcessor {
-  const { url, account, timeoutMs, dedupMs, connections, alarm } = settings;
+  const { url, account, timeoutMs, dedupMs, connections, alarm, traceHeaders } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
   const { name, formerName, origin, path, authorization } = location;
@@ -73,6 +75,7 @@ export function createHttpProcessor(settings: {
         accept: 'application/json',
         'accept-encoding': 'identity',
         ...(authorization && { authorization }),
+        ...traceHeaders?.(),
         ...question.headers,
       },
     });

@@ -13,6 +13,8 @@ interface Waiting<Item, Result> {
   readonly item: Item;
   readonly resolve: (result: Result) => void;
   readonly reject: (fault: unknown) => void;
+  /** Undefined where nothing is traced. */
+  readonly asker: unknown;
 }
 
 /**
@@ -37,7 +39,7 @@ export class Batcher<Item, Result> {
 
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.waiting.add({ item, resolve, reject });
+      this.waiting.add({ item, resolve, reject, asker: this.measure.traces?.asker() });
       this.schedule();
     });
   }
@@ -55,7 +57,9 @@ export class Batcher<Item, Result> {
     this.underWay += 1;
     this.measure.batch(batch.length);
     try {
-      await this.runTogether(batch);
+      const { traces } = this.measure;
+      const askers = traces && batch.map(({ asker }) => asker);
+      await (askers ? traces.together(askers, () => this.runTogether(batch)) : this.runTogether(batch));
     } finally {
       this.underWay -= 1;
       if (this.waiting.length > 0) this.schedule();

@@ -134,10 +134,13 @@ export class Postgres {
   ): Promise<Row[]> {
     const trips = this.measures.roundTrips('postgresql', statement.name);
     const begun = trips.begin();
+    let failed = true;
     try {
-      return (await client.query<Row>({ ...statement, values: [...values] })).rows;
+      const { rows } = await client.query<Row>({ ...statement, values: [...values] });
+      failed = false;
+      return rows;
     } finally {
-      trips.end(begun);
+      trips.end(begun, failed);
     }
   }
 

@@ -149,12 +149,15 @@ async function openSnapshot(
   async function query<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     const trips = measures.roundTrips('postgresql', statement.name);
     const begun = trips.begin();
+    let failed = true;
     try {
-      return (await client.query<Row>({ ...statement, values: [...values] })).rows;
+      const { rows } = await client.query<Row>({ ...statement, values: [...values] });
+      failed = false;
+      return rows;
     } catch (error) {
       throw new StoreUnavailable('unchanged', 'the list could not be read', error);
     } finally {
-      trips.end(begun);
+      trips.end(begun, failed);
     }
   }
 

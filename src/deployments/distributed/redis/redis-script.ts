@@ -34,12 +34,15 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
   return async function run(client, keys, parameters) {
     const values = [...keys, ...parameters];
     const begun = trips.begin();
+    let failed = true;
     try {
-      return await client.evalsha(digest, keys.length, ...values);
-    } catch (error) {
-      return await sendAgain(client, error, values, keys.length);
+      const reply = await client
+        .evalsha(digest, keys.length, ...values)
+        .catch((error: unknown) => sendAgain(client, error, values, keys.length));
+      failed = false;
+      return reply;
     } finally {
-      trips.end(begun);
+      trips.end(begun, failed);
     }
   };
 

@@ -1,0 +1,51 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+/** What is traced of requests (decisions O3). */
+export interface RequestTraces {
+  /** `route`: the pattern, as a path may hold a key; undefined: there is none. */
+  begin(method: string, route: string | undefined, headers: IncomingHttpHeaders): RequestTrace;
+}
+
+export interface RequestTrace {
+  /** What the step begins, now or later, belongs to this trace. */
+  run(step: () => void): void;
+  ended(status: number): void;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Undefined where nothing is traced. */
+    requestTrace?: RequestTrace | undefined;
+  }
+}
+
+/** They are asked every few seconds by machines, and would be most of all traces. */
+const UNTRACED = ['/livez', '/readyz', '/metrics'];
+
+/** Must be registered before every other hook, so that these belong to the trace of their request too. */
+export function traceRequests(app: FastifyInstance, traces: RequestTraces): void {
+  app.decorateRequest('requestTrace', undefined);
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { url } = request.routeOptions;
+    if (url !== undefined && UNTRACED.includes(url)) {
+      done();
+      return;
+    }
+    request.requestTrace = traces.begin(request.method, url, request.headers);
+    request.requestTrace.run(done);
+  });
+  // The body is read by the connection, which belongs to no request: without these its trace would be lost there.
+  app.addHook('preValidation', goOn);
+  app.addHook('onError', (request, reply, _error, done) => goOn(request, reply, done));
+  app.addHook('onResponse', (request, reply, done) => {
+    request.requestTrace?.ended(reply.statusCode);
+    goOn(request, reply, done);
+  });
+}
+
+function goOn({ requestTrace }: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  if (requestTrace) requestTrace.run(done);
+  else done();
+}

@@ -1,0 +1,38 @@
+import { ExportResultCode } from '@opentelemetry/core';
+import type { SpanExporter } from '@opentelemetry/sdk-trace';
+
+export interface ExportEvents {
+  /** An export failed, and the one before did not. */
+  away(reason: string): void;
+  /** An export succeeded again; so many spans were lost meanwhile. */
+  back(lostSpans: number): void;
+}
+
+/** The same exporter, which tells when the collector goes and comes back. */
+export function reportExports(exporter: SpanExporter, events: ExportEvents): SpanExporter {
+  let isAway = false;
+  let lost = 0;
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        if (result.code !== ExportResultCode.SUCCESS) {
+          lost += spans.length;
+          if (!isAway) events.away(reasonOf(result.error));
+          isAway = true;
+        } else if (isAway) {
+          events.back(lost);
+          isAway = false;
+          lost = 0;
+        }
+        done(result);
+      });
+    },
+    forceFlush: async () => exporter.forceFlush?.(),
+    shutdown: () => exporter.shutdown(),
+  };
+}
+
+function reasonOf(error: Error | undefined): string {
+  const { code, message } = (error ?? {}) as NodeJS.ErrnoException;
+  return [code, message].filter(Boolean).join(': ') || 'unknown';
+}

@@ -1,0 +1,77 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanOptions,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
+
+/** What is under way at a place in the code. */
+export interface UnderWay {
+  readonly span: Span;
+  /** Spans of other traces that the same work is done for. */
+  readonly others?: readonly Span[];
+}
+
+/**
+ * The span under way, handed on through promises. Node pays for that with each promise, so there is one of these only where
+ * traces are exported. A span begins only under another one that is recorded, or as a root: what the service does by itself
+ * (clocks, probes of the stores) makes no traces.
+ */
+export class Spans {
+  private readonly storage = new AsyncLocalStorage<UnderWay | undefined>();
+
+  constructor(private readonly tracer: Tracer) {}
+
+  /** Also one that is not recorded: its context is still handed on. */
+  underWay(): UnderWay | undefined {
+    return this.storage.getStore();
+  }
+
+  recorded(): Span | undefined {
+    const span = this.storage.getStore()?.span;
+    return span?.isRecording() ? span : undefined;
+  }
+
+  run<T>(underWay: UnderWay | undefined, work: () => T): T {
+    return this.storage.run(underWay, work);
+  }
+
+  begin(name: string, options: SpanOptions, parent: Span): Span {
+    return this.tracer.startSpan(name, options, trace.setSpan(ROOT_CONTEXT, parent));
+  }
+
+  /** Continues the caller's trace, or begins one. */
+  beginRoot(name: string, options: SpanOptions, caller: Context = ROOT_CONTEXT): Span {
+    return this.tracer.startSpan(name, options, caller);
+  }
+
+  /** `work` as a part of the trace under way; without one it is only done. `note` is given what it resolves to. */
+  async inside<T>(
+    name: string,
+    options: SpanOptions,
+    work: () => Promise<T>,
+    note: (span: Span, result: T) => void,
+  ): Promise<T> {
+    const parent = this.recorded();
+    return parent ? this.during(this.begin(name, options, parent), work, note) : work();
+  }
+
+  /** Ends the span with the work. */
+  async during<T>(span: Span, work: () => Promise<T>, note: (span: Span, result: T) => void): Promise<T> {
+    try {
+      const result = await this.storage.run({ span }, work);
+      note(span, result);
+      return result;
+    } catch (fault) {
+      // Not its message, which may name what a store was asked for.
+      span.setAttribute('error.type', (fault as Error).name).setStatus({ code: SpanStatusCode.ERROR });
+      throw fault;
+    } finally {
+      span.end();
+    }
+  }
+}

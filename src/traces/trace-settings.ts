@@ -1,0 +1,46 @@
+import type { Settings } from '../settings.js';
+
+/** Where traces go, and which (decisions O3). */
+export interface TraceSettings {
+  /** Of the collector, without the path of traces. */
+  readonly endpoint: string;
+  readonly serviceName: string;
+  readonly sampler: SamplerName;
+  /** Of the samplers by ratio: the part of the traces that is kept. */
+  readonly samplerRatio: number;
+}
+
+const SAMPLERS = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const;
+export type SamplerName = (typeof SAMPLERS)[number];
+
+const ENDPOINT_FORM =
+  'http://host:4318 or https://host/path, without a user: credentials go into OTEL_EXPORTER_OTLP_HEADERS';
+const RATIO_FORM = '0.1: a number from 0 to 1';
+
+/** The names are OpenTelemetry's. Undefined: nothing is traced. All are checked, also where nothing is traced. */
+export function readTraces(settings: Settings): TraceSettings | undefined {
+  const endpoint = settings.parsed('OTEL_EXPORTER_OTLP_ENDPOINT', readEndpoint, ENDPOINT_FORM);
+  const serviceName = settings.text('OTEL_SERVICE_NAME', 'idempay');
+  const sampler = settings.choice('OTEL_TRACES_SAMPLER', 'parentbased_always_on', SAMPLERS);
+  const samplerRatio = settings.parsed('OTEL_TRACES_SAMPLER_ARG', readRatio, RATIO_FORM) ?? 1;
+  return endpoint === undefined ? undefined : { endpoint, serviceName, sampler, samplerRatio };
+}
+
+function readEndpoint(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, username, password, search, hash, origin, pathname } = new URL(text);
+  if (!['http:', 'https:'].includes(protocol) || username || password || search || hash) return undefined;
+  return `${origin}${pathname.replace(/\/+$/, '')}`;
+}
+
+function readRatio(text: string): number | undefined {
+  const ratio = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  return ratio <= 1 ? ratio : undefined;
+}

@@ -1,0 +1,120 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { defaultTextMapSetter, ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
+import type { Clock } from '../clock.js';
+import type { StoreMeasures } from '../deployments/store-measures.js';
+import type { HttpMeasures } from '../http/measures.js';
+import type { RequestTraces } from '../http/request-traces.js';
+import type { CarryOut } from '../payments/attempt.js';
+import { VERSION } from '../version.js';
+import { type ExportEvents, reportExports } from './export-reports.js';
+import { type PaymentPorts, traceAttempts, tracePorts } from './payment-traces.js';
+import { createRequestTraces, traceOutcomes } from './request-traces.js';
+import { Spans } from './spans.js';
+import { traceStores } from './store-traces.js';
+import type { SamplerName, TraceSettings } from './trace-settings.js';
+
+/** Spans that wait for their export, about 2 kB each. Further ones are dropped. */
+const MAX_WAITING_SPANS = 8_192;
+const SPANS_PER_EXPORT = 512;
+const EXPORT_EVERY_MS = 1_000;
+/** A process that ends does not wait longer for the collector. */
+const LAST_EXPORT_MS = 2_000;
+/** As many as the largest batch carries. */
+const MAX_LINKS = 1_000;
+
+/**
+ * Everything that one process traces (decisions O3). This module is loaded only where traces are exported. Each part is used in
+ * the place of what it is given, so that nothing of it is in the way otherwise.
+ */
+export interface Traces {
+  readonly requests: RequestTraces;
+  outcomes(measures: HttpMeasures): HttpMeasures;
+  stores(measures: StoreMeasures): StoreMeasures;
+  ports<Ports extends PaymentPorts>(ports: Ports): Ports;
+  attempts(carryOut: CarryOut): CarryOut;
+  /** What a timer does later belongs to no trace: the request that set it is over. */
+  clock(clock: Clock): Clock;
+  /** That hand the trace under way on to the processor. */
+  headers(): Record<string, string>;
+  /** That name the trace under way in a log line. */
+  logFields(): { readonly traceId?: string };
+  /** Exports what waits, within two seconds. */
+  close(): Promise<void>;
+}
+
+export function createTraces(settings: TraceSettings, events: ExportEvents): Traces {
+  const exporter = new OTLPTraceExporter({ url: `${settings.endpoint}/v1/traces` });
+  const processor = new BatchSpanProcessor({
+    exporter: reportExports(exporter, events),
+    maxQueueSize: MAX_WAITING_SPANS,
+    maxExportBatchSize: SPANS_PER_EXPORT,
+    scheduledDelayMillis: EXPORT_EVERY_MS,
+  });
+  const provider = new TracerProvider({
+    // What the environment says of the service (OTEL_RESOURCE_ATTRIBUTES), and then what we say.
+    resource: detectResources({ detectors: [envDetector] }).merge(
+      resourceFromAttributes({ 'service.name': settings.serviceName, 'service.version': VERSION }),
+    ),
+    sampler: samplerOf(settings.sampler, settings.samplerRatio),
+    spanLimits: { linkCountLimit: MAX_LINKS },
+    spanProcessors: [processor],
+  });
+  const spans = new Spans(provider.getTracer('idempay', VERSION));
+  // Not the baggage of a caller, which may hold anything.
+  const propagator = new W3CTraceContextPropagator();
+
+  return {
+    requests: createRequestTraces(spans, propagator),
+    outcomes: (measures) => traceOutcomes(spans, measures),
+    stores: (measures) => traceStores(spans, measures),
+    ports: (ports) => tracePorts(spans, ports),
+    attempts: (carryOut) => traceAttempts(spans, carryOut),
+    clock: (clock) => ({
+      ...clock,
+      after: (ms, callBack) => clock.after(ms, () => spans.run(undefined, callBack)),
+    }),
+    headers() {
+      const underWay = spans.underWay();
+      const headers: Record<string, string> = {};
+      if (underWay) propagator.inject(trace.setSpan(ROOT_CONTEXT, underWay.span), headers, defaultTextMapSetter);
+      return headers;
+    },
+    logFields() {
+      const underWay = spans.underWay();
+      return underWay ? { traceId: underWay.span.spanContext().traceId } : {};
+    },
+    async close() {
+      const flushed = provider.shutdown().catch(() => {});
+      await Promise.race([flushed, delay(LAST_EXPORT_MS, undefined, { ref: false })]);
+    },
+  };
+}
+
+function samplerOf(name: SamplerName, ratio: number): Sampler {
+  switch (name) {
+    case 'always_on':
+      return new AlwaysOnSampler();
+    case 'always_off':
+      return new AlwaysOffSampler();
+    case 'traceidratio':
+      return new TraceIdRatioBasedSampler(ratio);
+    case 'parentbased_always_on':
+      return new ParentBasedSampler({ root: new AlwaysOnSampler() });
+    case 'parentbased_always_off':
+      return new ParentBasedSampler({ root: new AlwaysOffSampler() });
+    case 'parentbased_traceidratio':
+      return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });
+  }
+}

@@ -1,0 +1,346 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
+import { type Answer, ask, generateKey, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
+import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { type Collector, type ExportedSpan, startCollector } from '../../testkit/servers/otlp-collector.js';
+import { startHttpServer } from '../../testkit/servers/processor-servers.js';
+import { until } from '../../testkit/time/until.js';
+
+const DEADLINE_MS = 15_000;
+/** A statement or an export that hangs takes seconds. */
+const AT_ONCE_MS = 1_000;
+/** Two seconds for the last export, and a busy machine. */
+const STOP_MS = 6_000;
+const TOGETHER = 24;
+const MONEY = { amount: '271.83', currency: 'EUR' };
+const PASSWORD = 'processor-hunter2';
+const STATE = 'vendor=their-own-value';
+const SERVER = 2;
+
+type Traced = Pick<ExportedSpan, 'traceId' | 'spanId'>;
+interface Charged {
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** A caller's own trace, as the W3C header has it. */
+function startCaller(flags = '01') {
+  const [traceId, spanId] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
+  return { traceId, spanId, headers: { traceparent: `00-${traceId}-${spanId}-${flags}`, tracestate: STATE } };
+}
+
+function traceparentOf({ headers }: Charged): Traced & { readonly flags: string } {
+  const [, traceId = '', spanId = '', flags = ''] = String(headers.traceparent).split('-');
+  return { traceId, spanId, flags };
+}
+
+function succeed(response: ServerResponse): void {
+  response.statusCode = 201;
+  response.end('{"status":"succeeded"}');
+}
+
+const childrenOf = (spans: readonly ExportedSpan[], { spanId }: Traced) =>
+  spans.filter(({ parentSpanId }) => parentSpanId === spanId);
+
+const namesOf = (spans: readonly ExportedSpan[]) => spans.map(({ name }) => name).sort();
+
+describeDeployments('traces', (deployment) => {
+  const isEmbedded = deployment.name === 'embedded';
+  /** Of the embedded store many operations share a batch; it has no name for each. */
+  const STATEMENTS = isEmbedded
+    ? { claim: 'sqlite batch', settle: 'sqlite batch', begin: [], finish: [] }
+    : { claim: 'postgresql claim', settle: 'postgresql settle', begin: ['redis begin'], finish: ['redis finish'] };
+
+  async function openService(settings: Record<string, string> = {}) {
+    const collector = await startCollector();
+    let answer = (response: ServerResponse, _asked: Charged): void => void succeed(response);
+    const processor = await startHttpServer((response, asked) => answer(response, asked));
+    const stores = await deployment.open();
+    const service = await stores.serve({
+      OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
+      PROCESSOR_URL: `http://shop:${PASSWORD}@127.0.0.1:${processor.port}`,
+      ...settings,
+    });
+    onTestFinished(async () => {
+      await stores.close();
+      await collector.close();
+    });
+    return {
+      ...service,
+      stores,
+      collector,
+      charged: processor.received as readonly Charged[],
+      processorAnswers: (how: typeof answer) => {
+        answer = how;
+      },
+    };
+  }
+
+  /** The server's span of a caller's request; all others of its trace came with it or before. */
+  const requestOf = (collector: Collector, { traceId }: Traced) =>
+    collector.untilSpan('of the request', (span) => span.traceId === traceId && span.kind === SERVER);
+
+  test('lead from the caller through a first payment to the processor, and through a repeat', async () => {
+    const { url, collector, charged } = await openService();
+    const key = await generateKey(url);
+    const caller = startCaller();
+    const first = await pay(url, key, MONEY, { headers: caller.headers });
+    const transactionId = transactionIdOf(first);
+
+    const server = await requestOf(collector, caller);
+    expect(server).toMatchObject({ name: 'POST /api/payment', parentSpanId: caller.spanId });
+    expect(server.attributes).toMatchObject({
+      'service.name': 'idempay',
+      'http.request.method': 'POST',
+      'http.route': '/api/payment',
+      'http.response.status_code': 200,
+      'idempay.outcome': 'processed',
+      'idempay.transaction_id': transactionId,
+    });
+    const spans = collector.ofTrace(caller.traceId);
+    const steps = childrenOf(spans, server);
+    const PROTOCOL = ['begin', 'charge', 'claim', 'finish', 'settle'].map((step) => `payment.${step}`);
+    expect(namesOf(steps)).toEqual(PROTOCOL);
+    const stepOf = (name: string) => steps.find((span) => span.name === `payment.${name}`) as ExportedSpan;
+    expect(stepOf('claim').attributes).toMatchObject({
+      'idempay.result': 'claimed',
+      'idempay.transaction_id': transactionId,
+    });
+    expect(stepOf('charge').attributes).toMatchObject({ 'idempay.result': 'succeeded' });
+    expect(namesOf(childrenOf(spans, stepOf('begin')))).toEqual(STATEMENTS.begin);
+    expect(namesOf(childrenOf(spans, stepOf('claim')))).toEqual([STATEMENTS.claim]);
+    expect(namesOf(childrenOf(spans, stepOf('settle')))).toEqual([STATEMENTS.settle]);
+    expect(namesOf(childrenOf(spans, stepOf('finish')))).toEqual(STATEMENTS.finish);
+
+    expect(charged).toHaveLength(1);
+    const [charge] = charged as [Charged];
+    expect(traceparentOf(charge)).toEqual({ traceId: caller.traceId, spanId: stepOf('charge').spanId, flags: '01' });
+    expect(charge.headers.tracestate).toBe(STATE);
+
+    const again = startCaller();
+    const repeat = await pay(url, key, MONEY, { headers: again.headers });
+    expectReplay(repeat, transactionId as string);
+    const replayed = await requestOf(collector, again);
+    expect(replayed.attributes).toMatchObject({ 'idempay.outcome': 'replayed' });
+    const [begin, ...others] = childrenOf(collector.ofTrace(again.traceId), replayed);
+    expect(begin?.attributes).toMatchObject({ 'idempay.result': 'final', 'idempay.transaction_id': transactionId });
+    expect(others).toEqual([]);
+    expect(charged).toHaveLength(1);
+    expect(collector.asked[0]).toBe('POST /v1/traces application/json');
+  });
+
+  test('of payments that share a statement have it as a part, or are linked with it in both directions', async () => {
+    const { url, collector } = await openService();
+    const keys = await Promise.all(Array.from({ length: TOGETHER }, () => generateKey(url)));
+    const callers = await Promise.all(
+      keys.map(async (key) => {
+        const caller = startCaller();
+        await pay(url, key, MONEY, { headers: caller.headers });
+        return caller;
+      }),
+    );
+    const claims = await Promise.all(
+      callers.map(({ traceId }) =>
+        collector.untilSpan('a claim', (span) => span.traceId === traceId && span.name === 'payment.claim'),
+      ),
+    );
+    for (const caller of callers) await requestOf(collector, caller);
+
+    const statements = collector.spans.filter(({ name }) => name === STATEMENTS.claim);
+    const names = ({ links }: ExportedSpan, { traceId, spanId }: Traced) =>
+      links.some((link) => link.traceId === traceId && link.spanId === spanId);
+    const carrying = claims.map((claim) => {
+      const own = statements.filter(({ parentSpanId }) => parentSpanId === claim.spanId);
+      const linked = statements.filter((statement) => names(claim, statement));
+      for (const statement of linked) expect(names(statement, claim), 'and back').toBe(true);
+      expect([...own, ...linked], 'exactly one statement carries a claim').toHaveLength(1);
+      return [...own, ...linked][0] as ExportedSpan;
+    });
+    expect(new Set(carrying).size, 'or nothing was sent together').toBeLessThan(TOGETHER);
+    for (const statement of carrying) {
+      const carried = statement.links.length + 1;
+      expect(Number(statement.attributes['db.operation.batch.size'] ?? 1)).toBe(carried);
+    }
+  });
+
+  test('of recovery and of an operator are their own, and reach the processor', { timeout: 60_000 }, async () => {
+    const settings = { PROCESSOR_TIMEOUT_MS: '500', LOCK_TTL_SECONDS: '1', PROCESSOR_DEDUP_SECONDS: '0' };
+    const { url, collector, charged, processorAnswers } = await openService(settings);
+    processorAnswers((response) => void response.destroy());
+    const caller = startCaller();
+    const recovered = await generateKey(url);
+    expect((await pay(url, recovered, MONEY, { headers: caller.headers })).status).toBe(504);
+    const unclear = await requestOf(collector, caller);
+    expect(unclear.attributes).toMatchObject({ 'idempay.outcome': 'unknown', 'http.response.status_code': 504 });
+    expect(unclear.status.code, 'an error').toBe(2);
+
+    processorAnswers((response, { method }) =>
+      method === 'GET' ? void response.end('{"status":"succeeded"}') : void succeed(response),
+    );
+    const recovery = await collector.untilSpan(
+      'recovery that finished it',
+      ({ name, attributes }) => name === 'payment.recovery' && attributes['idempay.result'] === 'settled',
+    );
+    expect(recovery.parentSpanId ?? '').toBe('');
+    expect(recovery.traceId).not.toBe(caller.traceId);
+    expect(recovery.attributes['idempay.transaction_id']).toBe(unclear.attributes['idempay.transaction_id']);
+    const steps = childrenOf(collector.ofTrace(recovery.traceId), recovery);
+    expect(namesOf(steps)).toEqual(['payment.finish', 'payment.look_up', 'payment.settle']);
+    const lookUp = steps.find(({ name }) => name === 'payment.look_up');
+    const lookUps = charged.filter(({ method }) => method === 'GET').map(traceparentOf);
+    expect(lookUps).toContainEqual({ traceId: recovery.traceId, spanId: lookUp?.spanId, flags: '01' });
+
+    processorAnswers((response) => void response.destroy());
+    const resolved = await generateKey(url);
+    expect((await pay(url, resolved, MONEY)).status).toBe(504);
+    const operator = startCaller();
+    await until('a resolution', DEADLINE_MS, async () => {
+      const verdict = { outcome: 'completed', reason: 'on the statement of 2026-11-22' };
+      const answer = await sendJson(`${url}/api/payments/${resolved}/resolution`, 'POST', verdict, operator.headers);
+      return answer.status === 200;
+    });
+    const resolve = await collector.untilSpan(
+      'the resolution',
+      ({ name, traceId, attributes }) =>
+        traceId === operator.traceId && name === 'payment.resolve' && attributes['idempay.result'] === 'resolved',
+    );
+    const request = collector.spans.find(({ spanId }) => spanId === resolve.parentSpanId);
+    expect(request?.name).toBe('POST /api/payments/:key/resolution');
+    expect(collector.spans.filter(({ kind, traceId }) => kind === SERVER && traceId === operator.traceId)).not.toEqual(
+      [],
+    );
+  });
+
+  test('hold no credential, key, amount, account or body, and are not made for probes', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-traces-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'keys.json');
+    const shop = credentialOf('shop', ['payments:write', 'payments:read', 'transactions:read', 'transactions:write']);
+    await writeFile(file, keyFileOf(shop));
+    const { url, collector, processorAnswers, stores, stop } = await openService({
+      AUTH: 'required',
+      API_KEYS_FILE: file,
+    });
+    const headers = { ...shop.headers };
+    const send = (path: string, more: Parameters<typeof ask>[1] = {}) =>
+      ask(`${url}${path}`, { ...more, headers: { ...headers, ...more.headers } });
+    const newKey = async () => (await send('/api/server-generated/generate-key')).json<string>();
+
+    const keys = [await newKey(), await newKey(), await newKey()] as const;
+    const answers: Answer[] = [];
+    for (const key of keys) answers.push(await pay(url, key, MONEY, { headers }));
+    answers.push(await pay(url, keys[0], MONEY, { headers }));
+    processorAnswers((response) => {
+      response.statusCode = 402;
+      response.end('{"status":"declined","reason":"a-reason-of-theirs"}');
+    });
+    const declined = await newKey();
+    answers.push(await pay(url, declined, MONEY, { headers }));
+    answers.push(await pay(url, declined, '{"amount":"271.83",', { headers }));
+    answers.push(await send(`/api/payments/${keys[0]}`));
+    const created = await sendJson(
+      `${url}/api/transactions`,
+      'POST',
+      { fromAccount: 'alice-acc', toAccount: 'bob-acc', amount: '314.15' },
+      headers,
+    );
+    answers.push(created, await send('/api/transactions?from=alice-acc'), await send('/readyz'), await send('/livez'));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 402, 400, 200, 201, 200, 200, 200]);
+    await stop();
+
+    const routes = new Set(collector.spans.filter(({ kind }) => kind === SERVER).map(({ name }) => name));
+    expect([...routes].sort()).toEqual([
+      'GET /api/payments/:key',
+      'GET /api/server-generated/generate-key',
+      'GET /api/transactions',
+      'POST /api/payment',
+      'POST /api/transactions',
+    ]);
+    const exported = collector.bodies.join('\n');
+    const { DATABASE_URL } = stores.environment;
+    for (const secret of [
+      ...[...keys, declined, shop.headers.Authorization, shop.headers.Authorization.slice('Bearer '.length)],
+      ...[PASSWORD, shop.entry.sha256, '271.83', 'EUR', '314.15', 'alice-acc', 'bob-acc', 'a-reason-of-theirs'],
+      ...(DATABASE_URL === undefined ? [] : [DATABASE_URL]),
+    ]) {
+      expect(exported, `must not hold ${secret}`).not.toContain(secret);
+    }
+    expect(exported).toContain(transactionIdOf(answers[0] as Answer));
+  });
+
+  test('are left to the caller that does not want one, and to a ratio', async () => {
+    const { url, collector, charged, stop } = await openService({ OTEL_SERVICE_NAME: 'payments-eu' });
+    const quiet = startCaller('00');
+    await pay(url, await generateKey(url), MONEY, { headers: quiet.headers });
+    const [charge] = charged as [Charged];
+    expect(traceparentOf(charge)).toMatchObject({ traceId: quiet.traceId, flags: '00' });
+    await pay(url, await generateKey(url), MONEY, { headers: { traceparent: 'nonsense' } });
+    await stop();
+    expect(collector.ofTrace(quiet.traceId)).toEqual([]);
+    const [server] = collector.spans.filter(({ name }) => name === 'POST /api/payment');
+    expect(server?.parentSpanId ?? '').toBe('');
+    expect(server?.attributes['service.name']).toBe('payments-eu');
+
+    const never = await openService({ OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0' });
+    await pay(never.url, await generateKey(never.url), MONEY);
+    await never.stop();
+    expect(never.collector.spans).toEqual([]);
+    expect(never.charged).toHaveLength(1);
+  });
+
+  test('are named in the log lines of their request', async () => {
+    const { url, logs, stop } = await openService({ LOG_LEVEL: 'debug' });
+    const caller = startCaller();
+    await pay(url, await generateKey(url), MONEY, { headers: caller.headers });
+    await pay(url, 'no key', MONEY, { headers: caller.headers });
+    await stop();
+    const lines = logs.filter(({ msg, url: path }) => msg === 'request' && path === '/api/payment');
+    expect(lines.map(({ traceId }) => traceId)).toEqual([caller.traceId, caller.traceId]);
+    expect(logs.filter(({ msg, traceId }) => msg !== 'request' && traceId !== undefined)).toEqual([]);
+  });
+
+  test('delay and fail nothing while the collector refuses or hangs, which the log says once', async () => {
+    const { url, collector, logs, stop } = await openService();
+    const about = (sentence: RegExp) => logs.filter(({ msg }) => sentence.test(msg ?? ''));
+    const payments = async () => {
+      const begun = performance.now();
+      expect((await pay(url, await generateKey(url), MONEY)).status).toBe(200);
+      expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS);
+    };
+    collector.behave('refuse');
+    await until('the warning', DEADLINE_MS, async () => {
+      await payments();
+      return about(/cannot be exported/).length > 0;
+    });
+    const refused = collector.asked.length;
+    await until('a second refusal', DEADLINE_MS, async () => {
+      await payments();
+      return collector.asked.length > refused + 1;
+    });
+    collector.behave('take');
+    await until('the end of it', DEADLINE_MS, async () => {
+      await payments();
+      return about(/exported again/).length > 0;
+    });
+    expect(about(/cannot be exported/)).toHaveLength(1);
+    expect(about(/cannot be exported/)[0]).toMatchObject({ level: 40 });
+    expect(about(/exported again/)[0]).toMatchObject({ level: 30, lostSpans: expect.any(Number) });
+
+    collector.behave('hang');
+    const asked = collector.asked.length;
+    await until('an export that hangs', DEADLINE_MS, async () => {
+      await payments();
+      return collector.asked.length > asked;
+    });
+    await payments();
+    const begun = performance.now();
+    await stop();
+    expect(performance.now() - begun).toBeLessThan(STOP_MS);
+  });
+});
