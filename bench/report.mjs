@@ -43,6 +43,8 @@ function ratioCells({ ratios }) {
   return {
     'of bare Fastify': rounded(ratios.bare, 2),
     ...(ratios.secured && { 'of ours with an API key': rounded(ratios.secured, 2) }),
+    ...(ratios.traced && { 'of ours with traces': rounded(ratios.traced, 2) }),
+    ...(ratios.sampled && { 'of ours with 1 % of traces': rounded(ratios.sampled, 2) }),
     ...(ratios.naive && { 'of naive port': rounded(ratios.naive, 2) }),
   };
 }

@@ -30,8 +30,8 @@ const SETTLE_DEADLINE_MS = 5000;
 const STANDS_MS = 500;
 
 /**
- * @typedef {'ours' | 'secured' | 'bare' | 'naive'} Name
- *   the service, the service with an API key, the bare Fastify, and the naive port, which takes part in the payment rows of the distributed deployment
+ * @typedef {'ours' | 'secured' | 'traced' | 'sampled' | 'bare' | 'naive'} Name
+ *   the service, the service with an API key, with traces of all requests and of one in a hundred, the bare Fastify, and the naive port, which takes part in the payment rows of the distributed deployment
  *
  * @typedef {object} Row
  * @property {string} name
@@ -53,7 +53,7 @@ export function describeRows({ servers, folder, connections }) {
     (args, headers = {}) =>
       runWrk(url, { script: 'collect.lua', args, headers }, { seconds: PREPARATION_SECONDS, connections });
   const ids = join(folder, 'transaction-ids');
-  const payers = ['ours', 'naive', 'secured']
+  const payers = ['ours', 'naive', 'secured', 'traced', 'sampled']
     .filter((name) => servers[name])
     .map((name) => createPayer({ name, ...servers[name], folder, collect: collector(urls[name]) }));
   const finished = payers[0].finished;

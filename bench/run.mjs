@@ -8,6 +8,7 @@
 //   BENCH_CONNECTIONS  open at a time, 64        BENCH_DEPLOYMENT  instead of the argument
 //   BENCH_ROW          only rows whose name begins like one of these, comma-separated (and the first, which leaves payments
 //                      for the others; `read` needs `list` before it)
+//   BENCH_TRACES=1     also the service with traces, of all requests and of one in a hundred, to a collector that takes them
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newSecret, sha256Of } from '#idempay/access/api-keys.js';
@@ -21,7 +22,7 @@ import { requireWrk, runWrk } from './wrk.mjs';
 /** Enough for the compiler of the engine to have seen every hot path. */
 const WARM_UP_SECONDS = 1;
 /** The order within a round: the peers first, so that whatever drifts meets all in turn. */
-const ORDER = ['bare', 'naive', 'ours', 'secured'];
+const ORDER = ['bare', 'naive', 'ours', 'secured', 'traced', 'sampled'];
 
 const options = {
   deployment: process.argv[2] ?? (process.env.BENCH_DEPLOYMENT || 'embedded'),
@@ -72,7 +73,8 @@ async function start(folder, started) {
       const bare = await keep(startServer('bench/bare-fastify.mjs'));
       const ours = await keep(startServer('dist/main.js', { DATA_DIR: join(folder, 'data') }));
       const secured = await keep(startSecured(folder, { DATA_DIR: join(folder, 'secured-data') }));
-      return { servers: { bare, ours, secured }, stores: {} };
+      const traced = await startTraced(keep, (name) => ({ DATA_DIR: join(folder, `${name}-data`) }));
+      return { servers: { bare, ours, secured, ...traced }, stores: {} };
     }
     case 'distributed': {
       const redis = await keep(startRedis());
@@ -83,11 +85,22 @@ async function start(folder, started) {
       const stores = { REDIS_URL: redis.url, DATABASE_URL: postgres.url };
       const ours = await keep(startServer('dist/main.js', stores));
       const secured = await keep(startSecured(folder, stores));
-      return { servers: { bare, naive, ours, secured }, stores: { redis, postgres } };
+      const traced = await startTraced(keep, () => stores);
+      return { servers: { bare, naive, ours, secured, ...traced }, stores: { redis, postgres } };
     }
     default:
       throw new Error(`there is no deployment '${options.deployment}'; there are embedded and distributed`);
   }
+}
+
+/** The service again, with traces; nothing where nobody asked for it. */
+async function startTraced(keep, storesOf) {
+  if (!process.env.BENCH_TRACES) return {};
+  const sink = await keep(startServer('bench/trace-sink.mjs'));
+  const start = (name, more) =>
+    keep(startServer('dist/main.js', { OTEL_EXPORTER_OTLP_ENDPOINT: sink.url, ...storesOf(name), ...more }));
+  const ratio = { OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.01' };
+  return { traced: await start('traced', {}), sampled: await start('sampled', ratio) };
 }
 
 /** The service again, with an API key on every request. */

@@ -225,6 +225,13 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
       const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
       logger.warn({ ...shown, processor, attempt: epoch, cause }, 'the outcome of a payment is not known yet');
     },
+    known: ({ transactionId, processor, epoch }, by, state) =>
+      logger.info({ transactionId, processor, attempt: epoch, by, state }, 'the outcome of a payment is known now'),
+    resolved: (payment, state) =>
+      logger.info(
+        { transactionId: payment?.transactionId, processor: payment?.processor, state },
+        'an operator resolved a payment',
+      ),
     unseen: (ms) =>
       logger.warn(
         { hours: Math.floor(ms / 3_600_000) },

@@ -31,6 +31,8 @@ export function createCarryOut(collaborators: {
   idempotencyTtlMs: number;
   /** The processor answered one outcome, and the row is final with the other. */
   onContradiction: (claim: Claim, answered: Outcome['state'], kept: Outcome['state']) => void;
+  /** A takeover found out, and wrote, what had been left unclear. */
+  onKnown?: (claim: Claim, origin: Origin, state: Outcome['state']) => void;
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
   clock: Clock;
@@ -38,7 +40,7 @@ export function createCarryOut(collaborators: {
 }): CarryOut {
   const { endings, ledger, processor, leases, idempotencyTtlMs, onContradiction, recoverAfterMs, clock } =
     collaborators;
-  const { counts = createPaymentCounts() } = collaborators;
+  const { counts = createPaymentCounts(), onKnown } = collaborators;
 
   /**
    * Dies before `askProcessor`: the row is PROCESSING, nothing was charged; recovery looks up, then charges.
@@ -70,6 +72,7 @@ export function createCarryOut(collaborators: {
       const answered = outcomeOf(claim, result).state;
       const kept = settled.final.outcome.state;
       if (answered !== kept) onContradiction(claim, answered, kept);
+      if (settled.state === 'settled' && origin !== 'first claim') onKnown?.(claim, origin, answered);
       // The commit is known, so the answer is the outcome, also when the key store fails now.
       await endings.finish(claim.key, claim.owner, settled.final);
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };

@@ -66,6 +66,7 @@ export function createPaymentArea(collaborators: {
     leases,
     idempotencyTtlMs,
     onContradiction: events.contradiction,
+    ...(events.known && { onKnown: events.known }),
     recoverAfterMs,
     clock,
     counts,
@@ -109,6 +110,7 @@ export function createPaymentArea(collaborators: {
     idempotencyTtlMs,
     newOwner,
     finishByLookUp,
+    ...(events.resolved && { onResolved: events.resolved }),
     counts,
   });
   const recovery = createRecovery({

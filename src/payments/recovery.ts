@@ -1,5 +1,5 @@
 import { type Clock, sleep } from '../clock.js';
-import type { AttemptResult, CarryOut } from './attempt.js';
+import type { AttemptResult, CarryOut, Origin } from './attempt.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
@@ -35,6 +35,10 @@ export interface RecoveryEvents {
   fault(fault: unknown): void;
   /** The outcome of a payment is still not known. */
   unknown(claim: Claim, cause: string): void;
+  /** A repeat, recovery, or the look-up for an operator found out what had been left unclear. */
+  known?(claim: Claim, origin: Origin, state: Outcome['state']): void;
+  /** An operator wrote the outcome; the payment is undefined where it could not be read back. */
+  resolved?(payment: ChargedPayment | undefined, state: Outcome['state']): void;
   /**
    * The processor answered one outcome of a payment, and its row is final with the other: an operator resolved it wrongly,
    * or the processor changed its answer. The service cannot correct that.

@@ -5,6 +5,7 @@ import { createPaymentCounts, type PaymentCounts } from '../payment-counts.js';
 import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
+import type { RecoveryEvents } from '../recovery.js';
 import { isVisibleTo, type Outcome } from '../values/payment.js';
 
 /** Read at a time by an export: short enough that other requests are served between two pages. */
@@ -58,10 +59,11 @@ export function createPaymentRecords(collaborators: {
   newOwner: () => string;
   /** Finishes the payment if its processor knows the outcome; sends nothing. */
   finishByLookUp: (key: string) => Promise<void>;
+  onResolved?: RecoveryEvents['resolved'];
   counts?: Pick<PaymentCounts, 'settled'>;
 }): PaymentRecords {
   const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, newOwner, finishByLookUp } = collaborators;
-  const { counts = createPaymentCounts() } = collaborators;
+  const { counts = createPaymentCounts(), onResolved } = collaborators;
 
   /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
   async function shownAfterwards(key: string): Promise<PaymentRecord | undefined> {
@@ -112,11 +114,17 @@ export function createPaymentRecords(collaborators: {
       const owner = newOwner();
       const resolved = await ledger.resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs });
       switch (resolved.state) {
-        case 'resolved':
+        case 'resolved': {
           counts.settled.operator += 1;
           // The commit is known, so the verdict stands, also when the key store fails now.
           await endings.finish(key, owner, resolved.final);
-          return { state: 'resolved', payment: await shownAfterwards(key) };
+          const shown = await shownAfterwards(key).catch((fault: unknown) => {
+            onResolved?.(undefined, state);
+            throw fault;
+          });
+          onResolved?.(shown, state);
+          return { state: 'resolved', payment: shown };
+        }
         case 'settled before': {
           const payment = await history.find(key);
           const sameVerdict = payment?.state === state && payment.resolution === reason;
