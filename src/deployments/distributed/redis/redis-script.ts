@@ -36,9 +36,11 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     const begun = trips.begin();
     let failed = true;
     try {
-      const reply = await client
-        .evalsha(digest, keys.length, ...values)
-        .catch((error: unknown) => sendAgain(client, error, values, keys.length));
+      const reply = await client.evalsha(digest, keys.length, ...values);
+      failed = false;
+      return reply;
+    } catch (error) {
+      const reply = await sendAgain(client, error, values, keys.length);
       failed = false;
       return reply;
     } finally {
