@@ -12,7 +12,7 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
   );
   exposition.counter(
     'idempay_payment_attempts_fenced_off_total',
-    'Attempts whose outcome was not written because another attempt had taken the payment over.',
+    'Attempts that found, at their end, that another attempt had taken their payment over.',
     [],
     () => [[{}, counts.fencedOff]],
   );

@@ -57,8 +57,12 @@ export function createCarryOut(collaborators: {
       if (result.state === 'unknown' || result.state === 'not sent') {
         // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
-        const isMarked = await giveUp(claim, ageMs(), result.state === 'not sent' && claim.unsent);
-        return isMarked ? { state: 'not sent', cause: result.cause } : outcomeElsewhere(claim, result.cause);
+        const isUnsent = result.state === 'not sent' && claim.unsent;
+        const left = await giveUp(claim, ageMs(), isUnsent);
+        if (left === 'fenced off') counts.fencedOff += 1;
+        // Only a row that is known to be marked unsent is answered so.
+        if (isUnsent && left === 'given up') return { state: 'not sent', cause: result.cause };
+        return outcomeElsewhere(claim, result.cause);
       }
       charged = true;
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
@@ -126,21 +130,20 @@ export function createCarryOut(collaborators: {
 
   /**
    * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends
-   * last, because its end wakes the waiters and they must find the row free. Resolves to whether the row is known to be
-   * marked unsent: only then is 'not sent' answered.
+   * last, because its end wakes the waiters and they must find the row free. Undefined: the store does not say.
    */
-  async function giveUp(claim: Claim, ageMs: number, unsent: boolean): Promise<boolean> {
+  async function giveUp(claim: Claim, ageMs: number, unsent: boolean): Promise<'given up' | 'fenced off' | undefined> {
     const mark = unsent ? 'unsent' : undefined;
     const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark).catch(ignoreUnavailable);
     await endings.release(claim.key, claim.owner);
-    return unsent && isGivenUp;
+    if (isGivenUp === undefined) return undefined;
+    return isGivenUp ? 'given up' : 'fenced off';
   }
 }
 
 /** In a store that is away the lease runs out by itself. Any other exception is a bug and is thrown. */
-function ignoreUnavailable(fault: unknown): false {
+function ignoreUnavailable(fault: unknown): undefined {
   if (!(fault instanceof StoreUnavailable)) throw fault;
-  return false;
 }
 
 /** A negative age is unknown, because the store's clock was set back: then the charge is not sent for now. */

@@ -1,7 +1,11 @@
-import { readdir, readlink } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openForReading, openForWriting } from '#idempay/deployments/embedded/sqlite.js';
 import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import {
   claimAttempt,
@@ -27,6 +31,7 @@ const WALL_CLOCK_GRAIN_MS = 1;
 const KEY_LIFE_MS = 1_000;
 const RETENTION_MS = 24 * HOUR_MS;
 const RETENTION_HOURS = 24 + 2;
+const MIB = 1024 * 1024;
 
 const folder = openEmbeddedFolder();
 
@@ -167,4 +172,25 @@ test.runIf(process.platform === 'linux')('connections of lists that ended are cl
       return (await openConnections()) <= others + KEPT;
     });
   }
+});
+
+/** Bug: a log that had grown behind a reader of an old snapshot kept its size for ever. Fix: `journal_size_limit`. */
+test('a log that grew behind a slow reader is small again once the reader has ended', async () => {
+  const ownFolder = await mkdtemp(join(tmpdir(), 'idempay-log-'));
+  onTestFinished(() => rm(ownFolder, { recursive: true }));
+  const path = join(ownFolder, 'idempay.sqlite');
+  const writer = openForWriting(path);
+  writer.exec('CREATE TABLE pieces (piece BLOB)');
+  const insert = writer.prepare('INSERT INTO pieces VALUES (?)');
+  const reader = openForReading(path);
+  reader.exec('BEGIN');
+  reader.prepare('SELECT count(*) FROM pieces').get();
+  for (let piece = 0; piece < 100; piece += 1) insert.run(Buffer.alloc(MIB));
+  expect(statSync(`${path}-wal`).size).toBeGreaterThan(100 * MIB);
+  reader.exec('ROLLBACK');
+  reader.close();
+  // The first commit moves the log into the file, the second one begins it anew.
+  for (let piece = 0; piece < 2; piece += 1) insert.run(Buffer.alloc(MIB));
+  expect(statSync(`${path}-wal`).size).toBeLessThanOrEqual(64 * MIB);
+  writer.close();
 });

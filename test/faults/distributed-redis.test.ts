@@ -4,6 +4,7 @@ import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
 import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import {
   beginPayment,
   expectCompleted,
@@ -79,6 +80,26 @@ describe('the settings of Redis', () => {
       await readTransaction(url, after);
       return /fwd=miss/.test(await cacheStatus(url, after));
     });
+    await givenPaid(url);
+  });
+
+  /**
+   * Bug: a Redis whose memory was full refused every key, and metrics and log called it up. Cause: it answers `INFO`. Fix: the
+   * watch writes something.
+   */
+  test('that leave no memory make it away until there is room', async () => {
+    const { redis, serve } = await openTestStores();
+    const { url, logs } = await serve();
+    const isUp = async () => sumOf(await scrape(url), 'idempay_store_up', { store: 'redis' });
+    await givenPaid(url);
+    await redis.client.config('SET', 'maxmemory', 1);
+    await expect.poll(isUp, { timeout: DEADLINE_MS }).toBe(0);
+    expect(logs.filter(({ store }) => store === 'Redis').map(({ reason }) => reason)).toEqual([
+      expect.stringContaining('OOM'),
+    ]);
+    expect((await ask(`${url}/api/server-generated/generate-key`)).status).toBe(503);
+    await redis.client.config('SET', 'maxmemory', 0);
+    await expect.poll(isUp, { timeout: DEADLINE_MS }).toBe(1);
     await givenPaid(url);
   });
 });

@@ -4,10 +4,14 @@ import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import { readTransaction } from '../../testkit/client/transactions.js';
 import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { runSql } from '../../testkit/servers/postgres.js';
+import { pause } from '../../testkit/time/until.js';
 
 /** Far less than any time limit of a store, and far more than a scrape takes. */
 const SCRAPE_MS = 500;
 const SEEN_DEADLINE_MS = 15_000;
+/** Longer than a served call would need to call the store back. */
+const STAYS_MS = 3_000;
 const stores = await openDistributedStores();
 afterAll(() => stores.close());
 const { wires } = stores;
@@ -46,3 +50,31 @@ test.each([
     await stop();
   },
 );
+
+/**
+ * Bug: a database that was read-only refused every payment, and metrics and log called it up. Cause: it answers, and a refused
+ * statement was thought to be the statement's own fault. Fix: refusals that are about the server count as its being away.
+ */
+test('a PostgreSQL that takes no writes is away until it takes them again, although it answers', async () => {
+  const { pathname } = new URL(stores.databaseUrl);
+  const server = new URL('/postgres', stores.databaseUrl).href;
+  const setReadOnly = async (value: string) => {
+    await runSql(server, `ALTER DATABASE "${pathname.slice(1)}" SET default_transaction_read_only = ${value}`);
+    await runSql(server, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1', [
+      pathname.slice(1),
+    ]);
+  };
+  const { url, stop } = await stores.serve();
+  const isUp = async () => sumOf(await scrape(url), 'idempay_store_up', { store: 'postgresql' });
+  await pay(url, await generateKey(url));
+  await setReadOnly('on');
+  await expect.poll(isUp, { timeout: SEEN_DEADLINE_MS }).toBe(0);
+  await pause(STAYS_MS);
+  expect(await isUp()).toBe(0);
+  const payment = await pay(url, await generateKey(url));
+  expect(payment.status).toBe(503);
+  await setReadOnly('off');
+  await expect.poll(isUp, { timeout: SEEN_DEADLINE_MS }).toBe(1);
+  await untilFullService(url);
+  await stop();
+});

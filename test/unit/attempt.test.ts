@@ -3,6 +3,7 @@ import { StoreUnavailable } from '#idempay/faults.js';
 import { type AttemptResult, createCarryOut, type Origin } from '#idempay/payments/attempt.js';
 import { createEndings } from '#idempay/payments/endings.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
+import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
@@ -28,6 +29,7 @@ let claim: Claim;
 /** The keys that were renewed, in order. */
 let renewed: string[];
 let processor: RecordingProcessor;
+let counts: PaymentCounts;
 /** With which recovery was asked for its next look. */
 let ages: number[];
 
@@ -36,6 +38,7 @@ beforeEach(async () => {
   ledger = failingPort(ports.ledger);
   [renewed, ages] = [[], []];
   processor = new RecordingProcessor('test', DEDUP_MS);
+  counts = createPaymentCounts();
   const renew: Ledger['renew'] = (fence, leaseMs) => {
     renewed.push(fence.key);
     return ledger.port.renew(fence, leaseMs);
@@ -45,6 +48,12 @@ beforeEach(async () => {
 });
 
 describe('an attempt', () => {
+  /** Of the time at which the processor answers. */
+  async function fencedOff(): Promise<void> {
+    await ports.ledger.abandon(claim, 0);
+    await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });
+  }
+
   /** Carries out a claim that is asked for now. */
   function carryOut(origin: Origin, members: Partial<Claim> = {}): Promise<AttemptResult> {
     const attempt = createCarryOut({
@@ -59,6 +68,7 @@ describe('an attempt', () => {
         return 0;
       },
       clock,
+      counts,
     });
     return attempt({ ...claim, ...members }, clock.monotonic(), origin);
   }
@@ -75,6 +85,21 @@ describe('an attempt', () => {
     const { state } = await carryOut(origin, { ageMs, unsent: false });
     expect([state, processor.charges.length]).toEqual(what === 'sent' ? ['settled', 1] : ['unknown', 0]);
     expect(clock.pending, 'leases that are still held').toBe(0);
+  });
+
+  test.each([
+    ['a lost reply', () => processor.plan({ outcome: 'none', after: fencedOff() })],
+    ['an outcome', () => processor.plan({ outcome: 'succeeded', after: fencedOff() })],
+  ])('that was taken over is counted once, whether it ends with %s', async (_how, plan) => {
+    plan();
+    const { state } = await carryOut('first claim');
+    expect([state, counts.fencedOff]).toEqual(['unknown', 1]);
+  });
+
+  test('that nobody took over is not counted as fenced off', async () => {
+    processor.plan({ outcome: 'none' });
+    await carryOut('first claim');
+    expect(counts.fencedOff).toBe(0);
   });
 
   test('that stays unknown has the age from the moment before its claim was sent', async () => {

@@ -83,7 +83,7 @@ export async function openDistributed(options: {
   const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );
-  const watch = watchRedis(redis, {
+  const watch = watchRedis(redis, names.probe, {
     warn: (sentence) => notices.warn(sentence),
     failed: (fault) => events?.failed('Redis', fault),
     served: () => events?.served('Redis'),

@@ -10,6 +10,8 @@ export const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
 /** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery, another program) is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
 const WRITER_CACHE_KIB = 65_536;
+/** What the log keeps of its size once it was moved into the file. Usually it has 4 MB; a reader of an old snapshot lets it grow. */
+const MOST_IDLE_WAL_BYTES = 67_108_864;
 const READER_CACHE_KIB = 8_192;
 
 /** `PRAGMA synchronous` as SQLite reports it: FULL means that a commit is on the disk before it returns. */
@@ -18,6 +20,7 @@ const SYNCHRONOUS_FULL = 2;
 export function openForWriting(path: string): Database {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -${WRITER_CACHE_KIB}`);
+  database.exec(`PRAGMA journal_size_limit = ${MOST_IDLE_WAL_BYTES}`);
   assertVersion(database);
   return database;
 }

@@ -35,6 +35,11 @@ export class StatementRefused extends StoreUnavailable {
   get isIntegrityViolation(): boolean {
     return this.sqlState.startsWith('23');
   }
+
+  /** No disk or memory is left (53), a file fails (58), a right is missing, or the database is read-only. */
+  get isOfServer(): boolean {
+    return /^(53|58|42501|25006)/.test(this.sqlState);
+  }
 }
 
 /** Connected to a server that follows another one, which nothing can be written to. */
@@ -45,9 +50,12 @@ export class StandbyRefused extends Error {
 /** A pool of connections to the primary; every call ends by a deadline. */
 export class Postgres {
   private readonly pool: Pool;
+  /** Statements that the server itself refused, until one of them succeeds. Others, such as reads, say nothing about them. */
+  private readonly refused = new Set<string>();
 
   /**
-   * `onFailed` is called for each call that failed because the server is away, and `onServed` for each other one.
+   * `onFailed` is called for each call that failed because the server is away or takes no writes, and `onServed` for the
+   * others.
    * `onConnect` is asked about every new connection before it is used; where it throws, the connection is closed.
    */
   constructor(
@@ -162,12 +170,17 @@ export class Postgres {
       // Committed here, but perhaps on no standby: a failover could still take it back.
       if (standbyWaitCancelled)
         throw new StoreUnavailable('unknown', 'the wait for a synchronous standby was cancelled');
-      this.onServed();
+      if (this.refused.size > 0 && this.refused.has(statement.name)) this.refused.clear();
+      if (this.refused.size === 0) this.onServed();
       return rows;
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
       const refusal = refusalOf(error);
       unusable = refusal === undefined;
+      if (refusal?.isOfServer) {
+        this.refused.add(statement.name);
+        this.failed(refusal);
+      }
       throw refusal ?? this.failed(new StoreUnavailable(effectOfLostReply, 'PostgreSQL did not answer', error));
     } finally {
       client.off('notice', onNotice);

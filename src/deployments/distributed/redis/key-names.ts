@@ -10,6 +10,8 @@ const PREFIX = 'idempay:';
 export interface KeyNames {
   /** The channel on which the ends of watched locks are announced. The message is the lock's name. */
   readonly lockEnds: string;
+  /** Written and deleted at once, to see whether the server takes writes. */
+  readonly probe: string;
   payment(key: string): { readonly record: string; readonly lock: string };
   cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
   /** How far the log of that database server was written when it was last seen. */
@@ -24,6 +26,7 @@ export function createKeyNames(deploymentId: string): KeyNames {
   const prefix = `${PREFIX}${deploymentId}:`;
   return {
     lockEnds: `${prefix}lock-ends`,
+    probe: `${prefix}probe`,
     payment(key) {
       const record = `${prefix}{${key}}`;
       return { record, lock: `${record}:lock` };
