@@ -62,7 +62,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "the charge is sent again after the processor's memory": '(ageMs >= 0 && ageMs < limitMs) → ageMs > -1e12',
     'a payment is marked unsent although an earlier attempt may have sent it':
       "'not sent' && claim.unsent → 'not sent'",
-    'a payment is answered as unsent although its row could not be marked': 'unsent && isGivenUp → unsent || isGivenUp',
+    'a payment is answered as unsent although its row could not be marked':
+      "isUnsent && left === 'given up' → isUnsent || left === 'given up'",
   },
   'src/payments/processors/http.ts': {
     'a time-out of the processor is a decline': `return unclear('a charge', reply, CHARGE_REFUSED);

@@ -37,6 +37,8 @@ export class Exposition {
       ...{ name, help, labelNames, registers: [this.registry] },
       collect() {
         gauge.reset();
+        // Without labels the library would show 0 for what is not known.
+        if (labelNames.length === 0) gauge.remove();
         for (const [labels, value] of read()) gauge.set(labels, value);
       },
     });

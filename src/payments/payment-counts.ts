@@ -7,7 +7,7 @@ import type { Origin } from './attempt.js';
 export interface PaymentCounts {
   /** Payments that were settled here, by who carried out the attempt; an operator's verdict is an operator's. */
   readonly settled: Record<Origin, number>;
-  /** Attempts whose outcome was not written, because another attempt had taken the payment over. */
+  /** Attempts that found, at their end, that another attempt had taken their payment over. */
   fencedOff: number;
   /** Of leases that live attempts lengthened, or failed to. */
   readonly renewals: { renewed: number; fencedOff: number; failed: number };

@@ -38,6 +38,8 @@ test('counters and gauges show what is there when somebody looks, and nothing of
   let readings = [[{ of: 'a "b"\\c\n' }, 3] as const];
   exposition.counter('things_total', 'Help.', ['of'], () => readings);
   exposition.gauge('things', 'Help.', ['of'], () => readings);
+  // Not 0, which would say something.
+  exposition.gauge('unknown', 'Help.', [], () => []);
   expect(await exposition.text()).toContain('things_total{of="a \\"b\\"\\\\c\\n"} 3');
   readings = [];
   expect(readSamples(await exposition.text())).toEqual([]);
