@@ -15,25 +15,33 @@ interface Share {
   readonly step: number;
   /** Undefined: each seed says which. */
   readonly environment: EnvironmentName | undefined;
+  /** Not 0: no further seed is begun. */
+  readonly stopped: Int32Array;
 }
 
-/** Runs all seeds until it is stopped, in several threads. Rejects when a thread breaks down: that says nothing about the seeds. */
+/**
+ * Runs all seeds until it is stopped, in several threads. Rejects when a thread breaks down: that says nothing about the seeds.
+ * Each thread ends by itself, after the seed that it runs: to terminate one within a call of SQLite aborts the whole process.
+ */
 export async function runInWorkers(
-  { workers, ...share }: Omit<Share, 'step'> & { readonly workers: number },
+  { workers, ...share }: Omit<Share, 'step' | 'stopped'> & { readonly workers: number },
   stop: AbortSignal,
   onResult: (result: SeedResult) => void,
 ): Promise<void> {
+  const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const end = () => Atomics.store(stopped, 0, 1);
   const threads = Array.from({ length: workers }, (_, index) => {
-    const workerData: Share = { ...share, from: share.from + index, step: workers };
+    const workerData: Share = { ...share, from: share.from + index, step: workers, stopped };
     return new Worker(new URL(import.meta.url), { workerData }).on('message', onResult);
   });
-  const end = () => Promise.all(threads.map((thread) => thread.terminate()));
   stop.addEventListener('abort', end);
-  await Promise.all(threads.map((thread) => once(thread, 'exit'))).finally(end);
+  const ended = threads.map((thread) => once(thread, 'exit').finally(end));
+  await Promise.allSettled(ended);
+  await Promise.all(ended);
 }
 
-async function runShare({ from, end, step, environment: only }: Share): Promise<void> {
-  for (let seed = from; seed < end; seed += step) {
+async function runShare({ from, end, step, environment: only, stopped }: Share): Promise<void> {
+  for (let seed = from; seed < end && Atomics.load(stopped, 0) === 0; seed += step) {
     const environment = only ?? environmentOfSeed(seed);
     const { violations, steps, counts } = await runSeed(ENVIRONMENTS[environment](), seed);
     parentPort?.postMessage({ environment, seed, violations, steps, counts } satisfies SeedResult);
