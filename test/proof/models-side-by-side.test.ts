@@ -23,7 +23,10 @@ const SEED = process.env.SIDE_BY_SIDE_OPERATIONS ? seedFrom('SIDE_BY_SIDE_SEED')
 const timeout = 60_000 + OPERATIONS * 100;
 /** Of time, and of names that the two sides make for themselves: that there is one must agree, not which. */
 const OWN =
-  /"(remainingMs|heldMs|ageMs|expiresAt|claimBy|createdAt|claimedAt|settledAt|writeBy|token|seenMs|keysFromMs|unseenMs)":("[^"]*"|[\d.e+-]+)/g;
+  /"(remainingMs|expiresAt|claimBy|createdAt|claimedAt|settledAt|writeBy|token|seenMs|keysFromMs|unseenMs)":("[^"]*"|[\d.e+-]+)/g;
+
+/** Since the step before, in whole milliseconds: 0 on one side and 1 on the other says nothing. */
+const SINCE = /"(heldMs|ageMs)":[\d.e+-]+/g;
 
 /** `side`: 0 for the real server, 1 for the model. Both are given the same choices. */
 type Operation<Ports> = (ports: Ports, random: Random, side: 0 | 1) => unknown;
@@ -41,7 +44,9 @@ async function sideBySide<Ports>(sides: readonly [Ports, Ports], operations: Rec
 
 async function answerOf(ask: () => Promise<unknown>): Promise<string> {
   const answer = await ask().catch((fault: { name: string; effect?: string }) => `${fault.name} ${fault.effect}`);
-  return (JSON.stringify(answer) ?? 'nothing').replaceAll(OWN, (_, name, value) => `"${name}":${Number(value) !== 0}`);
+  return (JSON.stringify(answer) ?? 'nothing')
+    .replaceAll(SINCE, '"$1":true')
+    .replaceAll(OWN, (_, name, value) => `"${name}":${Number(value) !== 0}`);
 }
 
 /** What the two sides were answered to one operation, for later ones. */
