@@ -254,7 +254,7 @@ export const publicErrors = {
       'Retry-After': String(STORE_RETRY_SECONDS),
     }),
   storeOfRecordAway: () =>
-    new PublicError(503, 'The store of record cannot be reached. Retry in a few seconds.', {
+    new PublicError(503, 'The store of record cannot be reached, or takes no writes. Retry in a few seconds.', {
       'Retry-After': String(STORE_RETRY_SECONDS),
     }),
   storeUnreachable: () =>

@@ -134,8 +134,16 @@ describe('the embedded service on a full disk', { timeout: 120_000 }, () => {
       });
     const saying = (words: RegExp) => logs.filter(({ msg }) => words.test(msg ?? ''));
 
-    await untilRefused();
+    const readiness = async () => (await ask(`${url}/readyz`)).status;
+    expect(await readiness()).toBe(200);
+    await until('the process not to be ready', DEADLINE_MS, async () => {
+      await untilRefused();
+      return (await readiness()) === 503;
+    });
+    expect(await readiness()).toBe(503);
     await disk.free();
+    // By this question alone: no request may come before it is ready.
+    await until('the process to be ready', DEADLINE_MS, async () => (await readiness()) === 200);
     await until('the line that there is space', DEADLINE_MS, async () => {
       await generate();
       return saying(/serves again/).length > 0;

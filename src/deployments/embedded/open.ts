@@ -53,8 +53,9 @@ export async function openEmbedded(options: {
       transactions: createEmbeddedTransactionStore(writer, reader),
       transactionCache,
       keyValueStore,
-      // One file has both.
-      storeOfRecord: keyValueStore,
+      // One file has both. After a refused commit each look tries one: else nothing would tell that there is room again, where
+      // no request comes before the process is ready.
+      storeOfRecord: { ping: () => (writer.isRefused ? writer.write('tryCommit') : keyValueStore.ping()) },
       openKeyCounts: createEmbeddedOpenKeyCounts(reader, clock),
       broken,
       async close() {

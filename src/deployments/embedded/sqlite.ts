@@ -40,13 +40,18 @@ export function openForReading(path: string): Database {
 
 /** Writes, then asks: some bindings fall back to NORMAL silently, and then a power cut takes commits back. */
 export function assertDurable(database: Database): void {
-  const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-  database.exec(`PRAGMA user_version = ${user_version}`);
+  writeOnePage(database);
   const { synchronous } = database.prepare('PRAGMA synchronous').get() as { synchronous: number };
   const { journal_mode } = database.prepare('PRAGMA journal_mode').get() as { journal_mode: string };
   if (synchronous !== SYNCHRONOUS_FULL || journal_mode !== 'wal') {
     throw new CannotOpen(`SQLite does not keep commits durable here (synchronous ${synchronous}, ${journal_mode}).`);
   }
+}
+
+/** A write like any other, that changes nothing. (An UPDATE to the same value would write nothing.) */
+export function writeOnePage(database: Database): void {
+  const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+  database.exec(`PRAGMA user_version = ${user_version}`);
 }
 
 export function sqliteVersion(database: Database): string {

@@ -2,7 +2,7 @@ import { createKeyRecordWrites } from './key-record-writes.js';
 import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentWrites } from './payment-writes.js';
 import { createRetentionTimeWrites } from './retention-time-writes.js';
-import type { Database, SqliteFault } from './sqlite.js';
+import { type Database, type SqliteFault, writeOnePage } from './sqlite.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
 /**
@@ -31,6 +31,8 @@ export function createWriteOperations(
     ...createTransactionWrites(database, wallClock),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
+    /** Succeeds where a commit does: whether there is room again, and no other program's lock. */
+    tryCommit: (): void => writeOnePage(database),
     /** Counted beside the writes, and kept by each commit: counting tens of millions of records would hold every commit up. */
     countKeys: (): number => keyCount.records,
   };

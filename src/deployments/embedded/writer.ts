@@ -43,7 +43,7 @@ interface Waiting {
 }
 
 /** Their success needed room on the disk; most others may have had nothing to write. */
-const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction']);
+const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit']);
 const STORE = 'The database file';
 
 /**
@@ -58,6 +58,7 @@ export class Writer {
   private cancelLimit: (() => void) | undefined;
   private flushScheduled = false;
   private broken: Error | undefined;
+  private refused = false;
   private readonly batches: QueueMeasure;
   private readonly roundTrips: RoundTrips;
   private handedOver: unknown;
@@ -91,6 +92,11 @@ export class Writer {
     const [message] = await once(worker, 'message');
     if (message === READY_REPLACED) onReplaced();
     return new Writer(worker, onBroken, clock, events, measures);
+  }
+
+  /** The last commit that needed the disk was refused: it is full, or another program holds the lock. */
+  get isRefused(): boolean {
+    return this.refused;
   }
 
   /** Faults are StoreUnavailable: `unchanged` when it was surely not written. */
@@ -180,10 +186,14 @@ export class Writer {
   }
 
   private reportEvents(settled: readonly Waiting[], faults: WriteResults['faults']): void {
-    if (!this.events) return;
     const away = faults?.find((fault) => fault?.fault === 'full' || fault?.fault === 'busy');
-    if (away) this.events.failed(STORE, exceptionFor(away));
-    else if (settled.some(({ name }, index) => NEED_ROOM.has(name) && !faults?.[index])) this.events.served(STORE);
+    if (away) {
+      this.refused = true;
+      this.events?.failed(STORE, exceptionFor(away));
+    } else if (settled.some(({ name }, index) => NEED_ROOM.has(name) && !faults?.[index])) {
+      this.refused = false;
+      this.events?.served(STORE);
+    }
   }
 
   private breakDown(error: Error): void {
