@@ -6,6 +6,8 @@ import type { FastifyBaseLogger } from 'fastify';
 export interface ConnectionLimits {
   /** Open at once, at most. */
   readonly maxConnections: number;
+  /** From a connection to the end of its TLS handshake. */
+  readonly handshakeTimeout: number;
   /** From the first byte of a request, or from the connection, to the end of its head. */
   readonly headersTimeout: number;
   /** To the end of its body. */
@@ -21,6 +23,8 @@ export interface ConnectionLimits {
 export const CONNECTION_LIMITS: ConnectionLimits = {
   /** 10 to 20 kB each. */
   maxConnections: 10_000,
+  /** Bounds what a connection costs that never says who it is; the platform's own default is two minutes. */
+  handshakeTimeout: 10_000,
   /** A head fits into a few packets; only a client that means harm, or has gone, needs longer. */
   headersTimeout: 15_000,
   /** 16 KiB over the slowest mobile network. The platform's own default is five minutes. */

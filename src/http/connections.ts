@@ -52,8 +52,6 @@ export function guardConnections(
   if (isSecured) {
     server.on('secureConnection', keepIn(sockets));
     server.on('secureConnection', (socket) => handshakes.delete((socket as SecuredSocket)._parent));
-    // Node would report it as malformed HTTP. There is no TLS yet in which we could answer.
-    server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
   limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
   return {
@@ -67,7 +65,10 @@ export function guardConnections(
   };
 }
 
-/** What never became a request is answered on the bare socket, after the answers to the whole requests before it. */
+/**
+ * What never became a request is answered on the bare socket, after the answers to the whole requests before it. Node also reports
+ * a handshake of TLS here that fails or takes too long: nothing can be sent then, and the socket is closed like any other.
+ */
 export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   const socket = stream as Socket;
   // Node reports every further piece of what it already refused.

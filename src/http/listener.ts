@@ -11,9 +11,7 @@ import { answerExpectations } from './expectations.js';
 import { originForm } from './request-head.js';
 import { answerStarting } from './starting.js';
 
-/** Bounds what a connection costs that never says who it is; the platform's own default is two minutes. */
-const TLS_HANDSHAKE_TIMEOUT_MS = 10_000;
-const TLS_OPTIONS = { minVersion: 'TLSv1.2', handshakeTimeout: TLS_HANDSHAKE_TIMEOUT_MS } as const;
+const TLS_OPTIONS = { minVersion: 'TLSv1.2' } as const;
 
 /** The port and its connections. It is open from the first moment on, and answers probes only until `serve` is called. */
 export interface Listener {
