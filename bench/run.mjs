@@ -4,6 +4,9 @@
 //   npm run bench                  the embedded deployment, without and with an API key, beside a bare Fastify
 //   npm run bench -- distributed   the distributed one, on its own Redis and PostgreSQL, beside that and a naive port
 //
+//   npm run bench -- trickle [deployment]     good clients beside 2,000 connections that trickle heads and bodies
+//   npm run bench -- overload [deployment]    three times the load that it can carry
+//
 //   BENCH_SECONDS      length of one run, 2      BENCH_ROUNDS  rounds per row, 5
 //   BENCH_CONNECTIONS  open at a time, 64        BENCH_DEPLOYMENT  instead of the argument
 //   BENCH_ROW          only rows whose name begins like one of these, comma-separated (and the first, which leaves payments
@@ -33,15 +36,22 @@ const options = {
 
 const wanted = (process.env.BENCH_ROW ?? '').split(',');
 
+/** Runs of their own, with clients of their own: the argument after their name is the deployment. */
+const LOADS = { trickle: () => import('./trickle.mjs'), overload: () => import('./overload.mjs') };
+
 try {
+  await (LOADS[process.argv[2]] ?? compareRates)();
+} catch (problem) {
+  console.error(`The benchmark failed: ${problem.message}`);
+  process.exitCode = 1;
+}
+
+async function compareRates() {
   await requireWrk();
   const startedAt = new Date();
   const rows = await measureAll();
   printTable(rows);
   console.log(`Written to ${await writeResults(startedAt, options, rows)}`);
-} catch (problem) {
-  console.error(`The benchmark failed: ${problem.message}`);
-  process.exitCode = 1;
 }
 
 async function measureAll() {

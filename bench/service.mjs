@@ -35,6 +35,7 @@ export async function startServer(module, environment = {}) {
   ]);
   return {
     url: `http://127.0.0.1:${port}`,
+    pid: child.pid,
     cpuUs: () => cpuTimeUs(child.pid),
     stop: async () => {
       child.kill('SIGTERM');
