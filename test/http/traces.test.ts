@@ -217,6 +217,21 @@ describeDeployments('traces', (deployment) => {
     );
   });
 
+  test('do not hold what a timer does beside their request', async () => {
+    const { url, collector, processorAnswers, stop } = await openService({
+      LOCK_TTL_SECONDS: '1',
+      PROCESSOR_TIMEOUT_MS: '900',
+    });
+    // Longer than a third of the lease, after which it is renewed.
+    processorAnswers((response) => void setTimeout(succeed, 600, response));
+    const caller = startCaller();
+    expect((await pay(url, await generateKey(url), MONEY, { headers: caller.headers })).status).toBe(200);
+    await stop();
+    const roundTrips = collector.ofTrace(caller.traceId).filter(({ name }) => !/^(payment|POST)/.test(name));
+    const { begin, claim, settle, finish } = STATEMENTS;
+    expect(namesOf(roundTrips)).toEqual([...begin, claim, settle, ...finish].sort());
+  });
+
   test('hold no credential, key, amount, account or body, and are not made for probes', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'idempay-traces-'));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -254,6 +269,8 @@ describeDeployments('traces', (deployment) => {
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 402, 400, 200, 201, 200, 200, 200]);
     await stop();
 
+    const outcomes = collector.spans.map(({ attributes }) => attributes['idempay.outcome']).filter(Boolean);
+    expect(outcomes.sort()).toEqual(['declined', 'processed', 'processed', 'processed', 'refused', 'replayed']);
     const routes = new Set(collector.spans.filter(({ kind }) => kind === SERVER).map(({ name }) => name));
     expect([...routes].sort()).toEqual([
       'GET /api/payments/:key',
