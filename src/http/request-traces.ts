@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 
 /** What is traced of requests (decisions O3). */
 export interface RequestTraces {
@@ -36,16 +36,14 @@ export function traceRequests(app: FastifyInstance, traces: RequestTraces): void
     request.requestTrace = traces.begin(request.method, url, request.headers);
     request.requestTrace.run(done);
   });
-  // The body is read by the connection, which belongs to no request: without these its trace would be lost there.
-  app.addHook('preValidation', goOn);
-  app.addHook('onError', (request, reply, _error, done) => goOn(request, reply, done));
+  // The end of an answer is told by the connection, which belongs to no request. All before it the framework keeps together.
   app.addHook('onResponse', (request, reply, done) => {
-    request.requestTrace?.ended(reply.statusCode);
-    goOn(request, reply, done);
+    const { requestTrace } = request;
+    if (!requestTrace) {
+      done();
+      return;
+    }
+    requestTrace.ended(reply.statusCode);
+    requestTrace.run(done);
   });
-}
-
-function goOn({ requestTrace }: FastifyRequest, _reply: FastifyReply, done: () => void): void {
-  if (requestTrace) requestTrace.run(done);
-  else done();
 }

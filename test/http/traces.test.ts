@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { type Answer, ask, generateKey, pay, sendJson, transactionIdOf } from '../../testkit/client/http-client.js';
 import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { converse, GOOD_LENGTH, paymentText, statusesIn } from '../../testkit/client/raw-http.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { type Collector, type ExportedSpan, startCollector } from '../../testkit/servers/otlp-collector.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
@@ -215,6 +216,19 @@ describeDeployments('traces', (deployment) => {
     expect(collector.spans.filter(({ kind, traceId }) => kind === SERVER && traceId === operator.traceId)).not.toEqual(
       [],
     );
+  });
+
+  test('go on when the body comes long after the head', async () => {
+    const { url, port, collector, stop } = await openService();
+    const caller = startCaller();
+    const [head, body] = paymentText(await generateKey(url), [
+      GOOD_LENGTH,
+      `traceparent: ${caller.headers.traceparent}`,
+    ]).split(/(?<=\r\n\r\n)/) as [string, string];
+    expect(statusesIn(await converse(port, [head, body], 1))).toEqual([200]);
+    await stop();
+    const names = namesOf(collector.ofTrace(caller.traceId));
+    expect(names).toEqual(expect.arrayContaining(['POST /api/payment', 'payment.claim', 'payment.settle']));
   });
 
   test('do not hold what a timer does beside their request', async () => {
