@@ -14,10 +14,6 @@ import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 15_000;
-/** A statement or an export that hangs takes seconds. */
-const AT_ONCE_MS = 1_000;
-/** Two seconds for the last export, and a busy machine. */
-const STOP_MS = 6_000;
 const TOGETHER = 24;
 const MONEY = { amount: '271.83', currency: 'EUR' };
 const PASSWORD = 'processor-hunter2';
@@ -334,44 +330,5 @@ describeDeployments('traces', (deployment) => {
     const lines = logs.filter(({ msg, url: path }) => msg === 'request' && path === '/api/payment');
     expect(lines.map(({ traceId }) => traceId)).toEqual([caller.traceId, caller.traceId]);
     expect(logs.filter(({ msg, traceId }) => msg !== 'request' && traceId !== undefined)).toEqual([]);
-  });
-
-  test('delay and fail nothing while the collector refuses or hangs, which the log says once', async () => {
-    const { url, collector, logs, stop } = await openService();
-    const about = (sentence: RegExp) => logs.filter(({ msg }) => sentence.test(msg ?? ''));
-    const payments = async () => {
-      const begun = performance.now();
-      expect((await pay(url, await generateKey(url), MONEY)).status).toBe(200);
-      expect(performance.now() - begun).toBeLessThan(AT_ONCE_MS);
-    };
-    collector.behave('refuse');
-    await until('the warning', DEADLINE_MS, async () => {
-      await payments();
-      return about(/cannot be exported/).length > 0;
-    });
-    const refused = collector.asked.length;
-    await until('a second refusal', DEADLINE_MS, async () => {
-      await payments();
-      return collector.asked.length > refused + 1;
-    });
-    collector.behave('take');
-    await until('the end of it', DEADLINE_MS, async () => {
-      await payments();
-      return about(/exported again/).length > 0;
-    });
-    expect(about(/cannot be exported/)).toHaveLength(1);
-    expect(about(/cannot be exported/)[0]).toMatchObject({ level: 40 });
-    expect(about(/exported again/)[0]).toMatchObject({ level: 30, lostSpans: expect.any(Number) });
-
-    collector.behave('hang');
-    const asked = collector.asked.length;
-    await until('an export that hangs', DEADLINE_MS, async () => {
-      await payments();
-      return collector.asked.length > asked;
-    });
-    await payments();
-    const begun = performance.now();
-    await stop();
-    expect(performance.now() - begun).toBeLessThan(STOP_MS);
   });
 });
