@@ -13,7 +13,7 @@ const CAPACITY_SECONDS = 4;
 const OVERLOAD_SECONDS = 10;
 /** In the first second the queues fill: it is sent and not reported. */
 const FILLING_SECONDS = 1;
-const WARM_UP_PAYMENTS = 5000;
+const WARM_UP_PAYMENTS = 20_000;
 const SPARE = 1.5;
 const BYSTANDER = { mix: ['repeat', 'status', 'read', 'ready'], rate: 80, connections: 32 };
 const REFUSED_SAMPLE = 200;
@@ -75,8 +75,14 @@ async function measure(service, { limitedBy, capacityConnections, connections, p
   await bystander.run({ mix: ['pay', 'create'], count: 400, connections: 8 });
   await issue(payers, WARM_UP_PAYMENTS);
   const warm = await pay({ seconds: CAPACITY_SECONDS, count: WARM_UP_PAYMENTS, connections: capacityConnections });
-  await issue(payers, warm.perSecond * CAPACITY_SECONDS * SPARE);
-  const { perSecond: capacity } = await pay({ seconds: CAPACITY_SECONDS, connections: capacityConnections });
+  const supply = Math.ceil(warm.perSecond * CAPACITY_SECONDS * SPARE);
+  await issue(payers, supply);
+  // A warm service may be faster than that: then the run ends with its keys.
+  const { perSecond: capacity } = await pay({
+    seconds: CAPACITY_SECONDS,
+    count: supply,
+    connections: capacityConnections,
+  });
   await issue(payers, capacity * (CALM_SECONDS + TIMES * OVERLOAD_SECONDS) * SPARE);
 
   const calm = await phase(capacity / 2, CALM_SECONDS);
@@ -115,13 +121,15 @@ async function measure(service, { limitedBy, capacityConnections, connections, p
       each.beside.p99Ms,
     ]),
   );
+  // The lower one: what the machine does beside it must not make the comparison easier.
+  const calmP99Ms = Math.min(calm.accepted.p99Ms, after.accepted.p99Ms);
   const recovery = after.paid.p99MsBySecond.findIndex((p99Ms) => p99Ms < 2 * calm.accepted.p99Ms);
   const unserved = Object.entries(over.beside.answers).filter(([name]) => !name.endsWith(' 200'));
   const others = unserved.map(([name, { count }]) => `${count} x ${name}, `).join('');
   judge([
     [
       `p99 of accepted payments stayed under ${MOST_WORSE} times its calm value`,
-      over.accepted.p99Ms < MOST_WORSE * calm.accepted.p99Ms,
+      over.accepted.p99Ms < MOST_WORSE * calmP99Ms,
     ],
     [
       `the offered load was too much: more than ${LEAST_OFFERED} times what was accepted`,
@@ -135,10 +143,7 @@ async function measure(service, { limitedBy, capacityConnections, connections, p
       `three times the load was refused by the ${pool ? 'pool' : 'service'}`,
       pool ? over.paid.turnedAway > 0 : over.refused.count > 0 && over.paid.turnedAway === 0,
     ],
-    [
-      `refusals were as quick: p99 under ${MOST_WORSE} times the calm p99`,
-      over.refused.p99Ms < MOST_WORSE * calm.accepted.p99Ms,
-    ],
+    [`refusals were as quick: p99 under ${MOST_WORSE} times the calm p99`, over.refused.p99Ms < MOST_WORSE * calmP99Ms],
     [`of ${sample} refused keys all were paid at once`, sample === 0 || of(again, ['200']).count === sample],
     [
       `replays, status, reads and probes were served (${others}${over.beside.lost} lost)`,
