@@ -52,6 +52,8 @@ export function guardConnections(
   if (isSecured) {
     server.on('secureConnection', keepIn(sockets));
     server.on('secureConnection', (socket) => handshakes.delete((socket as SecuredSocket)._parent));
+    // There is no TLS yet in which we could answer. Node would report it as malformed HTTP, and close it in its own time.
+    server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
   limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
   return {
@@ -65,10 +67,7 @@ export function guardConnections(
   };
 }
 
-/**
- * What never became a request is answered on the bare socket, after the answers to the whole requests before it. Node also reports
- * a handshake of TLS here that fails or takes too long: nothing can be sent then, and the socket is closed like any other.
- */
+/** What never became a request is answered on the bare socket, after the answers to the whole requests before it. */
 export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   const socket = stream as Socket;
   // Node reports every further piece of what it already refused.
