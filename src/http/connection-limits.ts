@@ -32,7 +32,8 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   /** Longer than the idle time-out of the usual load balancers (60 s), so that it is never us who close under a request. */
   keepAliveTimeout: 72_000,
   unreadTimeout: 60_000,
-  connectionsCheckingInterval: 1_000,
+  /** All that are due are cut in one turn of the event loop, so the turns must be small: of thousands a second, a few hundred. */
+  connectionsCheckingInterval: 100,
 };
 
 /** Accepted beyond the limit, so that they can be told: for probes, and for the 503. Beyond these Node closes unseen. */
