@@ -23,6 +23,11 @@ export function finalOf(row: FinalRow): FinalOutcome {
   return { outcome, fingerprint: row.fingerprint, client: row.client ?? undefined, expiresAt: row.expires_at ?? 0 };
 }
 
+/** As both databases keep it. */
+export function reasonOf(outcome: Outcome | undefined): string | null {
+  return outcome?.state === 'DECLINED' ? outcome.reason : null;
+}
+
 /** A payment for clients and operators, as both databases give it. Times: milliseconds since the epoch. */
 export interface HistoryRow {
   readonly key: string;

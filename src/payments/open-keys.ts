@@ -94,6 +94,11 @@ export function closingKeys(ledger: Ledger, openKeys: OpenKeys | undefined): Led
   if (!openKeys) return ledger;
   return {
     ...ledger,
+    async claim(attempt) {
+      const claimed = await ledger.claim(attempt);
+      if (claimed.state === 'settled') openKeys.close(attempt.key);
+      return claimed;
+    },
     async settle(claim, outcome, idempotencyTtlMs) {
       const settled = await ledger.settle(claim, outcome, idempotencyTtlMs);
       if (settled.state === 'settled') openKeys.close(claim.key);

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.js';
 import { isUnknown, StoreUnavailable } from '../faults.js';
 import { createAnswers, type PayAnswer, SOON } from './answers.js';
-import type { AttemptResult, CarryOut } from './attempt.js';
+import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';
 import type { OpenKeys } from './open-keys.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
@@ -51,7 +51,7 @@ export function createPayments(collaborators: {
   waiting: Waiting;
   /** An attempt of a request ended without a known outcome. */
   onUnknown: (claim: Claim, cause: string) => void;
-  counts?: Pick<PaymentCounts, 'attemptsOfRequests'>;
+  counts?: Pick<PaymentCounts, 'attemptsOfRequests' | 'settled'>;
 }): Payments {
   const {
     keys,
@@ -69,8 +69,8 @@ export function createPayments(collaborators: {
     onUnknown,
     counts = createPaymentCounts(),
   } = collaborators;
-  const { leaseMs, payloadMismatch } = rules;
-  const { typicalMs } = processor;
+  const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
+  const { certainResult, typicalMs } = processor;
   const { replay, inProgress, conflict, conflictWith, busy, differs, took } = createAnswers({
     ledger,
     leaseMs,
@@ -175,6 +175,7 @@ export function createPayments(collaborators: {
     { claimBy, client }: { claimBy: number; client: string | undefined },
     askedAt: number,
   ): Promise<PayAnswer> {
+    const transactionId = newTransactionId();
     const claimed = await ledger
       .claim({
         // Member by member: an object that begins as a copy is slow to grow, and this is every first payment.
@@ -184,11 +185,12 @@ export function createPayments(collaborators: {
         owner,
         fingerprint,
         client,
-        transactionId: newTransactionId(),
+        transactionId,
         processor: processor.name,
         formerProcessor: processor.formerName,
         leaseMs,
         claimBy,
+        settleAs: certainResult && { outcome: outcomeOf(transactionId, certainResult), idempotencyTtlMs },
       })
       .catch(async (fault: unknown) => {
         await endings.release(key, owner);
@@ -201,6 +203,12 @@ export function createPayments(collaborators: {
           await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')),
           fingerprint,
         );
+      case 'settled':
+        // As after every settlement: a death before `finish` leaves a row that the next begin or look finds.
+        counts.settled['first claim'] += 1;
+        await endings.finish(key, owner, claimed.final);
+        took(clock.monotonic() - askedAt);
+        return { state: 'processed', final: claimed.final };
       case 'taken over':
         return finishTakeover(claimed.claim, askedAt, fingerprint);
       case 'final':
@@ -305,7 +313,7 @@ export function createPayments(collaborators: {
       const key = newKey();
       await openKeys?.open(key);
       try {
-        await keys.issue(key, rules.idempotencyTtlMs, client);
+        await keys.issue(key, idempotencyTtlMs, client);
       } catch (fault) {
         openKeys?.close(key);
         throw fault;

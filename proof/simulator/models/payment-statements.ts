@@ -15,6 +15,9 @@ type NewRow = [
   ...texts: [string, string, string, string, string, client: string | null, string, string],
   leaseMs: number,
   claimBefore: number,
+  outcome: State | null,
+  reason: string | null,
+  ttlMs: number | null,
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
 type TakeOver = readonly [leaseMs: number, processor: string, former: string | null];
@@ -60,8 +63,20 @@ export const PAYMENT_STATEMENTS: Statements = {
     const inserted: StoredPayment[] = [];
     const ids = new Set([...payments.values()].map(({ transaction_id }) => transaction_id));
     for (const [index, now] of at.entries()) {
-      const [key, transaction_id, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore] =
-        rowOf<NewRow>(values, index);
+      const [
+        key,
+        transaction_id,
+        amount,
+        currency,
+        fingerprint,
+        client,
+        processor,
+        owner,
+        leaseMs,
+        claimBefore,
+        ...end
+      ] = rowOf<NewRow>(values, index);
+      const [outcome, reason, ttlMs] = end;
       if (now > claimBefore || key < retention.keysBefore || payments.has(key)) continue;
       if (ids.has(transaction_id)) {
         for (const row of inserted) payments.delete(row.key);
@@ -69,15 +84,19 @@ export const PAYMENT_STATEMENTS: Statements = {
       }
       const row: StoredPayment = {
         ...{ key, transaction_id, amount, currency, fingerprint, client, processor, owner },
-        ...{ state: 'PROCESSING', epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
-        ...{ unsent_epoch: null, reason: null, resolution: null },
-        ...{ expires_at: null, settled_at: null, settled_hour: null },
+        ...{ epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
+        ...{ unsent_epoch: null, resolution: null, state: outcome ?? 'PROCESSING', reason },
+        ...(outcome
+          ? { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour }
+          : { expires_at: null, settled_at: null, settled_hour: null }),
       };
       payments.set(key, row);
       ids.add(transaction_id);
       inserted.push(row);
     }
-    return inserted.map(({ owner }) => ({ owner, may_be_lost: false, age_ms: 0 }));
+    return inserted.map(({ owner, expires_at }) => {
+      return { owner, may_be_lost: false, age_ms: 0, expires_at: floor(expires_at) };
+    });
   },
 
   take_over(tables, [key, owner, ...how]: [string, string, ...TakeOver], [now]) {

@@ -1,4 +1,5 @@
 import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
+import { reasonOf } from '../rows.js';
 import type { Database } from './sqlite.js';
 
 const ISSUE = `INSERT INTO idempotency_keys (key, value, client, expires_at) VALUES (?, '${KEY_GENERATED}', ?, ?) ON CONFLICT DO NOTHING`;
@@ -50,7 +51,7 @@ export function createKeyRecordWrites(
     /** The final value of a key, in the commit that makes its payment final. */
     recordOutcome(key: string, { outcome, fingerprint, client, expiresAt }: FinalOutcome): void {
       const value = recordValueOf(outcome);
-      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
+      const reason = reasonOf(outcome);
       if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes > 0) return;
       restoreRecord.run(value, fingerprint, reason, expiresAt, client ?? null, key);
       keyCount.records += 1;

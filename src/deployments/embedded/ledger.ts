@@ -40,16 +40,20 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   return {
     async claim({ claimBy, ...attempt }) {
-      const { leaseMs, formerProcessor, ...row } = attempt;
+      const { leaseMs, formerProcessor, settleAs, ...row } = attempt;
       const claim: Claim = { client: undefined, ...row, epoch: 1, unsent: true, ageMs: 0 };
       const claimed = await claimInTime(
         writer.write('claim', { ...attempt, claimBefore: clock.now() + claimBy - clock.monotonic() }),
         (late) => {
           if (late === 'claimed') return [claim];
-          return late.state === 'taken over' ? [late.claim] : [];
+          return typeof late === 'object' && late.state === 'taken over' ? [late.claim] : [];
         },
       );
-      return claimed === 'claimed' ? { state: 'claimed', claim } : claimed;
+      if (claimed === 'claimed') return { state: 'claimed', claim };
+      if (typeof claimed === 'object') return claimed;
+      if (!settleAs) throw new Error('a claim was settled that named no outcome');
+      const { fingerprint, client } = claim;
+      return { state: 'settled', final: { outcome: settleAs.outcome, fingerprint, client, expiresAt: claimed } };
     },
 
     async find(key, client): Promise<FindResult> {

@@ -7,15 +7,16 @@ import type {
   Takeover,
 } from '../../payments/ports/ledger.js';
 import { keyTimeOf } from '../../payments/values/key-time.js';
-import type { Claim, Fence, Outcome } from '../../payments/values/payment.js';
-import { finalOf } from '../rows.js';
+import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/values/payment.js';
+import { finalOf, reasonOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
 
 const INSERT_CLAIM = `
-  INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, state, epoch, owner, lease_until, recover_at, claimed_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, ?, ?, ?)
+  INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
+    state, reason, expires_at, settled_at, settled_hour)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
 const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
@@ -63,6 +64,9 @@ const RESOLVE = `
 const END_ALL_LEASES = `
   UPDATE payments SET lease_until = min(lease_until, $now), recover_at = min(recover_at, $now)
   WHERE state = 'PROCESSING'`;
+
+/** The end of a payment that has none yet. */
+const NO_END = ['PROCESSING', null, null, null, 0] as const;
 
 export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
   /** `claimBy` by the wall clock. */
@@ -113,11 +117,16 @@ export function createPaymentWrites(
     return row && claimOf(row, now);
   }
 
+  /** The end of a payment, as INSERT_CLAIM and SETTLE take it. */
+  function endOf({ outcome, expiresAt }: FinalOutcome, now: number): readonly (string | number | null)[] {
+    return [outcome.state, reasonOf(outcome), expiresAt, now, currentHour()];
+  }
+
   return {
-    /** 'claimed', or what the row that is there already means. */
-    claim(attempt: ClaimWrite): 'claimed' | Exclude<ClaimResult, { state: 'claimed' }> {
-      const { key, transactionId, amount, currency, fingerprint, processor, owner, leaseMs, claimBefore } = attempt;
-      const client = attempt.client ?? null;
+    /** 'claimed'; when it settled, the moment until which the outcome is repeated; or what the row means that was there. */
+    claim(attempt: ClaimWrite): 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }> {
+      const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore } =
+        attempt;
       const now = wallClock();
       const leaseUntil = now + leaseMs;
       const mayBeLost = key < lookUpBefore;
@@ -130,16 +139,22 @@ export function createPaymentWrites(
           amount,
           currency,
           fingerprint,
-          client,
+          client ?? null,
           processor,
           owner,
           leaseUntil,
           leaseUntil,
           claimedAt,
         ];
-        if (insertClaim.run(...row).changes > 0) {
+        // The attempt of a lost row may have charged, so the processor is asked first.
+        const final = mayBeLost ? undefined : finalAt(now, attempt);
+        const end = final ? endOf(final, now) : NO_END;
+        if (insertClaim.run(...row, ...end).changes > 0) {
+          if (final) {
+            recordOutcome(key, final);
+            return final.expiresAt;
+          }
           if (!mayBeLost) return 'claimed';
-          // The attempt of a lost row may have charged, so the processor is asked first.
           return { state: 'taken over', claim: { ...claimOf(find.get(key) as PaymentRow, now), unsent: false } };
         }
       }
@@ -179,11 +194,10 @@ export function createPaymentWrites(
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
       const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs } = settlement;
       const now = wallClock();
-      const expiresAt = now + idempotencyTtlMs;
-      const reason = outcome.state === 'DECLINED' ? outcome.reason : null;
-      if (settle.run(outcome.state, reason, expiresAt, now, currentHour(), key, epoch, owner).changes > 0) {
-        recordOutcome(key, { outcome, fingerprint, client, expiresAt });
-        return expiresAt;
+      const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
+      if (settle.run(...endOf(final, now), key, epoch, owner).changes > 0) {
+        recordOutcome(key, final);
+        return final.expiresAt;
       }
       const winner = find.get(key) as PaymentRow | undefined;
       return winner && winner.state !== 'PROCESSING'
@@ -215,6 +229,11 @@ export function createPaymentWrites(
       database.prepare(END_ALL_LEASES).run({ now: wallClock() });
     },
   };
+}
+
+/** The outcome that a claim is settled with in its own commit. */
+function finalAt(now: number, { settleAs, fingerprint, client }: ClaimWrite): FinalOutcome | undefined {
+  return settleAs && { outcome: settleAs.outcome, fingerprint, client, expiresAt: now + settleAs.idempotencyTtlMs };
 }
 
 function claimOf(row: PaymentRow, now: number): Claim {

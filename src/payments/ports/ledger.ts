@@ -116,10 +116,19 @@ export interface ClaimAttempt extends Money {
    * translates it into the store's clock, which decides; so a process that was paused cannot pay with a dead key.
    */
   readonly claimBy: number;
+  /** What a new row is settled with in the same commit. One that was claimed before, or may have been lost, is not. */
+  readonly settleAs?: NewOutcome | undefined;
+}
+
+export interface NewOutcome {
+  readonly outcome: Outcome;
+  readonly idempotencyTtlMs: number;
 }
 
 export type ClaimResult =
   | { readonly state: 'claimed'; readonly claim: Claim }
+  /** `settleAs` is the payment's outcome: this claim wrote it. */
+  | { readonly state: 'settled'; readonly final: FinalOutcome }
   /**
    * The row was there with a dead lease: now it is ours, with a higher epoch. Or it is new, and an earlier row of its key may
    * have been lost with a failover or a restore. Either way an earlier attempt may have charged.

@@ -16,6 +16,12 @@ export interface Processor {
   /** How long after the claim a reference may be sent again: the processor deduplicates at least that long. */
   readonly dedupMs: number;
 
+  /**
+   * What every charge comes to, where a charge has no effect outside this process and takes no time. A new payment is then
+   * claimed and settled in one commit, and only a takeover charges. Undefined: nobody knows before the charge.
+   */
+  readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' }> | undefined;
+
   /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
   charge(charge: Charge): Promise<ChargeResult | NotSent>;
 

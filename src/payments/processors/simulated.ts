@@ -1,6 +1,6 @@
 import type { ChargeResult, Processor } from '../ports/processor.js';
 
-const SUCCEEDED: ChargeResult = { state: 'succeeded' };
+const SUCCEEDED = { state: 'succeeded' } as const;
 const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before the simulated processing did' };
 
 /**
@@ -16,6 +16,7 @@ export function createSimulatedProcessor(delayMs: number): Processor & { isAway:
     typicalMs: delayMs,
     timeoutMs: 0,
     dedupMs: Number.POSITIVE_INFINITY,
+    certainResult: delayMs === 0 ? SUCCEEDED : undefined,
     isAway: false,
     async charge() {
       if (closed) return CUT;

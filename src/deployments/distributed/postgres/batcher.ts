@@ -4,6 +4,8 @@ import { BoundedQueue, QUEUE_LIMIT_MS } from '../../bounded-queue.js';
 import { IGNORED_QUEUE, type QueueMeasure } from '../../store-measures.js';
 import { StatementRefused } from './postgres.js';
 
+/** Statements of one kind under way at once. */
+export const LANES = 2;
 /** Bounds the duration of one statement. */
 const MAX_BATCH = 500;
 /** Twenty batches: more than a healthy database takes in the time that an entry waits at most. */
@@ -30,7 +32,7 @@ export class Batcher<Item, Result> {
   constructor(
     private readonly run: (items: readonly Item[]) => Promise<readonly Result[]>,
     private readonly clock: Clock,
-    private readonly lanes = 2,
+    private readonly lanes = LANES,
     private readonly measure: QueueMeasure = IGNORED_QUEUE,
   ) {
     this.waiting = new BoundedQueue('PostgreSQL', MAX_WAITING, clock);

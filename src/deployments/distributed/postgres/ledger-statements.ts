@@ -18,24 +18,31 @@ export const CLAIM: Statement = {
   name: 'claim',
   text: `
     INSERT INTO idempay.payments
-      (key, transaction_id, amount, currency, fingerprint, client, processor, state, epoch, owner, lease_until, recover_at,
-        claimed_at)
-    SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 'PROCESSING', 1, owner,
+      (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
+        state, reason, settled_at, settled_hour, expires_at)
+    SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
-      CASE WHEN key < (SELECT look_up_before FROM idempay.deployment)
-        THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END
+      CASE WHEN may_be_lost
+        THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END,
+      CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
+      CASE WHEN settles THEN clock_timestamp() END, CASE WHEN settles THEN ${CURRENT_HOUR} END,
+      CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END
     FROM (
-      SELECT * FROM
+      SELECT sent.*, key < look_up_before AS may_be_lost, outcome IS NOT NULL AND key >= look_up_before AS settles
+      FROM
         unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
-          $8::text[], $9::float8[], $10::float8[])
-        AS sent (key, transaction_id, amount, currency, fingerprint, client, processor, owner, lease_ms, claim_before)
+          $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[])
+        AS sent (key, transaction_id, amount, currency, fingerprint, client, processor, owner, lease_ms, claim_before,
+          outcome, reason, idempotency_ttl_ms),
+        idempay.deployment
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
       AND ${ON_KNOWN_TIMELINE}
     ON CONFLICT (key) DO NOTHING
     RETURNING owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
-      (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms`,
+      (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
+      floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at`,
 };
 
 export const FIND: Statement = {

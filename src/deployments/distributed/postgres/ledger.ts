@@ -16,11 +16,11 @@ import {
   isVisibleTo,
   type Outcome,
 } from '../../../payments/values/payment.js';
-import { finalOf } from '../../rows.js';
+import { finalOf, reasonOf } from '../../rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
-import { Batcher } from './batcher.js';
+import { Batcher, LANES } from './batcher.js';
+import { createInsertClaim } from './claims.js';
 import type { DatabaseClock } from './database-clock.js';
-import { MAY_BE_LOST } from './database-identity-statements.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './ledger-statements.js';
 import { createPaymentHorizon } from './payment-horizon.js';
@@ -28,26 +28,10 @@ import type { PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
 import { createNoteElapsed } from './retention-time.js';
 
-/** Statements of one kind under way at once. */
-const LANES = 2;
-
 interface Settlement {
   readonly claim: Claim;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
-}
-
-/** A row that this claim inserted. */
-interface Inserted {
-  /** An earlier row of its key may have been lost with a failover or a restore. */
-  readonly mayBeLost: boolean;
-  readonly ageMs: number;
-}
-
-interface InsertedRow {
-  owner: string;
-  may_be_lost: boolean;
-  age_ms: number;
 }
 
 interface FencedMs {
@@ -67,36 +51,13 @@ export function createPostgresLedger(
   measures: StoreMeasures = NOT_MEASURED,
 ): Ledger {
   const queue = (name: string) => measures.queue('postgresql', name);
-  const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertClaims, clock.clock, LANES, queue('claims'));
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock, LANES, queue('settlements'));
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock.clock, LANES, queue('abandonments'));
   /** A question is never answered by a statement that was sent before it was asked (decisions P17). */
   const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
-
-  /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
-  async function insertClaims(attempts: readonly ClaimAttempt[]): Promise<(Inserted | undefined)[]> {
-    const sorted = attempts.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-    const rows = await database.write<InsertedRow>(statements.CLAIM, [
-      sorted.map((attempt) => attempt.key),
-      sorted.map((attempt) => attempt.transactionId),
-      sorted.map((attempt) => attempt.amount),
-      sorted.map((attempt) => attempt.currency),
-      sorted.map((attempt) => attempt.fingerprint),
-      sorted.map((attempt) => attempt.client ?? null),
-      sorted.map((attempt) => attempt.processor),
-      sorted.map((attempt) => attempt.owner),
-      sorted.map((attempt) => attempt.leaseMs),
-      sorted.map((attempt) => clock.at(attempt.claimBy)),
-    ]);
-    const inserted = new Map(rows.map((row) => [row.owner, { mayBeLost: row.may_be_lost, ageMs: row.age_ms }]));
-    return attempts.map((attempt) => {
-      const row = inserted.get(attempt.owner);
-      inserted.delete(attempt.owner);
-      return row;
-    });
-  }
+  const insertClaim = createInsertClaim(database, clock, findRow, queue('claims'));
 
   /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
   async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
@@ -106,7 +67,7 @@ export function createPostgresLedger(
       sorted.map(({ claim }) => claim.epoch),
       sorted.map(({ claim }) => claim.owner),
       sorted.map(({ outcome }) => outcome.state),
-      sorted.map(({ outcome }) => (outcome.state === 'DECLINED' ? outcome.reason : null)),
+      sorted.map(({ outcome }) => reasonOf(outcome)),
       sorted.map(({ idempotencyTtlMs }) => idempotencyTtlMs),
     ]);
     const expiries = new Map(rows.map((row) => [`${row.key} ${row.owner}`, row.expires_at]));
@@ -142,20 +103,6 @@ export function createPostgresLedger(
     const row = await finds.add(key);
     if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmDurable();
     return row;
-  }
-
-  /** A claim whose reply was lost is read back by its owner; a new claim would meet itself. */
-  async function insertOrReadBack(attempt: ClaimAttempt): Promise<Inserted | undefined> {
-    try {
-      return await claims.add(attempt);
-    } catch (fault) {
-      if (!isUnknown(fault)) throw fault;
-      const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
-      if (row?.owner !== attempt.owner || row.epoch !== 1 || row.state !== 'PROCESSING') throw fault;
-      // Where that cannot be asked it may be: the claim stands, and the processor is asked first.
-      const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]).catch(() => []);
-      return { mayBeLost: known?.mayBeLost ?? true, ageMs: row.age_ms };
-    }
   }
 
   async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
@@ -231,9 +178,13 @@ export function createPostgresLedger(
 
   return {
     async claim(attempt) {
-      const inserted = await insertOrReadBack(attempt);
+      const inserted = await insertClaim(attempt);
       if (!inserted) return explain(attempt);
-      const { key, owner, transactionId, amount, currency, fingerprint, client, processor } = attempt;
+      const { key, owner, transactionId, amount, currency, fingerprint, client, processor, settleAs } = attempt;
+      if (settleAs && inserted.expiresAt !== null) {
+        const final = { outcome: settleAs.outcome, fingerprint, client, expiresAt: inserted.expiresAt };
+        return { state: 'settled', final };
+      }
       // The attempt of a lost row may have charged, so the processor is asked first.
       const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
       const money = { amount, currency, fingerprint, client };
