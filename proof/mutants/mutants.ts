@@ -103,6 +103,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'recovery runs once and never again': 'if (!stopped) cancel → if (!stopped && leaseMs === 0) cancel',
   },
   [`${POSTGRES}/ledger-statements.ts`]: {
+    'a first claim whose earlier row may be lost is settled at once, in PostgreSQL':
+      'outcome IS NOT NULL AND key >= look_up_before AS settles → outcome IS NOT NULL AS settles',
     'no unique row: every claim is granted, in PostgreSQL': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
       SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, transaction_id = excluded.transaction_id,
         lease_until = excluded.lease_until, recover_at = excluded.recover_at, claimed_at = excluded.claimed_at,
@@ -117,6 +119,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT →     ON CONFLICT',
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
+    'a first claim whose earlier row may be lost is settled at once, in SQLite':
+      'mayBeLost ? undefined : finalAt( → finalAt(',
+    'a claim that is settled leaves its record as generated, in SQLite':
+      'recordOutcome(key, final);\n            return → return',
     'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
   SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
     transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
@@ -142,18 +148,22 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
           const result = JSON.parse(text, (member, value) => (isOwned && member === 'owner' ? input.owner : value));`,
     ],
   },
-  [`${POSTGRES}/ledger.ts`]: {
+  [`${POSTGRES}/claims.ts`]: {
     'a claim that inserted no row is granted, in PostgreSQL':
-      'inserted.get(attempt.owner); → inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0 };',
+      'inserted.get(attempt.owner); → inserted.get(attempt.owner) ?? { mayBeLost: false, ageMs: 0, expiresAt: null };',
+    'a lost reply of a claim counts as its commit, in PostgreSQL': `return await claims.add(attempt);
+→ return await claims
+        .add(attempt)
+        .catch((fault) => (isUnknown(fault) ? { mayBeLost: false, ageMs: 0, expiresAt: null } : Promise.reject(fault)));`,
+    'an outcome that another claim wrote counts as its own when the reply is lost, in PostgreSQL':
+      'row?.owner !== attempt.owner || row.epoch !== 1 → !row',
+  },
+  [`${POSTGRES}/ledger.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 
 → const { claim } = settlement;
       if (claim.epoch > 0) return Date.now() + settlement.idempotencyTtlMs;
 `,
-    'a lost reply of a claim counts as its commit, in PostgreSQL': `return await claims.add(attempt);
-→ return await claims
-        .add(attempt)
-        .catch((fault) => (isUnknown(fault) ? { mayBeLost: false, ageMs: 0 } : Promise.reject(fault)));`,
     'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
       "inserted.mayBeLost ? 'taken over' → inserted.mayBeLost ? 'claimed'",
     'a takeover keeps the unsent mark, in PostgreSQL': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',

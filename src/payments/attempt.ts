@@ -65,7 +65,7 @@ export function createCarryOut(collaborators: {
         return outcomeElsewhere(claim, result.cause);
       }
       charged = true;
-      const settled = await ledger.settle(claim, outcomeOf(claim.transactionId, result), idempotencyTtlMs);
+      const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
       if (settled.state === 'settled') counts.settled[origin] += 1;
       else counts.fencedOff += 1;
       if (settled.state === 'fenced off') {
@@ -73,7 +73,7 @@ export function createCarryOut(collaborators: {
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
         return { state: 'unknown', cause };
       }
-      const answered = outcomeOf(claim.transactionId, result).state;
+      const answered = outcomeOf(claim, result).state;
       const kept = settled.final.outcome.state;
       if (answered !== kept) onContradiction(claim, answered, kept);
       if (settled.state === 'settled' && origin !== 'first claim') onKnown?.(claim, origin, answered);
@@ -151,7 +151,10 @@ function isWithin(ageMs: number, limitMs: number): boolean {
   return limitMs === Number.POSITIVE_INFINITY || (ageMs >= 0 && ageMs < limitMs);
 }
 
-export function outcomeOf(transactionId: string, result: Exclude<ChargeResult, { state: 'unknown' }>): Outcome {
+export function outcomeOf(
+  { transactionId }: Pick<Claim, 'transactionId'>,
+  result: Exclude<ChargeResult, { state: 'unknown' }>,
+): Outcome {
   return result.state === 'succeeded'
     ? { state: 'COMPLETED', transactionId }
     : { state: 'DECLINED', reason: result.reason };

@@ -190,7 +190,7 @@ export function createPayments(collaborators: {
         formerProcessor: processor.formerName,
         leaseMs,
         claimBy,
-        settleAs: certainResult && { outcome: outcomeOf(transactionId, certainResult), idempotencyTtlMs },
+        settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
       })
       .catch(async (fault: unknown) => {
         await endings.release(key, owner);

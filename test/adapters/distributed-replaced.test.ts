@@ -5,6 +5,7 @@ import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import {
   claimAttempt,
+  DECLINED,
   givenClaim,
   LONG_MS,
   newKeyOf,
@@ -125,6 +126,12 @@ describe('after a database was replaced by one without the newest rows', () => {
     expect(answer).toMatchObject({ state: 'processed', final: { outcome: { state: 'COMPLETED' } } });
     expect(process.processor.lookUps).toEqual([lost]);
     expect(process.processor.chargesOf(lost)).toHaveLength(1);
+  });
+
+  test('a claim that names its outcome is not settled where the row may be lost', async () => {
+    const settleAs = { outcome: DECLINED, idempotencyTtlMs: LONG_MS };
+    const claimed = await ports.ledger.claim(claimAttempt({ key: await issuedKey(), settleAs }));
+    expect(claimed).toMatchObject({ state: 'taken over', claim: { unsent: false } });
   });
 
   test('a final record is repeated as it is, though its row is lost', async () => {

@@ -8,6 +8,7 @@ import { openEmbedded } from '#idempay/deployments/embedded/open.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import {
   claimAttempt,
+  DECLINED,
   givenClaim,
   givenSettled,
   inState,
@@ -116,6 +117,8 @@ describe('a backup of a service that runs', () => {
     }
     const takeover = { key: unsent.key, processor: processor.name, owner: newOwner(), leaseMs: LONG_MS };
     expect(await copy.ledger.takeOver(takeover)).toMatchObject({ unsent: false });
+    const settleAs = { outcome: DECLINED, idempotencyTtlMs: LONG_MS };
+    expect(await copy.ledger.claim(claimAttempt({ key: unpaid, settleAs }))).toMatchObject({ state: 'taken over' });
     // What is generated from now on is charged without a question. The clock may be ten seconds off, so later than that.
     const later = `f${unpaid.slice(1)}`;
     expect(await copy.ledger.claim(claimAttempt({ key: later }))).toMatchObject({ state: 'claimed' });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Claim, FinalOutcome } from '#idempay/payments/values/payment.js';
+import type { ClaimAttempt, ClaimResult } from '#idempay/payments/ports/ledger.js';
+import type { Claim, FinalOutcome, Outcome } from '#idempay/payments/values/payment.js';
 import {
   claimAttempt,
   completed,
@@ -16,10 +17,13 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 type Answer = string | boolean;
 
+/** The clocks of the store and of the test, and rounding. */
+const CLOCKS_MS = 1_000;
+
 /**
  * What every Ledger guarantees of one payment beyond its types: this is where exactly once is held (of abandoned payments:
  * `ledger-recovery-contract.ts`, of old ones: `ledger-retention-contract.ts`).
- *  1. One row per key: of claims at once one is claimed, with epoch 1. 2. A claim after `claimBy` writes nothing.
+ *  1. One row per key: of claims at once one is claimed, with epoch 1, or settled where it names the outcome. 2. A claim after `claimBy` writes nothing.
  *  3. Under a live lease others learn that the payment is under way, and of which content it is.
  *  4. A dead lease is taken over, with the next epoch and the values of the row. 6. It alone fences nobody off.
  *  5. An attempt that was fenced off changes nothing: not the lease, not the outcome.
@@ -129,6 +133,50 @@ export function ledgerContract(ports: ContractPorts): void {
       claimed: 1,
       'under way': 199,
     });
+  });
+
+  test.each([['completed'], ['declined']])(
+    '1, 7: a claim that names its outcome is settled in its commit, as %s',
+    async (end) => {
+      const attempt = claimAttempt({ amount: '0.01', currency: 'EUR', client: 'key:shop' });
+      const { key, transactionId, fingerprint, client } = attempt;
+      const outcome = end === 'declined' ? DECLINED : completed(attempt);
+      const askedAt = clock.now();
+      const settleAs = { outcome, idempotencyTtlMs: LONG_MS };
+      const { final } = inState(await ledger.claim({ ...attempt, settleAs }), 'settled');
+      expect(final).toEqual({ outcome, fingerprint, client, expiresAt: expect.any(Number) });
+      expect(final.expiresAt).toBeGreaterThanOrEqual(Math.floor(askedAt) + LONG_MS - CLOCKS_MS);
+      expect(final.expiresAt).toBeLessThanOrEqual(Math.ceil(clock.now()) + LONG_MS + CLOCKS_MS);
+      expect(await ledger.find(key)).toEqual(finalState(final));
+      const state = outcome.state;
+      expect(await history.find(key)).toMatchObject({ state, transactionId, amount: '0.01', attempts: 1 });
+      expect(await ledger.claim(claimAttempt({ key }))).toEqual(finalState(final));
+    },
+  );
+
+  test('1, 7: of two hundred claims at once that name their outcome one writes it, and the others are answered with it', async () => {
+    const key = newKey();
+    const claim = (attempt: ClaimAttempt) =>
+      ledger.claim({ ...attempt, settleAs: { outcome: completed(attempt), idempotencyTtlMs: LONG_MS } });
+    const ends = await Promise.all(Array.from({ length: 200 }, () => claim(claimAttempt({ key }))));
+    const [settled, ...more] = ends.filter(({ state }) => state === 'settled');
+    expect(more).toEqual([]);
+    const { final } = inState(settled as ClaimResult, 'settled');
+    expect(ends.filter((end) => end !== settled)).toEqual(Array(199).fill(finalState(final)));
+    const { transactionId } = final.outcome as Extract<Outcome, { state: 'COMPLETED' }>;
+    expect(await history.find(key)).toMatchObject({ transactionId });
+  });
+
+  test('2 to 4: a claim that names its outcome changes no row that was there, and writes none when it is late', async () => {
+    const claim = (members: Partial<ClaimAttempt>) =>
+      ledger.claim(claimAttempt({ ...members, settleAs: { outcome: DECLINED, idempotencyTtlMs: LONG_MS } }));
+    const late = newKey();
+    expect(await claim({ key: late, claimBy: clock.monotonic() - SHORT_MS })).toEqual({ state: 'too late' });
+    expect(await ledger.find(late)).toEqual({ state: 'absent' });
+    expect(await claim({ key: (await given.claim()).key })).toMatchObject({ state: 'under way' });
+    const { key, processor } = await given.deadClaim();
+    expect(await claim({ key, processor })).toMatchObject({ state: 'taken over', claim: { epoch: 2 } });
+    expect(await underWay(key)).toMatchObject({ state: 'under way' });
   });
 
   test('1: a transaction id that another payment has is refused without a row, and claims sent with it succeed', async () => {

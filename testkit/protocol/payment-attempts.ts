@@ -45,7 +45,10 @@ export async function givenClaim(ledger: Ledger, members: Partial<ClaimAttempt> 
   return inState(await ledger.claim(claimAttempt(members)), 'claimed').claim;
 }
 
-export const completed = ({ transactionId }: Claim): Outcome => ({ state: 'COMPLETED', transactionId });
+export const completed = ({ transactionId }: Pick<Claim, 'transactionId'>): Outcome => ({
+  state: 'COMPLETED',
+  transactionId,
+});
 
 export async function givenSettled(
   ledger: Ledger,

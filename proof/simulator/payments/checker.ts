@@ -66,7 +66,8 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
     ),
     ...whatIsTrue({
       [`charged ${charges.length} times`]: charges.length > 1,
-      'is COMPLETED and was not charged': state === 'COMPLETED' && charges.length === 0,
+      'is COMPLETED and was not charged': state === 'COMPLETED' && charges.length === 0 && !plan.shape.isCertain,
+      'was claimed and not settled': plan.shape.isCertain && (row.epoch !== 1 || row.resolution !== null),
       'is DECLINED and was charged': state === 'DECLINED' && isKnowable,
       'is still PROCESSING long after everything was well': finalAt === undefined,
       [`was stuck until ${finalAt?.toFixed(0)}`]: isStuck,

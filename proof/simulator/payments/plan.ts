@@ -28,12 +28,14 @@ const LONG_LEASE_MS = 10_000;
 /** One in so many plans is about what happens between two steps. */
 const MANY_TRIGGERED = 3;
 const RETENTION_PLANS = 20;
+/** One in so many plans has a processor of which nothing leaves. */
+const CERTAIN_PLANS = 4;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
 
 export function planPayments(seed: number) {
   const random = seededRandom(seed);
-  const shape = shapeOf(random);
+  const shape = { ...shapeOf(random), ...(seed % CERTAIN_PLANS === 1 ? CERTAIN : { isCertain: false }) };
   const scripts = Array.from({ length: 20 + random.below(80) }, (_, number) => scriptOf(number, random.fork(), shape));
   const triggered = random.below(MANY_TRIGGERED) === 0 ? scripts.length : random.below(8);
   const faults = [
@@ -42,6 +44,9 @@ export function planPayments(seed: number) {
   ];
   return { seed, shape, scripts, faults: faults.filter((fault) => fault !== undefined) };
 }
+
+/** The product's own processor, which answers at once: payments are claimed and settled in one commit. */
+const CERTAIN = { isCertain: true, dedupMs: Number.POSITIVE_INFINITY, processorTimeoutMs: 0 };
 
 type Shape = ReturnType<typeof shapeOf>;
 

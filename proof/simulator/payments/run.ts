@@ -1,6 +1,7 @@
 import type { Clock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
+import { createSimulatedProcessor as createProductsProcessor } from '#idempay/payments/processors/simulated.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
 import { createFaults, setBackMs } from '../faults.js';
 import type { Opened } from '../processes.js';
@@ -48,7 +49,9 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   let transactionIds = 0;
 
   function open(ports: SimulatedPorts, process: Process, clock: Clock): Opened<PaymentArea> {
-    const remote = processor.connect(process, { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs });
+    const remote = shape.isCertain
+      ? createProductsProcessor(0)
+      : processor.connect(process, { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs });
     let owners = 0;
     const service = createPaymentArea({
       ...{ keys: ports.keys, ledger: ports.ledger, history: ports.paymentHistory, processor: remote },
