@@ -50,7 +50,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       'lookUp(claim.key) → lookUp(`${claim.key}/${claim.epoch}`)',
     ],
     'new transaction id per attempt': `transactionId: claim.transactionId }
-→ transactionId: \`\${claim.transactionId}\${claim.epoch > 1 ? claim.epoch : ''}\` }`,
+→ transactionId: \`\${claim.transactionId}\${'epoch' in claim && Number(claim.epoch) > 1 ? claim.epoch : ''}\` }`,
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
@@ -74,7 +74,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'src/payments/payments.ts': {
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
-    'claim after expiry accepted': '        claimBy,\n      }) →         claimBy: claimBy + 3_600_000,\n      })',
+    'claim after expiry accepted':
+      '        claimBy,\n        settleAs →         claimBy: claimBy + 3_600_000,\n        settleAs',
     'a key without a record is invalid although its row exists': `return payFromRow(key, owner, fingerprint, client);
 → return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint, client);`,
     'a locked key is in progress although its row is final': `return conflict(key, fingerprint, begun);

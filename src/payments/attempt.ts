@@ -152,10 +152,10 @@ function isWithin(ageMs: number, limitMs: number): boolean {
 }
 
 export function outcomeOf(
-  { transactionId }: Pick<Claim, 'transactionId'>,
+  claim: Pick<Claim, 'transactionId'>,
   result: Exclude<ChargeResult, { state: 'unknown' }>,
 ): Outcome {
   return result.state === 'succeeded'
-    ? { state: 'COMPLETED', transactionId }
+    ? { state: 'COMPLETED', transactionId: claim.transactionId }
     : { state: 'DECLINED', reason: result.reason };
 }
