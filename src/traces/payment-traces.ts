@@ -56,7 +56,7 @@ export function tracePorts<Ports extends PaymentPorts>(spans: Spans, ports: Port
         (span, claimed) => {
           span.setAttribute(RESULT, claimed.state);
           if ('claim' in claimed) span.setAttribute(TRANSACTION_ID, claimed.claim.transactionId);
-          if (claimed.state === 'final') noteFinal(span, claimed.final);
+          if ('final' in claimed) noteFinal(span, claimed.final);
         },
       ),
     find: (key, client) =>
