@@ -69,7 +69,7 @@ export async function startPostgres() {
   const ended = watch(child, 'SIGQUIT');
   const url = `postgres://idempay@127.0.0.1:${port}/postgres`;
   await untilAnswers('PostgreSQL', ended, () => connectOnce(url));
-  return { url, cpuUs: () => familyCpuTimeUs(child.pid), stop: () => end(child, 'SIGQUIT', ended) };
+  return { url, data, cpuUs: () => familyCpuTimeUs(child.pid), stop: () => end(child, 'SIGQUIT', ended) };
 }
 
 async function connectOnce(url) {

@@ -1,0 +1,129 @@
+// `npm run soak`: steady load for an hour, and a plot of what must stay flat: memory, open files, and the write-ahead log.
+//
+//   npm run soak                  both deployments at once, each with stores of its own
+//   npm run soak -- embedded      one of them
+//
+//   SOAK_MINUTES  60      SOAK_ROUNDS_PER_SECOND  20, of ten requests each (paced-clients.mjs)
+//
+// Keys live for five minutes, so that they expire, and their entries are removed, all along. Needs gnuplot.
+import { execFile } from 'node:child_process';
+import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { everyCall, startRounds } from './paced-clients.mjs';
+import { temporaryFolder } from './processes.mjs';
+import { startPostgres, startRedis } from './servers.mjs';
+import { startServer } from './service.mjs';
+
+const run = promisify(execFile);
+const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
+const IMAGES = fileURLToPath(new URL('../docs/images/', import.meta.url));
+const PLOT = fileURLToPath(new URL('./scripts/soak.gnuplot', import.meta.url));
+const KEY_LIFE = { IDEMPOTENCY_TTL_SECONDS: '300' };
+const SAMPLES = 240;
+const MEBIBYTE = 1024 * 1024;
+/** Of the run: until then caches fill, keys begin to expire, and the engine compiles. */
+const WARM_UP = 0.25;
+/** A leak of one percent an hour is not seen; one that ends a process within days is. */
+const GROWTH_ALLOWED = 1.1;
+
+const minutes = Number(process.env.SOAK_MINUTES || 60);
+const roundsPerSecond = Number(process.env.SOAK_ROUNDS_PER_SECOND || 20);
+const deployments = process.argv[2] ? [process.argv[2]] : ['embedded', 'distributed'];
+
+await run('gnuplot', ['--version']).catch(() => {
+  console.error('The plot needs gnuplot on the PATH: apt-get install gnuplot-nox');
+  process.exit(1);
+});
+const verdicts = await Promise.all(deployments.map(soak));
+process.exit(verdicts.every(Boolean) ? 0 : 1);
+
+async function soak(deployment) {
+  const { server, walBytes } = await start(deployment);
+  const rounds = startRounds(server.url, roundsPerSecond, everyCall);
+  const samples = [];
+  try {
+    const beganAt = performance.now();
+    for (let taken = 0; taken < SAMPLES; taken += 1) {
+      const dueMs = beganAt + ((taken + 1) / SAMPLES) * minutes * 60_000 - performance.now();
+      await Promise.race([delay(dueMs), rounds.failure]);
+      const metrics = await (await fetch(`${server.url}/metrics`)).text();
+      samples.push({
+        minute: (performance.now() - beganAt) / 60_000,
+        residentMiB: valueIn(metrics, 'idempay_process_resident_memory_bytes') / MEBIBYTE,
+        heapMiB: valueIn(metrics, 'idempay_process_heap_used_bytes') / MEBIBYTE,
+        openFiles: valueIn(metrics, 'idempay_process_open_fds'),
+        walMiB: (await walBytes(metrics)) / MEBIBYTE,
+      });
+    }
+  } finally {
+    await rounds.stop();
+  }
+  await server.stop();
+  await draw(deployment, samples);
+  return judge(deployment, samples, rounds.started());
+}
+
+async function start(deployment) {
+  if (deployment === 'embedded') {
+    const folder = await temporaryFolder();
+    const server = await startServer('dist/main.js', { DATA_DIR: join(folder, 'data'), ...KEY_LIFE });
+    return { server, walBytes: (metrics) => valueIn(metrics, 'idempay_store_wal_bytes') };
+  }
+  if (deployment !== 'distributed') throw new Error(`there is no deployment '${deployment}'`);
+  const [redis, postgres] = await Promise.all([startRedis(), startPostgres()]);
+  const stores = { REDIS_URL: redis.url, DATABASE_URL: postgres.url };
+  const server = await startServer('dist/main.js', { ...stores, ...KEY_LIFE });
+  return { server, walBytes: () => sizeOf(join(postgres.data, 'pg_wal')) };
+}
+
+/** Two columns of numbers for each line of the plot, and the plot itself. */
+async function draw(deployment, samples) {
+  await mkdir(RESULTS, { recursive: true });
+  await mkdir(IMAGES, { recursive: true });
+  const table = join(RESULTS, `soak-${deployment}.dat`);
+  const lines = samples.map((sample) =>
+    Object.values(sample)
+      .map((value) => value.toFixed(3))
+      .join(' '),
+  );
+  await writeFile(table, `# ${Object.keys(samples[0]).join(' ')}\n${lines.join('\n')}\n`);
+  const image = join(IMAGES, `soak-${deployment}.svg`);
+  await run('gnuplot', ['-e', `table='${table}'; image='${image}'; deployment='${deployment}'`, PLOT]);
+}
+
+/** Flat: the last quarter of the run is no higher than the second one. */
+function judge(deployment, samples, rounds) {
+  const quarter = Math.floor(samples.length * WARM_UP);
+  const early = samples.slice(quarter, 2 * quarter);
+  const late = samples.slice(-quarter);
+  const rows = Object.keys(samples[0])
+    .filter((name) => name !== 'minute')
+    .map((name) => {
+      const [before, after] = [early, late].map((part) => median(part.map((sample) => sample[name])));
+      const most = Math.max(...samples.map((sample) => sample[name]));
+      return { name, before, after, most, flat: after <= before * GROWTH_ALLOWED };
+    });
+  console.log(`${deployment}: ${rounds} rounds of ten requests in ${minutes} minutes, every answer as it should be`);
+  console.table(rows);
+  return rows.every(({ flat }) => flat);
+}
+
+/** Of a series without labels. */
+function valueIn(metrics, name) {
+  const line = metrics.split('\n').find((each) => each.startsWith(`${name} `));
+  if (line === undefined) throw new Error(`/metrics does not show ${name}`);
+  return Number(line.slice(name.length + 1));
+}
+
+async function sizeOf(folder) {
+  const files = await readdir(folder);
+  const sizes = await Promise.all(files.map(async (file) => (await stat(join(folder, file))).size));
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+function median(values) {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+}
