@@ -1,6 +1,7 @@
 // Clients at a fixed rate: a new round begins when its time has come, whether or not the last one has ended. So a service that
 // gets slow meets the same load, and the time that a round waits for a connection counts as its latency.
 import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
 
 const CONNECTIONS = 128;
@@ -77,9 +78,14 @@ export function startRounds(url, perSecond, round) {
   };
 }
 
+/** Repeats what was refused for load, as a client should. */
 async function ask(pool, method, path, { headers = {}, body } = {}) {
   const answer = await pool.request({ method, path, headers, body });
   const text = await answer.body.text();
+  if (answer.statusCode === 503) {
+    await delay(Number(answer.headers['retry-after']) * 1000);
+    return ask(pool, method, path, { headers, body });
+  }
   assert.ok(answer.statusCode < 300, `${method} ${path}: ${answer.statusCode} ${text}`);
   return { status: answer.statusCode, headers: answer.headers, text };
 }
