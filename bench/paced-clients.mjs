@@ -34,6 +34,17 @@ export async function everyCall(client) {
   await client.ask('DELETE', path);
 }
 
+/** Asks for so many keys as fast as it can. */
+export async function generateKeys(url, count) {
+  const pool = new Pool(url, { connections: CONNECTIONS });
+  let left = count;
+  const client = async () => {
+    for (; left > 0; left -= 1) await ask(pool, 'GET', '/api/server-generated/generate-key');
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, client));
+  await pool.close();
+}
+
 function idIn({ text }) {
   return text.match(/TXN\d+/)[0];
 }

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { everyCall, startRounds } from './paced-clients.mjs';
+import { everyCall, generateKeys, startRounds } from './paced-clients.mjs';
 import { temporaryFolder } from './processes.mjs';
 import { startPostgres, startRedis } from './servers.mjs';
 import { startServer } from './service.mjs';
@@ -23,6 +23,8 @@ const IMAGES = fileURLToPath(new URL('../docs/images/', import.meta.url));
 const PLOT = fileURLToPath(new URL('./scripts/soak.gnuplot', import.meta.url));
 const KEY_LIFE = { IDEMPOTENCY_TTL_SECONDS: '300' };
 const SAMPLES = 240;
+/** As many as the embedded service remembers at most: memory that fills once is no leak. */
+const REMEMBERED_KEYS = 100_000;
 const MEBIBYTE = 1024 * 1024;
 /** Of the run: until then caches fill, keys begin to expire, and the engine compiles. */
 const WARM_UP = 0.25;
@@ -42,6 +44,7 @@ process.exit(verdicts.every(Boolean) ? 0 : 1);
 
 async function soak(deployment) {
   const { server, walBytes } = await start(deployment);
+  await generateKeys(server.url, REMEMBERED_KEYS);
   const rounds = startRounds(server.url, roundsPerSecond, everyCall);
   const samples = [];
   try {

@@ -5,7 +5,7 @@ set multiplot layout 3,1 title sprintf('An hour of steady load, %s deployment', 
 set xlabel 'minutes'
 set grid ytics lc rgb '#dddddd'
 set yrange [0:*]
-set key top left horizontal
+set key outside right top
 set style data lines
 set title 'Memory of the service, MiB'
 plot table using 1:2 lw 2 lc rgb '#1f5fa8' title 'resident', table using 1:3 lw 2 lc rgb '#d0762b' title 'JavaScript heap in use'
