@@ -38,6 +38,7 @@ export function measureProcessor(exposition: Exposition, processor: WatchedProce
     typicalMs: processor.typicalMs,
     timeoutMs: processor.timeoutMs,
     dedupMs: processor.dedupMs,
+    certainResult: processor.certainResult,
 
     async charge(charge) {
       const begun = performance.now();

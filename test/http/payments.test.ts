@@ -2,6 +2,7 @@ import { Agent } from 'node:http';
 import { describe, expect, it, vi } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
+import { scrape, sumOf } from '../../testkit/client/metrics.js';
 import {
   beginPayment,
   expectBodyRefused,
@@ -73,6 +74,14 @@ describeDeployments('payments', (deployment) => {
     const seconds = await ttlSeconds(service.url, answer.json<string>());
     expect(seconds).toBeLessThanOrEqual(DAY_SECONDS);
     expect(seconds).toBeGreaterThan(DAY_SECONDS - 60);
+  });
+
+  /** Bug: the service made two commits all the same. Cause: the measures around the processor dropped its `certainResult`. */
+  it('are settled by their claim where nothing leaves the store: nothing is charged', async () => {
+    await givenPaid(service.url);
+    const samples = await scrape(service.url);
+    expect(sumOf(samples, 'idempay_payments_settled_total', { by: 'first_claim' })).toBeGreaterThan(0);
+    expect(sumOf(samples, 'idempay_processor_call_seconds_count', { call: 'charge' })).toBe(0);
   });
 
   it('are the value of their key, and answered the same to every repeat and question for the status', async () => {

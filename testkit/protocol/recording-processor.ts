@@ -16,6 +16,7 @@ export interface NextCharge {
 export class RecordingProcessor implements Processor {
   readonly typicalMs = 0;
   readonly timeoutMs = 0;
+  readonly certainResult = undefined;
   readonly charges: Charge[] = [];
   readonly lookUps: string[] = [];
   private readonly outcomes = new Map<string, ChargeResult>();

@@ -143,6 +143,7 @@ export function createSimulatedProcessor(
     const port: Processor = {
       ...settings,
       typicalMs: 50,
+      certainResult: undefined,
       charge(given) {
         const sentAt = simulation.time;
         const asked = { ...given, reference: nameOf(given.reference) };

@@ -20,7 +20,7 @@ export interface Processor {
    * What every charge comes to, where a charge has no effect outside this process and takes no time. A new payment is then
    * claimed and settled in one commit, and only a takeover charges. Undefined: nobody knows before the charge.
    */
-  readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' }> | undefined;
+  readonly certainResult: Exclude<ChargeResult, { readonly state: 'unknown' }> | undefined;
 
   /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
   charge(charge: Charge): Promise<ChargeResult | NotSent>;

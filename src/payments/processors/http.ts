@@ -96,6 +96,7 @@ export function createHttpProcessor(settings: {
     typicalMs: Math.min(TYPICAL_MS, timeoutMs),
     timeoutMs,
     dedupMs,
+    certainResult: undefined,
 
     async charge({ reference, transactionId, amount, currency }) {
       const reply = await ask({
