@@ -25,16 +25,19 @@ const flag = (url: string, id: number) => changeStatus(url, id, 'FLAGGED');
 const stores = await openDistributedStores();
 afterAll(() => stores.close());
 const { wires } = stores;
-/** `near` has the connections that are damaged; `far` serves the same stores on its own. */
-const { url: near } = await stores.serve({ ...wires.environment, LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` });
-const { url: far } = await stores.serve({ LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` });
+const LEASES = { LOCK_TTL_SECONDS: `${LEASE_MS / 1_000}` };
+/** `near` has the connections that are damaged; `far` serves the same stores on its own. A payment of `near` takes two commits. */
+const { url: near } = await stores.serve({ ...wires.environment, ...LEASES, PROCESSOR_DELAY_MS: '1' });
+const { url: far } = await stores.serve(LEASES);
+/** As `near`, and its payments are settled by their claim. */
+const { url: atOnce } = await stores.serve({ ...wires.environment, ...LEASES });
 
 beforeEach(async () => {
   for (const wire of [wires.redis, wires.postgres]) {
     wire.heal();
     wire.cut();
   }
-  await untilFullService(near);
+  for (const url of [near, atOnce]) await untilFullService(url);
 });
 
 /** The payment has one id, answered by both processes, in one row, no later than a lease after its answer. */
@@ -73,24 +76,26 @@ describe('a reply that is lost after', () => {
    * Of the takeover: bug: nobody worked on a payment until the lease ended that its lost takeover had taken. Cause: only
    * claims and settlements were read back. Fix: so is a takeover.
    */
-  test.each<[step: string, Lose, statuses: number[], { given?: typeof abandon; isOut?: true }?]>([
+  test.each<[step: string, Lose, statuses: number[], { given?: typeof abandon; isOut?: true; at?: string }?]>([
     ['its claim was committed', executed('claim'), [200]],
+    ['its claim was committed, and with it its outcome,', executed('claim'), [200], { at: atOnce }],
     ['its settlement was committed', executed('settle'), [200]],
     ['its takeover was committed', executed('take_over'), [200], { given: abandon }],
     ['its claim, with PostgreSQL out of reach then', executed('claim'), [503], { isOut: true }],
+    ['its claim and outcome, with PostgreSQL out of reach then', executed('claim'), [503], { at: atOnce, isOut: true }],
     ['its settlement, with PostgreSQL out of reach then', executed('settle'), [503, 504], { isOut: true }],
     ['its lock was taken in Redis', nth(1), [503]],
     ['its final value was stored in Redis', nth(2), [200]],
-  ])('%s leaves a payment with one id', async (step, lose, statuses, { given, isOut } = {}) => {
+  ])('%s leaves a payment with one id', async (step, lose, statuses, { given, isOut, at = near } = {}) => {
     const key = await generateKey(near);
     await given?.(key);
     const answer = await answerTo(
-      pay(near, key),
+      pay(at, key),
       lose(key).then(() => isOut && wires.postgres.cutOff()),
     );
     expect(statuses, answer.text).toContain(answer.status);
     // Committed is committed, for the other process at once.
-    if (step.includes('settlement')) expectReplay(await pay(far, key));
+    if (/settlement|outcome/.test(step)) expectReplay(await pay(far, key));
     wires.postgres.heal();
     await expectOnePayment(key, answer);
   });
