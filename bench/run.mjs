@@ -6,6 +6,7 @@
 //
 //   npm run bench -- trickle [deployment]     good clients beside 2,000 connections that trickle heads and bodies
 //   npm run bench -- overload [deployment]    three times the load that it can carry
+//   npm run bench -- soak [deployment]        an hour of steady load, with plots
 //
 //   BENCH_SECONDS      length of one run, 2      BENCH_ROUNDS  rounds per row, 5
 //   BENCH_CONNECTIONS  open at a time, 64        BENCH_DEPLOYMENT  instead of the argument
@@ -37,7 +38,11 @@ const options = {
 const wanted = (process.env.BENCH_ROW ?? '').split(',');
 
 /** Runs of their own, with clients of their own: the argument after their name is the deployment. */
-const LOADS = { trickle: () => import('./trickle.mjs'), overload: () => import('./overload.mjs') };
+const LOADS = {
+  trickle: () => import('./trickle.mjs'),
+  overload: () => import('./overload.mjs'),
+  soak: () => import('./soak.mjs'),
+};
 
 try {
   await (LOADS[process.argv[2]] ?? compareRates)();

@@ -29,6 +29,7 @@ const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' 
 /**
  * @typedef {object} Store
  * @property {string} url
+ * @property {string} [data]  PostgreSQL's folder
  * @property {() => number} cpuUs  of all its processes since it started
  * @property {() => Promise<void>} stop
  */

@@ -21,7 +21,7 @@ const ALGORITHMS = [
 /** Between the clock of the issuer and ours. */
 const CLOCK_TOLERANCE_SECONDS = 5;
 const JWKS_TIMEOUT_MS = 5_000;
-/** An unknown key id fetches the key set anew, at most so often: nobody may make us call the issuer for each request. */
+/** A token with an unknown key id makes us fetch the key set again, at most this often: else a client could make us call the issuer with each request. */
 const JWKS_COOLDOWN_MS = 10_000;
 /** A key that the issuer withdrew is refused after about this time. */
 const JWKS_REFRESH_MS = 60_000;
