@@ -134,24 +134,6 @@ export class Postgres {
     return fault;
   }
 
-  /** Rejects with what the driver says. */
-  private async ask<Row extends QueryResultRow>(
-    client: PoolClient,
-    statement: Statement,
-    values: readonly unknown[],
-  ): Promise<Row[]> {
-    const trips = this.measures.roundTrips('postgresql', statement.name);
-    const begun = trips.begin();
-    let failed = true;
-    try {
-      const { rows } = await client.query<Row>({ ...statement, values: [...values] });
-      failed = false;
-      return rows;
-    } finally {
-      trips.end(begun, failed);
-    }
-  }
-
   private async run<Row extends QueryResultRow>(
     statement: Statement,
     values: readonly unknown[],
@@ -165,7 +147,7 @@ export class Postgres {
     client.on('notice', onNotice);
     let unusable = true;
     try {
-      const rows = await this.ask<Row>(client, statement, values);
+      const rows = await ask<Row>(client, statement, values, this.measures);
       unusable = false;
       // Committed here, but perhaps on no standby: a failover could still take it back.
       if (standbyWaitCancelled)
@@ -186,6 +168,25 @@ export class Postgres {
       client.off('notice', onNotice);
       client.release(unusable);
     }
+  }
+}
+
+/** One measured round trip. Rejects with what the driver says. */
+export async function ask<Row extends QueryResultRow>(
+  client: PoolClient,
+  statement: Statement,
+  values: readonly unknown[],
+  measures: StoreMeasures,
+): Promise<Row[]> {
+  const trips = measures.roundTrips('postgresql', statement.name);
+  const begun = trips.begin();
+  let failed = true;
+  try {
+    const { rows } = await client.query<Row>({ ...statement, values: [...values] });
+    failed = false;
+    return rows;
+  } finally {
+    trips.end(begun, failed);
   }
 }
 

@@ -17,7 +17,7 @@ import { Turns } from '../../turns.js';
 import { WRITE_DEADLINE_MS } from '../time-limits.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
-import type { Postgres, Statement } from './postgres.js';
+import { ask, type Postgres, type Statement } from './postgres.js';
 import * as statements from './transaction-statements.js';
 
 interface ListVersionRow {
@@ -147,17 +147,10 @@ async function openSnapshot(
   let open = true;
 
   async function query<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    const trips = measures.roundTrips('postgresql', statement.name);
-    const begun = trips.begin();
-    let failed = true;
     try {
-      const { rows } = await client.query<Row>({ ...statement, values: [...values] });
-      failed = false;
-      return rows;
+      return await ask<Row>(client, statement, values, measures);
     } catch (error) {
       throw new StoreUnavailable('unchanged', 'the list could not be read', error);
-    } finally {
-      trips.end(begun, failed);
     }
   }
 
