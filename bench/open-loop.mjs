@@ -8,7 +8,7 @@ import { temporaryFolder, watch } from './processes.mjs';
 import { startPostgres, startRedis } from './servers.mjs';
 import { startServer } from './service.mjs';
 
-/** @returns {Promise<import('./service.mjs').Server & { postgres?: import('./servers.mjs').Store, stopAll: () => Promise<void> }>} */
+/** @returns {Promise<import('./service.mjs').Server & { redis?: import('./servers.mjs').Store, postgres?: import('./servers.mjs').Store, stopAll: () => Promise<void> }>} */
 export async function startService(deployment = 'embedded', settings = {}) {
   const stores = deployment === 'distributed' ? [await startRedis(), await startPostgres()] : [];
   const [redis, postgres] = stores;
@@ -20,7 +20,7 @@ export async function startService(deployment = 'embedded', settings = {}) {
     await server.stop();
     for (const store of stores) await store.stop();
   };
-  return { ...server, postgres, stopAll };
+  return { ...server, redis, postgres, stopAll };
 }
 
 /** A process that carries out one plan after the other (bench/open-loop-client.mjs). */
