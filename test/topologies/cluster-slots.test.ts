@@ -56,13 +56,15 @@ test(
     const twice: string[] = [];
     await alongside(
       LOOPS,
-      // All tags at once, so that one automatic pipeline holds moved, moving and unmoved slots.
+      // All tags at once, so that one write holds moved, moving and unmoved slots.
       async (loop) => {
         await Promise.all(
           TAGS.map(async (tag) => {
             issued += 1;
             const key = `idempay:{${tag}}:${loop}:${issued}`;
-            const first = await issue(client, [key], ['x', LIFE_MS]).catch(({ message }) => void faults.push(message));
+            const first = await issue(client, [key], ['x', LIFE_MS, '']).catch(
+              ({ message }) => void faults.push(message),
+            );
             if (first === 0) twice.push(key);
           }),
         );

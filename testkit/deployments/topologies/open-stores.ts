@@ -25,7 +25,8 @@ export async function openStores() {
   };
 }
 
-function openRedis(): Promise<{ url: string; close(): Promise<void> }> {
+/** Of the topology that this run is about. */
+export function openRedis(): Promise<{ url: string; close(): Promise<void> }> {
   switch (TOPOLOGY) {
     case 'cluster':
       return startCluster();

@@ -5,9 +5,10 @@ import { readStoreKey } from '../../../health/store-key.js';
 import { transactionJson } from '../../../transactions/representation.js';
 import type { Transaction } from '../../../transactions/transaction.js';
 import type { KeyNames } from './key-names.js';
-import { mastersOf, type RedisClient } from './redis-client.js';
+import type { RedisClient } from './redis-client.js';
 import { redisFault } from './redis-fault.js';
 import { infoOf, numberIn, type RedisInfo } from './redis-info.js';
+import { mastersOf } from './redis-masters.js';
 
 /** What Redis says of itself, over all masters of a Cluster. Only keys of this service can be asked for. */
 export function createRedisReport(

@@ -1,6 +1,7 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { withoutCommand } from './redis-fault.js';
 import { watchMaster } from './redis-master-watch.js';
+import { mastersOf } from './redis-masters.js';
 import { teachScripts } from './redis-script.js';
 import { Sentinels, sentinelConnector } from './redis-sentinels.js';
 import type { RedisLocation } from './redis-url.js';
@@ -39,7 +40,6 @@ export function connectRedis(
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    enableAutoPipelining: true,
     connectionName: 'idempay',
   };
   const client = createClient(location, shared, warn);
@@ -74,12 +74,10 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
     case 'cluster':
       return connectMasters(
         new Cluster([...location.nodes], {
-          // The ASKING before a redirected command must not wait in a pipeline while the command goes ahead.
-          redisOptions: { ...shared, enableAutoPipelining: false },
+          redisOptions: shared,
           enableOfflineQueue: false,
           // A Cluster that is down refuses each command itself; waiting for it to be up would queue what came meanwhile.
           enableReadyCheck: false,
-          enableAutoPipelining: true,
           slotsRefreshInterval: SLOTS_REFRESH_INTERVAL_MS,
           // Not sent again after a lost connection; a redirection (MOVED) was never executed and may be followed.
           retryDelayOnFailover: 0,
@@ -122,14 +120,8 @@ export function listenerBeside(client: RedisClient): Redis | undefined {
     lazyConnect: true,
     retryStrategy: () => null,
     enableOfflineQueue: false,
-    enableAutoPipelining: false,
     connectionName: 'idempay-listener',
   });
-}
-
-/** The servers that hold data: one, or the masters of a Cluster. */
-export function mastersOf(client: RedisClient): readonly Redis[] {
-  return client instanceof Cluster ? client.nodes('master') : [client];
 }
 
 /** Resolves when every server that holds data can be asked. It may take for ever. */

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
-import { mastersOf, type RedisClient } from './redis-client.js';
+import type { RedisClient } from './redis-client.js';
 import { redisFault } from './redis-fault.js';
+import { mastersOf } from './redis-masters.js';
 
 export type RedisInfo = ReadonlyMap<string, string>;
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { Command, type Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
+import { holdUntilEndOfTurn } from './one-write-per-turn.js';
 import type { RedisClient } from './redis-client.js';
 import { messageOf, redisFault } from './redis-fault.js';
 
@@ -20,9 +21,6 @@ export function teachScripts(server: Redis): void {
   }
 }
 
-/** Answers of a Cluster that has not executed a command: it belongs to another node, or not to the pipeline it was sent in. */
-const MISROUTED = /^(MOVED|ASK|TRYAGAIN) |slots allocation group/;
-
 /**
  * A Lua script, run by its digest. A server that does not know it (after a restart, or another node of a Cluster) has not
  * executed anything, so it may be sent the text. Faults are StoreUnavailable.
@@ -36,6 +34,7 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     const begun = trips.begin();
     let failed = true;
     try {
+      holdUntilEndOfTurn(client);
       const reply = await client.evalsha(digest, keys.length, ...values);
       failed = false;
       return reply;
@@ -50,26 +49,12 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
 
   /** What was surely not executed. Else throws the fault. */
   async function sendAgain(client: RedisClient, fault: unknown, values: (string | number)[], keyCount: number) {
-    if (MISROUTED.test(messageOf(fault))) return sendAlone(client, text, keyCount, values);
     if (!messageOf(fault).startsWith('NOSCRIPT')) throw redisFault(fault);
     try {
+      holdUntilEndOfTurn(client);
       return await client.eval(text, keyCount, ...values);
     } catch (error) {
-      if (MISROUTED.test(messageOf(error))) return sendAlone(client, text, keyCount, values);
       throw redisFault(error);
     }
   }
-}
-
-/** Outside the automatic pipelines, which follow a redirection only when all that is in them is redirected to one node. */
-function sendAlone(
-  client: RedisClient,
-  text: string,
-  keyCount: number,
-  values: readonly (string | number)[],
-): Promise<unknown> {
-  const command = new Command('eval', [text, keyCount, ...values], { replyEncoding: 'utf8' });
-  return Promise.resolve(client.sendCommand(command)).catch((error: unknown) => {
-    throw redisFault(error);
-  });
 }
