@@ -44,6 +44,7 @@ export function guardConnections(
   });
   const keepIn = (group: Set<Socket>) => (socket: Socket) => {
     if (closing) socket.destroy();
+    writeWhole(socket);
     group.add(socket);
     socket.once('close', () => group.delete(socket));
   };
@@ -64,6 +65,19 @@ export function guardConnections(
       for (const socket of handshakes) socket.destroy();
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     },
+  };
+}
+
+/**
+ * Node ends an answer with an empty chunk, and hands two chunks over as a list, which costs several microseconds more than one
+ * text.
+ */
+function writeWhole(socket: Socket): void {
+  const writeAll = socket._writev?.bind(socket);
+  socket._writev = (chunks, done) => {
+    const [whole, end] = chunks;
+    if (whole && chunks.length === 2 && end?.chunk.length === 0) socket._write(whole.chunk, whole.encoding, done);
+    else writeAll?.(chunks, done);
   };
 }
 

@@ -143,31 +143,47 @@ export class SqliteFile {
       return [name, run];
     });
     const commitTogether = createBatchCommits(database, Object.fromEntries(watched) as WriteOperations, keyCount);
-    const commit = (batch: WriteBatch): WriteResults => {
+    const commit = (batches: readonly WriteBatch[]): readonly WriteResults[] => {
       written = [];
-      const results = commitTogether(batch);
-      if (!results.faults) this.committed(written);
+      const results = commitTogether(batches);
+      if (results.every(({ faults }) => !faults)) this.committed(written);
       return results;
     };
-    commit({ names: ['endAllLeases'], inputs: [undefined] });
+    commit([{ names: ['endAllLeases'], inputs: [undefined] }]);
     const thread = new EventEmitter();
+    const queued: WriteBatch[] = [];
+    let isBusy = false;
+    const workOff = async () => {
+      isBusy = true;
+      while (queued.length > 0)
+        thread.emit('message', JSON.stringify(await sendBatches(line, queued.splice(0), commit)));
+      isBusy = false;
+    };
     return Object.assign(thread, {
       postMessage(message: string) {
-        const batch = JSON.parse(message) as WriteBatch;
-        sendBatch(line, batch, commit).then((results) => thread.emit('message', JSON.stringify(results)));
+        queued.push(JSON.parse(message) as WriteBatch);
+        if (!isBusy) void workOff();
       },
     });
   }
 }
 
-function sendBatch(line: Line, { names, inputs }: WriteBatch, commit: (batch: WriteBatch) => WriteResults) {
+/** One message to the disk: what the thread finds when it has done the last. */
+function sendBatches(
+  line: Line,
+  batches: readonly WriteBatch[],
+  commit: (batches: readonly WriteBatch[]) => readonly WriteResults[],
+) {
+  const names = batches.flatMap((batch) => batch.names);
+  const inputs = batches.flatMap((batch) => batch.inputs);
   const operation = names.every((name) => ROUTINE.has(name)) ? (names[0] as string) : names.join('+');
   const subjects = (inputs as (Written['input'] | undefined)[]).map((input) =>
     String(input?.key ?? input?.id ?? line.caller),
   );
-  const sent = line.send<WriteResults>(operation, subjects, (reply) => reply(commit({ names, inputs })));
-  return sent.catch((fault: unknown) => {
+  const sent = line.send<readonly WriteResults[]>(operation, subjects, (reply) => reply(commit(batches)));
+  return sent.catch((fault: unknown): readonly WriteResults[] => {
     if (!(fault instanceof StoreUnavailable) || fault.effect !== 'unchanged') throw fault;
-    return { values: [], faults: names.map(() => ({ fault: 'full' as const, message: fault.message })) };
+    const full = { fault: 'full' as const, message: fault.message };
+    return batches.map((batch) => ({ values: [], faults: batch.names.map(() => full) }));
   });
 }

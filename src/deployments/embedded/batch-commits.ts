@@ -6,19 +6,32 @@ const ONE_BY_ONE_LIMIT_MS = 3_000;
 
 const WRITE_NOTHING: ReadonlySet<WriteName> = new Set(['ping', 'countKeys']);
 
-/** Group commit, on the only connection that writes: a batch of operations is one commit. */
+/** Group commit, on the only connection that writes: batches that wait together are one commit. Returns the results of each. */
 export function createBatchCommits(
   database: Database,
   operations: WriteOperations,
   keyCount: { records: number },
-): (batch: WriteBatch) => WriteResults {
+): (batches: readonly WriteBatch[]) => readonly WriteResults[] {
   const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
-  /** Of the batch under way: of each of its commits, how long the disk took. */
+  /** Of the batches under way: of each of their commits, how long the disk took. */
   let commitsMs: number[] = [];
 
-  return (batch) => {
+  return (batches) => {
     commitsMs = [];
-    return { ...commitTogether(batch), commitsMs };
+    const { values, faults } = commitTogether({
+      names: batches.flatMap(({ names }) => names),
+      inputs: batches.flatMap(({ inputs }) => inputs),
+    });
+    let end = 0;
+    return batches.map(({ names }, index) => {
+      const begin = end;
+      end += names.length;
+      return {
+        values: values.slice(begin, end),
+        faults: faults?.slice(begin, end),
+        commitsMs: index === 0 ? commitsMs : [],
+      };
+    });
   };
 
   /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */

@@ -63,8 +63,8 @@ export interface WriteBatch {
 /** What became of a batch: the value of each operation, and of those that failed why. */
 export interface WriteResults {
   readonly values: readonly unknown[];
-  readonly faults?: readonly (WriteFault | undefined)[];
-  /** Of each commit that succeeded, milliseconds: one, unless the batch was run one by one. */
+  readonly faults?: readonly (WriteFault | undefined)[] | undefined;
+  /** Of each commit that succeeded, milliseconds: one, unless it was run one by one. With the first of the batches that it was of. */
   readonly commitsMs?: readonly number[];
 }
 

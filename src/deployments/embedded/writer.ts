@@ -20,13 +20,18 @@ import {
 /** Bounds the duration of one commit. */
 const MAX_BATCH = 1_000;
 /**
+ * The thread finds the next batch when it has committed one, and what it finds is one commit. More would wait where nothing
+ * refuses them.
+ */
+const MAX_HANDED_OVER = 2;
+/**
  * From this many on, a batch does not wait for the end of the event loop's turn: the thread then commits while the rest of
  * the turn is worked on, and neither waits for the other.
  */
 const EAGER_BATCH = 16;
 /** Twenty batches: more than a healthy disk takes in the time that an operation waits at most. */
 const MAX_WAITING = 20_000;
-/** A batch that the thread has not committed by then is answered as unknown. SQLite waits for a locked file for less. */
+/** A batch that the thread has had for so long, with none before it, is answered as unknown. SQLite waits for a locked file for less. */
 const HANDED_OVER_LIMIT_MS = BUSY_TIMEOUT_MS + 1_000;
 /** For the last commit and the move of the log into the file. */
 const CLOSE_LIMIT_MS = 10_000;
@@ -42,6 +47,13 @@ interface Waiting {
   readonly asker: unknown;
 }
 
+interface Batch {
+  readonly waiting: readonly Waiting[];
+  readonly roundTrip: unknown;
+  /** Undefined when it has been answered as unknown. */
+  cancelLimit: (() => void) | undefined;
+}
+
 /** Their success needed room on the disk; most others may have had nothing to write. */
 const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit']);
 const STORE = 'The database file';
@@ -54,14 +66,13 @@ const STORE = 'The database file';
  */
 export class Writer {
   private readonly waiting: BoundedQueue<Waiting>;
-  private underWay: readonly Waiting[] = [];
-  private cancelLimit: (() => void) | undefined;
+  /** And not yet answered by the thread, which answers in this order. */
+  private handedOver: Batch[] = [];
   private flushScheduled = false;
   private broken: Error | undefined;
   private refused = false;
   private readonly batches: QueueMeasure;
   private readonly roundTrips: RoundTrips;
-  private handedOver: unknown;
 
   /** On a thread that is ready; a simulation has one of its own. */
   constructor(
@@ -75,7 +86,7 @@ export class Writer {
     this.roundTrips = measures.roundTrips('sqlite', 'batch');
     this.batches = measures.queue('sqlite', 'writes');
     this.batches.watch(() => this.waiting.length);
-    worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults));
+    worker.on('message', (results: string) => this.settle(JSON.parse(results) as WriteResults[]));
     worker.on('error', (error) => this.breakDown(error));
     worker.on('exit', () => this.breakDown(new Error('the writer thread ended')));
   }
@@ -127,7 +138,7 @@ export class Writer {
 
   /** After the poll phase, so that all requests of one turn of the event loop travel together. */
   private scheduleFlush(): void {
-    if (this.flushScheduled || this.underWay.length > 0) return;
+    if (this.flushScheduled || this.handedOver.length === MAX_HANDED_OVER) return;
     this.flushScheduled = true;
     setImmediate(() => {
       this.flushScheduled = false;
@@ -136,28 +147,32 @@ export class Writer {
   }
 
   private flush(): void {
-    if (this.underWay.length > 0 || this.waiting.length === 0 || this.broken) return;
-    this.underWay = this.waiting.take(MAX_BATCH);
-    this.batches.batch(this.underWay.length);
-    this.handedOver = this.beginRoundTrip(this.underWay);
-    this.cancelLimit = this.clock.after(HANDED_OVER_LIMIT_MS, () => this.answerUnknown());
-    const batch: WriteBatch = {
-      names: this.underWay.map((waiting) => waiting.name),
-      inputs: this.underWay.map((waiting) => waiting.input),
-    };
-    this.worker.postMessage(JSON.stringify(batch));
+    if (this.handedOver.length === MAX_HANDED_OVER || this.waiting.length === 0 || this.broken) return;
+    const waiting = this.waiting.take(MAX_BATCH);
+    this.batches.batch(waiting.length);
+    const batch: Batch = { waiting, roundTrip: this.beginRoundTrip(waiting), cancelLimit: undefined };
+    this.limit(batch);
+    this.handedOver.push(batch);
+    const message: WriteBatch = { names: waiting.map(({ name }) => name), inputs: waiting.map(({ input }) => input) };
+    this.worker.postMessage(JSON.stringify(message));
   }
 
-  private beginRoundTrip(batch: readonly Waiting[]): unknown {
+  private beginRoundTrip(waiting: readonly Waiting[]): unknown {
     const { traces } = this.batches;
     if (!traces) return this.roundTrips.begin();
-    const askers = batch.map(({ asker }) => asker);
+    const askers = waiting.map(({ asker }) => asker);
     return traces.together(askers, () => this.roundTrips.begin());
   }
 
-  /** The thread has the batch and may still commit it. The next batch waits for its answer. */
-  private answerUnknown(): void {
-    for (const waiting of this.underWay) {
+  private limit(batch: Batch): void {
+    batch.cancelLimit?.();
+    batch.cancelLimit = this.clock.after(HANDED_OVER_LIMIT_MS, () => this.answerUnknown(batch));
+  }
+
+  /** The thread has the batch and may still commit it. */
+  private answerUnknown(batch: Batch): void {
+    batch.cancelLimit = undefined;
+    for (const waiting of batch.waiting) {
       const { reject } = waiting;
       const ended = new Promise<unknown>((resolve, fail) => Object.assign(waiting, { resolve, reject: fail }));
       ended.catch(() => {});
@@ -167,22 +182,28 @@ export class Writer {
     this.events?.failed(STORE, `it took no commit for ${HANDED_OVER_LIMIT_MS} ms`);
   }
 
-  private settle({ values, faults, commitsMs = [] }: WriteResults): void {
-    const settled = this.underWay;
-    this.underWay = [];
-    this.roundTrips.end(this.handedOver, faults !== undefined);
-    for (const ms of commitsMs) this.measures.committed(ms);
-    this.cancelLimit?.();
-    const broken = faults?.find((fault) => fault?.fault === 'broken');
-    // The next batch is on its way before this one is answered: the thread commits while the answers are written.
+  /** Of the batches that were one commit. */
+  private settle(results: readonly WriteResults[]): void {
+    const settled = this.handedOver.splice(0, results.length);
+    for (const { cancelLimit } of settled) cancelLimit?.();
+    // The thread begins with them now.
+    for (const batch of this.handedOver) if (batch.cancelLimit) this.limit(batch);
+    const broken = results[0]?.faults?.find((fault) => fault?.fault === 'broken');
+    // The next batch is on its way before these are answered: the thread commits while the answers are written.
     if (!broken) this.flush();
-    for (const [index, { resolve, reject }] of settled.entries()) {
+    for (const [index, batch] of settled.entries()) this.answer(batch, results[index] as WriteResults);
+    if (broken) this.breakDown(new StoreUnavailable('unknown', broken.message));
+  }
+
+  private answer({ waiting, roundTrip }: Batch, { values, faults, commitsMs = [] }: WriteResults): void {
+    this.roundTrips.end(roundTrip, faults !== undefined);
+    for (const ms of commitsMs) this.measures.committed(ms);
+    for (const [index, { resolve, reject }] of waiting.entries()) {
       const fault = faults?.[index];
       if (fault) reject(exceptionFor(fault));
       else resolve(values[index] as never);
     }
-    if (broken) this.breakDown(new StoreUnavailable('unknown', broken.message));
-    else this.reportEvents(settled, faults);
+    this.reportEvents(waiting, faults);
   }
 
   private reportEvents(settled: readonly Waiting[], faults: WriteResults['faults']): void {
@@ -199,10 +220,11 @@ export class Writer {
   private breakDown(error: Error): void {
     if (this.broken) return;
     this.broken = error;
-    for (const { reject } of this.underWay) reject(new StoreUnavailable('unknown', 'the database failed', error));
+    for (const { waiting, cancelLimit } of this.handedOver.splice(0)) {
+      cancelLimit?.();
+      for (const { reject } of waiting) reject(new StoreUnavailable('unknown', 'the database failed', error));
+    }
     this.waiting.refuseAll(new StoreUnavailable('unchanged', 'the database failed', error));
-    this.underWay = [];
-    this.cancelLimit?.();
     this.onBroken(error);
   }
 }
