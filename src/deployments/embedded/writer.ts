@@ -19,11 +19,13 @@ import {
 
 /** Bounds the duration of one commit. */
 const MAX_BATCH = 1_000;
-/**
- * The thread finds the next batch when it has committed one, and what it finds is one commit. More would wait where nothing
- * refuses them.
- */
+/** One that is committed, and one that the thread finds when it has done so: it need not wait for the main thread's turn. */
 const MAX_HANDED_OVER = 2;
+/**
+ * A batch that was handed over can no longer be refused. So none is put behind a commit that takes longer than this: it would
+ * be answered as unknown, and in the queue it is refused with nothing changed.
+ */
+const PROMPT_MS = 20;
 /**
  * From this many on, a batch does not wait for the end of the event loop's turn: the thread then commits while the rest of
  * the turn is worked on, and neither waits for the other.
@@ -50,6 +52,7 @@ interface Waiting {
 interface Batch {
   readonly waiting: readonly Waiting[];
   readonly roundTrip: unknown;
+  readonly handedOverAt: number;
   /** Undefined when it has been answered as unknown. */
   cancelLimit: (() => void) | undefined;
 }
@@ -138,7 +141,7 @@ export class Writer {
 
   /** After the poll phase, so that all requests of one turn of the event loop travel together. */
   private scheduleFlush(): void {
-    if (this.flushScheduled || this.handedOver.length === MAX_HANDED_OVER) return;
+    if (this.flushScheduled || !this.mayHandOver()) return;
     this.flushScheduled = true;
     setImmediate(() => {
       this.flushScheduled = false;
@@ -147,14 +150,25 @@ export class Writer {
   }
 
   private flush(): void {
-    if (this.handedOver.length === MAX_HANDED_OVER || this.waiting.length === 0 || this.broken) return;
+    if (this.waiting.length === 0 || this.broken || !this.mayHandOver()) return;
     const waiting = this.waiting.take(MAX_BATCH);
     this.batches.batch(waiting.length);
-    const batch: Batch = { waiting, roundTrip: this.beginRoundTrip(waiting), cancelLimit: undefined };
+    const batch: Batch = {
+      waiting,
+      roundTrip: this.beginRoundTrip(waiting),
+      handedOverAt: this.clock.monotonic(),
+      cancelLimit: undefined,
+    };
     this.limit(batch);
     this.handedOver.push(batch);
     const message: WriteBatch = { names: waiting.map(({ name }) => name), inputs: waiting.map(({ input }) => input) };
     this.worker.postMessage(JSON.stringify(message));
+  }
+
+  private mayHandOver(): boolean {
+    const [first] = this.handedOver;
+    if (!first) return true;
+    return this.handedOver.length < MAX_HANDED_OVER && this.clock.monotonic() - first.handedOverAt < PROMPT_MS;
   }
 
   private beginRoundTrip(waiting: readonly Waiting[]): unknown {
