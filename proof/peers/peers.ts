@@ -9,7 +9,8 @@ export interface Peer {
   readonly name: string;
   /** The file that Node runs. */
   readonly program: string;
-  readonly isDistributed: boolean;
+  /** Without stores of its own it is one process; with them two. */
+  readonly stores: readonly ('redis' | 'postgres')[];
   readonly isOurs: boolean;
   readonly path: string;
   newKey(url: string): Promise<string>;
@@ -22,14 +23,15 @@ export interface Peer {
 /** `docs/comparison.md` says what each of them does. */
 export const PEERS: readonly Peer[] = [
   ...(['distributed', 'embedded'] as const).map(idempay),
-  ...['node-idempotency', 'express-idempotency', 'powertools'].map(library),
+  ...['node-idempotency', 'express-idempotency', 'powertools'].map((name) => server(name, 'redis')),
+  server('unique-key', 'postgres'),
 ];
 
 function idempay(deployment: 'distributed' | 'embedded'): Peer {
   return {
     name: `Idempay, ${deployment}`,
     program: SERVICE,
-    isDistributed: deployment === 'distributed',
+    stores: deployment === 'distributed' ? ['redis', 'postgres'] : [],
     isOurs: true,
     path: '/api/payment',
     newKey: generateKey,
@@ -47,13 +49,13 @@ function idempay(deployment: 'distributed' | 'embedded'): Peer {
   };
 }
 
-/** A small server of `servers/`: the client makes the key, and Redis is the store. */
-function library(name: string): Peer {
+/** A small server of `servers/`: the client makes the key. */
+function server(name: string, store: 'redis' | 'postgres'): Peer {
   return {
     name,
     // Beside their dependencies; this file runs from `build/`.
     program: fileURLToPath(new URL(`../../../proof/peers/servers/${name}.mjs`, import.meta.url)),
-    isDistributed: true,
+    stores: [store],
     isOurs: false,
     path: '/payments',
     newKey: async () => randomUUID(),

@@ -27,38 +27,47 @@ const TRIAL: readonly Column[] = [
   ['processor deduplicates', ({ deduplicates }) => (deduplicates ? 'yes' : 'no')],
 ];
 
-/** Three tables in Markdown: who charges twice, who leaves payments without an outcome, and what an outage of Redis costs. */
+/** Tables in Markdown: who charges twice, who leaves payments without an outcome, and what an outage of Redis costs. */
 export const report = (trials: readonly Trial[]) =>
-  [
-    'Keys that were charged more than once, by scenario:',
-    table(trials, [
-      ['payments', ({ payments }) => `${payments.length}`],
-      ...SCENARIOS.map((scenario): Column => [scenario, (trial) => chargedTwiceIn(scenario, trial)]),
-      ['success without a charge', (trial) => bold(trial.payments.filter(isPaidWithoutCharge(trial)))],
-      ['two results for a key', ({ payments }) => bold(payments.filter(hasTwoReceipts))],
-    ]),
-    `Payments without an outcome, repeated for ${PATIENCE_MS / 1_000} s after everything was up again (of them charged):`,
-    table(trials, [
-      ['stuck in 409', (trial) => withCharged(trial, openOf(trial).filter(isStuck))],
-      // The same failure each time, although the processor is up again.
-      ['same failure for ever', (trial) => withCharged(trial, openOf(trial).filter(isFailing))],
-      ['record lives for', remainingLife],
-      ['left to an operator', (trial) => withCharged(trial, [...trial.forOperator]).replaceAll('*', '')],
-      ['slowest outcome after a crash', ({ payments }) => `${(slowestAfterCrash(payments) / 1_000).toFixed(1)} s`],
-      // Although nothing was wrong with the request.
-      ['refused: take another key', ({ payments }) => bold(payments.filter(isRefusedWrongly))],
-      ['other body, same key', ({ payments }) => tally(of('other body', payments).map(secondAnswer))],
-    ]),
-    'Requests that were sent while Redis was away:',
-    table(
-      trials.filter(({ outages }) => outages.killed),
-      [
-        ...outage('killed'),
-        ...outage('stopped'),
-        ['processes that ended by themselves', ({ ownEnds }) => bold(ownEnds)],
-      ],
-    ),
-  ].join('\n\n');
+  [chargedTwiceTable(trials), openTable(trials), outageTable(trials)].filter(Boolean).join('\n\n');
+
+function chargedTwiceTable(trials: readonly Trial[]): string {
+  const columns: Column[] = [
+    ['payments', ({ payments }) => `${payments.length}`],
+    ...SCENARIOS.map((scenario): Column => [scenario, (trial) => chargedTwiceIn(scenario, trial)]),
+    ['success without a charge', (trial) => bold(trial.payments.filter(isPaidWithoutCharge(trial)))],
+    ['two results for a key', ({ payments }) => bold(payments.filter(hasTwoReceipts))],
+  ];
+  return `Keys that were charged more than once, by scenario:\n\n${table(trials, columns)}`;
+}
+
+function openTable(trials: readonly Trial[]): string {
+  const columns: Column[] = [
+    ['stuck in 409', (trial) => withCharged(trial, openOf(trial).filter(isStuck))],
+    // The same failure each time, although the processor is up again.
+    ['same failure for ever', (trial) => withCharged(trial, openOf(trial).filter(isFailing))],
+    ['record lives for', remainingLife],
+    ['left to an operator', (trial) => withCharged(trial, [...trial.forOperator]).replaceAll('*', '')],
+    ['slowest outcome after a crash', ({ payments }) => `${(slowestAfterCrash(payments) / 1_000).toFixed(1)} s`],
+    // Although nothing was wrong with the request.
+    ['refused: take another key', ({ payments }) => bold(payments.filter(isRefusedWrongly))],
+    ['other body, same key', ({ payments }) => tally(of('other body', payments).map(secondAnswer))],
+  ];
+  const title = `Payments without an outcome, repeated for ${PATIENCE_MS / 1_000} s after everything was up again (of them charged):`;
+  return `${title}\n\n${table(trials, columns)}`;
+}
+
+/** Nothing, where no server has a Redis that can go away. */
+function outageTable(trials: readonly Trial[]): string {
+  const withOutages = trials.filter(({ outages }) => outages.killed);
+  if (withOutages.length === 0) return '';
+  const columns: Column[] = [
+    ...outage('killed'),
+    ...outage('stopped'),
+    ['processes that ended by themselves', ({ ownEnds }) => bold(ownEnds)],
+  ];
+  return `Requests that were sent while Redis was away:\n\n${table(withOutages, columns)}`;
+}
 
 /** What this service promises; the other results are only reported. */
 export const isBroken = (trial: Trial) =>
@@ -70,7 +79,7 @@ const of = (scenario: Scenario, payments: readonly Payment[]) =>
 const chargesOf = ({ charges }: Trial, { key }: Payment) => charges.filter((reference) => reference === key).length;
 
 function chargedTwiceIn(scenario: Scenario, trial: Trial): string {
-  if (!trial.peer.isDistributed && (scenario === 'Redis away' || scenario === 'FLUSHALL')) return '-';
+  if (!trial.peer.stores.includes('redis') && (scenario === 'Redis away' || scenario === 'FLUSHALL')) return '-';
   return bold(of(scenario, trial.payments).filter((payment) => chargesOf(trial, payment) > 1));
 }
 
@@ -93,8 +102,10 @@ function withCharged(trial: Trial, payments: readonly Payment[]): string {
 }
 
 function remainingLife(trial: Trial): string {
-  const isNone = openOf(trial).length === 0 || trial.lockSeconds === undefined;
-  return isNone ? '-' : `${((trial.lockSeconds ?? 0) / 3_600).toFixed(1)} h more`;
+  if (openOf(trial).length === 0) return '-';
+  // Nobody removes a row of a table.
+  if (trial.peer.stores.join() === 'postgres') return 'for ever';
+  return trial.lockSeconds === undefined ? '-' : `${(trial.lockSeconds / 3_600).toFixed(1)} h more`;
 }
 
 /** From the first request to the outcome, in milliseconds. */

@@ -32,20 +32,20 @@ export async function runTrial(peer: Peer, deduplicates: boolean, random: Random
     const folder = await mkdtemp(join(tmpdir(), 'idempay-peers-'));
     await opened.keep({ close: () => rm(folder, { recursive: true, force: true }) });
     const processor = await opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } }));
-    const redis = peer.isDistributed ? await opened.keep(startRedis(APPEND_ONLY)) : undefined;
-    const postgres = peer.isDistributed && peer.isOurs ? await opened.keep(startPostgres()) : undefined;
+    const redis = peer.stores.includes('redis') ? await opened.keep(startRedis(APPEND_ONLY)) : undefined;
+    const postgres = peer.stores.includes('postgres') ? await opened.keep(startPostgres()) : undefined;
     const environment = {
       PROCESSOR_URL: processor.url,
       PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,
       ...(redis && { REDIS_URL: redis.url }),
       ...(postgres && { DATABASE_URL: await postgres.createDatabase('idempay') }),
-      ...(!peer.isDistributed && { DATA_DIR: folder }),
+      ...(peer.stores.length === 0 && { DATA_DIR: folder }),
       // As `docs/processor.md` says for a processor that does not deduplicate: send once, then only look up.
       ...(peer.isOurs && !deduplicates && { PROCESSOR_DEDUP_SECONDS: '0' }),
     };
     const servers: SupervisedService[] = [];
     const ownEnds: string[] = [];
-    for (const name of peer.isDistributed ? ['one', 'other'] : ['only']) {
+    for (const name of peer.stores.length > 0 ? ['one', 'other'] : ['only']) {
       stop.throwIfAborted();
       const onOwnEnd = (sentence: string) => ownEnds.push(sentence);
       const { program } = peer;
