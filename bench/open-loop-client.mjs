@@ -72,6 +72,7 @@ async function run({
 }) {
   const measured = new Map();
   const [free, queue, sockets] = [[], [], new Set()];
+  const cpuBefore = process.cpuUsage();
   const beganAt = performance.now();
   const endsAt = beganAt + seconds * SECOND_MS;
   let [due, answers, cut, turnedAway] = [0, 0, 0, 0];
@@ -158,7 +159,9 @@ async function run({
   clearInterval(timer);
   for (const socket of sockets) socket.destroy();
   const elapsed = (Math.min(performance.now(), endsAt) - beganAt) / SECOND_MS;
-  return { due, turnedAway, lost: due - answers - turnedAway, perSecond: answers / elapsed, ...summary(measured) };
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const counts = { due, turnedAway, lost: due - answers - turnedAway, perSecond: answers / elapsed };
+  return { ...counts, clientCpuUs: (user + system) / answers, ...summary(measured) };
 }
 
 /** Of each kind and status, and of all answers together. */
@@ -182,6 +185,7 @@ function latenciesOf(pairs) {
     count: all.length,
     p50Ms: quantile(all, 0.5),
     p99Ms: quantile(all, 0.99),
+    p999Ms: quantile(all, 0.999),
     p99MsBySecond: Array.from(bySecond, (values) => quantile(values ?? [], 0.99)),
   };
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { markdownTable } from './markdown.mjs';
 import { temporaryFolder, watch } from './processes.mjs';
 import { startPostgres, startRedis } from './servers.mjs';
 import { startServer } from './service.mjs';
@@ -48,12 +49,7 @@ export function memoryMb(pid) {
 }
 
 export function printMarkdown(head, rows) {
-  console.log(`| ${head.join(' | ')} |\n|${' --- |'.repeat(head.length)}`);
-  for (const row of rows) console.log(`| ${row.map(shown).join(' | ')} |`);
-}
-
-function shown(value) {
-  return typeof value === 'number' ? String(Number(value.toFixed(value < 100 ? 1 : 0))) : (value ?? '');
+  console.log(markdownTable(head, rows));
 }
 
 /** Ends with 1 when a sentence is not true of the run. */

@@ -5,7 +5,10 @@
 //   BENCH_CONNECTIONS  of the load balancer's pool, where the processor time is the limit, 64
 //
 // Beside it a bystander sends replays, status, reads and probes at a modest rate. Afterwards the refused keys are paid.
-import { judge, printMarkdown, startClient, startService } from './open-loop.mjs';
+import { markdownTable } from './markdown.mjs';
+import { judge, startClient, startService } from './open-loop.mjs';
+import { deploymentOf } from './options.mjs';
+import { writeResults } from './results.mjs';
 
 const TIMES = 3;
 const CALM_SECONDS = 5;
@@ -41,14 +44,17 @@ const CASES = [
   },
 ];
 
+const deployment = deploymentOf(process.argv[3]);
+const rows = [];
 for (const each of CASES) {
-  const service = await startService(process.argv[3], each.settings);
+  const service = await startService(deployment, each.settings);
   try {
-    await measure(service, each);
+    rows.push(await measure(service, each));
   } finally {
     await service.stopAll();
   }
 }
+console.log(`Written to ${await writeResults({ kind: 'overload', deployment, rows })}`);
 
 async function measure(service, { limitedBy, capacityConnections, connections, pool = false }) {
   const [payers, bystander] = [startClient(service), startClient(service)];
@@ -94,8 +100,8 @@ async function measure(service, { limitedBy, capacityConnections, connections, p
   const open = await (await fetch(`${service.url}/api/payments?state=PROCESSING`)).json();
   for (const client of [payers, bystander]) client.stop();
 
-  console.log(`\nLimited by ${limitedBy}: ${Math.round(capacity)} payments a second\n`);
-  printMarkdown(
+  const title = `Limited by ${limitedBy}: ${Math.round(capacity)} payments a second`;
+  const table = markdownTable(
     [
       'phase',
       'offered/s',
@@ -121,6 +127,7 @@ async function measure(service, { limitedBy, capacityConnections, connections, p
       each.beside.p99Ms,
     ]),
   );
+  console.log(`\n${title}\n\n${table}\n`);
   // The lower one: what the machine does beside it must not make the comparison easier.
   const calmP99Ms = Math.min(calm.accepted.p99Ms, after.accepted.p99Ms);
   const recovery = after.paid.p99MsBySecond.findIndex((p99Ms) => p99Ms < 2 * calm.accepted.p99Ms);
@@ -155,6 +162,7 @@ async function measure(service, { limitedBy, capacityConnections, connections, p
     ],
     ['no payment is left PROCESSING', open.length === 0],
   ]);
+  return { name: limitedBy, measuredAt: new Date(), title, table };
 }
 
 /** The answers with one of these statuses; of two statuses the slower. */

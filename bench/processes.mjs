@@ -59,6 +59,11 @@ export function familyCpuTimeUs(pid) {
   return living.reduce((sum, child) => sum + cpuTimeOrZeroUs(child), user + system + endedChildren);
 }
 
+/** CPU time of the children of this process that have ended, microseconds: of every load generator, once its run is over. */
+export function endedChildrenCpuTimeUs() {
+  return timesOf('self').endedChildren;
+}
+
 /** A child that has ended since it was listed. */
 function cpuTimeOrZeroUs(pid) {
   try {

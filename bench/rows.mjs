@@ -1,186 +1,206 @@
-// What is measured: six kinds of requests, each with what has to be there before it, and with a check afterwards that the
-// service really did what the row says.
+// What is measured: kinds of requests, each with what has to be there before it, and with a check afterwards that the service
+// really did what the row says.
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createPayer } from './payers.mjs';
 import { runWrk } from './wrk.mjs';
 
-const PAYMENT = JSON.stringify({ amount: '100.50', currency: 'USD' });
 const TRANSACTION = JSON.stringify({ fromAccount: 'A', toAccount: 'B', amount: 100.5 });
 const JSON_TYPE = { 'Content-Type': 'application/json' };
-const KEY_HEADER = { 'Idempotency-Key': '{token}' };
 const LIST = '/api/transactions';
 const GENERATE_KEY = '/api/server-generated/generate-key';
 
-/** As many as a list of some size has, for the row whose point is that the size does not matter. */
-const LISTED_TRANSACTIONS = 10_000;
-/** Enough that no single entry is read from a processor's cache all the time, few enough to stay in the service's. */
-const CACHED_TRANSACTIONS = 1000;
-const REPEATED_PAYMENTS = 10_000;
-/** For the warm-up, before any rate is known. */
-const FIRST_KEYS = 20_000;
-/** A round may be faster than the fastest before it; when it is faster still, it ends when its keys run out. */
-const SPARE_KEYS = 1.4;
-const CHECKED_PAYMENTS = 200;
+/** As many as a list of some size has; all of them are read by id, and all fit into the cache (docs/specification.md). */
+const TRANSACTIONS = 10_000;
+/** New ones for each round: fewer than any cache of the service remembers, and many enough that none is a hot one. */
+const REPEATED_PAYMENTS = 5000;
+const MANY_CONNECTIONS = 256;
 /** Preparation ends by count; this only bounds it. */
-const PREPARATION_SECONDS = 60;
-const SETTLE_DEADLINE_MS = 5000;
+const PREPARATION = { seconds: 60, connections: 64 };
 /** Longer than a create takes on a loaded machine. */
 const STANDS_MS = 500;
+const LEAST_HITS = 0.99;
+
+/** Servers that take payments, where they are started. */
+const WITH_PAYMENTS = [
+  'naive',
+  'node-idempotency',
+  'unique-key',
+  'express-idempotency',
+  'powertools',
+  'secured',
+  'traced',
+  'sampled',
+];
+const WITH_KEYS = ['naive'];
 
 /**
- * @typedef {'ours' | 'secured' | 'traced' | 'sampled' | 'bare' | 'naive'} Name
- *   the service, the service with an API key, with traces of all requests and of one in a hundred, the bare Fastify, and the naive port, which takes part in the payment rows of the distributed deployment
- *
  * @typedef {object} Row
- * @property {string} name
- * @property {(seconds: number) => Promise<Partial<Record<Name, import('./wrk.mjs').Load>>>} loads
- *   before each round: what to send to each server
- * @property {(results: Record<Name, import('./wrk.mjs').Result>) => Promise<void>} verify
+ * @property {string} name  also in bench/targets.mjs
+ * @property {number} [connections]  if not those of the run
+ * @property {Record<string, string>} entrants  the server that takes each part: `ours`, `bare` and the peers
+ * @property {(seconds: number) => Promise<Record<string, import('./wrk.mjs').Load>>} loads  before each round: what to send to each
+ * @property {(results: Record<string, import('./wrk.mjs').Result>) => Promise<void>} [verify]
  *   after each round: throws when a server did not do what the row says
  */
 
 /**
- * The rows in the order in which they have to run: the first one leaves the payments that later ones repeat.
- * @param {{ servers: Record<Name, import('./service.mjs').Server | undefined>, folder: string, connections: number }} target
+ * @param {Record<string, import('./contestants.mjs').Contestant>} servers
+ * @param {string} folder  for files of keys and ids
  * @returns {Row[]}
  */
-export function describeRows({ servers, folder, connections }) {
-  const urls = Object.fromEntries(Object.entries(servers).map(([name, { url }]) => [name, url]));
-  const collector =
-    (url) =>
-    (args, headers = {}) =>
-      runWrk(url, { script: 'collect.lua', args, headers }, { seconds: PREPARATION_SECONDS, connections });
-  const ids = join(folder, 'transaction-ids');
-  const payers = ['ours', 'naive', 'secured', 'traced', 'sampled']
-    .filter((name) => servers[name])
-    .map((name) => createPayer({ name, ...servers[name], folder, collect: collector(urls[name]) }));
-  const finished = payers[0].finished;
-  const repeats = (path, load) => ({
-    bare: load(path, finished),
-    ...Object.fromEntries(payers.map((payer) => [payer.name, load(path, payer.finished, payer.headers)])),
-  });
-  const pay = (path, tokens, headers) =>
-    keyed('POST', path, PAYMENT, tokens, { ...JSON_TYPE, ...KEY_HEADER, ...headers });
-  const ask = (path, tokens, headers) => keyed('GET', path, '', tokens, { ...KEY_HEADER, ...headers });
-  const generate = { script: 'report.lua', path: GENERATE_KEY };
+export function describeRows(servers, folder) {
+  const payers = Object.fromEntries(
+    Object.entries(servers).map(([name, server]) => [name, createPayer(name, server, folder)]),
+  );
+  /** Those of `names` that take part, each by its name. */
+  const present = (names) => Object.fromEntries(names.filter((name) => servers[name]).map((name) => [name, name]));
+  const alone = { bare: 'bare', ours: 'ours' };
+  const beside = { ...alone, ...present(WITH_PAYMENTS) };
+  const overHttp = {
+    bare: 'bare',
+    ours: 'ours, HTTP',
+    ...Object.fromEntries(
+      WITH_PAYMENTS.filter((name) => servers[`${name}, HTTP`]).map((name) => [name, `${name}, HTTP`]),
+    ),
+  };
+  const transactions = createTransactions(servers, folder);
 
   return [
-    firstPayments(payers),
-    {
-      name: 'repeat of a finished payment',
-      loads: async () => repeats('/api/payment', pay),
-      verify: async () => {
-        const answer = await payOnce(urls.ours, await firstLine(finished));
-        assert.equal(answer.headers.get('idempotent-replayed'), 'true');
-      },
-    },
-    knownList({ url: urls.ours, bareUrl: urls.bare, ids, collect: collector(urls.ours) }),
-    {
-      name: 'read of one transaction, cached',
-      loads: async () => {
-        const load = keyed('GET', '/api/transactions/{token}', '', ids);
-        return { ours: load, bare: load };
-      },
-      verify: async () => {
-        const answer = await fetch(`${urls.ours}/api/transactions/${await firstLine(ids)}`);
-        assert.equal(answer.headers.get('cache-status'), 'transactionCache; hit');
-      },
-    },
+    firstPayments('first payment', beside, payers),
+    firstPayments('first payment over HTTP', overHttp, payers),
+    { ...firstPayments('first payment (256 connections)', alone, payers), connections: MANY_CONNECTIONS },
+    repeats('repeat', beside, payers),
+    { ...repeats('repeat (256 connections)', alone, payers), connections: MANY_CONNECTIONS },
+    transactions.knownList('list 304', alone),
+    transactions.reads('read by id', alone),
+    { ...transactions.reads('read by id (256 connections)', alone), connections: MANY_CONNECTIONS },
     {
       name: 'generate-key',
-      loads: async () => ({ ours: generate, bare: generate, ...(urls.naive && { naive: generate }) }),
-      verify: async () => {
-        const issue = async () => (await fetch(urls.ours + GENERATE_KEY)).json();
+      entrants: { ...alone, ...present(WITH_KEYS) },
+      loads: async () => eachOf(['bare', 'ours', 'naive'], () => ({ script: 'report.lua', path: GENERATE_KEY })),
+      async verify() {
+        const issue = async () => (await fetch(servers.ours.url + GENERATE_KEY)).json();
         assert.notEqual(await issue(), await issue());
       },
     },
     {
-      name: 'payment-status',
-      loads: async () => repeats('/api/payment-status', ask),
-      verify: async () => assert.match(await statusOf(urls.ours, await firstLine(finished)), /Transaction ID: TXN\d+/),
+      ...repeats('payment-status', { ...alone, ...present(WITH_KEYS) }, payers),
+      loads: async () => paidLoads({ ...alone, ...present(WITH_KEYS) }, payers, (payer) => payer.statuses()),
     },
   ];
 }
 
-/** Every request pays with a key of its own, issued before the run. @returns {Row} */
-function firstPayments(payers) {
-  return {
-    name: 'first payment',
-    async loads(seconds) {
-      for (const payer of payers) await payer.issue(seconds);
-      const load = (keys, mode, more) =>
-        keyed('POST', '/api/payment', PAYMENT, keys, { ...JSON_TYPE, ...KEY_HEADER, ...more }, mode);
-      return {
-        bare: load(payers[0].keys, 'cycle'),
-        ...Object.fromEntries(payers.map(({ name, keys, headers }) => [name, load(keys, 'once', headers)])),
-      };
-    },
-    async verify(results) {
-      for (const payer of payers) await payer.verify(results[payer.name]);
-    },
-  };
-}
-
-/** The keys of one server: those that a round will pay with, and those that the last one has paid with. */
-function createPayer({ name, url, headers = {}, folder, collect }) {
-  const keys = join(folder, `${name}-keys`);
-  const finished = join(folder, `${name}-finished-keys`);
-  let keysForASecond = 0;
-  let issued = 0;
+/** Every request pays with a key of its own, issued before the run. */
+function firstPayments(name, entrants, payers) {
   return {
     name,
-    headers,
-    keys,
-    finished,
-    async issue(seconds) {
-      issued = Math.max(FIRST_KEYS, Math.ceil(keysForASecond * seconds * SPARE_KEYS));
-      await collect(['GET', GENERATE_KEY, '', '"([^"]+)"', keys, String(issued)], headers);
-    },
-    async verify({ requests, requestsPerSecond, used }) {
-      keysForASecond = Math.max(keysForASecond, requestsPerSecond);
-      assert.ok(requests <= used && used <= issued, `${requests} answers to ${used} of ${issued} keys`);
-      // No key is sent twice, so an answer of 200 (wrk counts the others as errors) is a first one, if it is a payment.
-      // wrk takes one request before it starts and never sends it: the first key was not paid.
-      const paid = (await linesOf(keys)).slice(1, used);
-      await writeLines(finished, paid.slice(0, REPEATED_PAYMENTS));
-      const sample = Array.from({ length: CHECKED_PAYMENTS }, () => paid[Math.floor(Math.random() * paid.length)]);
-      const distinct = new Set(sample);
-      const told = new Set();
-      for (const key of distinct) told.add(await statusOf(url, key, headers));
-      // The naive port takes its ids from the clock alone, as ports do: two payments of one millisecond share one.
-      if (name !== 'naive') assert.equal(told.size, distinct.size, 'two keys show one transaction id');
-    },
-  };
-}
-
-/** The list with the tag that it has: 304 from either server. @returns {Row} */
-function knownList({ url, bareUrl, ids, collect }) {
-  let tag;
-  let bareTag;
-  return {
-    name: `list of ${LISTED_TRANSACTIONS} with a known tag, 304`,
-    async loads() {
-      if (tag === undefined) {
-        const create = ['POST', LIST, TRANSACTION, '"transactionId":(%d+)', ids];
-        await collect([...create, String(LISTED_TRANSACTIONS)], JSON_TYPE);
-        await writeLines(ids, (await linesOf(ids)).slice(0, CACHED_TRANSACTIONS));
-        [tag, bareTag] = await Promise.all([url, bareUrl].map(settledListTag));
+    entrants,
+    loads: (seconds) =>
+      eachInTurn(entrants, async (part, server) => {
+        const load = await payers[server].firstPayments(seconds);
+        return part === 'bare' ? payers[server].anyPayments() : load;
+      }),
+    async verify(results) {
+      for (const [part, server] of Object.entries(entrants)) {
+        if (part !== 'bare') await payers[server].checkFirstPayments(results[part]);
       }
-      const load = (known) => ({ script: 'report.lua', path: LIST, headers: { 'If-None-Match': known } });
-      return { ours: load(tag), bare: load(bareTag) };
-    },
-    async verify() {
-      const answer = await fetch(url + LIST, { headers: { 'If-None-Match': tag } });
-      assert.equal(answer.status, 304);
     },
   };
 }
 
-/** @returns {import('./wrk.mjs').Load} */
-function keyed(method, path, body, tokens, headers = {}, mode = 'cycle') {
-  return { script: 'keyed.lua', args: [method, path, body, tokens, mode], headers };
+function repeats(name, entrants, payers) {
+  return {
+    name,
+    entrants,
+    loads: () => paidLoads(entrants, payers, (payer) => payer.repeats()),
+    async verify() {
+      for (const [part, server] of Object.entries(entrants)) {
+        if (part === 'bare') continue;
+        const { isMarked } = await payers[server].checkRepeats();
+        if (part === 'ours') assert.ok(isMarked, 'a repeat is not marked as one');
+      }
+    },
+  };
+}
+
+/** Loads of payments that were made just before. */
+function paidLoads(entrants, payers, loadOf) {
+  return eachInTurn(entrants, async (_part, server) => {
+    await payers[server].payFresh(REPEATED_PAYMENTS);
+    return loadOf(payers[server]);
+  });
+}
+
+/** The transactions of the service: made once, when the first row needs them. */
+function createTransactions({ ours, bare }, folder) {
+  const ids = join(folder, 'transaction-ids');
+  let making;
+  const made = () => {
+    making ??= runWrk(
+      ours.url,
+      {
+        script: 'collect.lua',
+        args: ['POST', LIST, TRANSACTION, '"transactionId":(%d+)', ids, String(TRANSACTIONS)],
+        headers: JSON_TYPE,
+      },
+      PREPARATION,
+    );
+    return making;
+  };
+
+  return {
+    /** The list with the tag that it has: 304 from either server. */
+    knownList(name, entrants) {
+      let tags;
+      return {
+        name,
+        entrants,
+        async loads() {
+          await made();
+          tags ??= { bare: await settledListTag(bare.url), ours: await settledListTag(ours.url) };
+          return eachOf(['bare', 'ours'], (part) => ({
+            script: 'report.lua',
+            path: LIST,
+            headers: { 'If-None-Match': tags[part] },
+          }));
+        },
+        async verify() {
+          const answer = await fetch(ours.url + LIST, { headers: { 'If-None-Match': tags.ours } });
+          assert.equal(answer.status, 304);
+        },
+      };
+    },
+    /** Spread over all of them: nothing is gained by a look-up that two requests of one id share. */
+    reads(name, entrants) {
+      let before;
+      const load = (mode) => ({ script: 'keyed.lua', args: ['GET', `${LIST}/{token}`, '', ids, mode] });
+      return {
+        name,
+        entrants,
+        async loads() {
+          await made();
+          if (!before) await runWrk(ours.url, load('once'), PREPARATION);
+          before = await lookUps(ours.url);
+          return eachOf(['bare', 'ours'], () => load('cycle'));
+        },
+        async verify() {
+          const after = await lookUps(ours.url);
+          const hits = (after.hits - before.hits) / (after.all - before.all);
+          assert.ok(hits > LEAST_HITS, `only ${hits} of the reads were hits`);
+        },
+      };
+    },
+  };
+}
+
+/** How often the service asked its cache by id, and how often the answer was there. */
+async function lookUps(url) {
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  const counts = Array.from(metrics.matchAll(/^idempay_transaction_cache_lookups_total\{([^}]*)\} (\d+)$/gm));
+  const sum = (some) => some.reduce((all, [, , count]) => all + Number(count), 0);
+  return { all: sum(counts), hits: sum(counts.filter(([, labels]) => labels.includes('"hit"'))) };
 }
 
 /** The last creates may still be under way when wrk has gone, so the tag is asked for until it stands. */
@@ -199,33 +219,13 @@ async function listTag(url) {
   return answer.headers.get('etag');
 }
 
-function payOnce(url, key) {
-  return fetch(`${url}/api/payment`, {
-    method: 'POST',
-    headers: { ...JSON_TYPE, 'Idempotency-Key': key },
-    body: PAYMENT,
-  });
+function eachOf(parts, loadOf) {
+  return Object.fromEntries(parts.map((part) => [part, loadOf(part)]));
 }
 
-/** The text of payment-status. The last payments of a run may still be under way when wrk has gone, so it is asked again. */
-async function statusOf(url, key, headers = {}) {
-  const end = performance.now() + SETTLE_DEADLINE_MS;
-  for (;;) {
-    const answer = await fetch(`${url}/api/payment-status`, { headers: { 'Idempotency-Key': key, ...headers } });
-    const body = await answer.text();
-    if (answer.status === 200) return JSON.parse(body);
-    assert.ok(performance.now() < end, `payment-status of a paid key: ${answer.status} ${body}`);
-  }
-}
-
-async function linesOf(file) {
-  return (await readFile(file, 'utf8')).trimEnd().split('\n');
-}
-
-async function firstLine(file) {
-  return (await linesOf(file))[0];
-}
-
-function writeLines(file, lines) {
-  return writeFile(file, `${lines.join('\n')}\n`);
+/** One after the other: what prepares one part must not disturb another. */
+async function eachInTurn(entrants, loadOf) {
+  const loads = {};
+  for (const [part, server] of Object.entries(entrants)) loads[part] = await loadOf(part, server);
+  return loads;
 }

@@ -73,6 +73,15 @@ export async function startPostgres() {
   return { url, data, cpuUs: () => familyCpuTimeUs(child.pid), stop: () => end(child, 'SIGQUIT', ended) };
 }
 
+/** Another database of the same PostgreSQL. @returns {Promise<Store>} */
+export async function createDatabase(postgres, name) {
+  const client = new pg.Client({ connectionString: postgres.url });
+  await client.connect();
+  await client.query(`CREATE DATABASE ${name}`);
+  await client.end();
+  return { ...postgres, url: postgres.url.replace(/[^/]*$/, name) };
+}
+
 async function connectOnce(url) {
   const client = new pg.Client({ connectionString: url });
   client.on('error', () => {});
@@ -130,7 +139,7 @@ async function end(child, signal, ended) {
 }
 
 /** A port of 127.0.0.1 that nobody listens on at this moment. */
-async function freePort() {
+export async function freePort() {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,14 +1,20 @@
 // Starts and ends the servers that are measured.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { cpuTimeUs, deadline, watch } from './processes.mjs';
+import { freePort } from './servers.mjs';
 
 const START_DEADLINE_MS = 20_000;
+const POLL_MS = 50;
 
 /**
  * @typedef {object} Server
  * @property {string} url
+ * @property {number} pid
  * @property {() => number} cpuUs  CPU time of all its threads since it started
  * @property {Record<string, string>} [headers]  of every request
  * @property {() => Promise<void>} stop
@@ -21,15 +27,32 @@ const START_DEADLINE_MS = 20_000;
  * @param {Record<string, string>} environment
  * @returns {Promise<Server>}
  */
-export async function startServer(module, environment = {}) {
+export function startServer(module, environment = {}) {
+  return start(module, { HOST: '127.0.0.1', PORT: '0', ...environment }, (child) => listeningPort(child));
+}
+
+/** The processor that users have at first: it answers at once, and its log is on the disk before. @returns {Promise<Server>} */
+export function startProcessor(chargeLog) {
+  const environment = { PROCESSOR_HOST: '127.0.0.1', PROCESSOR_PORT: '0', CHARGE_LOG: chargeLog };
+  return start('dist/reference-processor/main.js', environment, (child) => listeningPort(child));
+}
+
+/** A small server of `npm run peers`. It does not say when it listens, and ends by its signal. @returns {Promise<Server>} */
+export async function startPeer(name, environment) {
+  const port = await freePort();
+  const module = `proof/peers/servers/${name}.mjs`;
+  return start(module, { HOST: '127.0.0.1', PORT: String(port), ...environment }, () => untilConnected(port));
+}
+
+async function start(module, environment, portOf) {
   const entry = fileURLToPath(new URL(`../${module}`, import.meta.url));
   const child = spawn(process.execPath, [entry], {
-    env: { PATH: process.env.PATH, HOST: '127.0.0.1', PORT: '0', ...environment },
+    env: { PATH: process.env.PATH, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = watch(child);
   const port = await Promise.race([
-    listeningPort(child),
+    portOf(child),
     ended.then((code) => Promise.reject(new Error(`${module} ended with ${code} before it listened`))),
     deadline(START_DEADLINE_MS, `${module} did not listen in time`),
   ]);
@@ -40,7 +63,7 @@ export async function startServer(module, environment = {}) {
     stop: async () => {
       child.kill('SIGTERM');
       const code = await ended;
-      if (code !== 0) throw new Error(`${module} ended with ${code}`);
+      if (code) throw new Error(`${module} ended with ${code}`);
     },
   };
 }
@@ -53,4 +76,18 @@ function listeningPort(child) {
       resolve(JSON.parse(line).port);
     });
   });
+}
+
+/** @returns {Promise<number>} */
+async function untilConnected(port) {
+  for (;;) {
+    const socket = connect({ host: '127.0.0.1', port });
+    const isOpen = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (isOpen) return port;
+    await delay(POLL_MS);
+  }
 }

@@ -6,19 +6,16 @@
 //   SOAK_MINUTES  60      SOAK_ROUNDS_PER_SECOND  20, of ten requests each (paced-clients.mjs)
 //
 // Keys live for five minutes, so that they expire, and their entries are removed, all along. Needs gnuplot.
-import { execFile } from 'node:child_process';
-import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { markdownTable } from './markdown.mjs';
 import { startService } from './open-loop.mjs';
+import { deploymentOf } from './options.mjs';
 import { everyCall, generateKeys, startRounds } from './paced-clients.mjs';
+import { draw, requireGnuplot, writeResults } from './results.mjs';
+import { median } from './statistics.mjs';
 
-const run = promisify(execFile);
-const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
-const IMAGES = fileURLToPath(new URL('../docs/images/', import.meta.url));
-const PLOT = fileURLToPath(new URL('./scripts/soak.gnuplot', import.meta.url));
 const KEY_LIFE = { IDEMPOTENCY_TTL_SECONDS: '300' };
 const SAMPLES = 240;
 /** As many as the embedded service remembers at most: memory that fills once is no leak. */
@@ -28,15 +25,20 @@ const MEBIBYTE = 1024 * 1024;
 const WARM_UP = 0.25;
 /** A leak of one percent an hour is not seen; one that ends a process within days is. */
 const GROWTH_ALLOWED = 1.1;
+const NAMES = {
+  residentMiB: 'resident memory, MiB',
+  heapMiB: 'JavaScript heap, MiB',
+  openFiles: 'open files',
+  walMiB: 'write-ahead log, MiB',
+};
 
 const minutes = Number(process.env.SOAK_MINUTES || 60);
 const roundsPerSecond = Number(process.env.SOAK_ROUNDS_PER_SECOND || 20);
-const deployments = process.argv[3] ? [process.argv[3]] : ['embedded', 'distributed'];
+/** A trial must not replace the hour that the docs show. */
+const isTrial = minutes < 60;
+const deployments = process.argv[3] ? [deploymentOf(process.argv[3])] : ['embedded', 'distributed'];
 
-await run('gnuplot', ['--version']).catch(() => {
-  console.error('The plot needs gnuplot on the PATH: apt-get install gnuplot-nox');
-  process.exit(1);
-});
+await requireGnuplot();
 const verdicts = await Promise.all(deployments.map(soak));
 process.exit(verdicts.every(Boolean) ? 0 : 1);
 
@@ -63,7 +65,13 @@ async function soak(deployment) {
     await rounds.stop();
   }
   await service.stopAll();
-  await draw(deployment, samples);
+  await draw(
+    'soak.gnuplot',
+    `soak-${deployment}`,
+    [Object.keys(samples[0]), ...samples.map((sample) => Object.values(sample).map((value) => value.toFixed(3)))],
+    { deployment },
+    isTrial,
+  );
   return judge(deployment, samples, rounds.started());
 }
 
@@ -72,24 +80,8 @@ function walBytes({ postgres }, metrics) {
   return postgres ? sizeOf(join(postgres.data, 'pg_wal')) : valueIn(metrics, 'idempay_store_wal_bytes');
 }
 
-/** The table of the samples, and the plot of it. */
-async function draw(deployment, samples) {
-  await mkdir(RESULTS, { recursive: true });
-  await mkdir(IMAGES, { recursive: true });
-  const table = join(RESULTS, `soak-${deployment}.dat`);
-  const lines = samples.map((sample) =>
-    Object.values(sample)
-      .map((value) => value.toFixed(3))
-      .join(' '),
-  );
-  await writeFile(table, `# ${Object.keys(samples[0]).join(' ')}\n${lines.join('\n')}\n`);
-  // A trial must not replace the hour that the docs show.
-  const image = join(minutes < 60 ? RESULTS : IMAGES, `soak-${deployment}.svg`);
-  await run('gnuplot', ['-e', `table='${table}'; image='${image}'; deployment='${deployment}'`, PLOT]);
-}
-
 /** Flat: the last quarter of the run is no higher than the second one. */
-function judge(deployment, samples, rounds) {
+async function judge(deployment, samples, rounds) {
   const quarter = Math.floor(samples.length * WARM_UP);
   const early = samples.slice(quarter, 2 * quarter);
   const late = samples.slice(-quarter);
@@ -100,8 +92,17 @@ function judge(deployment, samples, rounds) {
       const most = Math.max(...samples.map((sample) => sample[name]));
       return { name, before, after, most, flat: after <= before * GROWTH_ALLOWED };
     });
-  console.log(`${deployment}: ${rounds} rounds of ten requests in ${minutes} minutes, every answer as it should be`);
-  console.table(rows);
+  const title = `${deployment}: ${rounds} rounds of ten requests in ${minutes} minutes, every answer as it should be`;
+  const table = markdownTable(
+    ['median', 'second quarter', 'last quarter', 'most', 'flat'],
+    rows.map(({ name, before, after, most, flat }) => [NAMES[name], before, after, most, flat ? 'yes' : '**no**']),
+  );
+  console.log(`${title}\n\n${table}\n`);
+  await writeResults({
+    kind: 'soak',
+    deployment,
+    rows: [{ name: 'soak', measuredAt: new Date(), minutes, title, table }],
+  });
   return rows.every(({ flat }) => flat);
 }
 
@@ -116,8 +117,4 @@ async function sizeOf(folder) {
   const files = await readdir(folder);
   const sizes = await Promise.all(files.map(async (file) => (await stat(join(folder, file))).size));
   return sizes.reduce((sum, size) => sum + size, 0);
-}
-
-function median(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }

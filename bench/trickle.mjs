@@ -2,7 +2,10 @@
 //
 //   npm run bench -- trickle [embedded|distributed]
 import { setTimeout as delay } from 'node:timers/promises';
-import { judge, memoryMb, printMarkdown, startClient, startService } from './open-loop.mjs';
+import { markdownTable } from './markdown.mjs';
+import { judge, memoryMb, startClient, startService } from './open-loop.mjs';
+import { deploymentOf } from './options.mjs';
+import { writeResults } from './results.mjs';
 
 const TRICKLING_CONNECTIONS = 2000;
 const GOOD_MIX = ['pay', 'repeat', 'read', 'status'];
@@ -15,9 +18,11 @@ const MOST_WORSE = 5;
 /** 20 kB each is what `connection-limits.ts` reckons with; the rest is garbage that was not collected yet. */
 const MOST_GROWTH_MB = 100;
 
-const service = await startService(process.argv[3]);
+const deployment = deploymentOf(process.argv[3]);
+const service = await startService(deployment);
 try {
-  await measure(service);
+  const rows = [await measure(service)];
+  console.log(`Written to ${await writeResults({ kind: 'trickle', deployment, rows })}`);
 } finally {
   await service.stopAll();
 }
@@ -40,7 +45,7 @@ async function measure(service) {
   good.stop();
 
   const phases = { calm, 'under attack': attacked, 'calm again': after };
-  printMarkdown(
+  const table = markdownTable(
     ['phase', 'requests', 'p50 ms', 'p99 ms', 'p99 of calm', 'without a 200', 'RSS MB at most'],
     Object.entries(phases).map(([name, phase]) => [
       name,
@@ -52,14 +57,11 @@ async function measure(service) {
       phase.memoryMb,
     ]),
   );
-  for (const [what, { count, medianSeconds, longestSeconds }] of Object.entries({
-    heads: cutHeads,
-    bodies: cutBodies,
-  })) {
-    console.log(
-      `${what}: cut ${count} times, after ${medianSeconds?.toFixed(1)} s (longest ${longestSeconds?.toFixed(1)} s)`,
-    );
-  }
+  const cut = Object.entries({ Heads: cutHeads, Bodies: cutBodies }).map(
+    ([what, { count, medianSeconds, longestSeconds }]) =>
+      `${what} were cut ${count} times, after ${medianSeconds?.toFixed(1)} s (longest ${longestSeconds?.toFixed(1)} s).`,
+  );
+  console.log(`${table}\n\n${cut.join(' ')}\n`);
   judge([
     [`${most} of ${TRICKLING_CONNECTIONS} trickling connections were open at once`, most === TRICKLING_CONNECTIONS],
     ['every good request was answered with 200', Object.values(phases).every((phase) => failuresOf(phase) === 0)],
@@ -67,6 +69,7 @@ async function measure(service) {
     [`memory grew by less than ${MOST_GROWTH_MB} MB`, attacked.memoryMb < calm.memoryMb + MOST_GROWTH_MB],
     ['slow heads and slow bodies were cut', cutHeads.count > 0 && cutBodies.count > 0],
   ]);
+  return { name: 'trickle', measuredAt: new Date(), title: cut.join(' '), table };
 }
 
 async function watched({ pid }, good, seconds) {

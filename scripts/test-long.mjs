@@ -4,6 +4,7 @@
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
 //   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults
+//   npm run test:long -- bench                     every row of the benchmark for a second: that it works, not how fast
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -47,7 +48,17 @@ const PARTS = {
       ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name]),
     ],
   ],
+  bench: () => [
+    ['npm', 'run', '--silent', 'build'],
+    ...[['embedded'], ['distributed'], ['latency', 'embedded'], ['latency', 'distributed']].map((run) => [
+      process.execPath,
+      'bench/run.mjs',
+      ...run,
+    ]),
+  ],
 };
+/** One round of a second: it shows that the benchmark works. */
+const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1' };
 
 const [asked, ...names] = process.argv.slice(2);
 if (asked !== undefined && !(asked in PARTS)) {
@@ -65,5 +76,7 @@ if (failed.length > 0) {
 }
 
 function run([command, ...parameters]) {
-  return spawnSync(command, parameters, { cwd: root, stdio: 'inherit' }).status === 0;
+  return (
+    spawnSync(command, parameters, { cwd: root, stdio: 'inherit', env: { ...process.env, ...BRIEF } }).status === 0
+  );
 }
