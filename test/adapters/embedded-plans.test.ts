@@ -2,6 +2,7 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BACKLOG, COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
+import { COUNT_PAGE } from '#idempay/deployments/embedded/open-key-counts.js';
 import { NEWEST, SETTLED } from '#idempay/deployments/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
 import { TAKE_OVER_ABANDONED } from '#idempay/deployments/embedded/payment-writes.js';
@@ -41,6 +42,12 @@ describe('the plan in SQLite', () => {
     for (const counting of [COUNT_ABANDONED, BACKLOG]) {
       expect(planOf(counting)).toEqual(['SCAN payments USING COVERING INDEX payments_under_way']);
     }
+  });
+
+  test('of counting open keys reads one page of records', () => {
+    const plan = planOf(COUNT_PAGE);
+    expect(plan).toContain('SEARCH idempotency_keys USING PRIMARY KEY (key>?)');
+    expect(plan.filter((step) => step.startsWith('SCAN idempotency_keys'))).toEqual([]);
   });
 
   test.each([

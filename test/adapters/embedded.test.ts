@@ -2,9 +2,13 @@ import { statSync } from 'node:fs';
 import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { createKeyRecordWrites } from '#idempay/deployments/embedded/key-record-writes.js';
+import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { openForReading, openForWriting } from '#idempay/deployments/embedded/sqlite.js';
 import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import {
@@ -98,6 +102,60 @@ describe('the sweep of expired keys', () => {
     await issueMany(500, 1);
     await until('the expired keys to be gone', DEADLINE_MS, async () => (await totalKeys()) === LIVING);
   });
+
+  /**
+   * Bug: the more keys there were, the longer expired ones stayed, half an hour with ten million, and then they were removed
+   * all at once. Cause: the oldest keys were looked at only once in each way through all of them. Fix: they are looked at
+   * whenever the sweep finds none where it is.
+   */
+  test('finds the oldest keys as soon as they expire, however many live behind them', () => {
+    const database = new DatabaseSync(':memory:');
+    onTestFinished(() => database.close());
+    migrate(database);
+    let now = 0;
+    const clock = () => now;
+    const { operations } = createKeyRecordWrites(database, { records: 0 }, clock, clock);
+    const issue = (count: number, idempotencyTtlMs: number) => {
+      for (let issued = 0; issued < count; issued += 1) {
+        operations.issueKey({ key: newKey(), client: undefined, idempotencyTtlMs });
+      }
+    };
+    issue(5, 100);
+    issue(500, LONG_MS);
+    const limit = 10;
+    expect(operations.sweepKeys({ limit })).toBe(0);
+    now = 100;
+    expect(operations.sweepKeys({ limit })).toBe(5);
+  });
+});
+
+/**
+ * Bug: with MAX_OPEN_KEYS the first generate-key after a start stopped every request, for 3.5 s with ten million keys. Cause:
+ * one statement on the main thread read all records. Fix: they are read in pages.
+ */
+test('open keys are counted in pages, between which other requests are served, as of one moment', async () => {
+  await issueMany(LIVING, LONG_MS);
+  const { openKeyCounts, keys } = folder.deployment;
+  const exchange = (wanted: number) =>
+    openKeyCounts.exchange({
+      max: LIVING + 3,
+      partMs: HOUR_MS,
+      oldestPart: 0,
+      idempotencyTtlMs: LONG_MS,
+      closed: new Map(),
+      wanted: new Map([[Math.floor(Date.now() / HOUR_MS), wanted]]),
+    });
+  let isCounted = false;
+  const counting = exchange(2).finally(() => {
+    isCounted = true;
+  });
+  let turns = 0;
+  for (; !isCounted; turns += 1) await nextTurn();
+  expect(await counting).toBe(2);
+  expect(turns).toBeGreaterThan(1);
+  // What was issued since was counted by its own exchange.
+  await keys.issue(newKey(), LONG_MS);
+  expect(await exchange(2)).toBe(1);
 });
 
 /**

@@ -66,14 +66,18 @@ export function createKeyRecordWrites(
         return expiresAt;
       },
 
-      /** Removes up to `limit` expired key records, going on where it ended, and from the oldest again. Returns how many. */
+      /**
+       * Removes up to `limit` expired key records. Goes on where it ended, and from the oldest again; where that finds none, it
+       * looks at the oldest, which are the next to expire: a way through ten million takes half an hour. Returns how many.
+       */
       sweepKeys({ limit }: { limit: number }): number {
         const looked = LOOKED_AT * limit;
-        const keys = expired.all(sweptTo, looked, heldClock(), limit) as { key: string }[];
+        let keys = expired.all(sweptTo, looked, heldClock(), limit) as { key: string }[];
         const last = (keys.length === limit ? keys.at(-1) : lastLookedAt.get(sweptTo, looked - 1)) as
           | { key: string }
           | undefined;
         sweptTo = last?.key ?? '';
+        if (keys.length === 0) keys = expired.all('', looked, heldClock(), limit) as { key: string }[];
         for (const { key } of keys) keyCount.records -= Number(remove.run(key).changes);
         return keys.length;
       },
