@@ -11,7 +11,7 @@ const GENERATE_KEY = '/api/server-generated/generate-key';
 const PATIENCE_MS = 20_000;
 const SECOND_MS = 1000;
 
-const known = { unpaid: [], paid: [], refused: [], transactions: [] };
+const known = { unpaid: [], paid: [], refused: [], transactions: [], listTag: '' };
 let turn = 0;
 
 /** Another one each time, far from the last. */
@@ -31,6 +31,7 @@ const KINDS = {
   repeat: () => ({ text: payText(anyOf(known.paid)) }),
   status: () => ({ text: get('/api/payment-status', `Idempotency-Key: ${anyOf(known.paid)}\r\n`) }),
   read: () => ({ text: get(`/api/transactions/${anyOf(known.transactions)}`) }),
+  list: () => ({ text: get('/api/transactions', `If-None-Match: ${known.listTag}\r\n`) }),
   ready: () => ({ text: get('/readyz') }),
 };
 
@@ -58,10 +59,11 @@ function post(path, headers, body) {
 
 /**
  * `mix` is a list of kinds, sent in turn. Ends after `seconds`, or after `count` requests. What was due in the first
- * `unmeasuredSeconds` is sent and not reported.
+ * `unmeasuredSeconds` is sent and not reported. `given` are keys and transactions of before, instead of what it has.
  */
 async function run({
   port,
+  given = {},
   mix,
   rate,
   seconds = 300,
@@ -70,12 +72,13 @@ async function run({
   unmeasuredSeconds = 0,
   patient = true,
 }) {
+  Object.assign(known, given);
   const measured = new Map();
   const [free, queue, sockets] = [[], [], new Set()];
   const cpuBefore = process.cpuUsage();
   const beganAt = performance.now();
   const endsAt = beganAt + seconds * SECOND_MS;
-  let [due, answers, cut, turnedAway] = [0, 0, 0, 0];
+  let [due, answers, cut, turnedAway, bytesOut, bytesIn] = [0, 0, 0, 0, 0, 0];
   let finish;
   const finished = new Promise((resolve) => {
     finish = resolve;
@@ -108,6 +111,7 @@ async function run({
     const connection = free.pop() ?? open();
     connection.request = queue.shift();
     connection.socket.write(connection.request.text);
+    bytesOut += connection.request.text.length;
   }
 
   function open() {
@@ -129,6 +133,7 @@ async function run({
 
   function read(connection, text) {
     connection.text += text;
+    bytesIn += text.length;
     const headEnd = connection.text.indexOf('\r\n\r\n');
     if (headEnd < 0 || !connection.request) return;
     const bodyLength = Number(/\r\ncontent-length: (\d+)/i.exec(connection.text)?.[1] ?? 0);
@@ -160,7 +165,7 @@ async function run({
   for (const socket of sockets) socket.destroy();
   const elapsed = (Math.min(performance.now(), endsAt) - beganAt) / SECOND_MS;
   const { user, system } = process.cpuUsage(cpuBefore);
-  const counts = { due, turnedAway, lost: due - answers - turnedAway, perSecond: answers / elapsed };
+  const counts = { due, turnedAway, lost: due - answers - turnedAway, perSecond: answers / elapsed, bytesOut, bytesIn };
   return { ...counts, clientCpuUs: (user + system) / answers, ...summary(measured) };
 }
 

@@ -6,6 +6,8 @@
 //   npm run bench -- trickle [deployment]     good clients beside 2,000 connections that trickle heads and bodies
 //   npm run bench -- overload [deployment]    three times the load that it can carry
 //   npm run bench -- soak [deployment]        an hour of steady load, with plots
+//   npm run bench -- scaling                  what an operation costs, with 1 to 3 processes and Redis masters
+//   npm run bench -- growth [deployment]      as payments and keys become many, with a plot
 //   npm run bench -- document                 the newest results as tables and plots of docs/performance.md
 //
 // The deployment is `embedded` unless it is named; the other one is `distributed`, on its own Redis and PostgreSQL.
@@ -22,6 +24,8 @@ const RUNS = {
   overload: () => import('./overload.mjs'),
   soak: () => import('./soak.mjs'),
   document: () => import('./document.mjs'),
+  growth: () => import('./growth.mjs'),
+  scaling: () => import('./scaling.mjs'),
 };
 
 try {

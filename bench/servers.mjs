@@ -14,8 +14,10 @@ import pg from 'pg';
 import { cpuTimeUs, familyCpuTimeUs, temporaryFolder, watch } from './processes.mjs';
 
 const run = promisify(execFile);
-const START_DEADLINE_MS = 20_000;
+/** A Redis that has many records to load says so until it is ready. */
+const START_DEADLINE_MS = 120_000;
 const POLL_MS = 50;
+const SLOTS = 16_384;
 /** PostgreSQL refuses to run as root; nobody is on every Debian. */
 const NOBODY = 65_534;
 const DEBIAN_POSTGRES = '/usr/lib/postgresql';
@@ -29,17 +31,22 @@ const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' 
 /**
  * @typedef {object} Store
  * @property {string} url
+ * @property {number} port
+ * @property {number} pid
  * @property {string} [data]  PostgreSQL's folder
  * @property {() => number} cpuUs  of all its processes since it started
  * @property {() => Promise<void>} stop
  */
 
-/** @returns {Promise<Store>} */
-export async function startRedis() {
+/**
+ * @param {{ folder?: string, settings?: string[] }} place  where its data is, and was before; without it that is nowhere after the run
+ * @returns {Promise<Store>}
+ */
+export async function startRedis({ folder: kept, settings = [] } = {}) {
   const { path, environment } = findRedis();
-  const [folder, port] = [await temporaryFolder(), await freePort()];
+  const [folder, port] = [kept ?? (await temporaryFolder()), await freePort()];
   const place = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder];
-  const child = spawn(path, [...place, ...REDIS_SETTINGS], { env: environment, stdio: 'ignore' });
+  const child = spawn(path, [...place, ...REDIS_SETTINGS, ...settings], { env: environment, stdio: 'ignore' });
   const ended = watch(child);
   const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 0 });
   client.on('error', () => {});
@@ -47,19 +54,49 @@ export async function startRedis() {
   client.disconnect();
   return {
     url: `redis://127.0.0.1:${port}`,
+    port,
+    pid: child.pid,
     cpuUs: () => cpuTimeUs(child.pid),
     stop: () => end(child, 'SIGKILL', ended),
   };
 }
 
-/** @returns {Promise<Store>} */
-export async function startPostgres() {
+/** So many masters that share the slots of one Cluster, without replicas. */
+export async function startRedisCluster(masters) {
+  const nodes = [];
+  for (let index = 0; index < masters; index += 1) {
+    const settings = ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())];
+    nodes.push(await startRedis({ settings }));
+  }
+  const clients = nodes.map(({ url }) => new Redis(url));
+  for (const [index, client] of clients.entries()) {
+    const [from, end] = [index, index + 1].map((part) => Math.floor((part * SLOTS) / masters));
+    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1);
+    await client.call('CLUSTER', 'ADDSLOTSRANGE', from, end - 1);
+    const [, busPort] = await client.config('GET', 'cluster-port');
+    if (index > 0) await clients[0].call('CLUSTER', 'MEET', '127.0.0.1', nodes[index].port, busPort);
+  }
+  for (const client of clients) {
+    while (!isWhole(await client.cluster('INFO'), masters)) await delay(POLL_MS);
+    client.disconnect();
+  }
+  return { url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(',')}`, nodes };
+}
+
+function isWhole(info, masters) {
+  return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${masters}\r`);
+}
+
+/** The same for PostgreSQL. @returns {Promise<Store>} */
+export async function startPostgres({ folder: kept } = {}) {
   const binaries = findPostgres();
-  const [folder, port] = [await temporaryFolder(), await freePort()];
+  const [folder, port] = [kept ?? (await temporaryFolder()), await freePort()];
   const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   if (owner.uid !== undefined) await chown(folder, owner.uid, owner.gid);
   const data = join(folder, 'data');
-  await run(join(binaries, 'initdb'), ['-D', data, '-U', 'idempay', '-A', 'trust', '-E', 'UTF8', '--no-sync'], owner);
+  if (!existsSync(data)) {
+    await run(join(binaries, 'initdb'), ['-D', data, '-U', 'idempay', '-A', 'trust', '-E', 'UTF8', '--no-sync'], owner);
+  }
   const settings = { listen_addresses: '127.0.0.1', unix_socket_directories: folder, ...DURABLE };
   const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const child = spawn(join(binaries, 'postgres'), ['-D', data, '-p', String(port), ...options], {
@@ -70,7 +107,14 @@ export async function startPostgres() {
   const ended = watch(child, 'SIGQUIT');
   const url = `postgres://idempay@127.0.0.1:${port}/postgres`;
   await untilAnswers('PostgreSQL', ended, () => connectOnce(url));
-  return { url, data, cpuUs: () => familyCpuTimeUs(child.pid), stop: () => end(child, 'SIGQUIT', ended) };
+  return {
+    url,
+    port,
+    pid: child.pid,
+    data,
+    cpuUs: () => familyCpuTimeUs(child.pid),
+    stop: () => end(child, 'SIGQUIT', ended),
+  };
 }
 
 /** Another database of the same PostgreSQL. @returns {Promise<Store>} */

@@ -18,6 +18,7 @@ const POLL_MS = 50;
  * @property {() => number} cpuUs  CPU time of all its threads since it started
  * @property {Record<string, string>} [headers]  of every request
  * @property {() => Promise<void>} stop
+ * @property {() => Promise<void>} kill  as a crash ends it
  */
 
 /**
@@ -64,6 +65,10 @@ async function start(module, environment, portOf) {
       child.kill('SIGTERM');
       const code = await ended;
       if (code) throw new Error(`${module} ended with ${code}`);
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await ended;
     },
   };
 }

@@ -1,0 +1,94 @@
+// `npm run bench -- scaling`: what an operation costs each part of the deployment, and whether that is still so with more
+// processes and more Redis masters. docs/scaling.md plans with these figures.
+//
+//   npm run bench -- scaling               every topology beside the model; ends with 1 where a cell is off by more than a fifth
+//   npm run bench -- scaling 3 2           three processes, two masters
+//   npm run bench -- scaling embedded      the embedded deployment
+//   npm run bench -- scaling model         measures the model anew: one process, one master, and embedded
+//
+//   SCALING_RATE  operations a second that each process gets, 400      SCALING_SECONDS  of each operation, 5
+//
+// At a fixed rate for each process, so that batches are as large with many processes as with one. What runs without any
+// request is measured first, and taken off.
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { printMarkdown } from './open-loop.mjs';
+import { CELLS, measureTopology } from './scaling/measures.mjs';
+
+const MODEL = fileURLToPath(new URL('./scaling/model.json', import.meta.url));
+const EMBEDDED = { deployment: 'embedded', processes: 1, masters: 0 };
+const SMALLEST = { deployment: 'distributed', processes: 1, masters: 1 };
+const TOPOLOGIES = [
+  EMBEDDED,
+  ...[
+    [1, 1],
+    [2, 1],
+    [3, 1],
+    [1, 2],
+    [1, 3],
+    [3, 3],
+  ].map(([processes, masters]) => ({ ...SMALLEST, processes, masters })),
+];
+const MOST_OFF = 0.2;
+
+const [first, second] = process.argv.slice(3);
+
+if (first === 'model') await renewModel();
+else await compare(chosen());
+process.exit();
+
+function chosen() {
+  if (!first) return TOPOLOGIES;
+  return [first === 'embedded' ? EMBEDDED : { ...SMALLEST, processes: Number(first), masters: Number(second ?? 1) }];
+}
+
+async function renewModel() {
+  const model = { at: new Date().toISOString() };
+  for (const topology of [EMBEDDED, SMALLEST]) model[topology.deployment] = await measureTopology(topology);
+  await writeFile(MODEL, `${JSON.stringify(model, roundedNumber, 2)}\n`);
+  for (const topology of [EMBEDDED, SMALLEST]) print(topology, model[topology.deployment].costs, () => '');
+}
+
+async function compare(topologies) {
+  const model = JSON.parse(await readFile(MODEL, 'utf8'));
+  let [cells, off] = [0, 0];
+  for (const topology of topologies) {
+    const expected = model[topology.deployment].costs;
+    const { costs } = await measureTopology(topology);
+    print(topology, costs, (operation, cell, value) => {
+      cells += 1;
+      if (!isOff(value, expected[operation][cell], CELLS[cell].least)) return '';
+      off += 1;
+      return ` (model ${shown(expected[operation][cell])})`;
+    });
+  }
+  console.log(
+    `\n${off} of ${cells} cells are off by more than ${MOST_OFF * 100} %; they show the model's figure as well.`,
+  );
+  if (off > 0) process.exitCode = 1;
+}
+
+/** Differences below `least` are those of the measuring. */
+function isOff(value, expected, least) {
+  return Math.abs(value - expected) > Math.max(least, MOST_OFF * expected);
+}
+
+function print({ deployment, processes, masters }, costs, remark) {
+  console.log(`\n${deployment}, ${processes} processes, ${masters} Redis masters: for each operation\n`);
+  const cells = Object.keys(Object.values(costs)[0]);
+  printMarkdown(
+    ['operation', ...cells.map((cell) => CELLS[cell].head)],
+    Object.entries(costs).map(([operation, values]) => [
+      operation,
+      ...cells.map((cell) => `${shown(values[cell])}${remark(operation, cell, values[cell])}`),
+    ]),
+  );
+}
+
+function shown(value) {
+  return String(Number(value.toFixed(Math.abs(value) < 10 ? 2 : 0)));
+}
+
+function roundedNumber(_name, value) {
+  return typeof value === 'number' ? Number(value.toPrecision(4)) : value;
+}
