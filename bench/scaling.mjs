@@ -6,10 +6,10 @@
 //   npm run bench -- scaling embedded      the embedded deployment
 //   npm run bench -- scaling model         measures the model anew: one process, one master, and embedded
 //
-//   SCALING_RATE  operations a second that each process gets, 400      SCALING_SECONDS  of each operation, 5
+//   SCALING_OPERATIONS  of each kind, 12000
 //
-// At a fixed rate for each process, so that batches are as large with many processes as with one. What runs without any
-// request is measured first, and taken off.
+// Each process has 32 connections that are never idle, so its batches are as large with many processes as with one. What runs
+// without any request is measured first, and taken off.
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { printMarkdown } from './open-loop.mjs';
