@@ -14,7 +14,8 @@ const PLOT = fileURLToPath(new URL('../scripts/growth.gnuplot', import.meta.url)
 const FILE = /^growth-.*\.json$/;
 const MEBIBYTE = 1024 * 1024;
 /** After the start of the service: its engine compiles. */
-const WARM_UP_SECONDS = 3;
+const WARM_UP_SECONDS = 5;
+const SWEPT = { keys: 'expired keys', retention: 'old payments' };
 
 /** Beside what was measured of the same step before. */
 export async function saveStep(measured) {
@@ -25,12 +26,16 @@ export async function saveStep(measured) {
 }
 
 export async function reportGrowth() {
-  const steps = await savedSteps();
+  const steps = (await savedSteps()).filter(({ first }) => first);
   for (const deployment of ['embedded', 'distributed']) {
     const rows = steps.filter((step) => step.deployment === deployment).sort((a, b) => a.count - b.count);
     if (rows.length > 0) printTables(deployment, rows);
   }
-  await draw(steps);
+  const isWhole = ['embedded', 'distributed'].every((deployment) =>
+    steps.some((step) => step.deployment === deployment && step.sweeps && step.first),
+  );
+  if (isWhole) await draw(steps);
+  else console.log('\nThe plot needs a step with sweeps of both deployments.');
 }
 
 async function savedSteps() {
@@ -89,7 +94,7 @@ function printTables(deployment, steps) {
         const { removed, seconds, p99WithoutMs, p99BesideMs, worstMs } = summaryOf(sweep);
         return [
           count.toLocaleString('en'),
-          `${removed.toLocaleString('en')} ${what}`,
+          `${removed.toLocaleString('en')} ${SWEPT[what]}`,
           seconds,
           p99WithoutMs,
           p99BesideMs,
