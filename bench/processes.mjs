@@ -1,7 +1,7 @@
 // What every process of the benchmark has in common: however the benchmark ends, nothing that it started goes on, and no
 // folder of it is left.
 import { once } from 'node:events';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -71,21 +71,6 @@ function cpuTimeOrZeroUs(pid) {
   } catch {
     return 0;
   }
-}
-
-/** The same as `cpuTimeUs`, by the scheduler's own count: to the nanosecond, but only of threads that live. */
-export function runTimeUs(pid) {
-  const threads = readdirSync(`/proc/${pid}/task`);
-  const ns = threads.map((thread) =>
-    Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]),
-  );
-  return ns.reduce((sum, each) => sum + each, 0) / 1000;
-}
-
-/** Of a process and its living children. */
-export function familyRunTimeUs(pid) {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
-  return children.reduce((sum, child) => sum + runTimeUs(child), runTimeUs(pid));
 }
 
 /** Fields 14 to 17 of proc(5) `stat`; the process name before them may contain spaces, its closing bracket is the last. */

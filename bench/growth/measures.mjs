@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { memoryMb, startClient } from '../open-loop.mjs';
 import { temporaryFolder } from '../processes.mjs';
+import { median } from '../statistics.mjs';
 import { runWrk } from '../wrk.mjs';
 import { keyOf, numbersOver, transactionIdOf } from './rows.mjs';
 
@@ -196,8 +197,4 @@ async function linesOf(file) {
 async function writeLines(file, lines) {
   await writeFile(file, `${lines.join('\n')}\n`);
   return file;
-}
-
-function median(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 }

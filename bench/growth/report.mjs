@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { printMarkdown } from '../open-loop.mjs';
+import { median } from '../statistics.mjs';
 
 const run = promisify(execFile);
 const RESULTS = fileURLToPath(new URL('../results/', import.meta.url));
@@ -153,8 +154,4 @@ async function draw(steps) {
 
 function nameOf(count) {
   return count < 1_000_000 ? String(count) : `${count / 1_000_000}M`;
-}
-
-function median(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { between, openMeter } from '../costs.mjs';
 import { startClient } from '../open-loop.mjs';
-import { familyRunTimeUs, runTimeUs, temporaryFolder } from '../processes.mjs';
+import { temporaryFolder } from '../processes.mjs';
 import { startPostgres, startRedis, startRedisCluster } from '../servers.mjs';
 import { startServer } from '../service.mjs';
 
@@ -78,11 +78,10 @@ async function distributedStores(masters) {
   const single = masters === 1 ? await startRedis() : undefined;
   const { url, nodes } = single ? { url: single.url, nodes: [single] } : await startRedisCluster(masters);
   const postgres = await startPostgres();
-  const precise = (server, read) => ({ ...server, cpuUs: () => read(server.pid) });
   return {
     settings: { REDIS_URL: url, DATABASE_URL: postgres.url },
-    redis: nodes.map((node) => precise(node, runTimeUs)),
-    postgres: [precise(postgres, familyRunTimeUs)],
+    redis: nodes,
+    postgres: [postgres],
     async stop() {
       for (const server of [...nodes, postgres]) await server.stop();
     },
@@ -92,8 +91,7 @@ async function distributedStores(masters) {
 async function withServices({ settings, redis, postgres }, processes, more, work) {
   const services = [];
   for (let index = 0; index < processes; index += 1) {
-    const service = await startServer('dist/main.js', { ...settings, ...more });
-    services.push({ ...service, cpuUs: () => runTimeUs(service.pid) });
+    services.push(await startServer('dist/main.js', { ...settings, ...more }));
   }
   const clients = services.map((service) => startClient(service));
   const meter = await openMeter({ service: services, redis, postgres });
@@ -128,7 +126,7 @@ async function withServices({ settings, redis, postgres }, processes, more, work
               commits: ofPostgres.writingTransactions,
               walBytes: ofPostgres.walBytes,
               redisBytes: ofRedis.bytesIn + ofRedis.bytesOut,
-              postgresBytes: after.sockets - before.sockets,
+              postgresBytes: grownBytes(before.sockets, after.sockets),
             }),
         httpBytes: done.httpBytes,
       },
@@ -190,14 +188,22 @@ async function withServices({ settings, redis, postgres }, processes, more, work
   }
 }
 
-/** What went through the connections to these ports that are open now, both ways. */
+/** What went through the connections to these ports that are open now, both ways, by the address of the other end. */
 async function socketBytes(ports) {
-  let bytes = 0;
+  const sockets = new Map();
   for (const port of ports) {
     const { stdout } = await run('ss', ['-tinHO', `( sport = :${port} )`], { maxBuffer: 1e8 });
-    for (const [, , count] of stdout.matchAll(SOCKET_BYTES)) bytes += Number(count);
+    for (const line of stdout.split('\n')) {
+      const [, , , , peer] = line.split(/\s+/);
+      sockets.set(peer, sum(Array.from(line.matchAll(SOCKET_BYTES), ([, , count]) => ['', Number(count)])));
+    }
   }
-  return bytes;
+  return sockets;
+}
+
+/** A connection that was closed since was idle. */
+function grownBytes(before, after) {
+  return sum(Array.from(after, ([peer, bytes]) => [peer, bytes - (before.get(peer) ?? 0)]));
 }
 
 function sum(entries) {
