@@ -8,6 +8,7 @@
 //   npm run bench -- soak [deployment]        an hour of steady load, with plots
 //   npm run bench -- scaling                  what an operation costs, with 1 to 3 processes and Redis masters
 //   npm run bench -- growth [deployment]      as payments and keys become many, with a plot
+//   npm run bench -- by-key                   claims and settlements as the table of payments grows
 //   npm run bench -- document                 the newest results as tables and plots of docs/performance.md
 //
 // The deployment is `embedded` unless it is named; the other one is `distributed`, on its own Redis and PostgreSQL.
@@ -26,6 +27,7 @@ const RUNS = {
   document: () => import('./document.mjs'),
   growth: () => import('./growth.mjs'),
   scaling: () => import('./scaling.mjs'),
+  'by-key': () => import('./by-key.mjs'),
 };
 
 try {

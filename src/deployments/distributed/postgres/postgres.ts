@@ -16,6 +16,13 @@ const CLOSE_LIMIT_MS = QUERY_TIMEOUT_MS + 1_000;
 /** A snapshot waits this long for a slow reader of its list. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
+/**
+ * Plans for a service that asks the same few questions of large tables (docs/decisions/0038). Each statement is written for an index,
+ * and keeps the plan that it gets first: with a sequential scan of a table that was small then, it would read all of what the
+ * table becomes. Compiling a plan takes longer than any of them runs.
+ */
+const SESSION_SETTINGS = { enable_seqscan: 'off', plan_cache_mode: 'force_generic_plan', jit: 'off' };
+
 /** A statement with a name is parsed and planned once per connection. */
 export interface Statement {
   readonly name: string;
@@ -76,7 +83,7 @@ export class Postgres {
       keepAlive: true,
       application_name: 'idempay',
       verify: (client, done) => {
-        refuseStandby(client)
+        setUp(client)
           .then(() => onConnect(client))
           .then(
             () => done(),
@@ -205,9 +212,14 @@ function refusalOf(error: unknown): StatementRefused | undefined {
   return new StatementRefused(code, error as Error);
 }
 
-/** Part of connecting, and so as quick: a server that takes the connection and then says nothing is given up as soon. */
-async function refuseStandby(client: PoolClient): Promise<void> {
-  const question = { text: 'SELECT pg_is_in_recovery() AS standby', query_timeout: CONNECT_TIMEOUT_MS };
+/**
+ * Settings, and a standby is refused. Part of connecting, and so as quick: a server that takes the connection and then says
+ * nothing is given up as soon.
+ */
+async function setUp(client: PoolClient): Promise<void> {
+  const settings = Object.entries(SESSION_SETTINGS).map(([name, value]) => `set_config('${name}', '${value}', false)`);
+  const text = `SELECT pg_is_in_recovery() AS standby, ${settings.join(', ')}`;
+  const question = { text, query_timeout: CONNECT_TIMEOUT_MS };
   const { rows } = await client.query<{ standby: boolean }>(question);
   if (rows[0]?.standby) throw new StandbyRefused('this PostgreSQL server is a standby; connect to the primary');
 }

@@ -1,0 +1,108 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  ABANDON,
+  CLAIM,
+  FIND,
+  RENEW,
+  RESOLVE,
+  SETTLE,
+  TAKE_OVER,
+} from '#idempay/deployments/distributed/postgres/ledger-statements.js';
+import { FIND as FIND_RECORD } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
+import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
+import {
+  CHANGE_STATUS,
+  FIND as FIND_TRANSACTION,
+  REMOVE,
+} from '#idempay/deployments/distributed/postgres/transaction-statements.js';
+import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
+import { keepPlan, type PlanValue } from '../../testkit/protocol/postgres-plan.js';
+
+const MANY = 50_000;
+const BATCH = 25;
+/** The way down each index, and the pages that are written. */
+const BLOCKS_OF_A_ROW = 50;
+const LATER_MS = 4_000_000_000_000;
+const NO_NEWEST_ID = 100_000_000_000_000;
+
+const keys = Array.from({ length: BATCH }, (_, n) => `ffff0000-0000-7000-8000-${String(n).padStart(12, '0')}`);
+const [FIRST = ''] = keys;
+const each = (value: string | number | null) => keys.map(() => value);
+
+const fence = [keys, each(1), each('owner')];
+const claim: PlanValue[] = [
+  ...[keys, keys.map((_, n) => `TXN${1_000_000 + n}`), each(1), each('USD'), each('1 USD'), each(null), each('test')],
+  ...[each('owner'), each(60_000), each(LATER_MS), each(null), each(null), each(null)],
+];
+
+/** In an order in which each finds its rows. Those of transactions find none: the plan is the same. */
+const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefined][] = [
+  [CLAIM, claim, undefined],
+  [FIND, [keys], 'payments_pkey'],
+  [FIND_RECORD, [FIRST], 'payments_pkey'],
+  [RENEW, [...fence, each(60_000)], 'payments_pkey'],
+  [TAKE_OVER, [FIRST, 'other', 60_000, 'test', null], 'payments_pkey'],
+  [RESOLVE, [FIRST, 'operator', 'DECLINED', 'why', 1, 1], 'payments_pkey'],
+  [SETTLE, [...fence, each('COMPLETED'), each(null), each(60_000)], 'payments_pkey'],
+  [ABANDON, [...fence, each(1), each('false')], 'payments_pkey'],
+  [FIND_TRANSACTION, [NO_NEWEST_ID + MANY / 2], 'transactions_pkey'],
+  [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS], 'transactions_pkey'],
+  [REMOVE, [NO_NEWEST_ID + MANY / 2, null, LATER_MS], 'transactions_pkey'],
+];
+
+const fill = (from: number, to: number) => `
+  INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
+    lease_until, recover_at, claimed_at, settled_at, expires_at, settled_hour)
+  SELECT (lpad(to_hex(n), 12, '0') || '70008' || lpad(to_hex(n), 15, '0'))::uuid, 'TXN' || n, 1, 'USD', '1 USD', 'test',
+    'COMPLETED', 1, 'owner', now(), now(), now(), now(), now(), 1
+  FROM generate_series(${from}, ${to}) AS n;
+  INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
+  SELECT ${NO_NEWEST_ID} + n, 'from' || n % 999, 'to' || n % 997, 10000, 'PENDING', 1, now()
+  FROM generate_series(${from}, ${to}) AS n;`;
+/** Whose plan for a table of one row is the exception (docs/decisions/0038). */
+const CHANGES = [CHANGE_STATUS, REMOVE];
+const ANALYZE = 'VACUUM ANALYZE idempay.payments, idempay.transactions';
+
+/**
+ * Bug: settlements took four times as long after an ANALYZE of a small table, and twice as long when it grew. Cause: the planner
+ * took the index of what is under way, expecting one row there, and read all of it for each key; a plan kept from when the
+ * table was small read all of the table. Fix: conditions that only the primary key serves, and no sequential scans.
+ */
+describe('what is done by key in PostgreSQL goes by the primary key', () => {
+  test.each([
+    ['in empty tables', [], [], []],
+    ['in tables that grew since the plan was kept', [], [fill(1, MANY)], []],
+    ['in tables that grew since they were analyzed with a row', [fill(1, 1), ANALYZE], [fill(2, MANY)], CHANGES],
+    ['in tables that grew since they were analyzed with ten', [fill(1, 10), ANALYZE], [fill(11, MANY)], []],
+    ['in large tables without statistics', [fill(1, MANY)], [], []],
+    ['in large tables', [fill(1, MANY), ANALYZE], [], []],
+  ])('%s', async (_state, before, after, except: Statement[]) => {
+    const stores = await openSqlStores();
+    onTestFinished(() => stores.close());
+    await (await openDistributedPortsOn(stores)).close();
+    for (const table of ['payments', 'transactions']) {
+      await stores.client.query(`ALTER TABLE idempay.${table} SET (autovacuum_enabled = false)`);
+    }
+    const database = new Postgres(stores.databaseUrl, 1, () => {});
+    onTestFinished(() => database.close());
+    const connection = await database.connect();
+    onTestFinished(() => connection.release());
+
+    for (const text of before) await stores.client.query(text);
+    const kept: [Awaited<ReturnType<typeof keepPlan>>, ...(typeof BY_KEY)[number]][] = [];
+    for (const one of BY_KEY) {
+      const [statement, values] = one;
+      if (!except.includes(statement)) kept.push([await keepPlan(connection, statement, values), ...one]);
+    }
+    for (const text of after) await stores.client.query(text);
+
+    for (const [execute, { name }, values, index] of kept) {
+      const { indexes, tables, blocks } = await execute();
+      const ofRows = indexes.filter((found) => /^(payments|transactions)_/.test(found));
+      expect([name, ...ofRows]).toEqual(index ? [name, index] : [name]);
+      expect([name, ...tables.filter((table) => table === 'payments' || table === 'transactions')]).toEqual([name]);
+      const rows = Array.isArray(values[0]) ? BATCH : 1;
+      expect(blocks, name).toBeLessThanOrEqual(rows * BLOCKS_OF_A_ROW);
+    }
+  });
+});
