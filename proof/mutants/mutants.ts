@@ -184,6 +184,15 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${REDIS}/key-store.ts`]: {
     'claimBy counts from the reply, in Redis': 'claimBy: askedAt + Number → claimBy: clock.monotonic() + Number',
+    'an outcome is remembered although the lock of another owner stands':
+      'if (isUnlocked === 1) remembered → remembered',
+  },
+  [`${REDIS}/remembered-outcomes.ts`]: {
+    'a remembered outcome is repeated after its expiry':
+      'return final.expiresAt > latestMs ? final : undefined; → return final;',
+    'what was remembered beside a database that was replaced is repeated':
+      'if (database.server !== this.server) this.outcomes.clear(); → ',
+    "another client's outcome is told from memory": ' || !isVisibleTo(client, final.client)) return → ) return',
   },
   [`${POSTGRES}/database-clock.ts`]: {
     'the database clock is late by one round trip, in PostgreSQL': 'row.now - answeredAt; → row.now - askedAt;',

@@ -12,6 +12,7 @@ import { directLine } from '../../proof/simulator/models/line.js';
 import { connectRedis as connectModel } from '../../proof/simulator/models/redis-client.js';
 import { claimAttempt, LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { nothingRemembered } from '../../testkit/protocol/redis-process.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { HOUR_MS } from '../../testkit/time/retention-time.js';
@@ -99,7 +100,7 @@ describe('the model of Redis answers as Redis', () => {
       const lockEnds = new LockEnds(connection, NAMES.lockEnds, systemClock, () => {});
       const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
       return {
-        keys: createRedisKeyStore(connection, NAMES, lockEnds, systemClock),
+        keys: createRedisKeyStore(connection, NAMES, lockEnds, systemClock, nothingRemembered()),
         cache: createRedisTransactionCache(connection, NAMES, () => 'database', settings),
       };
     };

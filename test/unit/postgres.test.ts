@@ -129,6 +129,32 @@ describe('the clock of the database', () => {
     expect(aheadMs()).toBe(AHEAD_MS - 60_000);
   });
 
+  test.each([
+    { thereMs: 0, backMs: 100 },
+    { thereMs: 2_000, backMs: 0 },
+  ])('shows at most what a question that took ($thereMs, $backMs) allows, until it was set ahead', async (given) => {
+    const { way, databaseClock } = openDatabaseClock();
+    expect(databaseClock.latest()).toBe(undefined);
+    Object.assign(way, given);
+    await databaseClock.synchronize();
+    expect(databaseClock.latest()).toBe(clock.monotonic() + AHEAD_MS + given.thereMs);
+    Object.assign(way, { thereMs: 0, backMs: 300, aheadMs: AHEAD_MS + 60_000 });
+    await databaseClock.synchronize();
+    expect(databaseClock.latest()).toBe(clock.monotonic() + AHEAD_MS + 60_000);
+  });
+
+  test('shows nothing that can be relied on when the newest question is three seconds old, however late its answer', async () => {
+    const { way, databaseClock } = openDatabaseClock();
+    await databaseClock.synchronize();
+    clock.leap(2_999);
+    expect(databaseClock.latest()).toBeTypeOf('number');
+    clock.leap(1);
+    expect(databaseClock.latest()).toBe(undefined);
+    way.backMs = 3_000;
+    await databaseClock.synchronize();
+    expect(databaseClock.latest()).toBe(undefined);
+  });
+
   /** Bug: a start that waits for the database starts the clock at each try, and all timers but the last went on for ever. */
   test('is not asked after its stop, also when it was started more than once', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });

@@ -4,6 +4,7 @@ import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-
 import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
 import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
 import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
+import { RememberedOutcomes } from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
 import { keySteps } from './payment-steps.js';
 
 export const NAMES = createKeyNames('0123456789abcdef');
@@ -19,13 +20,16 @@ export async function openRedisClient(url: string): Promise<RedisClient> {
   return client;
 }
 
+/** Beside a database that is not heard of: Redis is asked each time. */
+export const nothingRemembered = () => new RememberedOutcomes(() => ({ server: 'none', latestMs: undefined }));
+
 /** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
 export async function openRedisProcess(url: string) {
   const client = await openRedisClient(url);
   /** What an operator is told about subscriptions that the server refused. */
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
-  const keys = createRedisKeyStore(client, NAMES, ends, systemClock);
+  const keys = createRedisKeyStore(client, NAMES, ends, systemClock, nothingRemembered());
   return {
     client,
     keys,

@@ -8,6 +8,7 @@ import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names
 import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
 import { createRedisReport } from '#idempay/deployments/distributed/redis/key-value-store-report.js';
 import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
+import { RememberedOutcomes } from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
 import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
 import type { OpenPorts, Ports } from '../../../testkit/protocol/ports.js';
 import { untilPast } from '../../../testkit/time/until.js';
@@ -18,7 +19,7 @@ import { connectRedis } from './redis-client.js';
 import { RedisServer } from './redis-server.js';
 
 /** As `DatabaseClock` does it by a timer of its own. */
-const SYNCHRONIZE_EVERY_MS = 30_000;
+const SYNCHRONIZE_EVERY_MS = 1_000;
 const MAX_SNAPSHOTS = 4;
 const LONG_CACHE_TTL_MS = 600_000;
 /** Longer than a claim can run that missed a raise of the horizon. */
@@ -50,8 +51,9 @@ export async function openDistributedModel(
   const lockEnds = new LockEnds(client, NAMES.lockEnds, clock, () => {});
   const confirmDurable = createConfirmDurable(database, clock);
   const databaseServer = () => 'server';
+  const remembered = new RememberedOutcomes(() => ({ server: databaseServer(), latestMs: databaseClock.latest() }));
   return {
-    keys: createRedisKeyStore(client, NAMES, lockEnds, clock),
+    keys: createRedisKeyStore(client, NAMES, lockEnds, clock, remembered),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, MAX_SNAPSHOTS),

@@ -22,6 +22,7 @@ import { createRedisLogPositions } from './redis/redis-log-positions.js';
 import { refuseWrongRedis } from './redis/redis-start.js';
 import type { RedisLocation } from './redis/redis-url.js';
 import { watchRedis } from './redis/redis-watch.js';
+import { RememberedOutcomes } from './redis/remembered-outcomes.js';
 import { createRedisRequestCounts } from './redis/request-counts.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
 
@@ -89,9 +90,10 @@ export async function openDistributed(options: {
     served: () => events?.served('Redis'),
   });
   const confirmDurable = createConfirmDurable(database, clock, measures);
+  const remembered = new RememberedOutcomes(() => ({ server: identity.server, latestMs: databaseClock.latest() }));
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
-    keys: createRedisKeyStore(redis, names, lockEnds, clock, measures),
+    keys: createRedisKeyStore(redis, names, lockEnds, clock, remembered, measures),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots, measures),

@@ -1,8 +1,10 @@
 import type { Clock } from '../../../clock.js';
 import type { Postgres, Statement } from './postgres.js';
 
-/** Clocks drift by milliseconds in this time. */
-const SYNCHRONIZE_EVERY_MS = 30_000;
+/** How late it is noticed that the database's clock was set, or that the database is away. */
+const SYNCHRONIZE_EVERY_MS = 1_000;
+/** Some questions later nobody knows any more what its clock shows. */
+const HEARD_OF_WITHIN_MS = 3_000;
 
 /** A reply that took this long would set the clock back by it. */
 const SLOW_REPLY_MS = 250;
@@ -18,6 +20,9 @@ const NOW: Statement = {
  */
 export class DatabaseClock {
   private offsetMs: number | undefined;
+  /** Of the newest question that was answered: when it was asked, and the offset at most. */
+  private newest = { askedAt: Number.NEGATIVE_INFINITY, offsetMs: 0 };
+  private isAsking = false;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -31,7 +36,7 @@ export class DatabaseClock {
     await this.synchronize();
     // A start that waits for the database comes here more than once.
     clearInterval(this.timer);
-    this.timer = setInterval(() => this.synchronize().catch(() => {}), SYNCHRONIZE_EVERY_MS).unref();
+    this.timer = setInterval(() => this.keepSynchronized(), SYNCHRONIZE_EVERY_MS).unref();
   }
 
   stop(): void {
@@ -43,12 +48,27 @@ export class DatabaseClock {
     return monotonicMs + (this.offsetMs ?? 0);
   }
 
+  /** The present moment by the database's clock, at the latest; undefined when the database was not heard of for some seconds. */
+  latest(): number | undefined {
+    const now = this.clock.monotonic();
+    return now - this.newest.askedAt < HEARD_OF_WITHIN_MS ? now + this.newest.offsetMs : undefined;
+  }
+
+  /** One question at a time: a database that hangs must not be asked over all connections. */
+  private async keepSynchronized(): Promise<void> {
+    if (this.isAsking) return;
+    this.isAsking = true;
+    await this.synchronize().catch(() => {});
+    this.isAsking = false;
+  }
+
   /** Measures the offset now: a refusal as too late may come from an old one. */
   async synchronize(): Promise<void> {
     const askedAt = this.clock.monotonic();
     const [row] = await this.database.read<{ now: number }>(NOW);
     const answeredAt = this.clock.monotonic();
     const first = this.offsetMs === undefined;
+    if (row && askedAt > this.newest.askedAt) this.newest = { askedAt, offsetMs: row.now - askedAt };
     if (row && (first || answeredAt - askedAt < SLOW_REPLY_MS)) this.offsetMs = row.now - answeredAt;
   }
 }

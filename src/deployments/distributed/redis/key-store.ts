@@ -6,6 +6,7 @@ import type { KeyNames } from './key-names.js';
 import type { LockEnds } from './lock-ends.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
+import type { RememberedOutcomes } from './remembered-outcomes.js';
 
 /** Asks for a look instead of a lock. */
 const NO_OWNER = '';
@@ -14,12 +15,16 @@ const EVERYBODY = '';
 /** Asks for the end of the lock that is found to be announced. */
 const WATCH = 'watch';
 
-/** Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. */
+/**
+ * Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. None for an outcome
+ * that this process remembers. Where no lock stands before it, it is what Redis would tell until the record's life is over.
+ */
 export function createRedisKeyStore(
   client: RedisClient,
   names: KeyNames,
   ends: LockEnds,
   clock: Clock,
+  remembered: RememberedOutcomes,
   measures: StoreMeasures = NOT_MEASURED,
 ): KeyStore {
   const issue = loadScript('issue', measures);
@@ -30,7 +35,13 @@ export function createRedisKeyStore(
   async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
     const { record, lock } = names.payment(key);
     const values = [NO_OWNER, 0, '', KEY_GENERATED, asker, ...watch];
-    return lookedFrom((await begin(client, [record, lock], values)) as unknown[]);
+    return noted(key, (await begin(client, [record, lock], values)) as unknown[]);
+  }
+
+  function noted(key: string, reply: readonly unknown[]): LookResult {
+    const looked = lookedFrom(reply);
+    if (looked.state === 'final' && !isBehindLock(reply)) remembered.remember(key, looked.final);
+    return looked;
   }
 
   return {
@@ -38,18 +49,23 @@ export function createRedisKeyStore(
       await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs, owner]);
     },
 
-    async begin({ key, owner, leaseMs, fingerprint, client: asker = EVERYBODY }): Promise<BeginResult> {
+    async begin({ key, owner, leaseMs, fingerprint, client: asker }): Promise<BeginResult> {
+      const known = remembered.find(key, asker);
+      if (known) return { state: 'final', final: known };
       const askedAt = clock.monotonic();
       const { record, lock } = names.payment(key);
-      const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker];
+      const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker ?? EVERYBODY];
       const reply = (await begin(client, [record, lock], values)) as unknown[];
       if (reply[0] === 'taken') {
         return { state: 'taken', claimBy: askedAt + Number(reply[1]), client: clientFrom(reply[2]) };
       }
-      return lookedFrom(reply) as Exclude<LookResult, { state: 'generated' }>;
+      return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
     },
 
-    look: (key, asker) => runLook(key, asker),
+    async look(key, asker) {
+      const known = remembered.find(key, asker);
+      return known ? { state: 'final', final: known } : runLook(key, asker);
+    },
 
     async watch(key, onEnd) {
       await ends.subscribed();
@@ -66,11 +82,12 @@ export function createRedisKeyStore(
       const { record, lock } = names.payment(key);
       const { outcome, fingerprint, expiresAt } = final;
       const reason = outcome.state === 'DECLINED' ? outcome.reason : '';
-      await finish(
+      const isUnlocked = await finish(
         client,
         [record, lock],
         [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, names.lockEnds, final.client ?? EVERYBODY],
       );
+      if (isUnlocked === 1) remembered.remember(key, final);
     },
 
     async release(key, owner) {
@@ -95,6 +112,11 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
     default:
       return { state: 'absent' };
   }
+}
+
+/** The asker's own lock, which every other one finds first. */
+function isBehindLock(reply: readonly unknown[]): boolean {
+  return (reply[6] ?? undefined) !== undefined;
 }
 
 function finalFrom(reply: readonly unknown[]): FinalOutcome {

@@ -2,7 +2,7 @@
 -- KEYS: 1 record, 2 lock
 -- ARGV: 1 owner ('' only looks), 2 lease in ms, 3 fingerprint, 4 the first value of a record,
 --       5 the client that asks ('' sees every key), 6 'watch', or nothing: the end of a lock that is found is to be announced
--- Returns: {'locked', fingerprint, held ms, remaining ms} | {'final', value, fingerprint, reason, expires at, client}
+-- Returns: {'locked', fingerprint, held ms, remaining ms} | {'final', value, fingerprint, reason, expires at, client, the asker's own lock or nothing}
 --          | {'taken', ms within which to claim, client} | {'generated'} | {'absent'}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -21,7 +21,7 @@ end
 
 if not record[1] then return {'absent'} end
 if record[1] ~= ARGV[4] then
-  return {'final', record[1], record[2], record[3] or '', record[4], client}
+  return {'final', record[1], record[2], record[3] or '', record[4], client, lock[1] or nil}
 end
 if ARGV[1] == '' then return {'generated'} end
 
