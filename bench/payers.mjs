@@ -11,7 +11,7 @@ const GENERATE_KEY = '/api/server-generated/generate-key';
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 const KEY_HEADER = { 'Idempotency-Key': '{token}' };
 /** For the warm-up, before any rate is known. */
-const FIRST_KEYS = 20_000;
+const FIRST_KEYS = 10_000;
 /** A round may be faster than the fastest before it; when it is faster still, it ends when its keys run out. */
 const SPARE_KEYS = 1.4;
 const CHECKED_PAYMENTS = 200;
