@@ -5,15 +5,16 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { printMarkdown } from '../open-loop.mjs';
+import { markdownTable } from '../markdown.mjs';
 import { median } from '../statistics.mjs';
 
 const run = promisify(execFile);
 const RESULTS = fileURLToPath(new URL('../results/', import.meta.url));
+const DOCUMENT = fileURLToPath(new URL('../../docs/performance.md', import.meta.url));
+const [BEGIN, END] = ['<!-- bench:growth -->', '<!-- end of growth -->'];
 const IMAGE = fileURLToPath(new URL('../../docs/images/growth.svg', import.meta.url));
 const PLOT = fileURLToPath(new URL('../scripts/growth.gnuplot', import.meta.url));
 const FILE = /^growth-.*\.json$/;
-const MEBIBYTE = 1024 * 1024;
 /** After the start of the service: its engine compiles. */
 const WARM_UP_SECONDS = 5;
 const SWEPT = { keys: 'expired keys', retention: 'old payments' };
@@ -26,17 +27,26 @@ export async function saveStep(measured) {
   await writeFile(file, `${JSON.stringify({ ...before, ...measured }, null, 2)}\n`);
 }
 
+/** Prints the tables, and puts them and the plot where docs/performance.md has them. */
 export async function reportGrowth() {
   const steps = (await savedSteps()).filter(({ first }) => first);
+  const paragraphs = [];
   for (const deployment of ['embedded', 'distributed']) {
     const rows = steps.filter((step) => step.deployment === deployment).sort((a, b) => a.count - b.count);
-    if (rows.length > 0) printTables(deployment, rows);
+    if (rows.length > 0) paragraphs.push(...tablesOf(deployment, rows));
   }
+  console.log(paragraphs.join('\n\n'));
   const isWhole = ['embedded', 'distributed'].every((deployment) =>
     steps.some((step) => step.deployment === deployment && step.sweeps && step.first),
   );
-  if (isWhole) await draw(steps);
-  else console.log('\nThe plot needs a step with sweeps of both deployments.');
+  if (!isWhole) {
+    console.log('\nNot written: there must be a step with sweeps of both deployments.');
+    return;
+  }
+  await draw(steps);
+  const document = await readFile(DOCUMENT, 'utf8');
+  const [before, after] = [document.indexOf(BEGIN) + BEGIN.length, document.indexOf(END)];
+  await writeFile(DOCUMENT, `${document.slice(0, before)}\n\n${paragraphs.join('\n\n')}\n\n${document.slice(after)}`);
 }
 
 async function savedSteps() {
@@ -44,62 +54,63 @@ async function savedSteps() {
   return Promise.all(files.map(async (file) => JSON.parse(await readFile(join(RESULTS, file), 'utf8'))));
 }
 
-function printTables(deployment, steps) {
-  const isEmbedded = deployment === 'embedded';
-  console.log(`\n${deployment}, ${steps.map(({ at }) => at.slice(0, 10)).at(-1)}\n`);
-  const stores = isEmbedded ? [] : ['redis', 'postgres'];
-  const cpuHead = (what) => [`CPU us of ${what}`, ...stores.map((store) => `its ${store}`)];
-  const cpu = (costs) => ['service', ...stores].map((part) => costs[part]);
-  printMarkdown(
-    [
-      'payments',
-      'first/s',
-      ...cpuHead('a first payment'),
-      'repeats/s',
-      ...cpuHead('a repeat'),
-      'p50 ms of a read',
-      'p99 ms',
-      'start ms',
-      'resident MB',
-    ],
-    steps.map((step) => [
-      step.count.toLocaleString('en'),
-      ...[step.first.perSecond, ...cpu(step.first)],
-      ...[step.repeat.perSecond, ...cpu(step.repeat)],
-      ...[step.reads.p50Ms, step.reads.p99Ms, step.startMs, step.residentMb],
+function tablesOf(deployment, steps) {
+  const stores = deployment === 'embedded' ? [] : ['redis', 'postgres'];
+  const filled = steps.filter(({ count }) => count > 0);
+  const title = `${deployment === 'embedded' ? 'Embedded' : 'Distributed'}, ${steps.at(-1).at.slice(0, 10)}:`;
+  return [title, rateTable(steps, stores), ...withoutStatistics(steps, stores), byteTable(filled), sweepTable(filled)];
+}
+
+function rateTable(steps, stores) {
+  const names = { service: 'CPU us', redis: 'of Redis', postgres: 'of PostgreSQL' };
+  const parts = ['service', ...stores];
+  const cpuHead = parts.map((part) => names[part]);
+  const cpu = (costs) => parts.map((part) => Math.round(costs[part]));
+  return markdownTable(
+    ['payments', 'first/s', ...cpuHead, 'repeats/s', ...cpuHead, 'read p50 ms', 'p99 ms', 'start ms', 'resident MB'],
+    steps.map(({ count, first, repeat, reads, startMs, residentMb }) => [
+      ...[count, first.perSecond, ...cpu(first), repeat.perSecond, ...cpu(repeat)],
+      ...[reads.p50Ms, reads.p99Ms, startMs, residentMb],
     ]),
   );
-  for (const { count, unanalyzed } of steps.filter((step) => step.unanalyzed)) {
-    const costs = cpu(unanalyzed).map((us) => us.toFixed(0));
-    console.log(
-      `Without statistics, ${count} payments: ${unanalyzed.perSecond.toFixed(0)} first/s, CPU us ${costs.join(', ')}`,
-    );
-  }
-  console.log();
-  printMarkdown(
-    ['payments', 'bytes of a payment', 'bytes of a key', isEmbedded ? 'MiB of the file' : 'MiB on the disk of Redis'],
-    steps
-      .filter(({ count }) => count > 0)
-      .map(({ count, bytes }) => [
-        count.toLocaleString('en'),
-        Math.round(bytes.paymentBytes / bytes.payments),
-        Math.round(bytes.keyBytes / bytes.keys),
-        (bytes.fileBytes ?? bytes.redisDiskBytes) / MEBIBYTE,
-      ]),
+}
+
+function withoutStatistics(steps, stores) {
+  const rows = steps.filter((step) => step.unanalyzed);
+  if (rows.length === 0) return [];
+  const parts = ['service', ...stores];
+  const sentences = rows.map(({ count, unanalyzed }) => {
+    const cpu = parts.map((part) => Math.round(unanalyzed[part])).join(', ');
+    return `with ${count.toLocaleString('en')}: ${Math.round(unanalyzed.perSecond)} a second, CPU us ${cpu}`;
+  });
+  return [`First payments before PostgreSQL had gathered any statistics, ${sentences.join('; ')}.`];
+}
+
+function byteTable(steps) {
+  return markdownTable(
+    ['payments', 'bytes of a payment', 'bytes of a key', 'MB of the file; of that of Redis'],
+    steps.map(({ count, bytes }) => [
+      ...[count, Math.round(bytes.paymentBytes / bytes.payments), Math.round(bytes.keyBytes / bytes.keys)],
+      (bytes.fileBytes ?? bytes.redisDiskBytes) / 1e6,
+    ]),
   );
-  console.log();
-  printMarkdown(
-    ['payments', 'removed', 'in s', 'p99 ms without', 'p99 ms beside it', 'worst second beside it'],
+}
+
+function sweepTable(steps) {
+  return markdownTable(
+    ['payments', 'removed', 'of', 'in s', 'p99 ms without', 'beside it', 'worst second without', 'beside it'],
     steps.flatMap(({ count, sweeps }) =>
       Object.entries(sweeps ?? {}).map(([what, sweep]) => {
-        const { removed, seconds, p99WithoutMs, p99BesideMs, worstMs } = summaryOf(sweep);
+        const { removed, seconds, without, besideIt } = summaryOf(sweep);
         return [
-          count.toLocaleString('en'),
-          `${removed.toLocaleString('en')} ${SWEPT[what]}`,
+          count,
+          removed,
+          SWEPT[what],
           seconds,
-          p99WithoutMs,
-          p99BesideMs,
-          worstMs,
+          median(without),
+          median(besideIt),
+          Math.max(...without),
+          Math.max(...besideIt),
         ];
       }),
     ),
@@ -114,9 +125,8 @@ function summaryOf({ left, p99MsBySecond }) {
   return {
     removed: left[0] - left.at(-1),
     seconds: swept.filter(Boolean).length,
-    p99WithoutMs: median(of(false)),
-    p99BesideMs: median(of(true)),
-    worstMs: Math.max(...of(true)),
+    without: of(false),
+    besideIt: of(true),
   };
 }
 

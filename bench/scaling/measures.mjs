@@ -15,7 +15,7 @@ const OPERATIONS = Number(process.env.SCALING_OPERATIONS || 12_000);
 const CONNECTIONS = 32;
 const IDLE_SECONDS = 4;
 /** Of each process, before anything is counted: its engine compiles. */
-const WARM_UP = 6000;
+const WARM_UP = OPERATIONS / 2;
 /** The least there is: no id is read again within it, so reads of all of them in turn miss. */
 const CACHE_SECONDS = 1;
 /** So few that nearly every read of one hits. */

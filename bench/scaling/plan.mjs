@@ -1,0 +1,45 @@
+// What so many payments a second need, by the model: its costs, multiplied.
+import { markdownTable } from '../markdown.mjs';
+
+/** For each payment with a processor over HTTP, what its client and others ask besides. */
+const MIX = {
+  'generate-key': 1,
+  'first payment, two commits': 1,
+  repeat: 0.1,
+  'read by id, hit': 1,
+  'list, 304': 1,
+};
+/** Of a processor: beyond it requests wait for one another. */
+const BUSY = 0.6;
+const DAY_SECONDS = 86_400;
+/** Of `npm run bench -- growth`, with ten million. */
+const BYTES = { row: 337, key: 306, keyOnDisk: 184 };
+const [MEGA, GIGA] = [1e6, 1e9];
+
+export function planFor(rate, costs) {
+  const all = (cell) => rate * sum(Object.entries(MIX).map(([operation, times]) => times * costs[operation][cell]));
+  const processors = (cell) => all(cell) / 1e6;
+  const keys = rate * DAY_SECONDS;
+  const rows = [
+    ['service', 'processors', processors('serviceUs')],
+    ['service', `processes at ${BUSY * 100} % of one`, Math.ceil(processors('serviceUs') / BUSY)],
+    ['Redis', 'processors', processors('redisUs')],
+    ['Redis', `masters at ${BUSY * 100} % of one`, Math.ceil(processors('redisUs') / BUSY)],
+    ['Redis', 'calls a second', all('redisTrips')],
+    ['Redis', 'MB a second, both ways', all('redisBytes') / MEGA],
+    ['Redis', 'GB of memory for keys that live for a day', (keys * BYTES.key) / GIGA],
+    ['Redis', 'GB on the disk for them', (keys * BYTES.keyOnDisk) / GIGA],
+    ['PostgreSQL', 'processors', processors('postgresUs')],
+    ['PostgreSQL', 'commits a second, in batches', all('commits')],
+    ['PostgreSQL', 'MB of log a second', all('walBytes') / MEGA],
+    ['PostgreSQL', 'MB a second, both ways', all('postgresBytes') / MEGA],
+    ['PostgreSQL', 'GB of rows and indexes a day', (keys * BYTES.row) / GIGA],
+    ['PostgreSQL', 'GB of log a day', (all('walBytes') * DAY_SECONDS) / GIGA],
+    ['HTTP', 'MB a second, both ways', all('httpBytes') / MEGA],
+  ];
+  return markdownTable(['part', 'what', `${rate.toLocaleString('en')} payments a second`], rows);
+}
+
+function sum(values) {
+  return values.reduce((all, value) => all + value, 0);
+}
