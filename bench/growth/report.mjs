@@ -36,13 +36,6 @@ export async function reportGrowth() {
     if (rows.length > 0) paragraphs.push(...tablesOf(deployment, rows));
   }
   console.log(paragraphs.join('\n\n'));
-  const isWhole = ['embedded', 'distributed'].every((deployment) =>
-    steps.some((step) => step.deployment === deployment && step.sweeps && step.first),
-  );
-  if (!isWhole) {
-    console.log('\nNot written: there must be a step with sweeps of both deployments.');
-    return;
-  }
   await draw(steps);
   const document = await readFile(DOCUMENT, 'utf8');
   const [before, after] = [document.indexOf(BEGIN) + BEGIN.length, document.indexOf(END)];
@@ -58,7 +51,13 @@ function tablesOf(deployment, steps) {
   const stores = deployment === 'embedded' ? [] : ['redis', 'postgres'];
   const filled = steps.filter(({ count }) => count > 0);
   const title = `${deployment === 'embedded' ? 'Embedded' : 'Distributed'}, ${steps.at(-1).at.slice(0, 10)}:`;
-  return [title, rateTable(steps, stores), ...withoutStatistics(steps, stores), byteTable(filled), sweepTable(filled)];
+  return [
+    title,
+    rateTable(steps, stores),
+    ...withoutStatistics(steps, stores),
+    byteTable(filled),
+    ...sweepTable(filled),
+  ];
 }
 
 function rateTable(steps, stores) {
@@ -97,7 +96,8 @@ function byteTable(steps) {
 }
 
 function sweepTable(steps) {
-  return markdownTable(
+  if (!steps.some(({ sweeps }) => sweeps)) return [];
+  const table = markdownTable(
     ['payments', 'removed', 'of', 'in s', 'p99 ms without', 'beside it', 'worst second without', 'beside it'],
     steps.flatMap(({ count, sweeps }) =>
       Object.entries(sweeps ?? {}).map(([what, sweep]) => {
@@ -115,6 +115,7 @@ function sweepTable(steps) {
       }),
     ),
   );
+  return [table];
 }
 
 /** `left` was read at the end of each second, so a second that ended with fewer is one of the sweep. */
@@ -159,7 +160,15 @@ async function draw(steps) {
       tables.push(`${deployment}_${name}='${table}'`);
     }
   }
-  await run('gnuplot', ['-e', `${tables.join('; ')}; image='${IMAGE}'`, PLOT]);
+  // One step alone shows no growth.
+  const having = (part, least) => {
+    const names = ['embedded', 'distributed'].filter(
+      (name) => steps.filter((step) => step.deployment === name && step[part]).length >= least,
+    );
+    return `'${names.join(' ')}'`;
+  };
+  const variables = `grown=${having('first', 2)}; swept=${having('sweeps', 1)}; image='${IMAGE}'`;
+  await run('gnuplot', ['-e', `${tables.join('; ')}; ${variables}`, PLOT]);
 }
 
 function nameOf(count) {
