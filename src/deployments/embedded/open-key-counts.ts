@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../../clock.js';
+import { StoreUnavailable } from '../../faults.js';
 import type { OpenKeyChange, OpenKeyCounts } from '../../payments/ports/open-key-counts.js';
 import { KEY_GENERATED } from '../../payments/values/payment.js';
 import type { Reader } from './reader.js';
@@ -29,7 +30,10 @@ export function createEmbeddedOpenKeyCounts(reader: Reader, clock: Clock): OpenK
    * In pages, between which other requests are served: ten million records take seconds.
    */
   async function countAll({ idempotencyTtlMs, partMs }: OpenKeyChange): Promise<Map<number, number>> {
-    const snapshot = await reader.openSnapshot();
+    const snapshot = await reader.openSnapshot().catch((fault) => {
+      // It speaks of lists, and this is not one.
+      throw new StoreUnavailable('unchanged', 'the open keys could not be counted', fault);
+    });
     try {
       const page = snapshot.prepare(COUNT_PAGE);
       const found = new Map<number, number>();
