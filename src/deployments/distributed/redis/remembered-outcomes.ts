@@ -40,6 +40,11 @@ export class RememberedOutcomes {
     this.outcomes.set(key, final);
   }
 
+  /** Redis may have lost what it told: the next repeat asks it again, and the protocol writes a lost record anew. */
+  forget(): void {
+    this.outcomes.clear();
+  }
+
   /** Rows may be lost with the server before: what was told of them is forgotten. */
   private sameDatabase(): KnownDatabase {
     const database = this.database();
