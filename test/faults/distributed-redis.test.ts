@@ -180,20 +180,6 @@ describe('what the stores are asked', async () => {
     expect(trips()).toBe(2 + 1);
   });
 
-  /**
-   * Bug: after a promoted replica had lost records, this process went on to repeat their outcomes and never wrote them anew.
-   * Cause: it remembered them. Fix: a lost connection ends the memory.
-   */
-  test('one round trip to Redis for the first repeat after a lost connection, which writes a lost record anew', async () => {
-    const key = await generateKey(url);
-    const id = expectFirst(await pay(url, key));
-    await stores.redis.client.flushall();
-    wires.redis.cut();
-    await untilFullService(url);
-    expectReplay(await pay(url, key), id);
-    await expectKeyValue(url, key, id);
-  });
-
   test('one round trip to Redis for the first repeat in another process, and then none, also for the status', async () => {
     const other = await stores.serve(wires.environment);
     await untilFullService(other.url);

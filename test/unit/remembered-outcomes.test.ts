@@ -1,13 +1,20 @@
 import { expect, test } from 'vitest';
-import { type KnownDatabase, RememberedOutcomes } from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
+import {
+  ASK_AGAIN_AFTER_MS,
+  type KnownDatabase,
+  RememberedOutcomes,
+} from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const EXPIRES_AT = 1_700_000_000_000;
 
 function openRemembered(max?: number) {
+  const clock = new HandClock();
   let database: KnownDatabase = { server: 'one', latestMs: EXPIRES_AT - 1 };
   return {
-    remembered: new RememberedOutcomes(() => database, max),
+    remembered: new RememberedOutcomes(() => database, clock, max),
+    clock,
     setDatabase: (change: Partial<KnownDatabase>) => {
       database = { ...database, ...change };
     },
@@ -63,4 +70,13 @@ test('of more outcomes than are kept those that were asked for last are remember
   remembered.find('a', undefined);
   remembered.remember('c', finalOf());
   expect(['a', 'b', 'c'].map((key) => remembered.find(key, undefined) !== undefined)).toEqual([true, false, true]);
+});
+
+test('so long after Redis told an outcome it is asked again, however often the outcome was found', () => {
+  const { remembered, clock } = openRemembered();
+  remembered.remember('key', finalOf());
+  clock.advance(ASK_AGAIN_AFTER_MS - 1);
+  expect(remembered.find('key', undefined)).toEqual(finalOf());
+  clock.advance(2);
+  expect(remembered.find('key', undefined)).toBe(undefined);
 });

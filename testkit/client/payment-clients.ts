@@ -1,3 +1,4 @@
+import { ASK_AGAIN_AFTER_MS } from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
 import { inParallel } from '../concurrency.js';
 import { type History, KEY_HEADER, type Target } from '../history/history.js';
 import { answered, begun, DECLINED, type Exchange, type KeyHistory, outcomeOf } from '../history/payments.js';
@@ -92,18 +93,31 @@ export class PaymentClients {
     const { length } = this.finished;
     const chosen = length <= most ? this.finished : Array.from({ length: most }, () => this.random.pick(this.finished));
     for (const to of this.history.targets) {
-      await inParallel(chosen.length, FINISH_WIDTH, async (index) => {
-        const history = chosen[index] as KeyHistory;
-        const outcome = outcomeOf(history) as string;
-        const repeat = await this.pay(history, to);
-        const status = await this.status(history, to);
-        const record = await this.history.send(to, `/api/health/redis/key/${history.key}`);
-        const value = outcome === DECLINED ? 'DECLINED' : outcome;
-        if (repeat.outcome && (status.outcome || outcome === DECLINED) && record.text.includes(`"${value}"`)) return;
-        const what = `not repeated by ${to.name}: ${repeat.status}, ${status.status}, ${record.status} ${record.text}`;
-        this.history.notBack(history.key, what);
-      });
+      const missing = await this.#notRepeated(to, chosen);
+      // A process may answer repeats from its memory, and writes a record that Redis lost only when it asks Redis again.
+      if (missing.length > 0) await pause(ASK_AGAIN_AFTER_MS);
+      const lost = await this.#notRepeated(
+        to,
+        missing.map(({ history }) => history),
+      );
+      for (const { history, what } of lost) this.history.notBack(history.key, what);
     }
+  }
+
+  async #notRepeated(to: Target, histories: readonly KeyHistory[]): Promise<{ history: KeyHistory; what: string }[]> {
+    const missing: { history: KeyHistory; what: string }[] = [];
+    await inParallel(histories.length, FINISH_WIDTH, async (index) => {
+      const history = histories[index] as KeyHistory;
+      const outcome = outcomeOf(history) as string;
+      const repeat = await this.pay(history, to);
+      const status = await this.status(history, to);
+      const record = await this.history.send(to, `/api/health/redis/key/${history.key}`);
+      const value = outcome === DECLINED ? 'DECLINED' : outcome;
+      if (repeat.outcome && (status.outcome || outcome === DECLINED) && record.text.includes(`"${value}"`)) return;
+      const what = `not repeated by ${to.name}: ${repeat.status}, ${status.status}, ${record.status} ${record.text}`;
+      missing.push({ history, what });
+    });
+    return missing;
   }
 
   async #client(random: Random, stop: AbortSignal): Promise<void> {

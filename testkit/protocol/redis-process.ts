@@ -21,7 +21,8 @@ export async function openRedisClient(url: string): Promise<RedisClient> {
 }
 
 /** Beside a database that is not heard of: Redis is asked each time. */
-export const nothingRemembered = () => new RememberedOutcomes(() => ({ server: 'none', latestMs: undefined }));
+export const nothingRemembered = () =>
+  new RememberedOutcomes(() => ({ server: 'none', latestMs: undefined }), systemClock);
 
 /** What one process of the distributed deployment has of Redis, without PostgreSQL: connections of its own. */
 export async function openRedisProcess(url: string) {

@@ -51,7 +51,10 @@ export async function openDistributedModel(
   const lockEnds = new LockEnds(client, NAMES.lockEnds, clock, () => {});
   const confirmDurable = createConfirmDurable(database, clock);
   const databaseServer = () => 'server';
-  const remembered = new RememberedOutcomes(() => ({ server: databaseServer(), latestMs: databaseClock.latest() }));
+  const remembered = new RememberedOutcomes(
+    () => ({ server: databaseServer(), latestMs: databaseClock.latest() }),
+    clock,
+  );
   return {
     keys: createRedisKeyStore(client, NAMES, lockEnds, clock, remembered),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),

@@ -17,7 +17,7 @@ import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
 import { LockEnds } from './redis/lock-ends.js';
 import { createRedisOpenKeyCounts } from './redis/open-key-counts.js';
-import { connected, connectRedis, onConnectionLost } from './redis/redis-client.js';
+import { connected, connectRedis } from './redis/redis-client.js';
 import { createRedisLogPositions } from './redis/redis-log-positions.js';
 import { refuseWrongRedis } from './redis/redis-start.js';
 import type { RedisLocation } from './redis/redis-url.js';
@@ -90,8 +90,10 @@ export async function openDistributed(options: {
     served: () => events?.served('Redis'),
   });
   const confirmDurable = createConfirmDurable(database, clock, measures);
-  const remembered = new RememberedOutcomes(() => ({ server: identity.server, latestMs: databaseClock.latest() }));
-  onConnectionLost(redis, () => remembered.forget());
+  const remembered = new RememberedOutcomes(
+    () => ({ server: identity.server, latestMs: databaseClock.latest() }),
+    clock,
+  );
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
     keys: createRedisKeyStore(redis, names, lockEnds, clock, remembered, measures),

@@ -110,11 +110,6 @@ export function reconnectDelayMs(attempt: number): number {
   return Math.min(RECONNECT_MIN_MS * 2 ** Math.min(attempt - 1, 5), RECONNECT_MAX_MS);
 }
 
-/** Calls back when the connection to a server that holds data has ended. Another may answer from now on, without the newest writes. */
-export function onConnectionLost(client: RedisClient, lost: () => void): void {
-  client.on(client instanceof Cluster ? '-node' : 'close', lost);
-}
-
 /**
  * A connection that listens, and is not connected yet: to the same server, or to any master of a Cluster, which tells its
  * subscribers what was published on any other. It does not reconnect: the next one may have to go to another server.
