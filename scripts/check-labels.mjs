@@ -14,7 +14,7 @@ const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |
 const PROTOCOL = /\bprotocol,? step (\d)/g;
 const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
 const NAMED_TEST =
-  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|browser)\/[a-z0-9-]+)`/g;
+  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser)\/[a-z0-9-]+)`/g;
 
 const rules = readFileSync(RULES, 'utf8');
 const known = new Set([

@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { startProgram } from '../../testkit/processes/service.js';
+import { ROOT } from '../../testkit/programs.js';
+
+/** As for a user: without what npm hands to its scripts, such as this repository's `engine-strict`. */
+const USERS_ENVIRONMENT = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith('npm_')),
+);
+const run = (command: string, args: string[], folder?: string) =>
+  promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
+/** An installation fetches what npm has not kept. */
+const INSTALLATION_MS = 180_000;
+/** What a user has no use for: sources, tests, the compiler's notes. */
+const FOR_USERS =
+  /^package\/(dist\/.+\.(js|sql|lua)|dist\/client\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
+
+describe('the package, installed in an empty folder', () => {
+  let folder: string;
+  let packed: string;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'idempay-package-'));
+    // The build is there already: vitest.config.ts makes it.
+    await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], ROOT);
+    packed = join(folder, (await readdir(folder)).find((name) => name.endsWith('.tgz')) as string);
+    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+    await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed], folder);
+  }, INSTALLATION_MS);
+
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  test('holds what runs, and nothing that only developers use', async () => {
+    const { stdout } = await run('tar', ['-tzf', packed]);
+    const files = stdout.trim().split('\n');
+    expect(files.filter((file) => !FOR_USERS.test(file))).toEqual([]);
+    expect(files).toEqual(expect.arrayContaining(['package/dist/main.js', 'package/README.md', 'package/LICENSE']));
+  });
+
+  test('is a command', async () => {
+    const { stdout } = await run(join(folder, 'node_modules', '.bin', 'idempay'), ['--version'], folder);
+    expect(stdout).toMatch(/^idempay \d+\.\d+\.\d+\n$/);
+  });
+
+  test('is a service that takes a payment once, without a build', async () => {
+    const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');
+    const service = await startProgram(program, { PORT: '0', DATA_DIR: join(folder, 'data') });
+    try {
+      const key = await generateKey(service.url);
+      const first = await pay(service.url, key);
+      const again = await pay(service.url, key);
+      expect([first.status, again.status]).toEqual([200, 200]);
+      expect(again.headers['idempotent-replayed']).toBe('true');
+      expect(first.text).toContain(/TXN\d+/.exec(again.text)?.[0]);
+    } finally {
+      await service.stop();
+    }
+  });
+});
