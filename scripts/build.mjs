@@ -1,8 +1,8 @@
-// Compiles src/ into dist/ and copies what the compiler leaves out (SQL). Does nothing that is already done:
+// Compiles src/ into dist/ and client/ into dist/client/, and copies what the compiler leaves out (SQL). Does nothing that is already done:
 // the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -17,8 +17,10 @@ if (!existsSync(compiler)) {
   process.exit(1);
 }
 removeOutputsWithoutSource();
-const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
-if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+for (const project of ['tsconfig.build.json', join('client', 'tsconfig.json')]) {
+  const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });
+  if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+}
 cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
 
 /**
@@ -28,6 +30,11 @@ cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts'
 function removeOutputsWithoutSource() {
   if (!existsSync(output)) return;
   const outputs = readdirSync(output, { recursive: true }).filter((path) => /\.(js|sql|lua)$/.test(path));
-  const orphaned = outputs.some((path) => !existsSync(join(source, path.replace(/\.js$/, '.ts'))));
+  const orphaned = outputs.some((path) => !existsSync(sourceOf(path.replace(/\.js$/, '.ts'))));
   if (orphaned) rmSync(output, { recursive: true });
+}
+
+/** By the path in dist/. The client has a folder of its own, because it is compiled without the types of Node.js. */
+function sourceOf(path) {
+  return join(path.startsWith(`client${sep}`) ? root : source, path);
 }

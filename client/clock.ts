@@ -1,0 +1,22 @@
+/** Where the client has its time from; tests give one of their own. */
+export interface Clock {
+  /** Milliseconds since some fixed moment. Never goes back. */
+  now(): number;
+  /** Resolves after `ms`, or as soon as the signal is aborted. Never rejects. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      if (signal.aborted) return resolve();
+      const end = () => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      signal.addEventListener('abort', end);
+    }),
+};

@@ -1,0 +1,95 @@
+import {
+  ConflictError,
+  type ErrorDetails,
+  type IdempayError,
+  InvalidRequestError,
+  NotAuthorizedError,
+  NotFoundError,
+  UnavailableError,
+  UnexpectedAnswerError,
+} from '../errors.js';
+import type { Again } from './repeat.js';
+import type { Answer, Lost } from './transport.js';
+
+const INVALID = new Set([400, 413, 414, 415, 417, 431]);
+
+/** The `message` of the service's three-field error body; undefined for what is none, such as a proxy's page or half of a body. */
+export function messageOf({ status, text }: Answer): string | undefined {
+  const body = parsed(text) as { status?: unknown; error?: unknown; message?: unknown } | undefined;
+  const isOurs = body?.status === status && typeof body.error === 'string' && typeof body.message === 'string';
+  return isOurs ? (body.message as string) : undefined;
+}
+
+/** Undefined for what is no JSON: half of an answer, for example. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function detailsOf({ status, headers }: Pick<Answer, 'status' | 'headers'>, cause?: unknown): ErrorDetails {
+  return { status, requestId: headers.get('x-request-id') ?? undefined, cause };
+}
+
+/** Milliseconds of `Retry-After`; 0 where there is none. A date counts from the answer's own `Date`: clocks may differ. */
+export function retryAfterMs(headers: Headers): number {
+  const text = headers.get('retry-after')?.trim() ?? '';
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000;
+  const ms = Date.parse(text) - Date.parse(headers.get('date') ?? '');
+  return Number.isNaN(ms) ? 0 : Math.max(ms, 0);
+}
+
+/** Statuses that say nothing final of a request. */
+export function isMomentary(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
+}
+
+/** For a request that may be sent again whatever became of it. */
+export function again(result: Answer | Lost): Again {
+  return {
+    state: 'again',
+    retryAfterMs: result.state === 'lost' ? 0 : retryAfterMs(result.headers),
+    error: failureOf(result),
+  };
+}
+
+/** Why there is nothing final: no answer, half of one, or one that says to come back. */
+export function failureOf(result: Answer | Lost): UnavailableError {
+  if (result.state === 'lost') {
+    const what = result.mayHaveArrived ? 'The connection failed.' : 'The service could not be reached.';
+    return new UnavailableError(what, undefined, { cause: result.cause });
+  }
+  const message = messageOf(result) ?? `An answer ${result.status} that cannot be read.`;
+  const seconds = Math.ceil(retryAfterMs(result.headers) / 1000);
+  return new UnavailableError(message, seconds || undefined, detailsOf(result));
+}
+
+/** The error of an answer that is final for its request. */
+export function refusalOf(answer: Answer): IdempayError {
+  const { status, headers } = answer;
+  const message = messageOf(answer);
+  const details = detailsOf(answer);
+  if (status === 401 || status === 403) {
+    return new NotAuthorizedError(message ?? `Refused with ${status}, not by the service itself.`, details);
+  }
+  if (message !== undefined) {
+    if (INVALID.has(status)) return new InvalidRequestError(message, details);
+    if (status === 404 && !message.startsWith('There is nothing at this path')) {
+      return new NotFoundError(message, details);
+    }
+    if (status === 409 || status === 412) {
+      const seconds = Math.ceil(retryAfterMs(headers) / 1000);
+      return new ConflictError(message, seconds || undefined, details);
+    }
+  }
+  const isRedirect = status === 0 || (status >= 300 && status < 400 && status !== 304);
+  const what = isRedirect
+    ? 'A redirect: give the address that it leads to as baseUrl.'
+    : `An unexpected answer ${status}.`;
+  return new UnexpectedAnswerError(
+    message ?? `${what} Check baseUrl, and what is between this client and the service.`,
+    details,
+  );
+}

@@ -1,0 +1,56 @@
+import type { Clock } from '../clock.js';
+import type { IdempayError } from '../errors.js';
+import type { Call } from './call.js';
+
+/** The first pause is at most this long, and each one after it at most twice as long as the one before. */
+const FIRST_BACKOFF_MS = 200;
+/** Longer pauses would only waste the deadline: a service that is down is back at any moment. */
+const LONGEST_BACKOFF_MS = 5_000;
+
+export interface Done<T> {
+  readonly state: 'done';
+  readonly value: T;
+}
+
+/** The attempt may be made again, after `retryAfterMs` at the earliest. */
+export interface Again {
+  readonly state: 'again';
+  readonly retryAfterMs: number;
+  /** What to tell the caller where there is no time for another one. */
+  readonly error: IdempayError;
+}
+
+export interface GivenUp {
+  readonly state: 'given up';
+  readonly attempts: number;
+  /** Of the last attempt; undefined where there was none. */
+  readonly last: IdempayError | undefined;
+}
+
+export interface Repeater {
+  readonly clock: Clock;
+  /** From 0 to 1, without 1. */
+  readonly random: () => number;
+}
+
+/**
+ * Attempts until one is done, with full jitter between them: any time up to a limit that doubles, on top of what the service asked
+ * for. It gives up when the call has ended, or would end before the next attempt may begin.
+ */
+export async function repeat<T>(
+  { clock, random }: Repeater,
+  call: Call,
+  attempt: (number: number) => Promise<Done<T> | Again>,
+): Promise<Done<T> | GivenUp> {
+  let last: IdempayError | undefined;
+  for (let number = 1; ; number += 1) {
+    if (call.signal.aborted) return { state: 'given up', attempts: number - 1, last };
+    const result = await attempt(number);
+    if (result.state === 'done') return result;
+    last = result.error;
+    const longestMs = Math.min(FIRST_BACKOFF_MS * 2 ** (number - 1), LONGEST_BACKOFF_MS);
+    const pauseMs = result.retryAfterMs + random() * longestMs;
+    if (pauseMs >= call.remainingMs()) return { state: 'given up', attempts: number, last };
+    await clock.sleep(pauseMs, call.signal);
+  }
+}

@@ -1,0 +1,20 @@
+import { createRequests } from './http/requests.js';
+import { createTransport } from './http/transport.js';
+import { createPayments, type Payments } from './payments/payments.js';
+import { type IdempayOptions, readSettings } from './settings.js';
+import { createTransactions, type Transactions } from './transactions/transactions.js';
+
+/** A client of one service. It holds no connections of its own, and needs no closing. */
+export class Idempay {
+  readonly payments: Payments;
+  readonly transactions: Transactions;
+
+  /** Throws an InvalidRequestError that names the option that is wrong. */
+  constructor(options: IdempayOptions) {
+    const settings = readSettings(options);
+    const transport = createTransport(settings);
+    const requests = createRequests(transport, settings);
+    this.payments = createPayments(settings, transport, requests);
+    this.transactions = createTransactions(settings, transport, requests);
+  }
+}

@@ -1,0 +1,48 @@
+import type { CallOptions } from '../http/call.js';
+import type { Requests } from '../http/requests.js';
+import type { Transport } from '../http/transport.js';
+import type { Payment, PaymentRequest } from '../representations.js';
+import type { Settings } from '../settings.js';
+import { createIdempotencyKeys } from './idempotency-keys.js';
+import { Payer, type PayOptions, type PayResult } from './pay.js';
+import { type PaymentFilter, type PaymentList, PaymentRecords, type Resolution } from './payment-records.js';
+
+export interface Payments {
+  /**
+   * Pays once, with one new key for all attempts. Rejects with one of the classes of errors.ts: only after an UnknownOutcomeError may
+   * money have moved or still move, and then `resume` goes on.
+   */
+  pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
+  /**
+   * Goes on with a payment whose key was kept, after the caller's own crash or after an UnknownOutcomeError; `payment` as it was.
+   * May be called any number of times: it pays once, or finds the outcome.
+   */
+  resume(key: string, payment: PaymentRequest, options?: CallOptions): Promise<PayResult>;
+  /** Fetches keys ahead until so many are there, so that a payment is one request. Each is usable for `keyLifeMs`. */
+  prefetchKeys(count: number, options?: CallOptions): Promise<void>;
+  /** One payment; asked with the tag of the last time. */
+  get(key: string, options?: CallOptions): Promise<Payment>;
+  list(filter?: PaymentFilter, options?: CallOptions): PaymentList;
+  /** For operators: the payments that were settled on a day (UTC), in that order, of all processors or of one. */
+  export(
+    day: string | Date,
+    options?: CallOptions & { readonly processor?: string | undefined },
+  ): AsyncIterable<Payment>;
+  /** For operators: ends a payment that stays unknown. */
+  resolve(key: string, resolution: Resolution, options?: CallOptions): Promise<Payment>;
+}
+
+export function createPayments(settings: Settings, transport: Transport, requests: Requests): Payments {
+  const keys = createIdempotencyKeys(requests, settings);
+  const payer = new Payer(settings, transport, requests, keys);
+  const records = new PaymentRecords(requests, settings.remembered);
+  return {
+    pay: (payment, options = {}) => payer.pay(payment, options),
+    resume: (key, payment, options = {}) => payer.resume(key, payment, options),
+    prefetchKeys: (count, options = {}) => requests.within(options, (call) => keys.fetchAhead(call, count)),
+    get: async (key, options = {}) => records.get(key, options),
+    list: (filter = {}, options = {}) => records.list(filter, options),
+    export: (day, { processor, ...options } = {}) => records.export(day, processor, options),
+    resolve: async (key, resolution, options = {}) => records.resolve(key, resolution, options),
+  };
+}

@@ -1,0 +1,93 @@
+import { type Clock, systemClock } from './clock.js';
+import { InvalidRequestError } from './errors.js';
+
+export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
+
+/** Asked for each request, so it should keep its token; `refresh` after a 401: the token that it gave is not taken any more. */
+export type TokenSource = (request: { readonly refresh: boolean }) => string | Promise<string>;
+
+export interface IdempayOptions {
+  /** Where the service is, such as `https://idempay.example.com`; a path before `/api` is allowed. */
+  readonly baseUrl: string;
+  /** An API key of `npx idempay keys add`. Not beside `token`. */
+  readonly apiKey?: string | undefined;
+  /** Gives the token of an identity provider. Not beside `apiKey`. */
+  readonly token?: TokenSource | undefined;
+  /** Of a call that names none, for all its attempts, in milliseconds. */
+  readonly deadlineMs?: number | undefined;
+  /** Of one attempt, in milliseconds: longer than the service waits for its processor, or every slow payment is attempted twice. */
+  readonly attemptTimeoutMs?: number | undefined;
+  /** Keys that were fetched ahead are thrown away after so long: less than `IDEMPOTENCY_TTL_SECONDS` of the service. */
+  readonly keyLifeMs?: number | undefined;
+  /** So many transactions, and so many payments, are remembered with their tags for conditional reads. */
+  readonly remembered?: number | undefined;
+  /** Must send a request once: one that repeats by itself may charge twice behind a proxy that forgets. */
+  readonly fetch?: Fetch | undefined;
+  readonly clock?: Clock | undefined;
+  /** From 0 to 1, without 1. */
+  readonly random?: (() => number) | undefined;
+}
+
+export interface Settings {
+  /** Without a slash at its end. */
+  readonly baseUrl: string;
+  readonly token: TokenSource | undefined;
+  readonly canRefresh: boolean;
+  readonly deadlineMs: number;
+  readonly attemptTimeoutMs: number;
+  readonly keyLifeMs: number;
+  readonly remembered: number;
+  readonly fetch: Fetch;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+/** Two attempts at a payment whose processor takes the longest, and the pauses between them. */
+const DEADLINE_MS = 60_000;
+/** The service waits 10 s for its processor by default, and some seconds for its stores. */
+const ATTEMPT_TIMEOUT_MS = 20_000;
+/** The life of a key is 24 h by default; it may be set to much less. */
+const KEY_LIFE_MS = 300_000;
+const REMEMBERED = 1_000;
+
+/** Visible ASCII: what a header can carry. */
+const CREDENTIAL = /^[!-~]+$/;
+
+/** Throws an InvalidRequestError that names the option. */
+export function readSettings(options: IdempayOptions): Settings {
+  const { apiKey, token, fetch = globalThis.fetch, clock = systemClock, random = Math.random } = options;
+  if (apiKey !== undefined && token !== undefined) throw wrong("Give 'apiKey' or 'token', not both.");
+  if (apiKey !== undefined && !CREDENTIAL.test(apiKey)) {
+    throw wrong("'apiKey' must be a key such as idem_..., without spaces or line ends.");
+  }
+  return {
+    baseUrl: baseUrlOf(options.baseUrl),
+    token: apiKey === undefined ? token : () => apiKey,
+    canRefresh: token !== undefined,
+    deadlineMs: positive('deadlineMs', options.deadlineMs ?? DEADLINE_MS),
+    attemptTimeoutMs: positive('attemptTimeoutMs', options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS),
+    keyLifeMs: positive('keyLifeMs', options.keyLifeMs ?? KEY_LIFE_MS),
+    remembered: positive('remembered', options.remembered ?? REMEMBERED),
+    // A browser's fetch wants to be called as its window's.
+    fetch: (url, init) => fetch(url, init),
+    clock,
+    random,
+  };
+}
+
+export function positive(name: string, value: number): number {
+  if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return value;
+  throw wrong(`'${name}' must be a number above 0.`);
+}
+
+function baseUrlOf(text: string): string {
+  const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw wrong("'baseUrl' must be an http or https URL such as https://idempay.example.com.");
+  }
+  if (url.username || url.password) throw wrong("'baseUrl' must hold no credentials. Give 'apiKey' or 'token'.");
+  if (url.search || url.hash) throw wrong("'baseUrl' must have no query and no fragment.");
+  return url.origin + url.pathname.replace(/\/+$/, '');
+}
+
+const wrong = (message: string) => new InvalidRequestError(message);

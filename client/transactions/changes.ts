@@ -1,0 +1,90 @@
+import { type IdempayError, InvalidRequestError, MismatchError, UnknownChangeError } from '../errors.js';
+import { detailsOf, failureOf, isMomentary, messageOf, refusalOf, retryAfterMs } from '../http/answers.js';
+import type { Call, CallOptions } from '../http/call.js';
+import { type Again, type GivenUp, repeat } from '../http/repeat.js';
+import { type Requests, unavailable } from '../http/requests.js';
+import type { Answer, Lost, Outgoing, Transport } from '../http/transport.js';
+import type { Settings } from '../settings.js';
+
+export interface Change<T> {
+  readonly request: Outgoing;
+  /** `once`: sent twice it may happen twice. `repeatable`: it happens once, or comes to the same. */
+  readonly kind: 'once' | 'repeatable';
+  /** The client's own key, where it makes the request repeatable. */
+  readonly idempotencyKey?: string | undefined;
+  /** The result of a 2xx; undefined for half of one. */
+  readonly read: (answer: Answer) => T | undefined;
+  /** What a refusal means after an attempt that may have been carried out; undefined: nobody can say. */
+  readonly afterwards: (refusal: IdempayError) => T | IdempayError | undefined;
+}
+
+export type Changes = <T>(options: CallOptions, change: Change<T>) => Promise<T>;
+
+/** Writes, each sent again only where that is safe. */
+export function createChanges(settings: Settings, transport: Transport, requests: Requests): Changes {
+  return <T>(options: CallOptions, change: Change<T>) => {
+    const { request, kind, idempotencyKey, read, afterwards } = change;
+    return requests.within(options, async (call) => {
+      let mayBeDone = false;
+      const isOnce = kind === 'once';
+      const end = await repeat<T | IdempayError>(settings, call, async () => {
+        const result = await transport.send(call, request);
+        if (didNothing(result, isOnce)) return again(result);
+        if (result.state === 'answered' && !isMomentary(result.status)) {
+          const value = result.status >= 300 ? refused(result) : read(result);
+          if (value !== undefined) return { state: 'done', value };
+        }
+        if (isOnce) return { state: 'done', value: unknown(failureOf(result)) };
+        mayBeDone = true;
+        return again(result);
+      });
+      if (end.state === 'given up') throw mayBeDone ? unknownAtEnd(call, end) : unavailable(call, end);
+      if (end.value instanceof Error) throw end.value;
+      return end.value;
+
+      function refused(answer: Answer): T | IdempayError {
+        const message = messageOf(answer);
+        if (answer.status === 422 && message !== undefined && idempotencyKey !== undefined) {
+          return new MismatchError(message, idempotencyKey, detailsOf(answer));
+        }
+        const refusal = refusalOf(answer);
+        // Of the content, which is the same in each attempt.
+        if (!mayBeDone || refusal instanceof InvalidRequestError) return refusal;
+        return afterwards(refusal) ?? unknown(refusal);
+      }
+    });
+
+    function unknown(cause: IdempayError): UnknownChangeError {
+      const { status, requestId, message } = cause;
+      return new UnknownChangeError(`${UNKNOWN}. ${message}`, idempotencyKey, { status, requestId, cause });
+    }
+
+    function unknownAtEnd(call: Call, { last }: GivenUp): UnknownChangeError {
+      const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+      const tail = last ? ` The last attempt: ${last.message}` : '';
+      const { status, requestId } = last ?? {};
+      const details = { status, requestId, cause: last ?? call.signal.reason };
+      return new UnknownChangeError(`${UNKNOWN}: ${why} before an answer.${tail}`, idempotencyKey, details);
+    }
+  };
+}
+
+const UNKNOWN = 'It is not known whether the change was made';
+
+/**
+ * Surely not carried out. A service that says so of a create names `Retry-After`: without it the 503 is of unknown effect. For what may
+ * be repeated anyway no 503 counts as this, since proxies send them too.
+ */
+function didNothing(result: Answer | Lost, isOnce: boolean): boolean {
+  if (result.state === 'lost') return !result.mayHaveArrived;
+  if (result.status === 429) return true;
+  return isOnce && result.status === 503 && messageOf(result) !== undefined && result.headers.has('retry-after');
+}
+
+function again(result: Answer | Lost): Again {
+  return {
+    state: 'again',
+    retryAfterMs: result.state === 'lost' ? 0 : retryAfterMs(result.headers),
+    error: failureOf(result),
+  };
+}

@@ -1,0 +1,207 @@
+import { ConflictError, InvalidRequestError, NotFoundError } from '../errors.js';
+import { parsed } from '../http/answers.js';
+import type { CallOptions } from '../http/call.js';
+import { Remembered } from '../http/remembered.js';
+import type { Requests } from '../http/requests.js';
+import { elementsOf } from '../http/streams.js';
+import type { Answer, Transport } from '../http/transport.js';
+import type { NewTransaction, Transaction, TransactionStatus } from '../representations.js';
+import type { Settings } from '../settings.js';
+import { createChanges } from './changes.js';
+import { readIds } from './transaction-ids.js';
+
+export interface TransactionFilter {
+  /** Equals `fromAccount`. */
+  readonly from?: string | undefined;
+  /** Equals `toAccount`. */
+  readonly to?: string | undefined;
+}
+
+export interface CreateOptions extends CallOptions {
+  /**
+   * The caller's own, 1 to 64 visible ASCII characters: with it the create is repeated safely, by this call and by later ones with
+   * the same content. Without it a create whose answer is lost ends in an UnknownChangeError.
+   */
+  readonly idempotencyKey?: string | undefined;
+}
+
+export interface CreateResult {
+  readonly transaction: Transaction;
+  /** An earlier request with this idempotency key had created it. */
+  readonly replayed: boolean;
+}
+
+export interface CreateBatchResult {
+  /** In the order of the request. */
+  readonly transactions: readonly Transaction[];
+  readonly replayed: boolean;
+}
+
+export interface ChangeOptions extends CallOptions {
+  /** The tag that the transaction must have, as `tagOf` gives it: else a ConflictError. Only beside an id. */
+  readonly ifMatch?: string | undefined;
+}
+
+/**
+ * A transaction that `get`, `create` or `changeStatus` gave: it is changed only if nobody changed it since. Or an id: it is changed
+ * whatever it is now.
+ */
+export type Target = Transaction | number;
+
+export interface Transactions {
+  create(transaction: NewTransaction, options?: CreateOptions): Promise<CreateResult>;
+  /** All of them or none, at most 1,000. */
+  createBatch(transactions: readonly NewTransaction[], options?: CreateOptions): Promise<CreateBatchResult>;
+  /** Never stale; asked with the tag of the last time. */
+  get(id: number, options?: CallOptions): Promise<Transaction>;
+  /** By id, rising; asked when it is iterated, and read as it comes. */
+  list(filter?: TransactionFilter, options?: CallOptions): AsyncIterable<Transaction>;
+  /**
+   * Only the ids, asked with the tag of the last time: an unchanged list costs a 304. That says nothing about statuses, so there is no
+   * such read of whole transactions.
+   */
+  ids(filter?: TransactionFilter, options?: CallOptions): Promise<readonly number[]>;
+  changeStatus(target: Target, status: TransactionStatus, options?: ChangeOptions): Promise<Transaction>;
+  /** Resolves when it is gone, whoever removed it after an attempt whose answer was lost. */
+  remove(target: Target, options?: ChangeOptions): Promise<void>;
+  /** The tag with which this transaction was read; undefined for one from a list, and for a copy. */
+  tagOf(transaction: Transaction): string | undefined;
+}
+
+/** Lists are remembered whole. */
+const REMEMBERED_LISTS = 8;
+
+export function createTransactions(settings: Settings, transport: Transport, requests: Requests): Transactions {
+  const change = createChanges(settings, transport, requests);
+  const remembered = new Remembered<number, Transaction>(settings.remembered);
+  const rememberedIds = new Remembered<string, readonly number[]>(REMEMBERED_LISTS);
+  const tags = new WeakMap<Transaction, string>();
+
+  /** Undefined for half of an answer. */
+  function transactionIn({ headers, text }: Answer): Transaction | undefined {
+    const transaction = parsed(text) as Transaction | undefined;
+    if (typeof transaction?.transactionId !== 'number') return undefined;
+    const tag = headers.get('etag');
+    if (tag !== null) tags.set(transaction, tag);
+    return remembered.set(transaction.transactionId, tag, Object.freeze(transaction));
+  }
+
+  function conditionOf(target: Target, ifMatch: string | undefined): { id: number; headers: Record<string, string> } {
+    if (typeof target === 'number')
+      return { id: target, headers: ifMatch === undefined ? {} : { 'if-match': ifMatch } };
+    const tag = tags.get(target);
+    if (ifMatch !== undefined)
+      throw new InvalidRequestError("'ifMatch' belongs beside an id: a transaction has its own tag.");
+    if (tag === undefined) {
+      throw new InvalidRequestError(
+        'This transaction has no tag: it is from a list, or a copy. Read it with get, or give its id.',
+      );
+    }
+    return { id: target.transactionId, headers: { 'if-match': tag } };
+  }
+
+  return {
+    async create(wanted, { idempotencyKey, ...options } = {}) {
+      const request = { method: 'POST', path: '/api/transactions', body: JSON.stringify(wanted) } as const;
+      return change(options, {
+        request: { ...request, headers: keyHeader(idempotencyKey) },
+        kind: idempotencyKey === undefined ? 'once' : 'repeatable',
+        idempotencyKey,
+        read(answer) {
+          const transaction = transactionIn(answer);
+          return transaction && { transaction, replayed: isReplay(answer) };
+        },
+        afterwards: () => undefined,
+      });
+    },
+
+    async createBatch(wanted, { idempotencyKey, ...options } = {}) {
+      const body = JSON.stringify({ transactions: wanted });
+      const request = { method: 'POST', path: '/api/transactions/batch', body } as const;
+      return change(options, {
+        request: { ...request, headers: keyHeader(idempotencyKey) },
+        kind: idempotencyKey === undefined ? 'once' : 'repeatable',
+        idempotencyKey,
+        read(answer) {
+          const { transactions } = (parsed(answer.text) ?? {}) as { transactions?: Transaction[] };
+          return Array.isArray(transactions) ? { transactions, replayed: isReplay(answer) } : undefined;
+        },
+        afterwards: () => undefined,
+      });
+    },
+
+    async get(id, options = {}) {
+      const known = remembered.get(id);
+      const headers = known && { 'if-none-match': known.tag };
+      const request = { method: 'GET', path: pathOf(id), ...(headers && { headers }) } as const;
+      try {
+        return await requests.send(options, request, (answer) =>
+          answer.status === 304 ? known?.value : transactionIn(answer),
+        );
+      } catch (fault) {
+        if (fault instanceof NotFoundError) remembered.forget(id);
+        throw fault;
+      }
+    },
+
+    async *list(filter = {}, options = {}) {
+      const path = `/api/transactions${queryOf(filter)}`;
+      yield* elementsOf(requests.open(options, { method: 'GET', path })) as AsyncGenerator<Transaction>;
+    },
+
+    ids: (filter = {}, options = {}) =>
+      readIds(requests, rememberedIds, `/api/transactions${queryOf(filter)}`, options),
+
+    async changeStatus(target, status, { ifMatch, ...options } = {}) {
+      const { id, headers } = conditionOf(target, ifMatch);
+      const request = {
+        method: 'PUT',
+        path: `${pathOf(id)}/status`,
+        headers,
+        body: JSON.stringify({ status }),
+      } as const;
+      return change(options, {
+        request,
+        kind: 'repeatable',
+        read: transactionIn,
+        // A conflict may be with the change of this very call.
+        afterwards: (refusal) => (refusal instanceof NotFoundError ? refusal : undefined),
+      });
+    },
+
+    async remove(target, { ifMatch, ...options } = {}) {
+      const { id, headers } = conditionOf(target, ifMatch);
+      await change<null>(options, {
+        request: { method: 'DELETE', path: pathOf(id), headers },
+        kind: 'repeatable',
+        read: () => null,
+        afterwards(refusal) {
+          if (refusal instanceof NotFoundError) return null;
+          // It is there, so no attempt removed it: ids are never used twice.
+          return refusal instanceof ConflictError ? refusal : undefined;
+        },
+      });
+      remembered.forget(id);
+    },
+
+    tagOf: (transaction) => tags.get(transaction),
+  };
+}
+
+function pathOf(id: number): string {
+  if (Number.isSafeInteger(id) && id > 0) return `/api/transactions/${id}`;
+  throw new InvalidRequestError('The id of a transaction is a whole number above 0.');
+}
+
+function keyHeader(key: string | undefined): Record<string, string> {
+  if (key === undefined) return {};
+  if (/^[!-~]{1,64}$/.test(key)) return { 'idempotency-key': key };
+  throw new InvalidRequestError("'idempotencyKey' must be 1 to 64 visible ASCII characters.");
+}
+
+const isReplay = ({ headers }: Answer) => headers.get('idempotent-replayed') === 'true';
+
+function queryOf({ from, to }: TransactionFilter): string {
+  const given = Object.entries({ from, to }).filter((entry): entry is [string, string] => Boolean(entry[1]));
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+}

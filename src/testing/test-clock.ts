@@ -1,0 +1,60 @@
+/** Turns of the event loop without anything new, after which everybody is taken to wait for the time to pass. */
+const QUIET_TURNS = 5;
+
+interface Sleeper {
+  readonly atMs: number;
+  readonly wake: () => void;
+}
+
+/**
+ * Time that passes by itself as soon as nobody does anything but wait: a deadline of a minute is over at once. For a client whose
+ * `fetch` answers without a network.
+ */
+export class TestClock {
+  readonly #sleepers = new Set<Sleeper>();
+  #nowMs = 0;
+  #quietTurns = 0;
+  #isRunning = false;
+
+  readonly now = (): number => {
+    this.#quietTurns = 0;
+    return this.#nowMs;
+  };
+
+  readonly sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+    new Promise((resolve) => {
+      this.#quietTurns = 0;
+      if (signal.aborted) return resolve();
+      const sleeper: Sleeper = {
+        atMs: this.#nowMs + ms,
+        wake: () => {
+          this.#quietTurns = 0;
+          this.#sleepers.delete(sleeper);
+          signal.removeEventListener('abort', sleeper.wake);
+          resolve();
+        },
+      };
+      signal.addEventListener('abort', sleeper.wake);
+      this.#sleepers.add(sleeper);
+      this.#run();
+    });
+
+  #run(): void {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    const turn = () => {
+      this.#isRunning = this.#sleepers.size > 0;
+      if (!this.#isRunning) return;
+      this.#quietTurns += 1;
+      if (this.#quietTurns > QUIET_TURNS) {
+        const [next] = [...this.#sleepers].sort((one, other) => one.atMs - other.atMs);
+        if (next) {
+          this.#nowMs = Math.max(this.#nowMs, next.atMs);
+          next.wake();
+        }
+      }
+      setImmediate(turn);
+    };
+    setImmediate(turn);
+  }
+}

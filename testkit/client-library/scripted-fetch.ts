@@ -1,0 +1,80 @@
+import { Idempay, type IdempayOptions } from '#idempay/client/index.js';
+import { TestClock } from '#idempay/testing/test-clock.js';
+
+/** What becomes of one request. An error is what `fetch` rejects with; `never`: nothing comes back. */
+export type Step = Response | Error | 'never';
+
+export interface SentRequest {
+  readonly atMs: number;
+  readonly method: string;
+  /** From the base URL on. */
+  readonly path: string;
+  readonly headers: Headers;
+  readonly body: string | undefined;
+}
+
+export const BASE_URL = 'http://idempay.test';
+export const KEY = '01a20492-901c-70a0-943a-94814aa8fa0b';
+export const OTHER_KEY = '01a20492-901c-70a0-943a-94814aa8fa0c';
+export const PAID = 'Payment processed successfully with Transaction ID: TXN1';
+export const REPLAYED = 'Transaction ID: TXN1';
+export const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
+export const HUNDRED = { amount: '100.50', currency: 'USD' };
+
+export function json(body: unknown, status = 200, headers: Record<string, string> = {}): Response {
+  return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } });
+}
+
+/** An error as the service answers it. */
+export function refusal(status: number, message = 'because', headers: Record<string, string> = {}): Response {
+  return json({ status, error: 'Reason', message }, status, { 'x-request-id': `request-${status}`, ...headers });
+}
+
+/** As Node.js fails where the connection broke, at a moment that nobody knows. */
+export const reset = () => failed('ECONNRESET');
+/** Nothing was sent. */
+export const refused = () => failed('ECONNREFUSED');
+
+function failed(code: string): Error {
+  return new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) });
+}
+
+/** A client whose requests meet these steps, one after the other, in a time that passes by itself. */
+export function scripted(steps: readonly Step[], options: Partial<IdempayOptions> = {}) {
+  const clock = new TestClock();
+  const sent: SentRequest[] = [];
+  const left = [...steps];
+  const fetch = async (url: string, { method = 'GET', headers, body, signal }: RequestInit = {}) => {
+    const path = url.replace(BASE_URL, '');
+    sent.push({ atMs: clock.now(), method, path, headers: new Headers(headers), body: body as string | undefined });
+    const step = left.shift();
+    if (step === undefined) throw new Error(`nothing is scripted for ${method} ${path}`);
+    if (step === 'never') {
+      return new Promise<Response>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+    }
+    if (step instanceof Error) throw step;
+    return step;
+  };
+  const idempay = new Idempay({ baseUrl: BASE_URL, fetch, clock, random: () => 0.5, ...options });
+  return {
+    idempay,
+    clock,
+    sent,
+    /** Of the payments, in their order. */
+    payments: () => sent.filter(({ path }) => path === '/api/payment'),
+    keysUsed: () => [...new Set(sent.flatMap(({ headers }) => headers.get('idempotency-key') ?? []))],
+  };
+}
+
+/** The error that a promise rejects with. */
+export async function failureOf<E extends Error>(
+  kind: new (...parts: never[]) => E,
+  promise: Promise<unknown>,
+): Promise<E> {
+  const fault = await promise.then(
+    (value) => new Error(`resolved with ${JSON.stringify(value)}`),
+    (thrown: unknown) => thrown,
+  );
+  if (!(fault instanceof kind)) throw fault;
+  return fault;
+}
