@@ -3,21 +3,20 @@
 //
 //   npm run bench -- latency [embedded|distributed]
 //
-// The capacity is what wrk gets from the same service just before. BENCH_SECONDS and BENCH_ROUNDS as for the other rows.
+// The capacity is what wrk gets from the same service just before each round: a shared machine may be half as fast a minute
+// later, and half of what it carried then would be all of it. BENCH_SECONDS and BENCH_ROUNDS as for the other rows.
 import assert from 'node:assert/strict';
 import { startClient, startService } from './open-loop.mjs';
 import { deploymentOf, options } from './options.mjs';
 import { createPayer } from './payers.mjs';
 import { temporaryFolder } from './processes.mjs';
 import { writeResults } from './results.mjs';
-import { median } from './statistics.mjs';
 import { latencyTable } from './tables.mjs';
 import { requireWrk, runWrk } from './wrk.mjs';
 
 const PARTS = { half: 0.5, '80 %': 0.8 };
 /** The connections are opened then. */
 const UNMEASURED_SECONDS = 0.5;
-const CAPACITY_ROUNDS = 3;
 /** As for the row of the rates: fewer than any cache remembers. */
 const REPEATED_PAYMENTS = 5000;
 const SPARE_KEYS = 1.1;
@@ -41,9 +40,9 @@ async function measure() {
     { ...service, paymentPath: '/api/payment', issuesKeys: true },
     await temporaryFolder(),
   );
-  const firstCapacity = await capacity((length) => payer.firstPayments(length));
+  const firstLoad = () => payer.firstPayments(options.seconds);
   await payer.payFresh(REPEATED_PAYMENTS);
-  const repeatCapacity = await capacity(() => payer.repeats());
+  const repeatLoad = () => payer.repeats();
 
   const client = startClient(service);
   const send = (mix, plan) => client.run({ mix: [mix], connections: options.connections, ...plan });
@@ -65,28 +64,29 @@ async function measure() {
     });
 
   const rows = [
-    ...(await rounds('first payment', firstCapacity, pay)),
-    ...(await rounds('repeat', repeatCapacity, repeat)),
+    ...(await rounds('first payment', firstLoad, pay)),
+    ...(await rounds('repeat', repeatLoad, repeat)),
   ];
   for (const each of [client, repeater]) each.stop();
   return rows;
 }
 
 /** The rates in turn, so that whatever drifts meets all of them. */
-async function rounds(kind, capacityPerSecond, send) {
+async function rounds(kind, loadOf, send) {
   const rows = Object.entries(PARTS).map(([part, share]) => ({
     name: `${kind}, ${part}`,
     kind,
     part,
-    rate: capacityPerSecond * share,
+    share,
     seconds: options.seconds,
     measuredAt: new Date(),
     rounds: [],
   }));
-  await send(rows[0].rate);
+  await send(rows[0].share * (await capacity(loadOf)));
   for (let round = 0; round < options.rounds; round += 1) {
-    for (const { name, rate, rounds: done } of rows) {
+    for (const { name, share, rounds: done } of rows) {
       process.stderr.write(`${name}\n`);
+      const rate = share * (await capacity(loadOf));
       const { answers, lost, p50Ms, p99Ms, p999Ms, clientCpuUs } = await send(rate);
       assert.deepEqual(
         Object.keys(answers).filter((answer) => !answer.endsWith(' 200')),
@@ -101,13 +101,7 @@ async function rounds(kind, capacityPerSecond, send) {
 }
 
 /** Requests a second that wrk gets, without a pause. */
-async function capacity(loadFor) {
-  const rates = [];
-  for (let round = 0; round <= CAPACITY_ROUNDS; round += 1) {
-    const load = await loadFor(options.seconds);
-    const extent = { seconds: options.seconds, connections: options.connections };
-    rates.push((await runWrk(service.url, load, extent)).requestsPerSecond);
-  }
-  // The first one warms up.
-  return median(rates.slice(1));
+async function capacity(loadOf) {
+  const extent = { seconds: options.seconds, connections: options.connections };
+  return (await runWrk(service.url, await loadOf(), extent)).requestsPerSecond;
 }
