@@ -169,12 +169,23 @@ export function latencyTable(runs) {
         `**${p99.median.toFixed(1)}**`,
         `${p99.lowest.toFixed(1)} - ${p99.highest.toFixed(1)}`,
         of(({ p999Ms }) => p999Ms).toFixed(1),
+        of(({ bareP99Ms }) => bareP99Ms).toFixed(1),
         part === 'half' ? verdict(P99_AT_HALF_MS[deployment], p99.median < P99_AT_HALF_MS[deployment]) : '',
       ];
     }),
   );
   return markdownTable(
-    ['row', 'of capacity', 'requests/s', 'p50 ms', 'p99 ms', 'lowest - highest', 'p99.9 ms', 'target of p99'],
+    [
+      'row',
+      'of capacity',
+      'requests/s',
+      'p50 ms',
+      'p99 ms',
+      'lowest - highest',
+      'p99.9 ms',
+      'bare Fastify: p99 ms',
+      'target of p99',
+    ],
     lines,
   );
 }
