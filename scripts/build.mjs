@@ -8,6 +8,10 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
+/** What the reference page is made of (docs/decisions/0041). Copied, so that who runs the service need not install the package. */
+const REFERENCE_PAGE = join('http', 'description', 'reference-page');
+const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
+const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
 const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 
 if (!existsSync(compiler)) {
@@ -22,6 +26,7 @@ for (const project of ['tsconfig.build.json', join('client', 'tsconfig.json')]) 
   if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 }
 cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
+for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, REFERENCE_PAGE, name));
 
 /**
  * What was deleted or renamed must not go on living in dist/: a test could still import the module, and a start would apply the
@@ -30,7 +35,9 @@ cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts'
 function removeOutputsWithoutSource() {
   if (!existsSync(output)) return;
   const outputs = readdirSync(output, { recursive: true }).filter((path) => /\.(js|sql|lua)$/.test(path));
-  const orphaned = outputs.some((path) => !existsSync(sourceOf(path.replace(/\.js$/, '.ts'))));
+  const orphaned = outputs.some(
+    (path) => !path.startsWith(REFERENCE_PAGE) && !existsSync(sourceOf(path.replace(/\.js$/, '.ts'))),
+  );
   if (orphaned) rmSync(output, { recursive: true });
 }
 

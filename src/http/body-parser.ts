@@ -62,7 +62,7 @@ function refuseOtherTypes(_request: FastifyRequest, bytes: string | Buffer, done
 /** The parsed body; the 400 that asks for one when there is none. */
 export function requiredBody(request: FastifyRequest): JsonBody {
   const body = request.body as JsonBody | undefined;
-  if (body === undefined) throw publicErrors.unreadableBody('it is empty. Send a JSON object.');
+  if (body === undefined) throw publicErrors.emptyBody();
   return body;
 }
 

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
-import { type ParserError, parserErrorOf } from './parser-errors.js';
+import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
 import { securityHeadersOn } from './security-headers.js';
@@ -87,7 +87,7 @@ export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   // Node reports every further piece of what it already refused.
   if (ending.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else endWithError(socket, parserErrorOf(error));
+  else endWithError(socket, parserErrorOf(error), isHeadRequest(error));
 }
 
 /** CONNECT never becomes a request that could be routed (decisions G1), and Node no longer listens to its socket. */
@@ -97,14 +97,14 @@ function answerConnect(socket: Socket): void {
   endWithError(socket, publicErrors.methodNotAllowed('DELETE, GET, HEAD, POST, PUT'));
 }
 
-function endWithError(socket: Socket, error: PublicError): void {
+function endWithError(socket: Socket, error: PublicError, isHead = false): void {
   ending.add(socket);
   socket.on('error', () => socket.destroy());
   // What the client still sends is read and thrown away: unread bytes would turn our close into a reset.
   socket.resume();
   afterAnswers(socket, () => {
     if (!socket.writable) return;
-    endAndLinger(socket, textOf(error, socket));
+    endAndLinger(socket, textOf(error, socket, isHead));
   });
 }
 
@@ -125,7 +125,7 @@ function afterAnswers(socket: Socket, then: () => void): void {
   else then();
 }
 
-function textOf({ status, message, headers }: PublicError, socket: Socket): string {
+function textOf({ status, message, headers }: PublicError, socket: Socket, isHead: boolean): string {
   const body = errorBody(status, message);
   const text = JSON.stringify(body);
   return (
@@ -138,6 +138,6 @@ function textOf({ status, message, headers }: PublicError, socket: Socket): stri
     Object.entries({ ...securityHeadersOn(socket), ...headers })
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('') +
-    `Connection: close\r\n\r\n${text}`
+    `Connection: close\r\n\r\n${isHead ? '' : text}`
   );
 }

@@ -74,7 +74,7 @@ export function publicErrorOf(
     case 'FST_ERR_VALIDATION':
       return publicErrors.invalidRequest(`${validationSubject(error)} must be a single text.`);
     case 'FST_ERR_BAD_URL':
-      return publicErrors.invalidRequest('The path is not validly percent-encoded.');
+      return publicErrors.invalidPath();
   }
   const status = error.statusCode ?? 500;
   return status >= 400 && status < 500 ? new PublicError(status, error.message) : publicErrors.internal(error);

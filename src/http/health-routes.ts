@@ -2,34 +2,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Health } from '../health/health.js';
+import { StoreStatistics, StoreStatus, StoreValue } from './description/answer-schemas.js';
+import * as descriptions from './description/service.js';
 import { publicErrors } from './public-errors.js';
 
 const KeyPath = Type.Object({ key: Type.String() });
-
-const Status = Type.Object({
-  status: Type.Literal('UP'),
-  store: Type.String(),
-  message: Type.String(),
-  latencyMs: Type.Number(),
-});
-
-const Value = Type.Object({
-  key: Type.String(),
-  value: Type.String(),
-  ttlSeconds: Type.Union([Type.Integer(), Type.Null()]),
-});
-
-const Statistics = Type.Object({
-  totalKeys: Type.Integer(),
-  usedMemoryBytes: Type.Integer(),
-  hits: Type.Integer(),
-  misses: Type.Integer(),
-  expiredKeys: Type.Integer(),
-  evictedKeys: Type.Integer(),
-  connectedClients: Type.Integer(),
-  uptimeSeconds: Type.Integer(),
-  version: Type.String(),
-});
 
 /** Spec 4.2, decisions H1 to H3. A health answer is of this moment, so no cache may store it. */
 export function registerHealthRoutes(server: FastifyInstance, health: Health): void {
@@ -37,7 +14,10 @@ export function registerHealthRoutes(server: FastifyInstance, health: Health): v
 
   app.get(
     '/api/health/redis',
-    { schema: { response: { 200: Status } }, config: { scopes: 'open', neverLimited: true } },
+    {
+      schema: { response: { 200: StoreStatus } },
+      config: { scopes: 'open', neverLimited: true, description: descriptions.storeStatus },
+    },
     async (_request, reply) => {
       const status = await health.status();
       if (!status) throw publicErrors.storeUnreachable();
@@ -48,7 +28,10 @@ export function registerHealthRoutes(server: FastifyInstance, health: Health): v
 
   app.get(
     '/api/health/redis/key/:key',
-    { schema: { params: KeyPath, response: { 200: Value } }, config: { operation: 'health', scopes: ['operations'] } },
+    {
+      schema: { params: KeyPath, response: { 200: StoreValue } },
+      config: { operation: 'health', scopes: ['operations'], description: descriptions.storeValue },
+    },
     async (request, reply) => {
       const { key } = request.params;
       const stored = await health.value(key);
@@ -59,7 +42,10 @@ export function registerHealthRoutes(server: FastifyInstance, health: Health): v
 
   app.get(
     '/api/health/redis/stats',
-    { schema: { response: { 200: Statistics } }, config: { scopes: ['operations'] } },
+    {
+      schema: { response: { 200: StoreStatistics } },
+      config: { scopes: ['operations'], description: descriptions.storeStatistics },
+    },
     async (_request, reply) => {
       const statistics = await health.statistics();
       if (!statistics) throw publicErrors.storeUnreachable();

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import * as descriptions from './description/service.js';
 
 /** The text of `GET /metrics`. Asks no store. */
 export interface Metrics {
@@ -8,8 +9,12 @@ export interface Metrics {
 
 /** Decisions O2. */
 export function registerMetricsRoute(app: FastifyInstance, metrics: Metrics): void {
-  app.get('/metrics', { config: { scopes: ['metrics'] } }, async (_request, reply) => {
-    const text = await metrics.text();
-    return reply.header('content-type', metrics.contentType).header('cache-control', 'no-store').send(text);
-  });
+  app.get(
+    '/metrics',
+    { config: { scopes: ['metrics'], description: descriptions.metrics } },
+    async (_request, reply) => {
+      const text = await metrics.text();
+      return reply.header('content-type', metrics.contentType).header('cache-control', 'no-store').send(text);
+    },
+  );
 }

@@ -8,19 +8,25 @@ export interface ParserError extends NodeJS.ErrnoException {
   readonly bytesParsed?: number;
 }
 
-const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
+export const MALFORMED = new PublicError(400, 'The request is not valid HTTP.');
+export const CHUNK_EXTENSIONS_TOO_LARGE = new PublicError(
+  413,
+  'The chunk extensions of the request body are too large.',
+);
+export const REQUEST_TOO_SLOW = new PublicError(
+  408,
+  'The request did not arrive in time. Send it again at once and whole.',
+);
 const KNOWN: Readonly<Record<string, PublicError>> = {
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: new PublicError(413, 'The chunk extensions of the request body are too large.'),
-  ERR_HTTP_REQUEST_TIMEOUT: new PublicError(
-    408,
-    'The request did not arrive in time. Send it again at once and whole.',
-  ),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: CHUNK_EXTENSIONS_TOO_LARGE,
+  ERR_HTTP_REQUEST_TIMEOUT: REQUEST_TOO_SLOW,
 };
-const HEADERS_TOO_LARGE = new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.');
+export const HEADERS_TOO_LARGE = new PublicError(431, 'The request headers are too large. Send fewer or shorter ones.');
 
 const METHOD_CHARACTER = /[!#$%&'*+.^_`|~\w-]/;
 const REQUEST_LINE = /^[!#$%&'*+.^_`|~\w-]+ +\S+ HTTP\/1\.[01]$/;
 const UNKNOWN_VERSION_LINE = /^[!#$%&'*+.^_`|~\w-]+ +\S+ HTTP\/\d\.\d$/;
+const STARTED_REQUEST_LINE = /^([A-Z]+) +\S+ +HTTP\/\d/gm;
 const BEGUN_REQUEST_LINE = /^[!#$%&'*+.^_`|~\w-]+ +\S+$/;
 
 export function parserErrorOf(error: ParserError): PublicError {
@@ -38,6 +44,17 @@ export function parserErrorOf(error: ParserError): PublicError {
     default:
       return KNOWN[error.code ?? ''] ?? MALFORMED;
   }
+}
+
+/**
+ * Whether the request that is not valid began as HEAD: then the answer has no body (RFC 9110 9.3.2), which its client would take for
+ * noise. Of one that came in several pieces it is not known.
+ */
+export function isHeadRequest({ rawPacket, bytesParsed = 0 }: ParserError): boolean {
+  const text = Buffer.isBuffer(rawPacket) ? rawPacket.toString('latin1') : '';
+  const end = text.indexOf('\n', bytesParsed);
+  const lines = [...text.slice(0, end < 0 ? undefined : end).matchAll(STARTED_REQUEST_LINE)];
+  return lines.at(-1)?.[1] === 'HEAD';
 }
 
 /** The parser stops within the method, which may follow directly on the body of the request before. */

@@ -4,9 +4,9 @@ import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import { type JsonBody, membersOf } from './json-body.js';
 import { publicErrors } from './public-errors.js';
 
-const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'] as const;
-const DEFAULT_LIMIT = 50;
-const MAX_LIMIT = 500;
+export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'] as const;
+export const DEFAULT_LIMIT = 50;
+export const MAX_LIMIT = 500;
 const MAX_REASON_CODE_POINTS = 500;
 const DAY_MS = 86_400_000;
 const DAY_LENGTH = '2026-11-20'.length;
@@ -55,7 +55,7 @@ export function readVerdict(body: JsonBody): Verdict {
   const members = membersOf(body);
   if ('problem' in members) throw publicErrors.invalidBody(members.problem);
   const outcome = members.get('outcome');
-  const state = outcome?.type === 'string' ? outcome.text.toUpperCase() : undefined;
+  const state = outcome?.type === 'string' ? inUpperCase(outcome.text) : undefined;
   if (state !== 'COMPLETED' && state !== 'DECLINED') {
     throw publicErrors.invalidBody('\'outcome\' must be "completed" or "declined".');
   }
@@ -70,8 +70,13 @@ export function readVerdict(body: JsonBody): Verdict {
   return { state, reason };
 }
 
+/** ASCII only: the platform would also take the dotless i of "declıned" for an I. */
+function inUpperCase(text: string): string {
+  return /^[a-z]+$/i.test(text) ? text.toUpperCase() : text;
+}
+
 function stateNamed(text: string): Selection['state'] {
-  const state = STATES.find((known) => known === text.toUpperCase());
+  const state = STATES.find((known) => known === inUpperCase(text));
   if (!state) throw publicErrors.invalidRequest(`'state' must be one of ${STATES.join(', ')}.`);
   return state;
 }

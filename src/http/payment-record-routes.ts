@@ -9,6 +9,7 @@ import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { TagCondition } from '../transactions/transactions.js';
 import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
+import * as descriptions from './description/payment-records.js';
 import { quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import {
@@ -37,7 +38,10 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
 
   app.get(
     '/api/payments',
-    { schema: { querystring: ListQuery }, config: { scopes: ['payments:read', 'operations'] } },
+    {
+      schema: { querystring: ListQuery },
+      config: { scopes: ['payments:read', 'operations'], description: descriptions.listPayments },
+    },
     (request, reply) => {
       refuseUnknownParameters(request.query, LIST_PARAMETERS);
       answerWith(
@@ -56,7 +60,10 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
 
   app.get(
     '/api/payments/export',
-    { schema: { querystring: ExportQuery }, config: { scopes: ['operations'] } },
+    {
+      schema: { querystring: ExportQuery },
+      config: { scopes: ['operations'], description: descriptions.exportPayments },
+    },
     (request, reply) => {
       refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
       const { day, from, to } = readDay(request.query.day);
@@ -77,7 +84,11 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     '/api/payments/:key',
     {
       schema: { params: PaymentPath },
-      config: { operation: 'payment status', scopes: ['payments:read', 'operations'] },
+      config: {
+        operation: 'payment status',
+        scopes: ['payments:read', 'operations'],
+        description: descriptions.getPayment,
+      },
     },
     (request, reply) => {
       answerWith(reply, records.get(keyIn(request.params), visibleClient(request)), (payment) => {
@@ -98,7 +109,10 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
 
   app.post(
     '/api/payments/:key/resolution',
-    { schema: { params: PaymentPath }, config: { operation: 'resolve payment', scopes: ['operations'] } },
+    {
+      schema: { params: PaymentPath },
+      config: { operation: 'resolve payment', scopes: ['operations'], description: descriptions.resolvePayment },
+    },
     (request, reply) => {
       refuseUnknownParameters(request.query, []);
       const verdict = readVerdict(requiredBody(request));

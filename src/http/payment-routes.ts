@@ -5,6 +5,7 @@ import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../payments/values/payment.js';
 import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
+import * as descriptions from './description/payments.js';
 import { answerWith, sendError } from './errors.js';
 import type { HttpMeasures } from './measures.js';
 import { outcomeOf, outcomeOfFault } from './payment-outcome.js';
@@ -31,7 +32,10 @@ export function registerPaymentRoutes(
 
   app.get(
     '/api/server-generated/generate-key',
-    { exposeHeadRoute: false, config: { operation: 'generate key', scopes: ['payments:write'] } },
+    {
+      exposeHeadRoute: false,
+      config: { operation: 'generate key', scopes: ['payments:write'], description: descriptions.generateKey },
+    },
     (request, reply) => {
       answerWith(reply, payments.issueKey(request.caller?.client), (key) => {
         sendText(reply, key);
@@ -41,7 +45,11 @@ export function registerPaymentRoutes(
 
   app.post(
     '/api/payment',
-    { onRequest: requireKeyHeader, onError: countFault, config: { operation: 'pay', scopes: ['payments:write'] } },
+    {
+      onRequest: requireKeyHeader,
+      onError: countFault,
+      config: { operation: 'pay', scopes: ['payments:write'], description: descriptions.pay },
+    },
     (request, reply) => {
       const header = readKeyHeader(keyHeaderOf(request));
       const body = requiredBody(request);
@@ -64,7 +72,14 @@ export function registerPaymentRoutes(
 
   app.get(
     '/api/payment-status',
-    { onRequest: requireKeyHeader, config: { operation: 'payment status', scopes: ['payments:read', 'operations'] } },
+    {
+      onRequest: requireKeyHeader,
+      config: {
+        operation: 'payment status',
+        scopes: ['payments:read', 'operations'],
+        description: descriptions.paymentStatus,
+      },
+    },
     (request, reply) => {
       const header = readKeyHeader(keyHeaderOf(request));
       if (header.state !== 'present') throw publicErrors.paymentNotFound();

@@ -1,32 +1,32 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
-import { Type } from 'typebox';
 import type { Readiness } from '../health/readiness.js';
+import { Readiness as Ready } from './description/answer-schemas.js';
+import * as descriptions from './description/service.js';
 import { publicErrors } from './public-errors.js';
 
 export const LIVENESS_PATH = '/livez';
 export const READINESS_PATH = '/readyz';
 export const ALIVE = { status: 'alive' } as const;
 
-const PartState = Type.Union([Type.Literal('up'), Type.Literal('away')]);
-const Ready = Type.Object({
-  status: Type.Union([Type.Literal('ready'), Type.Literal('degraded')]),
-  storeOfRecord: PartState,
-  keyValueStore: PartState,
-  processor: PartState,
-});
-
 /** Decisions O1. Before the stores are open `starting.ts` answers in their place. */
 export function registerProbeRoutes(server: FastifyInstance, readiness: Readiness): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
-  app.get(LIVENESS_PATH, { config: { scopes: 'open', neverLimited: true } }, (_request, reply) => {
-    reply.header('cache-control', 'no-store').send(ALIVE);
-  });
+  app.get(
+    LIVENESS_PATH,
+    { config: { scopes: 'open', neverLimited: true, description: descriptions.livez } },
+    (_request, reply) => {
+      reply.header('cache-control', 'no-store').send(ALIVE);
+    },
+  );
 
   app.get(
     READINESS_PATH,
-    { schema: { response: { 200: Ready } }, config: { scopes: 'open', neverLimited: true } },
+    {
+      schema: { response: { 200: Ready } },
+      config: { scopes: 'open', neverLimited: true, description: descriptions.readyz },
+    },
     async (_request, reply) => {
       if (readiness.isDraining) throw publicErrors.draining();
       const parts = await readiness.look();

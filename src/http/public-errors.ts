@@ -161,7 +161,7 @@ export const publicErrors = {
     new PublicError(409, `The transaction is ${status}, which is final: its status cannot be changed.`),
 
   /** `what`: the resource whose tag the request names. */
-  preconditionFailed: (what: 'transaction' | 'list' | 'payment') =>
+  preconditionFailed: (what: 'transaction' | 'list' | 'payment' | 'page') =>
     new PublicError(
       412,
       `The ${what} does not meet If-Match or If-None-Match of this request: read it again and repeat with its new ETag.`,
@@ -170,10 +170,13 @@ export const publicErrors = {
   // Bodies and requests as such, decisions G1, P3.
   invalidBody: (problem: string) => new PublicError(400, problem),
   unreadableBody: (problem: string) => new PublicError(400, `The request body cannot be read: ${problem}`),
+  emptyBody: () => publicErrors.unreadableBody('it is empty. Send a JSON object.'),
   unsupportedMediaType: () =>
     new PublicError(415, 'Send the body as JSON in UTF-8, uncompressed, with Content-Type: application/json.'),
   bodyTooLarge: (limitBytes: number) => new PublicError(413, `The request body must not exceed ${limitBytes} bytes.`),
   invalidRequest: (problem: string) => new PublicError(400, problem),
+  invalidHost: () => new PublicError(400, 'Send one Host header with a valid value.'),
+  invalidPath: () => new PublicError(400, 'The path is not validly percent-encoded.'),
   unknownRoute: () => new PublicError(404, 'There is nothing at this path. Check the path against the documentation.'),
   methodNotAllowed: (allow: string) =>
     new PublicError(405, `This path does not take that method. Use ${allow}.`, { Allow: allow }),
@@ -225,7 +228,7 @@ export const publicErrors = {
     const mayDouble = operation === 'create transaction' && cause.effect === 'unknown';
     return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
   },
-  tooManyLists: (cause: AllSnapshotsInUse) =>
+  tooManyLists: (cause?: AllSnapshotsInUse) =>
     new PublicError(
       503,
       "Too many long lists are being read at the moment. Retry in a few seconds, or ask for a shorter list with 'from' and 'to'.",

@@ -24,14 +24,14 @@ export function headProblem(request: IncomingMessage): { error: PublicError; fra
     if (error) return { error, framing: true };
   }
   if (!isHostValid(request)) {
-    return { error: publicErrors.invalidRequest('Send one Host header with a valid value.'), framing: false };
+    return { error: publicErrors.invalidHost(), framing: false };
   }
   if (url.length > MAX_TARGET_LENGTH) return { error: publicErrors.uriTooLong(MAX_TARGET_LENGTH), framing: false };
   return undefined;
 }
 
 /** RFC 9112 6.1 and 6.3. */
-function transferCodingProblem(coding: string, httpVersion: string): PublicError | undefined {
+export function transferCodingProblem(coding: string, httpVersion: string): PublicError | undefined {
   const codings = coding.split(',').map((name) => name.trim().toLowerCase());
   if (httpVersion === '1.0') return publicErrors.invalidRequest('HTTP/1.0 has no Transfer-Encoding.');
   if (codings.at(-1) !== 'chunked') return publicErrors.invalidRequest('The last transfer coding must be chunked.');

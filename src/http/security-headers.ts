@@ -2,7 +2,7 @@ import { TLSSocket } from 'node:tls';
 
 /**
  * What every answer has (OWASP REST Security Cheat Sheet). All of them are data for programs: no browser may guess another type,
- * run what is in them, or show them in a frame. A page that this service may serve one day sets a policy of its own.
+ * run what is in them, or show them in a frame. A page sets a policy of its own in its route.
  */
 const FOR_DATA = {
   'X-Content-Type-Options': 'nosniff',

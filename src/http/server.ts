@@ -11,6 +11,8 @@ import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { checkAccess } from './access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
+import { describeRoutes } from './description/describe-routes.js';
+import { registerDescriptionRoutes } from './description/description-routes.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
 import { registerHealthRoutes } from './health-routes.js';
 import type { Listener } from './listener.js';
@@ -101,6 +103,7 @@ export function createServer(
     done(problem?.error ?? misdirected ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
   checkAccess(app, access);
+  describeRoutes(app);
   limitRequests(app, requestLimit);
   logRequests(app);
   countRequests(app, measures);
@@ -113,6 +116,8 @@ export function createServer(
   registerHealthRoutes(app, features.health);
   registerProbeRoutes(app, features.readiness);
   registerMetricsRoute(app, features.metrics);
+  registerDescriptionRoutes(app);
   answerWrongMethods();
+  app.openApiDocument();
   return app;
 }

@@ -5,6 +5,7 @@ import { represent } from '../transactions/representation.js';
 import type { NewTransaction, Transaction } from '../transactions/transaction.js';
 import type { TagCondition, Transactions } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
+import * as descriptions from './description/transactions.js';
 import { ifNoneMatchCondition, quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import type { JsonBody } from './json-body.js';
@@ -28,7 +29,14 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.get(
     '/api/transactions',
-    { schema: { querystring: ListQuery }, config: { operation: 'list transactions', scopes: ['transactions:read'] } },
+    {
+      schema: { querystring: ListQuery },
+      config: {
+        operation: 'list transactions',
+        scopes: ['transactions:read'],
+        description: descriptions.listTransactions,
+      },
+    },
     (request, reply) => {
       const { headers } = request;
       // If-Match is checked first (RFC 9110 13.2.2), which needs the tag.
@@ -48,7 +56,13 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.post(
     '/api/transactions',
-    { config: { operation: 'create transaction', scopes: ['transactions:write'] } },
+    {
+      config: {
+        operation: 'create transaction',
+        scopes: ['transactions:write'],
+        description: descriptions.createTransaction,
+      },
+    },
     (request, reply) => {
       const wanted = readNewTransaction(requiredBody(request));
       answerWith(reply, createIf(writeCondition(request.headers), wanted), (transaction) => {
@@ -60,7 +74,10 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
 
   app.get(
     '/api/transactions/:id',
-    { schema: { params: TransactionPath }, config: { scopes: ['transactions:read'] } },
+    {
+      schema: { params: TransactionPath },
+      config: { scopes: ['transactions:read'], description: descriptions.getTransaction },
+    },
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
       answerWith(reply, transactions.get(id), ({ transaction, cache }) => {
@@ -85,7 +102,7 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     '/api/transactions/:id/status',
     {
       schema: { params: TransactionPath, querystring: StatusQuery },
-      config: { operation: 'change status', scopes: ['transactions:write'] },
+      config: { operation: 'change status', scopes: ['transactions:write'], description: descriptions.changeStatus },
     },
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);
@@ -110,7 +127,11 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
     '/api/transactions/:id',
     {
       schema: { params: TransactionPath },
-      config: { operation: 'delete transaction', scopes: ['transactions:write'] },
+      config: {
+        operation: 'delete transaction',
+        scopes: ['transactions:write'],
+        description: descriptions.deleteTransaction,
+      },
     },
     (request, reply) => {
       const { text, id } = readTransactionId(request.params.id);

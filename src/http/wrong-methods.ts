@@ -28,7 +28,13 @@ export function watchMethods(app: FastifyInstance): () => void {
         throw publicErrors.methodNotAllowed(allow);
       };
       // Refused before the body is read: a wrong method comes before a wrong body.
-      app.route({ url, method: wrong, config: { scopes: 'open' }, onRequest: refuse, handler: refuse });
+      app.route({
+        url,
+        method: wrong,
+        config: { scopes: 'open', description: 'none' },
+        onRequest: refuse,
+        handler: refuse,
+      });
     }
   };
 }

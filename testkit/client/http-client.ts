@@ -13,6 +13,8 @@ export interface Answer {
 
 export interface Ask {
   method?: string;
+  /** The target as it is sent, in place of that of the URL, which a URL may not be able to say. */
+  path?: string;
   /** Sent exactly as given: an array sends the header several times. */
   headers?: Record<string, string | string[]>;
   /** A string is sent as UTF-8; a buffer byte by byte. */

@@ -11,7 +11,7 @@ export interface Money {
  * ALL and LBP. Codes without a minor unit (XAU, XXX, XTS ...) are not in it. The package counts ouguiya and ariary in
  * fifths with one digit; ISO 4217 lists both with two decimals.
  */
-const MINOR_UNITS: ReadonlyMap<string, number> = new Map(
+export const MINOR_UNITS: ReadonlyMap<string, number> = new Map(
   Object.values(iso4217).map((currency) => [currency.code, currency.base === 10 ? currency.exponent : 2]),
 );
 

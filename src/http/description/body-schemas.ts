@@ -1,0 +1,121 @@
+import { MINOR_UNITS } from '../../payments/values/money.js';
+import { TRANSACTION_STATUSES } from '../../transactions/transaction.js';
+import type { JsonSchema } from './route-description.js';
+
+/**
+ * What the bodies of requests may hold, for readers and for clients that are generated. They never judge a request: number
+ * text and repeated members are lost on a schema, so the bodies are read by hand (decisions P4 and T2). The test
+ * `http/description-bodies` holds both against each other.
+ */
+
+/** Neither a control character nor half of a surrogate pair. */
+const PRINTED = '[^\\p{Cc}\\p{Cs}]';
+const NOT_ALL_ZEROS = '(?=.*[1-9])';
+const AT_MOST_15_DIGITS = '(?=(?:\\D*\\d){1,15}\\D*$)';
+
+const currencies = [...MINOR_UNITS.keys()].sort();
+
+/** What the currency says of an amount that is a string: `pattern` says nothing of others. */
+const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decimals) => ({
+  if: {
+    properties: { currency: { enum: currencies.filter((code) => MINOR_UNITS.get(code) === decimals) } },
+    required: ['currency'],
+  },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
+  then: {
+    properties: { amount: { pattern: decimals === 0 ? '^\\d+$' : `^\\d+(?:\\.\\d{1,${decimals}})?$` } },
+  },
+}));
+
+const Currency = {
+  description: 'An ISO 4217 code with a minor unit. Taken in any case, and kept in upper case.',
+  type: 'string',
+  enum: currencies,
+  examples: ['USD'],
+};
+
+const PaymentRequest = {
+  type: 'object',
+  description:
+    'Unknown members are ignored. A member that stands there twice is refused. An amount has no more decimals than its currency.',
+  required: ['amount', 'currency'],
+  properties: {
+    amount: {
+      description:
+        'More than 0, plain digits, at most 15 in all. Send it as a string. A JSON number is taken where its text obeys the rules of the string: `100.50` is, `1e2` is not.',
+      anyOf: [
+        { type: 'string', pattern: `^${NOT_ALL_ZEROS}${AT_MOST_15_DIGITS}(?:0|[1-9]\\d*)(?:\\.\\d+)?$` },
+        { type: 'number', exclusiveMinimum: 0 },
+      ],
+      examples: ['100.50'],
+    },
+    currency: { $ref: '#/components/schemas/Currency' },
+  },
+  allOf: decimalsByCurrency,
+};
+
+const account = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 64,
+  pattern: `^${PRINTED}*$`,
+  examples: ['alice'],
+};
+const TransactionStatus = { type: 'string', enum: TRANSACTION_STATUSES };
+const status = { $ref: '#/components/schemas/TransactionStatus' };
+
+const NewTransaction = {
+  type: 'object',
+  description:
+    'Unknown members are ignored. A member that stands there twice is refused. `fromAccount` and `toAccount` must differ.',
+  required: ['fromAccount', 'toAccount', 'amount'],
+  properties: {
+    fromAccount: { ...account, description: 'Kept and compared as sent, byte by byte.' },
+    toAccount: { ...account, description: 'Another account than `fromAccount`.', examples: ['bob'] },
+    amount: {
+      description:
+        'More than 0, at most 14 digits before and 4 after the point, 15 in all. A JSON number is judged by its text, and may have an exponent and trailing zeros where its exact value obeys the rule; a string may not have an exponent.',
+      anyOf: [
+        {
+          type: 'string',
+          pattern: `^${NOT_ALL_ZEROS}${AT_MOST_15_DIGITS}(?:0|[1-9]\\d{0,13})(?:\\.\\d{1,4})?$`,
+        },
+        { type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1e14 },
+      ],
+      examples: ['12.34'],
+    },
+    // No `default`: generators of clients would make the member one that must be sent.
+    status: { ...status, description: '`PENDING` where it is absent.' },
+  },
+};
+
+const StatusChange = {
+  type: 'object',
+  description: 'Unknown members are ignored. A member that stands there twice is refused.',
+  required: ['status'],
+  properties: { status },
+};
+
+const Resolution = {
+  type: 'object',
+  description: 'Unknown members are ignored. A member that stands there twice is refused.',
+  required: ['outcome', 'reason'],
+  properties: {
+    outcome: { description: 'Taken in any case.', type: 'string', enum: ['completed', 'declined'] },
+    reason: {
+      description: 'How the outcome was found out: 1 to 500 characters on one line, without the spaces around them.',
+      type: 'string',
+      pattern: `^\\s*(?!\\s)${PRINTED}(?:${PRINTED}{0,498}(?!\\s)${PRINTED})?\\s*$`,
+      examples: ['on the bank statement of 2026-11-20'],
+    },
+  },
+};
+
+export const BODY_SCHEMAS = {
+  Currency,
+  TransactionStatus,
+  PaymentRequest,
+  NewTransaction,
+  StatusChange,
+  Resolution,
+} satisfies Record<string, JsonSchema>;

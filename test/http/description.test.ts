@@ -1,0 +1,262 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { fastify } from 'fastify';
+import { pino } from 'pino';
+import { describe, expect, test } from 'vitest';
+import { SCOPES } from '#idempay/access/scopes.js';
+import { describeRoutes } from '#idempay/http/description/describe-routes.js';
+import type { OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/description/openapi.js';
+import { storeStatus, storeValue } from '#idempay/http/description/service.js';
+import { createListener } from '#idempay/http/listener.js';
+import { createServer, type Features } from '#idempay/http/server.js';
+import { tagOf } from '../../testkit/client/entity-tags.js';
+import { expectError } from '../../testkit/client/error-body.js';
+import { ask } from '../../testkit/client/http-client.js';
+import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { DescribedService } from '../../testkit/description/described-service.js';
+
+/** As the server itself makes it; nothing of it is started. */
+const silent = pino({ level: 'silent' });
+const server = createServer(
+  createListener(silent),
+  {} as Features,
+  { access: undefined, loopbackOnly: false, trustedNetworks: undefined },
+  silent,
+  () => {},
+);
+const document: OpenApiDocument = JSON.parse(JSON.stringify(server.openApiDocument()));
+const described = new DescribedService(document);
+const operations = described.operations.map((operation) => [operation.operationId, operation] as const);
+
+/** Clients are generated from these names. */
+const OPERATION_IDS = [
+  'changeTransactionStatus',
+  'createTransaction',
+  'deleteTransaction',
+  'exportPayments',
+  'generateKey',
+  'getDescription',
+  'getLiveness',
+  'getMetrics',
+  'getPayment',
+  'getPaymentStatus',
+  'getReadiness',
+  'getReferencePage',
+  'getReferencePageFile',
+  'getStoreStatistics',
+  'getStoreStatus',
+  'getStoreValue',
+  'getTransaction',
+  'listPayments',
+  'listTransactions',
+  'pay',
+  'resolvePayment',
+];
+
+describe('the description', () => {
+  test('is valid OpenAPI 3.1', async () => {
+    const validator = new Validator();
+    expect(await validator.validate(document as object)).toEqual({ valid: true });
+    expect(validator.version).toBe('3.1');
+  });
+
+  test('has exactly the routes of the server, with their scopes', () => {
+    // Of each path every other method is refused with 405, and each of these says so itself.
+    const routes = [...server.routeScopes].filter(([route]) => !isRefused(route));
+    const scopesOf = ({ security }: Operation) =>
+      security.length === 0 ? 'open' : security.flatMap(({ bearer }) => bearer);
+    const inDescription = described.operations.map(
+      (operation) =>
+        [`${operation.method} ${operation.path.replace(/\{(\w+)\}/g, ':$1')}`, scopesOf(operation)] as const,
+    );
+    expect(Object.fromEntries(inDescription)).toEqual(Object.fromEntries(routes));
+    expect(new Set(routes.flatMap(([, scopes]) => scopes))).toEqual(new Set(['open', ...SCOPES]));
+  });
+
+  test('has names of operations that stay', () => {
+    const own = described.operations.filter(({ method }) => method !== 'HEAD').map(({ operationId }) => operationId);
+    expect(own.sort()).toEqual(OPERATION_IDS);
+    const heads = described.operations.filter(({ method }) => method === 'HEAD');
+    expect(new Set([...own, ...heads.map(({ operationId }) => operationId)]).size).toBe(own.length + heads.length);
+  });
+
+  test('refers to nothing that is not there, and has nothing that nobody refers to', () => {
+    const references = new Set(
+      [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/([^"]+)"/g)].map(([, name]) => name),
+    );
+    const components = Object.entries(document.components).flatMap(([kind, all]) =>
+      Object.keys(all).map((name) => `${kind}/${name}`),
+    );
+    // Those two have no operation that could refer to them.
+    const unreferred = ['responses/MethodNotAllowed', 'responses/UnknownPath', 'securitySchemes/bearer'];
+    expect([...references, ...unreferred].sort()).toEqual(components.sort());
+  });
+
+  test('does not change with the settings', () => {
+    const other = createServer(
+      createListener(silent),
+      {} as Features,
+      {
+        access: { authenticate: () => ({ state: 'missing' }), close() {} },
+        loopbackOnly: true,
+        trustedNetworks: ['10.0.0.0/8'],
+      },
+      silent,
+      () => {},
+    );
+    expect(JSON.parse(JSON.stringify(other.openApiDocument()))).toEqual(document);
+  });
+});
+
+describe('each operation', () => {
+  const ajv = new Ajv2020({ strict: false });
+  addFormats.default(ajv);
+  ajv.addSchema(document as object, 'description');
+
+  /** Inline schemas refer to the components of the description. */
+  const meets = (schema: object, value: unknown) => {
+    const absolute = JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"description#/components'));
+    const validate = ajv.compile(absolute);
+    validate(value);
+    return validate.errors;
+  };
+
+  test.each(operations)(
+    '%s has examples that are as its schemas say',
+    (_id, { parameters, requestBody, responses }) => {
+      let examples = 0;
+      for (const { name, schema, example } of parameters as Parameter[]) {
+        if (example === undefined) continue;
+        expect(meets(schema, example), name).toBeNull();
+        examples += 1;
+      }
+      for (const answer of [
+        requestBody ?? {},
+        ...Object.values(responses).map((response) => described.resolve<Response>(response)),
+      ]) {
+        const { content = {} } = answer as Partial<Response>;
+        for (const [mediaType, { schema, examples: given = {} }] of Object.entries(content)) {
+          for (const [name, example] of Object.entries(given)) {
+            const { value } = described.resolve<{ value: unknown }>(example);
+            expect(meets(schema, value), `${mediaType} ${name}`).toBeNull();
+            examples += 1;
+          }
+        }
+      }
+      expect(examples).toBeGreaterThan(0);
+    },
+  );
+
+  test.each(operations)('%s tells an error of each status, with its headers', (_id, { responses }) => {
+    for (const [status, reference] of Object.entries(responses)) {
+      const { headers, content } = described.resolve<Response>(reference);
+      for (const name of ['X-Request-Id', 'Content-Security-Policy', 'X-Content-Type-Options'])
+        expect(headers).toHaveProperty(name);
+      if (status === '429') expect(headers).toHaveProperty('Retry-After');
+      if (status === '401') expect(headers).toHaveProperty('WWW-Authenticate');
+      for (const example of Object.values(content?.['application/json']?.examples ?? {})) {
+        const { value } = described.resolve<{ value: { status?: number } }>(example);
+        if (Number(status) >= 400) expect(value.status).toBe(Number(status));
+      }
+    }
+    expect(responses).toHaveProperty('default');
+  });
+});
+
+describe('a route', () => {
+  const build = (config: object, url = '/here/:key') => {
+    const app = fastify();
+    describeRoutes(app);
+    const schema = { params: { type: 'object', properties: { key: { type: 'string' } } } };
+    app.get(url, { schema, config: { scopes: 'open', ...config } }, async () => '');
+    return app.openApiDocument();
+  };
+
+  test('that is not described does not start', () => {
+    expect(() => build({})).toThrow('the route GET /here/:key has no description');
+  });
+
+  test('with a parameter that is not described does not start', () => {
+    expect(() => build({ description: storeStatus })).toThrow(
+      'the parameter key of the route GET /here/:key is not described',
+    );
+  });
+
+  test('whose description has a parameter too many does not start', () => {
+    const description = { ...storeValue, parameters: { ...storeValue.parameters, other: { text: '', schema: {} } } };
+    expect(() => build({ description })).toThrow('the route GET /here/:key has no parameter other');
+  });
+
+  test('that is described does', () => {
+    expect(Object.keys(build({ description: storeValue }).paths)).toEqual(['/here/{key}']);
+  });
+});
+
+describeDeployments('a service', (deployment) => {
+  const shared = shareService(deployment);
+
+  test('serves its description at /openapi.json', async () => {
+    const answer = await ask(`${shared.url}/openapi.json`);
+    expect(answer.status).toBe(200);
+    expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(answer.headers['cache-control']).toBe('no-cache');
+    expect(answer.json()).toEqual(document);
+    const again = await ask(`${shared.url}/openapi.json`, { headers: { 'If-None-Match': `"${tagOf(answer)}"` } });
+    expect([again.status, again.text, tagOf(again)]).toEqual([304, '', tagOf(answer)]);
+    const head = await ask(`${shared.url}/openapi.json`, { method: 'HEAD' });
+    expect(head.headers['content-length']).toBe(String(Buffer.byteLength(answer.text)));
+  });
+});
+
+describe('the reference page', () => {
+  const shared = shareService(embedded);
+
+  test('is made of files of this service alone', async () => {
+    const page = await ask(`${shared.url}/docs`);
+    expect(page.status).toBe(200);
+    expect(page.headers['content-type']).toBe('text/html; charset=utf-8');
+    const references = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path as string);
+    expect(references.filter((path) => !path.startsWith('data:')).sort()).toEqual([
+      'docs/start.js',
+      'docs/swagger-ui-bundle.js',
+      'docs/swagger-ui.css',
+      'openapi.json',
+    ]);
+    for (const path of references.filter((path) => !path.startsWith('data:'))) {
+      const { status, text, headers } = await ask(new URL(path, `${shared.url}/docs`).href);
+      expect([path, status, text.length > 0]).toEqual([path, 200, true]);
+      expect(headers['content-type']).toMatch(/^(text\/(css|javascript)|application\/json); charset=utf-8$/);
+    }
+    // No script and no style stands in the page: the policy would refuse them.
+    expect(page.text).not.toMatch(/<style|style=|<script>|onload=|javascript:/);
+  });
+
+  test('may ask nobody but this service, and runs none of its own text', async () => {
+    for (const path of ['/docs', '/docs/start.js']) {
+      const policy = String((await ask(`${shared.url}${path}`)).headers['content-security-policy']);
+      expect(policy).toContain("default-src 'none'");
+      expect(policy).not.toMatch(/unsafe|\*|https?:/);
+    }
+  });
+
+  test('is nothing else', async () => {
+    for (const name of ['index.html', '..%2fopenapi.json', 'constructor', '']) {
+      expectError(
+        await ask(`${shared.url}/docs/${name}`),
+        404,
+        'There is nothing at this path. Check the path against the documentation.',
+      );
+    }
+  });
+});
+
+function isRefused(route: string): boolean {
+  const [method = '', url = ''] = route.split(' ');
+  return (
+    !described.operations.some(
+      (operation) => operation.method === method && operation.path.replace(/\{(\w+)\}/g, ':$1') === url,
+    ) && server.routeScopes.get(route) === 'open'
+  );
+}
