@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { startProgram } from '../../testkit/processes/service.js';
 import { ROOT } from '../../testkit/programs.js';
 
@@ -18,7 +18,7 @@ const run = (command: string, args: string[], folder?: string) =>
 const INSTALLATION_MS = 180_000;
 /** What a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
-  /^package\/(dist\/.+\.(js|sql|lua)|dist\/client\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
+  /^package\/(dist\/.+\.(js|sql|lua)|dist\/http\/description\/reference-page\/.+\.(html|css|txt)|dist\/client\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
 
 describe('the package, installed in an empty folder', () => {
   let folder: string;
@@ -56,6 +56,9 @@ describe('the package, installed in an empty folder', () => {
       const again = await pay(service.url, key);
       expect([first.status, again.status]).toEqual([200, 200]);
       expect(again.headers['idempotent-replayed']).toBe('true');
+      for (const path of ['/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js']) {
+        expect((await ask(`${service.url}${path}`)).status).toBe(200);
+      }
       expect(first.text).toContain(/TXN\d+/.exec(again.text)?.[0]);
     } finally {
       await service.stop();
