@@ -5,7 +5,7 @@ import type { JsonSchema } from './route-description.js';
 /**
  * What the bodies of requests may hold, for readers and for clients that are generated. They never judge a request: number
  * text and repeated members are lost on a schema, so the bodies are read by hand (decisions P4 and T2). The test
- * `http/description-bodies` holds both against each other.
+ * `unit/described-bodies` holds both against each other.
  */
 
 /** Neither a control character nor half of a surrogate pair. */
