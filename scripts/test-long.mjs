@@ -2,6 +2,7 @@
 //   npm run test:long -- files [FILE ...]          the project `long` of vitest.config.ts, or some of its files
 //   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run faults`)
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
+//   npm run test:long -- fuzz                      50,000 good and broken requests to each deployment, against the description (FUZZ_REQUESTS, FUZZ_SEED)
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
 //   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults
 //   npm run test:long -- bench                     every row of the benchmark for a second: that it works, not how fast
@@ -37,6 +38,7 @@ const PARTS = {
       ...options,
     ]),
   topologies: (names) => [[process.execPath, 'scripts/test-topologies.mjs', ...names]],
+  fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz.test.ts']],
   node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
   mutants: (names) => [
     [
@@ -57,6 +59,8 @@ const PARTS = {
     ]),
   ],
 };
+/** What a part asks for, unless the caller asks for something else. */
+const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000' } };
 /** One round of a second: it shows that the benchmark works. */
 const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1' };
 
@@ -68,15 +72,21 @@ if (asked !== undefined && !(asked in PARTS)) {
 const failed = [];
 for (const part of asked === undefined ? Object.keys(PARTS) : [asked]) {
   console.log(`\n=== ${part}`);
-  if (!PARTS[part](names).map(run).every(Boolean)) failed.push(part);
+  if (
+    !PARTS[part](names)
+      .map((command) => run(command, COUNTS[part]))
+      .every(Boolean)
+  )
+    failed.push(part);
 }
 if (failed.length > 0) {
   console.error(`failed: ${failed.join(', ')}`);
   process.exit(1);
 }
 
-function run([command, ...parameters]) {
+function run([command, ...parameters], counts = {}) {
   return (
-    spawnSync(command, parameters, { cwd: root, stdio: 'inherit', env: { ...process.env, ...BRIEF } }).status === 0
+    spawnSync(command, parameters, { cwd: root, stdio: 'inherit', env: { ...counts, ...process.env, ...BRIEF } })
+      .status === 0
   );
 }

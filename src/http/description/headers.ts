@@ -23,6 +23,7 @@ export interface ResponseHeader {
 const UUID = '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70';
 const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
 
+/** What is optional has no example of its own: the reference page would send it with every request that is tried out. */
 export const REQUEST_HEADERS = {
   idempotencyKey: {
     name: 'Idempotency-Key',
@@ -36,35 +37,30 @@ export const REQUEST_HEADERS = {
     text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. What is malformed is ignored.',
     required: false,
     schema: { type: 'string' },
-    example: 'wait=10',
   },
   ifMatch: {
     name: 'If-Match',
-    text: 'Only if the resource has one of these tags (RFC 9110 13.1.1), else 412.',
+    text: 'Only if the resource has one of these tags (RFC 9110 13.1.1), such as `"9e107d9d372bb6826bd81d3542a419d6"`, else 412.',
     required: false,
     schema: { type: 'string' },
-    example: TAG,
   },
   ifNoneMatch: {
     name: 'If-None-Match',
     text: 'Only if the resource has none of these tags (RFC 9110 13.1.2): a read is answered 304 else, every other method 412. The bare tag without quotes is taken too.',
     required: false,
     schema: { type: 'string' },
-    example: TAG,
   },
   requestId: {
     name: 'X-Request-Id',
     text: 'Names the request in the logs of both sides. One that is not 1 to 128 of `A-Z a-z 0-9 . _ ~ : + / = -` is replaced.',
     required: false,
     schema: { type: 'string' },
-    example: 'order-1042-attempt-1',
   },
   traceparent: {
     name: 'traceparent',
-    text: 'Continues the trace of the caller (W3C Trace Context) where the service exports traces.',
+    text: 'Continues the trace of the caller (W3C Trace Context) where the service exports traces: `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.',
     required: false,
     schema: { type: 'string' },
-    example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   },
 } as const satisfies Record<string, RequestHeader>;
 

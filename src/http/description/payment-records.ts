@@ -38,14 +38,12 @@ export const listPayments: RouteDescription = {
   parameters: {
     state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
     from: {
-      text: 'Only keys that were generated at or after this day (UTC) or moment.',
+      text: 'Only keys that were generated at or after this day (UTC, `2026-11-20`) or moment (`2026-11-20T13:00:00Z`).',
       schema: momentSchema,
-      example: '2026-11-20',
     },
     to: {
-      text: 'Only keys that were generated before this day (UTC) or moment.',
+      text: 'Only keys that were generated before this day or moment.',
       schema: momentSchema,
-      example: '2026-11-21T00:00:00Z',
     },
     limit: {
       text: 'The length of a page.',

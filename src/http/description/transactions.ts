@@ -34,11 +34,14 @@ export const listTransactions: RouteDescription = {
   text: 'The tag is the MD5 digest of the ids and their count. So a 304 says that the set of ids is unchanged, and **nothing about statuses**. No cache may keep a list: send `If-None-Match` yourself. Unknown parameters are ignored. A long list is streamed: it is whole only if the answer ends as HTTP says.',
   parameters: {
     from: {
-      text: 'Only from this account. Empty: no filter.',
+      text: 'Only from this account, such as `alice`. Empty: no filter.',
       schema: { type: 'string', default: '' },
-      example: 'alice',
     },
-    to: { text: 'Only to this account. Empty: no filter.', schema: { type: 'string', default: '' }, example: 'bob' },
+    to: {
+      text: 'Only to this account, such as `bob`. Empty: no filter.',
+      schema: { type: 'string', default: '' },
+      example: 'bob',
+    },
   },
   headers: [ifNoneMatch, ifMatch],
   answers: {

@@ -1,0 +1,127 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { SCOPES } from '#idempay/access/scopes.js';
+import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { DEPLOYMENTS, type Stores } from '../../testkit/deployments/deployments.js';
+import { DescribedService } from '../../testkit/description/described-service.js';
+import { type FuzzReport, fuzz } from '../../testkit/description/fuzz.js';
+import type { Credentials } from '../../testkit/description/request-fuzzer.js';
+import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { seededRandom, seedFrom } from '../../testkit/random.js';
+
+/**
+ * Good and broken requests for every operation of the description, as a service serves it: each answer is one that is described, and
+ * the service goes on to answer. `FUZZ_REQUESTS=50000 FUZZ_SEED=N npx vitest run test/http/fuzz` sends so many on each deployment.
+ */
+const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 800);
+const MS_PER_REQUEST = 20;
+
+const everything = credentialOf('everything', SCOPES);
+const others = SCOPES.map((scope) => credentialOf(`only-${scope.replace(':', '-')}`, [scope]));
+const KEY_FILE = keyFileOf(everything, ...others);
+const CHECKED: Credentials = {
+  whole: everything.headers,
+  others: [
+    ...others.map(({ headers }) => headers),
+    { Authorization: `Bearer idem_${'A'.repeat(43)}` },
+    { Authorization: 'Basic c2hvcDpzaG9w' },
+    {},
+  ],
+};
+const UNCHECKED: Credentials = { whole: {}, others: [] };
+/** Nothing is away, so that what the service cannot do is what HTTP/1.1 does not have. */
+const NEVER_DONE = [501, 505];
+
+interface Phase {
+  readonly name: string;
+  /** Of all requests. */
+  readonly share: number;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly credentials: Credentials;
+  /** Statuses from 500 that may come; each must have a text that is described. */
+  readonly refusals: readonly number[];
+}
+
+const PHASES: readonly Phase[] = [
+  {
+    name: 'with credentials',
+    share: 0.5,
+    settings: { AUTH: 'required', RATE_LIMIT_PER_MINUTE: '1000000' },
+    credentials: CHECKED,
+    refusals: NEVER_DONE,
+  },
+  {
+    name: 'with a processor that declines, fails and loses replies',
+    share: 0.3,
+    settings: { PAYLOAD_MISMATCH: 'reject' },
+    credentials: UNCHECKED,
+    refusals: [...NEVER_DONE, 503, 504],
+  },
+  {
+    name: 'beyond the limits',
+    share: 0.2,
+    settings: { AUTH: 'required', RATE_LIMIT_PER_MINUTE: '60', MAX_OPEN_KEYS: '1' },
+    credentials: CHECKED,
+    refusals: [...NEVER_DONE, 503],
+  },
+];
+
+describe.each(DEPLOYMENTS)('every answer is described ($name)', (deployment) => {
+  test(
+    `to ${REQUESTS} good and broken requests`,
+    async () => {
+      const seed = seedFrom('FUZZ_SEED');
+      const stores = await deployment.open();
+      const folder = await mkdtemp(join(tmpdir(), 'idempay-fuzz-'));
+      const keyFile = join(folder, 'keys.json');
+      await writeFile(keyFile, KEY_FILE);
+      const behaviour = { latencyMs: 2, declineRate: 0.2, failRate: 0.1, lostReplyRate: 0.1 };
+      const processor = await serveReferenceProcessor({ behaviour });
+      const reports: FuzzReport[] = [];
+      try {
+        for (const phase of PHASES) {
+          const environment: Record<string, string> = { ...phase.settings };
+          if (environment.AUTH) environment.API_KEYS_FILE = keyFile;
+          else environment.PROCESSOR_URL = processor.url;
+          reports.push(await runPhase(stores, phase, environment, seed));
+        }
+      } finally {
+        await processor.close();
+        await stores.close();
+        await rm(folder, { recursive: true });
+      }
+      for (const { summary } of reports) console.log(summary);
+      expect(reports.flatMap(({ problems }) => problems)).toEqual([]);
+      expect(reports.flatMap(({ refused }) => refused)).toEqual([]);
+    },
+    60_000 + REQUESTS * MS_PER_REQUEST,
+  );
+});
+
+async function runPhase(
+  stores: Stores,
+  { name, share, credentials, refusals }: Phase,
+  environment: Record<string, string>,
+  seed: number,
+): Promise<FuzzReport> {
+  const service = await stores.start(environment);
+  const described = await DescribedService.at(service.url);
+  const report = await fuzz(described, service, {
+    name,
+    requests: Math.ceil(REQUESTS * share),
+    credentials,
+    refusals,
+    random: seededRandom(seed),
+  });
+  expect((await ask(`${service.url}/livez`)).status).toBe(200);
+  if (!environment.AUTH) {
+    const { status } = await pay(service.url, await generateKey(service.url));
+    expect([200, 402, 503, 504]).toContain(status);
+  }
+  expect(service.logs.filter(({ msg }) => msg === 'request failed')).toEqual([]);
+  expect(await service.stop()).toMatchObject({ code: 0 });
+  return report;
+}

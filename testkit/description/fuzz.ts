@@ -1,0 +1,88 @@
+import { type Answer, ask } from '../client/http-client.js';
+import { answerTo } from '../client/raw-http.js';
+import { inParallel } from '../concurrency.js';
+import type { Random } from '../random.js';
+import { brokenText } from './broken-text.js';
+import type { DescribedService } from './described-service.js';
+import { type Credentials, type Draft, RequestFuzzer } from './request-fuzzer.js';
+
+/** Clients that send at the same time, each one request after the other. */
+const CLIENTS = 8;
+/** One request of so many is bytes that no client of HTTP would send. */
+const RAW_EVERY = 25;
+/** The service refuses a larger body before it has come whole, and ends the connection, which a client may notice first. */
+const BODY_LIMIT = 16 * 1024;
+const MOST_PROBLEMS = 20;
+/** No request waits for longer than a second, and the machine may be busy. */
+const ANSWERED_WITHIN_MS = 20_000;
+
+export interface FuzzReport {
+  readonly summary: string;
+  /** Answers that are not described, each with its request. */
+  readonly problems: readonly string[];
+  /** Statuses from 500 that have no cause here. */
+  readonly refused: readonly string[];
+}
+
+export interface FuzzPlan {
+  readonly name: string;
+  readonly requests: number;
+  readonly credentials: Credentials;
+  readonly refusals: readonly number[];
+  readonly random: Random;
+}
+
+/** Sends requests that the description describes, and others, and checks every answer against it. */
+export async function fuzz(
+  described: DescribedService,
+  { url, port }: { readonly url: string; readonly port: number },
+  { name, requests, credentials, refusals, random }: FuzzPlan,
+): Promise<FuzzReport> {
+  const problems: string[] = [];
+  const refused: string[] = [];
+  const statuses = new Map<number, number>();
+  const perClient = Math.ceil(requests / CLIENTS);
+
+  async function send(draft: Draft, raw: string | undefined): Promise<Answer | undefined> {
+    const { purpose, method, target, headers, body } = draft;
+    const asked =
+      raw ??
+      `${method} ${target.slice(0, 200)} ${JSON.stringify({ ...headers, Authorization: '' }).slice(0, 500)} ${String(body).slice(0, 200)}`;
+    let answer: Answer;
+    try {
+      answer = await (raw === undefined
+        ? ask(url, { method, path: target, headers, body, signal: AbortSignal.timeout(ANSWERED_WITHIN_MS) })
+        : answerTo(port, raw));
+    } catch (error) {
+      if (!isCutEarly(body)) problems.push(`no answer (${error}) to ${asked}`);
+      return undefined;
+    }
+    statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+    const told = `${answer.status} ${answer.text.slice(0, 300)} to ${asked}`;
+    if (answer.status >= 500 && !refusals.includes(answer.status)) refused.push(told);
+    for (const problem of described.problems(purpose, answer, method === 'HEAD')) problems.push(`${problem}: ${told}`);
+    return answer;
+  }
+
+  const clients = Array.from({ length: CLIENTS }, () => random.fork());
+  await inParallel(CLIENTS, CLIENTS, async (client) => {
+    const choices = clients[client] as Random;
+    const fuzzer = new RequestFuzzer(described, choices, credentials);
+    for (let sent = 0; sent < perClient && problems.length < MOST_PROBLEMS; sent += 1) {
+      const draft = fuzzer.next();
+      const raw = sent % RAW_EVERY === 0 ? brokenText(draft, choices) : undefined;
+      const answer = await send(draft, raw);
+      if (answer) fuzzer.learn(answer);
+    }
+  });
+
+  const counts = [...statuses].sort(([one], [other]) => one - other).map(([status, count]) => `${status}: ${count}`);
+  const all = described.responses();
+  const seen = all.filter((pointer) => described.seen.has(pointer));
+  const summary = `${name}: ${perClient * CLIENTS} requests, ${problems.length} not described; ${counts.join(', ')}; ${seen.length} of ${all.length} described responses were seen`;
+  return { summary, problems: problems.slice(0, MOST_PROBLEMS), refused: refused.slice(0, MOST_PROBLEMS) };
+}
+
+function isCutEarly(body: Draft['body']): boolean {
+  return body !== undefined && Buffer.byteLength(body) > BODY_LIMIT;
+}
