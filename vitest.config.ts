@@ -4,6 +4,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 const LONG_TESTS = [
   'test/adapters/doctor-servers.test.ts',
   'test/faults/broken-disk.test.ts',
+  'test/faults/client-calls.test.ts',
   'test/faults/distributed-failover.test.ts',
   'test/faults/distributed-locked-table.test.ts',
   'test/faults/distributed-processes.test.ts',

@@ -29,6 +29,8 @@ export interface Check {
 }
 
 const SIMULATOR = /^proof\/simulator\//;
+const CLIENT = /^client\//;
+const SERVICE = /^(src|proof)\//;
 const DISTRIBUTED = /\/distributed\//;
 const EMBEDDED = /\/embedded\//;
 /** The suites of the ports run the adapters alone. */
@@ -37,23 +39,24 @@ const FEATURES = /^src\/(payments|transactions)\//;
 const MODELLED = /statements\.ts$|redis\/redis-|postgres\/postgres|processors\//;
 
 export const CHECKS: readonly Check[] = [
-  { name: 'simulator payments', without: [MODELLED, /transaction|list/], run: simulator('payments') },
-  { name: 'simulator transactions', without: [/payment|ledger|key-store/], run: simulator('transactions') },
+  { name: 'simulator payments', without: [CLIENT, MODELLED, /transaction|list/], run: simulator('payments') },
+  { name: 'simulator transactions', without: [CLIENT, /payment|ledger|key-store/], run: simulator('transactions') },
   { name: 'unit', without: [SIMULATOR], run: tests('test/unit/') },
-  { name: 'protocol', without: [SIMULATOR], run: tests('test/protocol/') },
+  { name: 'client calls', without: [SERVICE], run: tests('test/http/client-calls') },
+  { name: 'protocol', without: [CLIENT, SIMULATOR], run: tests('test/protocol/') },
   {
     name: 'contracts embedded',
-    without: [SIMULATOR, DISTRIBUTED, FEATURES],
+    without: [CLIENT, SIMULATOR, DISTRIBUTED, FEATURES],
     run: tests('test/contracts/embedded'),
   },
   {
     name: 'contracts distributed',
-    without: [SIMULATOR, EMBEDDED, FEATURES],
+    without: [CLIENT, SIMULATOR, EMBEDDED, FEATURES],
     run: tests('test/contracts/distributed'),
   },
-  { name: 'adapters', without: [SIMULATOR, FEATURES], run: tests('test/adapters/') },
-  { name: 'faults embedded', without: [SIMULATOR, DISTRIBUTED], run: faults('embedded') },
-  { name: 'faults distributed', without: [SIMULATOR, EMBEDDED], run: faults('distributed') },
+  { name: 'adapters', without: [CLIENT, SIMULATOR, FEATURES], run: tests('test/adapters/') },
+  { name: 'faults embedded', without: [CLIENT, SIMULATOR, DISTRIBUTED], run: faults('embedded') },
+  { name: 'faults distributed', without: [CLIENT, SIMULATOR, EMBEDDED], run: faults('distributed') },
 ];
 
 function simulator(environment: string): Check['run'] {

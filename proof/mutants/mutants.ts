@@ -251,6 +251,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'the list tag is extended over removals':
       'await snapshot.firstRemovedSince(known.version) → Number.POSITIVE_INFINITY',
   },
+  'client/payments/pay.ts': {
+    'the client repeats with a new key':
+      'this.#attempt(call, key, body); → this.#attempt(call, attempts > 1 ? await this.keys.take(call) : key, body);',
+    'the client pays with a new key after a 400': `return this.#lookUp(call, key, value.attempts, value.error);
+→ return this.#settle(call, await this.keys.take(call), body, false);`,
+    'the client does not wait for onKey': 'await handOver(onKey, → void handOver(onKey,',
+    'the client says of an attempt without an answer that nothing was charged':
+      'throw mayHaveArrived ? unknownAtEnd(call, key, end) : → throw ',
+    'resume begins as if nothing had been sent':
+      'this.#settle(call, key, body, true) → this.#settle(call, key, body, false)',
+  },
 };
 
 export const MUTANTS: readonly Mutant[] = [

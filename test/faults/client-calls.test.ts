@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { expectNoViolations } from '../../testkit/checkers/expect-no-violations.js';
+import { runCallerCrashes } from '../../testkit/client-library/caller-crashes.js';
+import { runFaultyCalls } from '../../testkit/client-library/faulty-calls.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { seedFrom } from '../../testkit/random.js';
+
+/** `CLIENT_CALLS=200 CALLER_CRASHES=10 npx vitest run test/faults/client-calls` is a short run. */
+const CALLS = Number(process.env.CLIENT_CALLS || 10_000);
+const CRASHES = Number(process.env.CALLER_CRASHES || 200);
+const CALL_MS = 100;
+const CRASH_MS = 3_000;
+const AROUND_MS = 120_000;
+
+describeDeployments('the client through a faulty network', (deployment) => {
+  test(
+    'ends every call in success or a truthful error, and never charges one twice',
+    async () => {
+      const { violations, tally } = await runFaultyCalls(deployment, CALLS, seedFrom('CLIENT_SEED'));
+      console.log(deployment.name, JSON.stringify(tally));
+      expectNoViolations(violations);
+      expect(tally.calls).toBe(CALLS);
+    },
+    CALLS * CALL_MS + AROUND_MS,
+  );
+
+  test(
+    'goes on from the kept keys when its caller is killed',
+    async () => {
+      const { violations, tally } = await runCallerCrashes(deployment, CRASHES, seedFrom('CLIENT_SEED'));
+      console.log(deployment.name, JSON.stringify(tally));
+      expectNoViolations(violations);
+      expect(tally.resumed).toBeGreaterThan(0);
+    },
+    CRASHES * CRASH_MS + AROUND_MS,
+  );
+});

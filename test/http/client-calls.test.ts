@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { expectNoViolations } from '../../testkit/checkers/expect-no-violations.js';
+import { runCallerCrashes } from '../../testkit/client-library/caller-crashes.js';
+import { runFaultyCalls } from '../../testkit/client-library/faulty-calls.js';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { seedFrom } from '../../testkit/random.js';
+
+/** The short form of faults/client-calls, which has the numbers that count. */
+const CALLS = 80;
+const CRASHES = 4;
+const DEADLINE_MS = 90_000;
+
+test(
+  'the client ends every call through a faulty network in success or a truthful error',
+  async () => {
+    const { violations, tally } = await runFaultyCalls(embedded, CALLS, seedFrom('CLIENT_SEED'));
+    expectNoViolations(violations);
+    expect(tally.calls).toBe(CALLS);
+  },
+  DEADLINE_MS,
+);
+
+test(
+  'a caller that is killed goes on from the keys that it kept',
+  async () => {
+    const { violations, tally } = await runCallerCrashes(embedded, CRASHES, seedFrom('CLIENT_SEED'));
+    expectNoViolations(violations);
+    expect(tally.resumed).toBeGreaterThan(0);
+  },
+  DEADLINE_MS,
+);

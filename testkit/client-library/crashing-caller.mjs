@@ -1,0 +1,69 @@
+// A shop that is killed at any moment, and started again on its journal: what it wrote there is all that it knows. Each order is paid
+// by one call of `pay`, and after that by `resume` only. `SERVICE_URL`, `JOURNAL`; `LAST=1`: begins no new orders, and ends.
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { DeclinedError, Idempay, UnavailableError, UnknownOutcomeError } from 'idempay/client';
+
+const WIDTH = 6;
+const DEADLINE_MS = 5_000;
+const LONGEST_KEEP_MS = 10;
+const { SERVICE_URL, JOURNAL, LAST } = process.env;
+
+const idempay = new Idempay({ baseUrl: SERVICE_URL, attemptTimeoutMs: 1_500 });
+const orders = ordersIn(JOURNAL);
+const open = [...orders].filter(([, { ended }]) => !ended).map(([number]) => number);
+console.log('started');
+await Promise.all(Array.from({ length: WIDTH }, work));
+
+async function work() {
+  for (;;) {
+    const number = open.shift() ?? (LAST ? undefined : orders.size);
+    if (number === undefined) return;
+    if (!orders.has(number)) note(number, { event: 'begun' });
+    await settle(number);
+  }
+}
+
+async function settle(number) {
+  const payment = { amount: amountOf(number), currency: 'USD' };
+  const { key } = orders.get(number);
+  if (key !== undefined) note(number, { event: 'resumed' });
+  try {
+    const paid = await (key === undefined
+      ? idempay.payments.pay(payment, { onKey: (given) => keep(number, given), deadlineMs: DEADLINE_MS })
+      : idempay.payments.resume(key, payment, { deadlineMs: DEADLINE_MS }));
+    note(number, { event: 'ended', told: { state: 'paid', transactionId: paid.transactionId, key: paid.key } });
+  } catch (fault) {
+    if (fault instanceof DeclinedError) note(number, { event: 'ended', told: { state: 'declined', key: fault.key } });
+    else if (fault instanceof UnavailableError) note(number, { event: 'ended', told: { state: 'not attempted' } });
+    else if (fault instanceof UnknownOutcomeError && fault.record === null) {
+      note(number, { event: 'ended', told: { state: 'unknown', key: fault.key, record: 'none' } });
+    } else if (fault instanceof UnknownOutcomeError) open.push(number);
+    else note(number, { event: 'ended', told: { state: 'wrong', what: String(fault?.stack) } });
+  }
+}
+
+/** As long as a write to a database takes. A kill in between loses the key: nothing may have been sent with it. */
+async function keep(number, key) {
+  await pause(Math.random() * LONGEST_KEEP_MS);
+  note(number, { event: 'key', key });
+}
+
+function note(number, line) {
+  appendFileSync(JOURNAL, `${JSON.stringify({ number, ...line })}\n`);
+  orders.set(number, { ...orders.get(number), ...(line.key && { key: line.key }), ...(line.told && { ended: true }) });
+}
+
+function ordersIn(journal) {
+  const found = new Map();
+  const text = existsSync(journal) ? readFileSync(journal, 'utf8') : '';
+  for (const line of text.split('\n').slice(0, -1)) {
+    const { number, key, told } = JSON.parse(line);
+    found.set(number, { ...found.get(number), ...(key && { key }), ...(told && { ended: true }) });
+  }
+  return found;
+}
+
+function amountOf(index) {
+  return `${Math.floor(index / 100) + 1}.${`${index % 100}`.padStart(2, '0')}`;
+}
