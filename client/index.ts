@@ -3,7 +3,7 @@ export * from './errors.js';
 export type { CallOptions } from './http/call.js';
 export { Idempay } from './idempay.js';
 export type { PayOptions, PayResult } from './payments/pay.js';
-export type { PaymentFilter, PaymentList, Resolution } from './payments/payment-records.js';
+export type { PaymentFilter, PaymentList } from './payments/payment-records.js';
 export type { Payments } from './payments/payments.js';
 export type * from './representations.js';
 export type { Fetch, IdempayOptions, TokenSource } from './settings.js';

@@ -5,7 +5,7 @@ import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { linesOf } from '../http/streams.js';
 import type { Answer, Outgoing } from '../http/transport.js';
-import type { Payment } from '../representations.js';
+import type { Payment, Resolution } from '../representations.js';
 
 export interface PaymentFilter {
   readonly state?: Exclude<Payment['state'], 'PENDING'> | undefined;
@@ -15,12 +15,6 @@ export interface PaymentFilter {
   readonly to?: string | Date | undefined;
   /** Of one page, at most 500. */
   readonly limit?: number | undefined;
-}
-
-export interface Resolution {
-  readonly outcome: 'completed' | 'declined';
-  /** How the outcome was found out; one line, at most 500 characters. */
-  readonly reason: string;
 }
 
 /** Payments one by one, the newest first, or page by page. Nothing is asked before it is iterated, and each time it is asked anew. */

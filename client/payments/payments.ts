@@ -1,11 +1,11 @@
 import type { CallOptions } from '../http/call.js';
 import type { Requests } from '../http/requests.js';
 import type { Transport } from '../http/transport.js';
-import type { Payment, PaymentRequest } from '../representations.js';
+import type { Payment, PaymentRequest, Resolution } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { createIdempotencyKeys } from './idempotency-keys.js';
 import { Payer, type PayOptions, type PayResult } from './pay.js';
-import { type PaymentFilter, type PaymentList, PaymentRecords, type Resolution } from './payment-records.js';
+import { type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
 
 export interface Payments {
   /**

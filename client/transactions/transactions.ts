@@ -171,12 +171,12 @@ export function createTransactions(settings: Settings, transport: Transport, req
 
     async remove(target, { ifMatch, ...options } = {}) {
       const { id, headers } = conditionOf(target, ifMatch);
-      await change<null>(options, {
+      await change<'removed'>(options, {
         request: { method: 'DELETE', path: pathOf(id), headers },
         kind: 'repeatable',
-        read: () => null,
+        read: () => 'removed',
         afterwards(refusal) {
-          if (refusal instanceof NotFoundError) return null;
+          if (refusal instanceof NotFoundError) return 'removed';
           // It is there, so no attempt removed it: ids are never used twice.
           return refusal instanceof ConflictError ? refusal : undefined;
         },

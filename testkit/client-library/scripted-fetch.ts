@@ -78,3 +78,10 @@ export async function failureOf<E extends Error>(
   if (!(fault instanceof kind)) throw fault;
   return fault;
 }
+
+/** `Array.fromAsync`, which Node.js 20 does not have. */
+export async function allOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}

@@ -1,0 +1,12 @@
+import { createHash } from 'node:crypto';
+import { ANSWER_SCHEMAS } from '../../dist/http/description/answer-schemas.js';
+import { BODY_SCHEMAS } from '../../dist/http/description/body-schemas.js';
+
+/** Those of `components.schemas`. */
+export function descriptionSchemas() {
+  return JSON.parse(JSON.stringify({ ...ANSWER_SCHEMAS, ...BODY_SCHEMAS }));
+}
+
+export function digestOf(schemas) {
+  return createHash('sha256').update(JSON.stringify(schemas)).digest('hex');
+}

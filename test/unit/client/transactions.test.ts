@@ -1,0 +1,216 @@
+import { describe, expect, test } from 'vitest';
+import {
+  ConflictError,
+  InvalidRequestError,
+  MismatchError,
+  NotFoundError,
+  UnavailableError,
+  UnknownChangeError,
+} from '#idempay/client/index.js';
+import {
+  allOf,
+  failureOf,
+  json,
+  refusal,
+  refused,
+  reset,
+  type Step,
+  scripted,
+} from '../../../testkit/client-library/scripted-fetch.js';
+
+const ID = 100000000000001;
+const WANTED = { fromAccount: 'alice', toAccount: 'bob', amount: '12.34' };
+const transaction = (status = 'PENDING', tag = `"${status}"`, code = 200, more = {}) =>
+  json({ transactionId: ID, ...WANTED, amount: 12.34, status, createdAt: 'now' }, code, { etag: tag, ...more });
+const created = (more = {}) => transaction('PENDING', '"PENDING"', 201, more);
+const gone = () => refusal(404, `Transaction not found for id: ${ID}`);
+
+describe('create', () => {
+  test.each<[string, () => Step]>([
+    ['a lost connection', reset],
+    ['500', () => refusal(500)],
+    ['503 of unknown effect', () => refusal(503, 'It is not known whether the transaction was created.')],
+    ['503 of a proxy', () => new Response('<html>', { status: 503, headers: { 'retry-after': '1' } })],
+    ['half of a 201', () => new Response('{"transactionId":1000', { status: 201 })],
+    ['no answer in time', () => 'never'],
+  ])('without a key is not sent again after %s', async (_, step) => {
+    const { idempay, sent } = scripted([step()]);
+    const error = await failureOf(UnknownChangeError, idempay.transactions.create(WANTED));
+    expect(error.idempotencyKey).toBeUndefined();
+    expect(sent).toHaveLength(1);
+  });
+
+  test('without a key is sent again where nothing was done', async () => {
+    const nothing = refusal(503, 'Nothing was changed.', { 'retry-after': '2' });
+    const { idempay, sent } = scripted([refused(), refusal(429), nothing, created()]);
+    const result = await idempay.transactions.create(WANTED);
+    expect(result).toMatchObject({ transaction: { transactionId: ID }, replayed: false });
+    expect(sent).toHaveLength(4);
+  });
+
+  test('with a key is sent again, and its error has the key', async () => {
+    const replay = created({ 'idempotent-replayed': 'true' });
+    const { idempay, sent } = scripted([reset(), refusal(503), refusal(500), replay]);
+    const result = await idempay.transactions.create(WANTED, { idempotencyKey: 'order-7' });
+    expect(result.replayed).toBe(true);
+    expect(sent.map(({ headers }) => headers.get('idempotency-key'))).toEqual(Array(4).fill('order-7'));
+    const { idempay: other } = scripted(Array.from({ length: 60 }, reset));
+    const late = other.transactions.create(WANTED, { idempotencyKey: 'order-7', deadlineMs: 9_000 });
+    expect(await failureOf(UnknownChangeError, late)).toMatchObject({ idempotencyKey: 'order-7' });
+  });
+
+  test('with a key of something else is a mismatch; a key that is none is not sent', async () => {
+    const { idempay } = scripted([refusal(422)]);
+    const error = await failureOf(MismatchError, idempay.transactions.create(WANTED, { idempotencyKey: 'order-7' }));
+    expect(error.key).toBe('order-7');
+    for (const idempotencyKey of ['', 'a b', 'é', 'x'.repeat(65)]) {
+      await failureOf(InvalidRequestError, scripted([]).idempay.transactions.create(WANTED, { idempotencyKey }));
+    }
+  });
+
+  test('of a batch gives all of them', async () => {
+    const { idempay, sent } = scripted([json({ transactions: [{ transactionId: ID }] }, 201)]);
+    const result = await idempay.transactions.createBatch([WANTED], { idempotencyKey: 'file-1' });
+    expect(result).toEqual({ transactions: [{ transactionId: ID }], replayed: false });
+    expect([sent[0]?.path, sent[0]?.body]).toEqual([
+      '/api/transactions/batch',
+      JSON.stringify({ transactions: [WANTED] }),
+    ]);
+  });
+});
+
+describe('a read by id', () => {
+  test('is conditional from the second time on, and never older than the service', async () => {
+    const { idempay, sent } = scripted([transaction(), new Response(null, { status: 304 }), transaction('FLAGGED')]);
+    const first = await idempay.transactions.get(ID);
+    const second = await idempay.transactions.get(ID);
+    const third = await idempay.transactions.get(ID);
+    expect([second === first, third.status]).toEqual([true, 'FLAGGED']);
+    expect(sent.map(({ headers }) => headers.get('if-none-match'))).toEqual([null, '"PENDING"', '"PENDING"']);
+    expect(() => Object.assign(first, { status: 'FAILED' })).toThrow(TypeError);
+  });
+
+  test('forgets what is gone, and the least recently used beyond its bound', async () => {
+    const steps = [
+      transaction(),
+      gone(),
+      transaction(),
+      json({ transactionId: 2 }, 200, { etag: '"2"' }),
+      transaction(),
+    ];
+    const { idempay, sent } = scripted(steps, { remembered: 1 });
+    await idempay.transactions.get(ID);
+    await failureOf(NotFoundError, idempay.transactions.get(ID));
+    await idempay.transactions.get(ID);
+    await idempay.transactions.get(2);
+    await idempay.transactions.get(ID);
+    const conditions = sent.map(({ headers }) => headers.get('if-none-match'));
+    expect(conditions).toEqual([null, '"PENDING"', null, null, null]);
+  });
+
+  test('repeats half of an answer, and what is momentary', async () => {
+    const { idempay } = scripted([new Response('{"transactionId":1000'), refusal(503), reset(), transaction()]);
+    expect(await idempay.transactions.get(ID)).toMatchObject({ transactionId: ID });
+    const never = scripted(Array.from({ length: 60 }, () => refusal(503))).idempay.transactions.get(ID);
+    await failureOf(UnavailableError, never);
+  });
+});
+
+describe('a change of status', () => {
+  test('of a transaction that was read has its tag as If-Match; of an id it has none', async () => {
+    const { idempay, sent } = scripted([transaction(), transaction('FLAGGED'), transaction('ON_HOLD'), transaction()]);
+    const read = await idempay.transactions.get(ID);
+    const flagged = await idempay.transactions.changeStatus(read, 'FLAGGED');
+    await idempay.transactions.changeStatus(flagged, 'ON_HOLD');
+    await idempay.transactions.changeStatus(ID, 'PENDING');
+    expect(sent.map(({ headers }) => headers.get('if-match'))).toEqual([null, '"PENDING"', '"FLAGGED"', null]);
+    expect(idempay.transactions.tagOf(flagged)).toBe('"FLAGGED"');
+  });
+
+  test('of a copy, or of one from a list, is refused instead of changed without a condition', async () => {
+    const list = new Response(JSON.stringify([{ transactionId: ID }]), { headers: { etag: '"l"' } });
+    const { idempay, sent } = scripted([transaction(), list]);
+    const read = await idempay.transactions.get(ID);
+    await failureOf(InvalidRequestError, idempay.transactions.changeStatus({ ...read }, 'FLAGGED'));
+    for await (const listed of idempay.transactions.list()) {
+      await failureOf(InvalidRequestError, idempay.transactions.changeStatus(listed, 'FLAGGED'));
+    }
+    expect(sent).toHaveLength(2);
+  });
+
+  test('that meets another tag is a conflict; after an attempt that may have been done nobody knows whose change it was', async () => {
+    const conflict = [refusal(412)];
+    await failureOf(
+      ConflictError,
+      scripted(conflict).idempay.transactions.changeStatus(ID, 'FLAGGED', { ifMatch: '"x"' }),
+    );
+    const { idempay } = scripted([transaction(), reset(), refusal(412)]);
+    const read = await idempay.transactions.get(ID);
+    const error = await failureOf(UnknownChangeError, idempay.transactions.changeStatus(read, 'PROCESSING'));
+    expect(error.cause).toBeInstanceOf(ConflictError);
+  });
+});
+
+describe('a removal', () => {
+  test('that finds nothing after an attempt without an answer is done; before, nothing was there', async () => {
+    await scripted([reset(), gone()]).idempay.transactions.remove(ID);
+    await scripted([new Response(null, { status: 204 })]).idempay.transactions.remove(ID);
+    await failureOf(NotFoundError, scripted([gone()]).idempay.transactions.remove(ID));
+  });
+
+  test('of one that another changed is a conflict, also after an attempt without an answer', async () => {
+    const { idempay } = scripted([transaction(), reset(), refusal(412)]);
+    const read = await idempay.transactions.get(ID);
+    await failureOf(ConflictError, idempay.transactions.remove(read));
+  });
+});
+
+describe('lists', () => {
+  const rows = [
+    { transactionId: 1, fromAccount: '}],[{"\\"' },
+    { transactionId: 2, fromAccount: 'ünïcödé 😀' },
+  ];
+
+  test('are read as they come, wherever the pieces end', async () => {
+    const bytes = new TextEncoder().encode(JSON.stringify(rows));
+    for (let size = 1; size <= bytes.length; size += 1) {
+      const body = new ReadableStream({
+        start(stream) {
+          for (let at = 0; at < bytes.length; at += size) stream.enqueue(bytes.slice(at, at + size));
+          stream.close();
+        },
+      });
+      const { idempay } = scripted([new Response(body)]);
+      expect(await allOf(idempay.transactions.list())).toEqual(rows);
+    }
+  });
+
+  test('that break off end in an error, and not in a shorter list', async () => {
+    const text = JSON.stringify(rows);
+    for (const part of ['', text.slice(0, -1), text.slice(0, 30)]) {
+      const { idempay } = scripted([new Response(part)]);
+      await failureOf(UnavailableError, allOf(idempay.transactions.list()));
+    }
+  });
+
+  test('of ids are conditional, for each filter', async () => {
+    const list = json(rows, 200, { etag: '"l"' });
+    const { idempay, sent } = scripted([list, new Response(null, { status: 304 }), json([])]);
+    const first = await idempay.transactions.ids({ from: 'alice' });
+    const second = await idempay.transactions.ids({ from: 'alice' });
+    expect([first, second === first]).toEqual([[1, 2], true]);
+    await idempay.transactions.ids();
+    expect(sent.map(({ headers }) => headers.get('if-none-match'))).toEqual([null, '"l"', null]);
+  });
+
+  test('of payments follow their pages', async () => {
+    const link = { link: '</api/payments?state=COMPLETED&limit=1&cursor=abc>; rel="next"' };
+    const { idempay, sent } = scripted([json([{ state: 'COMPLETED' }], 200, link), json([{ state: 'COMPLETED' }])]);
+    const filter = { state: 'COMPLETED', limit: 1, from: new Date(0) } as const;
+    expect(await allOf(idempay.payments.list(filter))).toHaveLength(2);
+    expect(sent.map(({ path }) => path)).toEqual([
+      '/api/payments?state=COMPLETED&from=1970-01-01T00%3A00%3A00.000Z&limit=1',
+      '/api/payments?state=COMPLETED&from=1970-01-01T00%3A00%3A00.000Z&limit=1&cursor=abc',
+    ]);
+  });
+});
