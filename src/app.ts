@@ -99,7 +99,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   metrics.showBacklog(backlog.latest);
 
   const { payments, records: paymentRecords, recovery, retention, waiting, endings } = area;
-  const transactions = createTransactions(ports.transactions, ports.transactionCache, undefined, metrics.transactions);
+  const transactions = createTransactions(ports.transactions, ports.transactionCache, {
+    counts: metrics.transactions,
+    idempotencyTtlMs: config.payments.idempotencyTtlMs,
+  });
   const health = createHealth(deployment.keyValueStore, deployment.storeOfRecord, clock);
   const readiness = createReadiness(health, processorClient);
   // The framework's own info lines would only repeat what main says.

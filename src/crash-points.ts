@@ -33,7 +33,7 @@ const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof Cra
     removeSettled: 'remove-settled',
   },
   processor: { charge: 'charge', lookUp: 'look-up' },
-  transactions: { create: 'create', changeStatus: 'change', remove: 'remove' },
+  transactions: { create: 'create', createAll: 'create-all', changeStatus: 'change', remove: 'remove' },
   transactionCache: { lookUp: 'cache-look-up', fill: 'fill', mark: 'mark', refresh: 'refresh', evict: 'evict' },
 };
 

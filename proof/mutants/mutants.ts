@@ -232,17 +232,21 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a write under the mark of a replaced master fills the cache, in Redis':
       "mark and string.match(mark, '^%d+ (.*)$') == source and 1 or 0 → mark and 1 or 0",
   },
-  [`${POSTGRES}/transaction-statements.ts`]: {
+  [`${POSTGRES}/creation-statements.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL":
       ', version = version + cardinality($1::text[])\n → \n',
+    'a used key creates again, in PostgreSQL': 'WHERE known.expires_at <= excluded.created_at\n → \n',
   },
-  [`${POSTGRES}/transaction-store.ts`]: {
+  [`${POSTGRES}/transaction-creations.ts`]: {
     "the list's version moves outside the commit, in PostgreSQL": [
-      `const rows = await database.write<TransactionRow>(statements.CREATE, [
+      `const rows = await database.write<TransactionRow>(statements.CREATE,
 → const text = 'UPDATE idempay.transaction_list SET version = version + $1';
     await database.write({ name: 'next_version', text }, [transactions.length]);
-    const rows = await database.write<TransactionRow>(statements.CREATE, [`,
+    const rows = await database.write<TransactionRow>(statements.CREATE,`,
     ],
+  },
+  [`${EMBEDDED}/transaction-creation-writes.ts`]: {
+    'a used key creates again, in SQLite': 'if (known) return known; → ',
   },
   [`${EMBEDDED}/transaction-store.ts`]: {
     'a list gets the version of an earlier request, in SQLite': 'Version = Math.max( → Version = Math.min(',

@@ -1,9 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { type JsonBody, readJsonBody } from './json-body.js';
+import { type JsonBody, type RowsMember, readJsonBody } from './json-body.js';
 import { publicErrors } from './public-errors.js';
 
-/** Every body this service takes has a handful of short members (decisions P3). */
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The member of the body whose rows the route reads. */
+    bodyRows?: RowsMember;
+  }
+}
+
+/** Every body this service takes has a handful of short members (decisions P3), unless its route says otherwise. */
 export const BODY_LIMIT_BYTES = 16 * 1024;
 
 const PLAIN_JSON = 'application/json';
@@ -48,7 +55,7 @@ function readJson(
 ) {
   try {
     if (!isSupported(request.headers)) throw publicErrors.unsupportedMediaType();
-    done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer));
+    done(null, bytes.length === 0 ? undefined : readJsonBody(bytes as Buffer, request.routeOptions.config.bodyRows));
   } catch (error) {
     done(error as Error);
   }

@@ -18,7 +18,8 @@ export function installErrorHandler(
   measures: Pick<HttpMeasures, 'refused'>,
 ): void {
   app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
-    const answer = publicErrorOf(error, request.routeOptions.config.operation);
+    const { config, bodyLimit } = request.routeOptions;
+    const answer = publicErrorOf(error, config.operation, bodyLimit);
     if (answer instanceof CountedError) measures.refused(answer.reason);
     const fault = answer.cause ?? error;
     // A store that is away fails every request alike: the log counts them. Only unexpected faults have a stack.
@@ -61,6 +62,7 @@ export function sendError(reply: FastifyReply, error: PublicError): FastifyReply
 export function publicErrorOf(
   error: FastifyError | PublicError | StoreUnavailable,
   operation?: Operation,
+  bodyLimitBytes = BODY_LIMIT_BYTES,
 ): PublicError {
   if (error instanceof PublicError) return error;
   if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
@@ -70,7 +72,7 @@ export function publicErrorOf(
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return publicErrors.unsupportedMediaType();
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return publicErrors.bodyTooLarge(BODY_LIMIT_BYTES);
+      return publicErrors.bodyTooLarge(bodyLimitBytes);
     case 'FST_ERR_VALIDATION':
       return publicErrors.invalidRequest(`${validationSubject(error)} must be a single text.`);
     case 'FST_ERR_BAD_URL':

@@ -22,46 +22,102 @@ export type JsonMember =
   | { readonly type: 'string'; readonly text: string }
   /** `text` exactly as sent, such as `1.50` or `1e3`. */
   | { readonly type: 'number'; readonly text: string }
+  /** The array that the route asked for. `rows`: the first of its elements, as many as were asked for; `count`: all of them. */
+  | { readonly type: 'rows'; readonly rows: readonly JsonBody[]; readonly count: number }
   | { readonly type: 'other' };
 
-const OTHER: JsonMember = { type: 'other' };
+/** The member whose array of objects is read, and how many of these at most. */
+export interface RowsMember {
+  readonly name: string;
+  readonly most: number;
+}
 
-/** Throws PublicError 400 for what is not UTF-8, not JSON, or nested too deep. Says nothing about the content. */
-export function readJsonBody(bytes: Buffer): JsonBody {
+const OTHER: JsonMember = { type: 'other' };
+const NOT_AN_OBJECT: JsonBody = { kind: 'not an object' };
+
+/** An object whose members are read. */
+interface OpenObject {
+  readonly kind: 'object';
+  readonly members: Map<string, JsonMember>;
+  duplicate: string | undefined;
+  /** Of the member that was named last. */
+  name: string;
+}
+
+function openObject(): OpenObject {
+  return { kind: 'object', members: new Map(), duplicate: undefined, name: '' };
+}
+
+/**
+ * Throws PublicError 400 for what is not UTF-8, not JSON, or nested too deep. Says nothing about the content. With `rowsMember` the
+ * objects in that member's array are read as well.
+ */
+export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
   if (!isUtf8(bytes)) throw publicErrors.unreadableBody('it is not valid UTF-8.');
   const text = bytes.toString('utf8');
-  const members = new Map<string, JsonMember>();
-  let duplicate: string | undefined;
-  let isObject = false;
+  let body: OpenObject | undefined;
+  /** The array of rows while it is open, and the row in it. */
+  let array: { readonly type: 'rows'; rows: JsonBody[]; count: number } | undefined;
+  let row: OpenObject | undefined;
   let depth = 0;
-  let name = '';
 
-  function open(): void {
-    if (depth === 1 && isObject) members.set(name, OTHER);
+  /** Of the body or of a row, where what comes next is the value of its member. */
+  function parent(): OpenObject | undefined {
+    if (depth === 1) return body;
+    return depth === 3 ? row : undefined;
+  }
+
+  function addRow(value: JsonBody): void {
+    if (!array || !rowsMember) return;
+    array.count += 1;
+    if (array.count <= rowsMember.most) array.rows.push(value);
+  }
+
+  function descend(): void {
     depth += 1;
     if (depth > MAX_DEPTH) throw publicErrors.unreadableBody(`it is nested deeper than ${MAX_DEPTH} levels.`);
-  }
-  function close(): void {
-    depth -= 1;
   }
 
   visit(
     text,
     {
       onObjectBegin() {
-        if (depth === 0) isObject = true;
-        open();
+        const holder = parent();
+        if (holder) holder.members.set(holder.name, OTHER);
+        if (depth === 0) body = openObject();
+        if (depth === 2 && array) {
+          row = array.count < (rowsMember?.most ?? 0) ? openObject() : undefined;
+          addRow(row ?? NOT_AN_OBJECT);
+        }
+        descend();
       },
-      onObjectEnd: close,
-      onArrayBegin: open,
-      onArrayEnd: close,
+      onObjectEnd() {
+        depth -= 1;
+        if (depth === 2) row = undefined;
+      },
+      onArrayBegin() {
+        const holder = parent();
+        if (depth === 1 && body && body.name === rowsMember?.name) {
+          array = { type: 'rows', rows: [], count: 0 };
+          body.members.set(body.name, array);
+        } else if (holder) holder.members.set(holder.name, OTHER);
+        else if (depth === 2) addRow(NOT_AN_OBJECT);
+        descend();
+      },
+      onArrayEnd() {
+        depth -= 1;
+        if (depth === 1) array = undefined;
+      },
       onObjectProperty(property) {
-        if (depth !== 1) return;
-        name = property;
-        if (members.has(property)) duplicate ??= property;
+        const holder = parent();
+        if (!holder) return;
+        holder.name = property;
+        if (holder.members.has(property)) holder.duplicate ??= property;
       },
       onLiteralValue(value: unknown, offset, length) {
-        if (depth === 1 && isObject) members.set(name, memberOf(value, text, offset, length));
+        const holder = parent();
+        if (holder) holder.members.set(holder.name, memberOf(value, text, offset, length));
+        else if (depth === 2) addRow(NOT_AN_OBJECT);
       },
       onError(_code, offset) {
         throw publicErrors.unreadableBody(`it is not valid JSON (at character ${offset + 1}).`);
@@ -69,7 +125,7 @@ export function readJsonBody(bytes: Buffer): JsonBody {
     },
     { disallowComments: true },
   );
-  return isObject ? { kind: 'object', members, duplicate } : { kind: 'not an object' };
+  return body ?? NOT_AN_OBJECT;
 }
 
 function memberOf(value: unknown, text: string, offset: number, length: number): JsonMember {

@@ -7,7 +7,7 @@ export function readPaymentRequest(body: JsonBody): Money | { problem: string } 
   if ('problem' in members) return members;
   const amount = members.get('amount');
   if (amount === undefined) return { problem: '\'amount\' is missing. Send it as a string such as "100.50".' };
-  if (amount.type === 'other') return { problem: "'amount' must be a string holding a decimal number." };
+  if (!('text' in amount)) return { problem: "'amount' must be a string holding a decimal number." };
   const currency = members.get('currency');
   if (currency === undefined) return { problem: '\'currency\' is missing. Send an ISO 4217 code such as "USD".' };
   if (currency.type !== 'string') return { problem: "'currency' must be a string holding an ISO 4217 code." };

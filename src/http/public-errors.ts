@@ -73,6 +73,16 @@ const UNAVAILABLE = {
     unknown:
       'It is not known whether the transaction was created. Look for it with GET /api/transactions?from=&to= first: a repeat may create it twice.',
   },
+  'create once': {
+    unchanged:
+      'Nothing can be created at the moment; nothing was changed. Retry in a few seconds with the same Idempotency-Key.',
+    unknown: 'It is not known whether it was created. Retry with the same Idempotency-Key: nothing is created twice.',
+  },
+  'create transactions': {
+    unchanged: 'The transactions cannot be created at the moment; nothing was changed. Retry in a few seconds.',
+    unknown:
+      'It is not known whether the transactions were created: all of them were, or none. Look for them with GET /api/transactions?from=&to= first: a repeat may create them twice.',
+  },
   'change status': {
     unchanged: 'The status cannot be changed at the moment; nothing was changed. Retry in a few seconds.',
     unknown: 'It is not known whether the status was changed. Read the transaction, then repeat what is still wanted.',
@@ -153,7 +163,17 @@ export const publicErrors = {
       { 'Retry-After': String(retryAfterSeconds) },
     ),
 
-  // Transactions, decisions T4, T5, T7.
+  // Transactions, decisions T4, T5, T7, T9, T10.
+  invalidCreationKey: () =>
+    new PublicError(
+      400,
+      'Idempotency-Key must be 1 to 64 visible ASCII characters without spaces, sent once: for example a UUID. Correct it, or leave it out.',
+    ),
+  creationMismatch: () =>
+    new PublicError(
+      422,
+      'This Idempotency-Key has created something else. Repeat that request as it was, or send another key.',
+    ),
   transactionNotFound: (id: string) => new PublicError(404, `Transaction not found for id: ${id}`),
   invalidTransactionId: () =>
     new PublicError(400, 'The transaction id in the path must be a positive whole number without leading zeros.'),
@@ -225,7 +245,7 @@ export const publicErrors = {
   storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
     const message = UNAVAILABLE[operation][cause.effect];
     // A client that repeats by itself after Retry-After must not repeat what may happen twice.
-    const mayDouble = operation === 'create transaction' && cause.effect === 'unknown';
+    const mayDouble = /^create transactions?$/.test(operation) && cause.effect === 'unknown';
     return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
   },
   tooManyLists: (cause?: AllSnapshotsInUse) =>

@@ -30,6 +30,7 @@ import { logRequests } from './request-log.js';
 import { type RequestTraces, traceRequests } from './request-traces.js';
 import { RequestsUnderWay } from './requests-under-way.js';
 import { securityHeaders } from './security-headers.js';
+import { registerTransactionCreationRoutes } from './transaction-creation-routes.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
 import { watchMethods } from './wrong-methods.js';
 
@@ -113,6 +114,7 @@ export function createServer(
   registerPaymentRoutes(app, features.payments, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerTransactionRoutes(app, features.transactions);
+  registerTransactionCreationRoutes(app, features.transactions);
   registerHealthRoutes(app, features.health);
   registerProbeRoutes(app, features.readiness);
   registerMetricsRoute(app, features.metrics);

@@ -1,13 +1,14 @@
 import { accountProblem } from '../transactions/account.js';
 import { plainDecimalOf, readAmount } from '../transactions/amount.js';
+import { MAX_CREATED_TOGETHER } from '../transactions/creation.js';
 import {
   LAST_TRANSACTION_ID,
   type NewTransaction,
   TRANSACTION_STATUSES,
   type TransactionStatus,
 } from '../transactions/transaction.js';
-import { type JsonBody, type JsonMember, membersOf } from './json-body.js';
-import { publicErrors } from './public-errors.js';
+import { type JsonBody, type JsonMember, membersOf, type RowsMember } from './json-body.js';
+import { PublicError, publicErrors } from './public-errors.js';
 
 type Members = ReadonlyMap<string, JsonMember>;
 
@@ -21,7 +22,7 @@ export function readNewTransaction(body: JsonBody): NewTransaction {
   if (fromAccount === toAccount) throw publicErrors.invalidBody("'fromAccount' and 'toAccount' must differ.");
 
   const member = members.get('amount');
-  if (member === undefined || member.type === 'other') {
+  if (member === undefined || !('text' in member)) {
     throw publicErrors.invalidBody("'amount' is required: a JSON number or a string holding a decimal number.");
   }
   const amount = readAmount(member.type === 'number' ? plainDecimalOf(member.text) : member.text);
@@ -29,6 +30,37 @@ export function readNewTransaction(body: JsonBody): NewTransaction {
 
   const status = members.has('status') ? statusOf(members.get('status')) : 'PENDING';
   return { fromAccount, toAccount, amount, status };
+}
+
+/** Where the rows of a batch are in its body. */
+export const BATCH_ROWS: RowsMember = { name: 'transactions', most: MAX_CREATED_TOGETHER };
+
+/** The transactions that the body of a batch asks for; throws the 400 that names the first wrong row and its member. */
+export function readNewTransactions(body: JsonBody): NewTransaction[] {
+  const member = requiredMembers(body).get(BATCH_ROWS.name);
+  if (member?.type !== 'rows' || member.count < 1) {
+    throw publicErrors.invalidBody(
+      `'${BATCH_ROWS.name}' is required: an array of 1 to ${BATCH_ROWS.most} objects, each as for POST /api/transactions.`,
+    );
+  }
+  if (member.count > BATCH_ROWS.most) {
+    throw publicErrors.invalidBody(
+      `'${BATCH_ROWS.name}' has ${member.count} rows. Send at most ${BATCH_ROWS.most} in one request.`,
+    );
+  }
+  return member.rows.map(readRow);
+}
+
+function readRow(row: JsonBody, index: number): NewTransaction {
+  const name = `${BATCH_ROWS.name}[${index}]`;
+  if (row.kind !== 'object') throw publicErrors.invalidBody(`${name}: must be a JSON object.`);
+  if (row.duplicate !== undefined)
+    throw publicErrors.invalidBody(`${name}: '${row.duplicate}' is there more than once.`);
+  try {
+    return readNewTransaction(row);
+  } catch (error) {
+    throw error instanceof PublicError ? publicErrors.invalidBody(`${name}: ${error.message}`) : error;
+  }
 }
 
 /** The new status: from the body, from `?newStatus=`, or from both when they agree (decisions T5). */

@@ -1,10 +1,8 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { represent } from '../transactions/representation.js';
-import type { NewTransaction, Transaction } from '../transactions/transaction.js';
-import type { TagCondition, Transactions } from '../transactions/transactions.js';
-import { requiredBody } from './body-parser.js';
+import type { Transactions } from '../transactions/transactions.js';
 import * as descriptions from './description/transactions.js';
 import { ifNoneMatchCondition, quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
@@ -12,18 +10,17 @@ import type { JsonBody } from './json-body.js';
 import { evaluateRead, sendNotModified, writeCondition } from './preconditions.js';
 import { publicErrors } from './public-errors.js';
 import { sendTransactionList } from './transaction-list-reply.js';
-import { readNewStatus, readNewTransaction, readTransactionId } from './transaction-request.js';
+import { REVALIDATE, sendTransaction } from './transaction-reply.js';
+import { readNewStatus, readTransactionId } from './transaction-request.js';
 
 const ListQuery = Type.Object({ from: Type.String({ default: '' }), to: Type.String({ default: '' }) });
 const StatusQuery = Type.Object({ newStatus: Type.Optional(Type.String()) });
 const TransactionPath = Type.Object({ id: Type.String() });
 
-/** One transaction may be kept, and is asked for each time (decisions T7): only then is what is shown never stale. */
-const REVALIDATE = 'private, no-cache';
 /** A list's tag says nothing about statuses, so a cache that revalidates with it would show old ones (decisions T7). */
 const NO_STORE = 'no-store';
 
-/** Spec 4.3, with what decisions T1 to T8 add to it. */
+/** Spec 4.3, with what decisions T1 to T8 add to it; `transaction-creation-routes.ts` has the creates. */
 export function registerTransactionRoutes(server: FastifyInstance, transactions: Transactions): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 
@@ -50,24 +47,6 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
           if (verdict === 'failed') throw publicErrors.preconditionFailed('list');
         }
         sendNotModified(reply.headers(listHeaders));
-      });
-    },
-  );
-
-  app.post(
-    '/api/transactions',
-    {
-      config: {
-        operation: 'create transaction',
-        scopes: ['transactions:write'],
-        description: descriptions.createTransaction,
-      },
-    },
-    (request, reply) => {
-      const wanted = readNewTransaction(requiredBody(request));
-      answerWith(reply, createIf(writeCondition(request.headers), wanted), (transaction) => {
-        reply.code(201).header('location', `/api/transactions/${transaction.id}`);
-        sendTransaction(reply, transaction);
       });
     },
   );
@@ -142,25 +121,4 @@ export function registerTransactionRoutes(server: FastifyInstance, transactions:
       });
     },
   );
-
-  /** A condition on creating is one on the list, checked just before and not in the commit (RFC 9110 13.2.1). */
-  async function createIf(condition: TagCondition | undefined, wanted: NewTransaction): Promise<Transaction> {
-    if (condition) {
-      const list = await transactions.list({ from: '', to: '' }, condition);
-      if (list.state === 'list') {
-        list.pages.close();
-        throw publicErrors.preconditionFailed('list');
-      }
-    }
-    return transactions.create(wanted);
-  }
-}
-
-function sendTransaction(reply: FastifyReply, transaction: Transaction): void {
-  const { json, tag } = represent(transaction);
-  reply
-    .header('content-type', 'application/json; charset=utf-8')
-    .header('etag', quoted(tag))
-    .header('cache-control', REVALIDATE)
-    .send(json);
 }

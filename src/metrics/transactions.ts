@@ -1,8 +1,14 @@
 import type { TransactionCounts } from '../transactions/transaction-counts.js';
 import { type Exposition, readingsOf } from './exposition.js';
 
-/** The cache by id, and the tags of lists. */
+/** Creates, the cache by id, and the tags of lists. */
 export function showTransactions(exposition: Exposition, counts: TransactionCounts): void {
+  exposition.counter(
+    'idempay_transaction_creates_total',
+    'Creates of one or many transactions by result; replayed, mismatch: their Idempotency-Key was used before, for the same or other rows.',
+    ['result'],
+    () => readingsOf('result', counts.creates),
+  );
   exposition.counter(
     'idempay_transaction_cache_lookups_total',
     'Reads of one transaction by what the cache said; bypass: it was not asked, or not to be used.',

@@ -1,5 +1,7 @@
 /** What the transactions of this process did with the cache and the list tags since it started, in plain numbers. */
 export interface TransactionCounts {
+  /** Creates that were answered, of one row or many; replayed: the key had done it before; mismatch: with other rows. */
+  readonly creates: { created: number; replayed: number; mismatch: number };
   /** Reads of one id, by what the cache said (decisions T8). */
   readonly lookUps: { hit: number; miss: number; bypass: number };
   /** Refused: the token was voided by a write, or there is no room. */
@@ -15,6 +17,7 @@ export interface TransactionCounts {
 
 export function createTransactionCounts(): TransactionCounts {
   return {
+    creates: { created: 0, replayed: 0, mismatch: 0 },
     lookUps: { hit: 0, miss: 0, bypass: 0 },
     fills: { filled: 0, refused: 0, failed: 0 },
     marks: 0,

@@ -1,3 +1,4 @@
+import type { CreationKey, CreationResult, KnownCreation } from './creation.js';
 import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus } from './transaction.js';
 
 /**
@@ -7,6 +8,16 @@ import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus 
 export interface TransactionStore {
   /** The id is higher than every id given before, also to rows that are gone, and ids rise in commit order. */
   create(transaction: NewTransaction): Promise<Transaction>;
+
+  /**
+   * All of them or none, in one commit; their ids follow each other in the order given, 1 to `MAX_CREATED_TOGETHER` of them. With
+   * a key its record is in the same commit, and no later call with this key creates anything until the record has expired, by
+   * the store's clock: it is told the first result, or that its fingerprint is another. Ids may be left out for it.
+   */
+  createAll(transactions: readonly NewTransaction[], key?: CreationKey): Promise<CreationResult>;
+
+  /** What `createAll` would tell of this key without creating anything; undefined: it was not used, or has expired. */
+  findCreation(key: CreationKey): Promise<KnownCreation | undefined>;
 
   get(id: number): Promise<Transaction | undefined>;
 

@@ -1,5 +1,6 @@
 import { isUnknown, StoreUnavailable } from '../faults.js';
 import { canBeAccount } from './account.js';
+import { asCreated, type CreationName, type CreationResult, fingerprintOf } from './creation.js';
 import { EMPTY_LIST_TAG, ListTags } from './list-tags.js';
 import { transactionTag } from './representation.js';
 import {
@@ -19,8 +20,15 @@ export type TagCondition = (tag: string) => boolean;
 /** Rows read at a time: short enough that other requests are served between two pages. */
 const ROW_PAGE = 500;
 
+/** As `IDEMPOTENCY_TTL_SECONDS` is by default. */
+const DEFAULT_TTL_MS = 86_400_000;
+
 export interface Transactions {
-  create(transaction: NewTransaction): Promise<Transaction>;
+  /**
+   * All of them or none. With `once`, the client's own key, nothing is created a second time: a repeat is told the first
+   * result. `condition`: on the tag of the whole list (decisions T7), which a repeat need not meet again.
+   */
+  create(wanted: readonly NewTransaction[], rules?: CreateRules): Promise<CreateResult>;
   /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (decisions T8). */
   get(id: number): Promise<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' | 'bypass' }>;
   /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (decisions T7). */
@@ -29,6 +37,25 @@ export interface Transactions {
   remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;
   /** The tag, and unless `ifNoneMatch` says that the client has it, the rows of the same snapshot, page by page. */
   list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList>;
+}
+
+export interface CreateRules {
+  readonly once?: CreationName | undefined;
+  readonly condition?: TagCondition | undefined;
+}
+
+export type CreateResult =
+  /** As they were created, also where they were changed or deleted since. */
+  | { readonly state: 'created' | 'replayed'; readonly transactions: readonly Transaction[] }
+  | { readonly state: 'mismatch' }
+  | { readonly state: 'precondition failed' };
+
+export interface TransactionSettings {
+  /** How many ids are read at a time for a list's tag, which a test makes small. */
+  readonly idPage?: number;
+  readonly counts?: TransactionCounts;
+  /** How long a client's key of a create is remembered. */
+  readonly idempotencyTtlMs?: number;
 }
 
 export type TransactionList =
@@ -43,12 +70,10 @@ export interface TransactionPages {
   close(): void;
 }
 
-/** `idPage`: how many ids are read at a time for a list's tag, which a test makes small. */
 export function createTransactions(
   store: TransactionStore,
   cache: TransactionCache,
-  idPage?: number,
-  counts: TransactionCounts = createTransactionCounts(),
+  { idPage, counts = createTransactionCounts(), idempotencyTtlMs = DEFAULT_TTL_MS }: TransactionSettings = {},
 ): Transactions {
   const tags = new ListTags(idPage, counts.tags);
 
@@ -132,8 +157,34 @@ export function createTransactions(
     return snapshot ? { state: 'list', tag, pages: pagesOf(snapshot) } : { state: 'not modified', tag };
   }
 
+  async function create(wanted: readonly NewTransaction[], { once, condition }: CreateRules = {}) {
+    const [only] = wanted;
+    const key = once && { ...once, fingerprint: fingerprintOf(wanted), idempotencyTtlMs };
+    if (condition && !(await listMeets(condition))) {
+      // A repeat never meets the condition that its first request met: that one changed the list.
+      const known = key && (await store.findCreation(key));
+      return known ? counted(resultOf(wanted, known)) : ({ state: 'precondition failed' } as const);
+    }
+    if (!key && only && wanted.length === 1) {
+      return counted({ state: 'created', transactions: [await store.create(only)] });
+    }
+    return counted(resultOf(wanted, await store.createAll(wanted, key)));
+  }
+
+  /** Just before the create and not in its commit (RFC 9110 13.2.1). */
+  async function listMeets(condition: TagCondition): Promise<boolean> {
+    const found = await list({ from: '', to: '' }, condition);
+    if (found.state === 'list') found.pages.close();
+    return found.state === 'not modified';
+  }
+
+  function counted(result: CreateResult): CreateResult {
+    if (result.state !== 'precondition failed') counts.creates[result.state] += 1;
+    return result;
+  }
+
   return {
-    create: (transaction) => store.create(transaction),
+    create,
     get,
     async changeStatus(id, status, ifMatch) {
       const onlyFrom = await statusesMatching(id, ifMatch);
@@ -153,6 +204,11 @@ export function createTransactions(
     },
     list,
   };
+}
+
+function resultOf(wanted: readonly NewTransaction[], creation: CreationResult): CreateResult {
+  if (creation.state === 'mismatch') return creation;
+  return { state: creation.state, transactions: asCreated(wanted, creation) };
 }
 
 function canMatch({ from, to }: TransactionFilter): boolean {

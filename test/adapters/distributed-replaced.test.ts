@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import {
@@ -206,12 +207,19 @@ describe('a database that is replaced', () => {
     await changeTimeline();
     expect(await ports.ledger.claim(claimAttempt())).toEqual({ state: 'too late' });
     await expect(ports.transactions.create(NEW)).rejects.toMatchObject({ effect: 'unchanged' });
+    const creationKey: CreationKey = {
+      ...({ client: '', endpoint: 'one', key: 'k' } as const),
+      ...{ fingerprint: fingerprintOf([NEW]), idempotencyTtlMs: LONG_MS },
+    };
+    for (const key of [undefined, creationKey])
+      await expect(ports.transactions.createAll([NEW, NEW], key)).rejects.toMatchObject({ effect: 'unchanged' });
     expect(await ports.ledger.takeOver({ key, ...takeover })).toBeUndefined();
     expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toEqual([]);
     await sql('DROP TRIGGER keep ON idempay.deployment');
     await untilSeen();
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over', claim: { epoch: 1 } });
     expect((await ports.transactions.create(NEW)).id).toBeGreaterThan(GAP);
+    expect(await ports.transactions.createAll([NEW], creationKey)).toMatchObject({ state: 'created' });
     expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toMatchObject([{ key }]);
   });
 

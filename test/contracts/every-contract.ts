@@ -7,6 +7,7 @@ import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
+import { transactionCreationContract } from './transaction-creation-contract.js';
 import { transactionStoreContract } from './transaction-store-contract.js';
 
 const CONTRACTS = {
@@ -15,6 +16,7 @@ const CONTRACTS = {
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,
   'transaction store': transactionStoreContract,
+  'transaction creation': transactionCreationContract,
   'transaction cache': transactionCacheContract,
   'key-value store report': keyValueStoreReportContract,
 };

@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilOutcome } from '../../testkit/client/full-service.js';
 import { type Answer, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectReplay } from '../../testkit/client/payment-answers.js';
+import { createdIn, draft, idsOf, listTransactions, newAccount, postBatch } from '../../testkit/client/transactions.js';
 import { alongside } from '../../testkit/concurrency.js';
 import { openStoppableStores } from '../../testkit/deployments/distributed-stores.js';
 import { pause, until } from '../../testkit/time/until.js';
@@ -38,6 +40,26 @@ describe('a synchronous standby that is away, while the waits for it are cancell
       expect(await rowsOf(key)).toMatchObject([{ state: 'COMPLETED' }]);
     });
     await expectOnePayment(url, key);
+  });
+
+  it('lets no create with a key be acknowledged, nor a repeat, and leaves one set of rows when it is back', async () => {
+    const { url } = await stores.serve();
+    const account = newAccount();
+    const key = { 'Idempotency-Key': randomUUID() };
+    const create = () => postBatch(url, [draft({ fromAccount: account }), draft({ fromAccount: account })], key);
+    await withoutStandby(async () => {
+      for (let repeat = 0; repeat < REPEATS; repeat += 1) {
+        const answer = await create();
+        expectError(answer, 503, /with the same Idempotency-Key/);
+        expect(answer.headers['retry-after']).toBeDefined();
+      }
+      expect(idsOf(await listTransactions(url, { from: account }))).toHaveLength(2);
+    });
+    const answer = await create();
+    expect(answer.headers['idempotent-replayed']).toBe('true');
+    expect(createdIn(answer).map(({ transactionId }) => transactionId)).toEqual(
+      idsOf(await listTransactions(url, { from: account })),
+    );
   });
 
   /** Neither of the first attempt nor of repeats: they get 409 and 404 while the claim of the first has its lease. */

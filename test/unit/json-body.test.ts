@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { membersOf, readJsonBody } from '#idempay/http/json-body.js';
+import { type JsonMember, membersOf, readJsonBody } from '#idempay/http/json-body.js';
 import { PublicError } from '#idempay/http/public-errors.js';
 
 const MAX_DEPTH = 64;
@@ -128,5 +128,83 @@ describe('the members of a body', () => {
   test.each(['[{"a":1,"a":2}]', 'null', '1', ' "x" '])('are not in %s', (text) => {
     expect(read(text)).toEqual({ kind: 'not an object' });
     expect(membersOf(read(text))).toEqual({ problem: 'The body must be a JSON object.' });
+  });
+});
+
+describe('the rows of a member', () => {
+  const MOST = 3;
+  const rowsIn = (text: string) => {
+    const members = membersOf(readJsonBody(Buffer.from(text), { name: 'rows', most: MOST }));
+    return (members as ReadonlyMap<string, JsonMember>).get('rows') as
+      | Partial<JsonMember & { type: 'rows' }>
+      | undefined;
+  };
+  const NO_ROW = { kind: 'not an object' };
+
+  test('are objects as they were sent, in their order, and what else is there', () => {
+    const rows = rowsIn(
+      '{"x":[{"a":1}],"rows":[{"n":1.50,"s":"\\u0041","o":{"n":2},"l":[{"n":3}]},[{"n":4}],5],"y":{"rows":[6]}}',
+    );
+    const first = new Map<string, unknown>([
+      ['n', { type: 'number', text: '1.50' }],
+      ['s', { type: 'string', text: 'A' }],
+      ['o', { type: 'other' }],
+      ['l', { type: 'other' }],
+    ]);
+    expect(rows).toMatchObject({ type: 'rows', count: 3, rows: [{ kind: 'object', members: first }, NO_ROW, NO_ROW] });
+  });
+
+  test('tell a member that stands there twice, each of its own', () => {
+    const rows = rowsIn('{"rows":[{"a":1,"b":{"c":1,"c":2}},{"a":1,"\\u0061":2},{"a":1}]}');
+    expect(rows).toMatchObject({ rows: [{ duplicate: undefined }, { duplicate: 'a' }, { duplicate: undefined }] });
+  });
+
+  test('beyond the most that is asked for are counted and not kept', () => {
+    const rows = rowsIn(`{"rows":[${Array(1_000).fill('{"a":{}}').join()}]}`);
+    expect(rows).toMatchObject({ count: 1_000 });
+    expect(rows?.rows).toHaveLength(MOST);
+  });
+
+  test.each([
+    '{"rows":{"a":[{}]}}',
+    '{"rows":"[{}]"}',
+    '{"rows":null}',
+    '{"a":{"rows":[{}]}}',
+    '{"a":[{"rows":[{}]}]}',
+  ])('are not in %s', (text) => expect(rowsIn(text)?.type).not.toBe('rows'));
+
+  test.each(['{"rows":[]}', '{"rows":[[]]}'])('may be none, or none that is an object: %s', (text) => {
+    expect(rowsIn(text)).toMatchObject({ type: 'rows', rows: text.includes('[[') ? [NO_ROW] : [] });
+  });
+
+  test('are those that JSON.parse finds, whatever stands beside them', () => {
+    const values = fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.jsonValue({ maxDepth: 3 })), {
+      noNullPrototype: true,
+    });
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(values, fc.jsonValue({ maxDepth: 2 })), { maxLength: MOST }),
+        fc.jsonValue(),
+        (list, beside) => {
+          const text = JSON.stringify({ a: beside, rows: list, b: beside });
+          const found = rowsIn(text)?.rows ?? [];
+          const expected = (JSON.parse(text) as { rows: unknown[] }).rows.map((value) => namesIn(value));
+          expect(found.map((row) => (row.kind === 'object' ? [...row.members.keys()].sort() : undefined))).toEqual(
+            expected,
+          );
+        },
+      ),
+      { numRuns: 1_000 },
+    );
+  });
+
+  function namesIn(value: unknown): string[] | undefined {
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value).sort() : undefined;
+  }
+
+  test('are limited in depth as all else is', () => {
+    const deep = (levels: number) => `{"rows":[{"a":${'['.repeat(levels)}${']'.repeat(levels)}}]}`;
+    expect(rowsIn(deep(MAX_DEPTH - 3))).toMatchObject({ count: 1 });
+    expect(() => rowsIn(deep(MAX_DEPTH - 2))).toThrow(/nested deeper than 64 levels/);
   });
 });

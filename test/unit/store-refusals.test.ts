@@ -3,7 +3,7 @@ import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/faults.js';
 import { publicErrorOf } from '#idempay/http/errors.js';
 import { type Operation, publicErrors } from '#idempay/http/public-errors.js';
 
-const CHANGES = ['create transaction', 'change status', 'delete transaction'] as const;
+const CHANGES = ['create transaction', 'create transactions', 'change status', 'delete transaction'] as const;
 const READS = ['list transactions', 'health', 'read'] as const;
 const RETRY = { 'Retry-After': '2' };
 
@@ -23,11 +23,21 @@ test('the refusal of a payment asks for a repeat with the same key, and says aft
   for (const refusal of refusals('pay')) expect(refusal).toEqual({ message, headers: RETRY });
 });
 
-test('the refusal of a create whose commit is unknown asks to look first, and names no time for a repeat', () => {
-  const [unchanged, unknown] = refusals('create transaction');
-  expect(unchanged?.headers).toEqual(RETRY);
-  const message = expect.stringMatching(/Look for it .* a repeat may create it twice/);
-  expect(unknown).toEqual({ message, headers: {} });
+test.each([
+  ['create transaction', /Look for it .* a repeat may create it twice/],
+  ['create transactions', /Look for them .* a repeat may create them twice/],
+] as const)(
+  'the refusal of "%s" whose commit is unknown asks to look first, and names no time for a repeat',
+  (operation, says) => {
+    const [unchanged, unknown] = refusals(operation);
+    expect(unchanged?.headers).toEqual(RETRY);
+    expect(unknown).toEqual({ message: expect.stringMatching(says), headers: {} });
+  },
+);
+
+test('the refusal of a create with a key asks for a repeat with it, and says after which time', () => {
+  const message = expect.stringMatching(/Retry .*with the same Idempotency-Key/);
+  for (const refusal of refusals('create once')) expect(refusal).toEqual({ message, headers: RETRY });
 });
 
 test.each([...READS, 'payment status', undefined] as const)('the refusal of "%s" is always the same', (operation) => {

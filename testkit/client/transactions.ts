@@ -36,6 +36,19 @@ export function postTransaction(url: string, body: unknown = draft(), headers: H
   return sendJson(`${url}${PATH}`, 'POST', body, headers);
 }
 
+/** `rows`: the transactions, or a whole body as `postTransaction` sends it. */
+export function postBatch(url: string, rows: unknown, headers: Headers = {}): Promise<Answer> {
+  return sendJson(`${url}${PATH}/batch`, 'POST', Array.isArray(rows) ? { transactions: rows } : rows, headers);
+}
+
+/** What a create of many answered with 201. */
+export function createdIn(answer: Answer): Transaction[] {
+  if (answer.status !== 201) throw new Error(`create answered ${answer.status}: ${answer.text}`);
+  return answer.json<{ transactions: Transaction[] }>().transactions;
+}
+
+export const keyed = (key: string) => ({ 'Idempotency-Key': key });
+
 export async function givenTransaction(url: string, members: Record<string, unknown> = {}): Promise<Transaction> {
   const answer = await postTransaction(url, draft(members));
   if (answer.status !== 201) throw new Error(`create answered ${answer.status}: ${answer.text}`);

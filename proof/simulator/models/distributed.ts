@@ -59,7 +59,7 @@ export async function openDistributedModel(
     keys: createRedisKeyStore(client, NAMES, lockEnds, clock, remembered),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    transactions: createPostgresTransactionStore(database, databaseClock, clock, MAX_SNAPSHOTS),
+    transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, clock, MAX_SNAPSHOTS),
     transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, settings),
     keyValueStore: createRedisReport(client, NAMES, databaseServer),
     async close() {

@@ -3,6 +3,7 @@ import { STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limi
 import type { TransactionRow } from '#idempay/deployments/rows.js';
 import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
+import { CREATION_STATEMENTS, type StoredCreation } from './creation-statements.js';
 import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';
 import { createRetention, RETENTION_STATEMENTS, type Retention } from './retention-statements.js';
 import { TRANSACTION_STATEMENTS } from './transaction-statements.js';
@@ -15,6 +16,7 @@ export interface Tables {
   readonly payments: Map<string, StoredPayment>;
   readonly retention: Retention;
   readonly transactions: Map<number, TransactionRow>;
+  readonly creationKeys: Map<string, StoredCreation>;
   list: { readonly lastId: number; readonly version: number; readonly lastRemovalVersion: number };
   removals: readonly RemovalRow[];
 }
@@ -34,6 +36,7 @@ const STATEMENTS: Statements = {
   ...PAYMENT_STATEMENTS,
   ...RETENTION_STATEMENTS,
   ...TRANSACTION_STATEMENTS,
+  ...CREATION_STATEMENTS,
   database_now: (_tables, _values, [now]) => [{ now }],
   confirm_durable: () => [],
   // No server is replaced here: no row is ever lost.
@@ -45,7 +48,7 @@ function locksOf(name: string, [first]: Values): Locks {
   if (/^(claim|renew|abandon|settle)$/.test(name)) return first as string[];
   if (/^(take_over|resolve|change_status)$/.test(name)) return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
-  if (name === 'create_transactions') return ['the list'];
+  if (/^create_transactions/.test(name)) return ['the list'];
   return name === 'remove_transaction' ? [first as number, 'the list'] : [];
 }
 
@@ -71,6 +74,7 @@ export class PostgresServer {
       payments: new Map(),
       retention: createRetention(settings.now()),
       transactions: new Map(),
+      creationKeys: new Map(),
       list: { lastId: FIRST_TRANSACTION_ID - 1, version: 0, lastRemovalVersion: 0 },
       removals: [],
     };

@@ -110,7 +110,7 @@ export class SqliteFile {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters, REMEMBERED),
       ledger: createEmbeddedLedger(writer, reader, clock),
       paymentHistory: createEmbeddedPaymentHistory(reader),
-      transactions: createEmbeddedTransactionStore(writer, reader),
+      transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
       async close() {},
     };

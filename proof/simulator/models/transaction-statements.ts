@@ -7,18 +7,6 @@ type Statuses = readonly TransactionStatus[] | null;
 
 /** What `transaction-statements.ts` of the adapter says. */
 export const TRANSACTION_STATEMENTS: Statements = {
-  create_transactions(tables, values: [string[], string[], unknown[], TransactionStatus[]], [at]) {
-    const [froms, tos, amounts, statuses] = values;
-    const { lastId, version, lastRemovalVersion } = tables.list;
-    const rows = froms.map((from_account, index) => ({
-      ...{ id: lastId + 1 + index, from_account, to_account: tos[index] as string, amount: String(amounts[index]) },
-      ...{ status: statuses[index] as TransactionStatus, version: 1, created_at: Math.floor(at) },
-    }));
-    for (const row of rows) tables.transactions.set(row.id, row);
-    tables.list = { lastId: lastId + rows.length, version: version + rows.length, lastRemovalVersion };
-    return rows;
-  },
-
   find_transaction: ({ transactions }, [id]: [number]) => [transactions.get(id) ?? []].flat(),
 
   change_status({ transactions }, values: [number, TransactionStatus, Statuses, number], [now]) {

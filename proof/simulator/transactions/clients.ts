@@ -103,7 +103,11 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
 
   function create(accounts: number, way: Way): Promise<Transaction | undefined> {
     const transaction = { ...accountsOf(accounts), amount: '10.5', status: 'PENDING' } as const;
-    const create = (transactions: Transactions) => transactions.create(transaction);
+    const create = async (transactions: Transactions) => {
+      const result = await transactions.create([transaction]);
+      if (result.state !== 'created') throw new Error(`a create without key or condition was ${result.state}`);
+      return result.transactions[0] as Transaction;
+    };
     const request = noted(created, { sentAt: simulation.time });
     return ask(request, way, 'create a transaction', create, ({ id }) => String(id));
   }

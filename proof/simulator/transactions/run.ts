@@ -19,7 +19,7 @@ export type TransactionHistory = Awaited<ReturnType<typeof runTransactions>>;
 export async function runTransactions(plan: TransactionPlan, how: readonly [trace: boolean, Sabotage]) {
   const { shape } = plan;
   const world = createWorld<Transactions>(plan, how, shape, ({ transactions, transactionCache, close }) => {
-    const service = createTransactions(transactions, transactionCache, ID_PAGE);
+    const service = createTransactions(transactions, transactionCache, { idPage: ID_PAGE });
     return { service, stop: async () => {}, cut() {}, end: close };
   });
   const { simulation, processes, stores } = world;

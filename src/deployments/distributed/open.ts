@@ -3,6 +3,8 @@ import type { Clock } from '../../clock.js';
 import type { Deployment, Notices, StoreEvents } from '../deployment.js';
 import { REPLACED } from '../replaced-database.js';
 import type { StoreMeasures } from '../store-measures.js';
+import { startSweeping } from '../sweep.js';
+import { SWEEP_CREATION_KEYS } from './postgres/creation-statements.js';
 import { DatabaseClock } from './postgres/database-clock.js';
 import { DatabaseIdentity } from './postgres/database-identity.js';
 import { createConfirmDurable } from './postgres/durability.js';
@@ -30,6 +32,9 @@ import { createRedisTransactionCache } from './redis/transaction-cache.js';
 const SNAPSHOT_SHARE = 0.4;
 /** A start waits this long for Redis, so that the first requests find it; then it serves what it can without. */
 const REDIS_WAIT_MS = 2_000;
+
+/** Each process looks; one question by an index when there is nothing. */
+const SWEEP_CREATION_KEYS_EVERY_MS = 60_000;
 
 /**
  * Opens Redis and PostgreSQL. Without PostgreSQL there is nothing to serve, so the start waits for it; Redis may come later,
@@ -94,12 +99,23 @@ export async function openDistributed(options: {
     () => ({ server: identity.server, latestMs: databaseClock.latest() }),
     clock,
   );
+  const sweeping = startSweeping(SWEEP_CREATION_KEYS_EVERY_MS, async (limit) => {
+    const removed = await database.write(SWEEP_CREATION_KEYS, [limit]);
+    return removed.length;
+  });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
     keys: createRedisKeyStore(redis, names, lockEnds, clock, remembered, measures),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    transactions: createPostgresTransactionStore(database, databaseClock, clock, maxSnapshots, measures),
+    transactions: createPostgresTransactionStore(
+      database,
+      databaseClock,
+      confirmDurable,
+      clock,
+      maxSnapshots,
+      measures,
+    ),
     transactionCache: createRedisTransactionCache(redis, names, () => identity.server, {
       transactionCacheTtlMs: options.transactionCacheTtlMs,
       clock,
@@ -113,6 +129,7 @@ export async function openDistributed(options: {
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {
+      sweeping.stop();
       identity.stop();
       watch.stop();
       lockEnds.close();

@@ -3,6 +3,7 @@ import type { Clock } from '../../clock.js';
 import { CannotOpen, type Deployment, type Notices, type StoreEvents } from '../deployment.js';
 import { REPLACED } from '../replaced-database.js';
 import { NOT_MEASURED, type StoreMeasures } from '../store-measures.js';
+import { startSweeping } from '../sweep.js';
 import { DATABASE } from './backup.js';
 import { takeExclusively } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
@@ -13,11 +14,14 @@ import { createEmbeddedPaymentHistory } from './payment-history.js';
 import { createPrivate } from './private-file.js';
 import { Reader } from './reader.js';
 import { createStoreCounters } from './store-counters.js';
-import { startSweeping } from './sweep.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transaction-store.js';
 import { watchWalSize } from './wal-size.js';
 import { Writer } from './writer.js';
+
+const SWEEP_KEYS_EVERY_MS = 1_000;
+/** The oldest are found by an index, so that nothing is gained by looking more often. */
+const SWEEP_CREATION_KEYS_EVERY_MS = 10_000;
 
 /** Opens everything in one folder, for this process alone. Throws CannotOpen with a sentence for the operator. */
 export async function openEmbedded(options: {
@@ -42,7 +46,14 @@ export async function openEmbedded(options: {
     const reader = new Reader(path, reportBroken);
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);
-    const sweeping = startSweeping(writer, counters);
+    const sweepings = [
+      startSweeping(SWEEP_KEYS_EVERY_MS, async (limit) => {
+        const removed = await writer.write('sweepKeys', { limit });
+        counters.expiredKeys += removed;
+        return removed;
+      }),
+      startSweeping(SWEEP_CREATION_KEYS_EVERY_MS, (limit) => writer.write('sweepCreationKeys', { limit })),
+    ];
     const keyValueStore = createEmbeddedReport(writer, reader, transactionCache, counters, clock);
     const walSize = watchWalSize(path, clock, measures.walBytes);
 
@@ -50,7 +61,7 @@ export async function openEmbedded(options: {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters),
       ledger: createEmbeddedLedger(writer, reader, clock),
       paymentHistory: createEmbeddedPaymentHistory(reader),
-      transactions: createEmbeddedTransactionStore(writer, reader),
+      transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,
       // One file has both. After a refused commit each look tries one: else nothing would tell that there is room again, where
@@ -59,7 +70,7 @@ export async function openEmbedded(options: {
       openKeyCounts: createEmbeddedOpenKeyCounts(reader, clock),
       broken,
       async close() {
-        sweeping.stop();
+        for (const sweeping of sweepings) sweeping.stop();
         walSize.stop();
         // The last connection to close is the writer's: it moves the log into the file.
         reader.close();

@@ -1,7 +1,9 @@
+import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
 import type { TransactionFilter } from '../../transactions/transaction.js';
 import type { TransactionSnapshot, TransactionStore } from '../../transactions/transaction-store.js';
 import { accountsOf, selectionOf } from '../list-selection.js';
+import { OneAtATime } from '../one-at-a-time.js';
 import { type TransactionRow, transactionOf } from '../rows.js';
 import { firstRemovedId, type RemovalRow } from '../transaction-removals.js';
 import { ListReads } from './list-reads.js';
@@ -22,7 +24,9 @@ interface ListVersionRow {
   last_removal_version: number;
 }
 
-export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): TransactionStore {
+export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, clock: Clock): TransactionStore {
+  /** Of several batches of rows one is with the writer: a payment waits for one such commit, and not for all of them. */
+  const batches = new OneAtATime('The database file', clock);
   const find = reader.prepare(FIND);
   const listReads = new ListReads();
   let listVersion = (reader.prepare(LIST_VERSION).get() as ListVersionRow).version;
@@ -52,6 +56,18 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader): 
     async create(transaction) {
       const created = await seeingVersion(writer.write('createTransaction', transaction));
       return { ...transaction, id: created.id, version: 1, createdAt: created.createdAt };
+    },
+
+    async createAll(transactions, key) {
+      const write = () => seeingVersion(writer.write('createTransactions', { transactions, key }));
+      const result = await (transactions.length === 1 ? write() : batches.run(write));
+      if (result.state === 'mismatch') return result;
+      const { state, firstId, createdAt } = result;
+      return { state, firstId, createdAt };
+    },
+
+    async findCreation(key) {
+      return (await writer.write('findCreation', key)) ?? undefined;
     },
 
     async get(id) {

@@ -1,14 +1,9 @@
-import { toTenThousandths } from '../../transactions/amount.js';
-import { FINAL_STATUSES, type NewTransaction, type TransactionStatus } from '../../transactions/transaction.js';
+import { FINAL_STATUSES, type TransactionStatus } from '../../transactions/transaction.js';
 import type { StatusChangeResult } from '../../transactions/transaction-store.js';
 import { type TransactionRow, transactionOf } from '../rows.js';
 import { REMEMBERED_REMOVALS } from '../transaction-removals.js';
 import type { Database } from './sqlite.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
-
-const NEXT_ID = `
-  UPDATE transaction_list SET last_id = last_id + 1, version = version + 1
-  RETURNING last_id, version`;
 
 const NEXT_VERSION_BY_REMOVAL = `
   UPDATE transaction_list
@@ -19,10 +14,6 @@ const NEXT_VERSION_BY_REMOVAL = `
 const REMEMBER_REMOVAL = `
   INSERT OR REPLACE INTO transaction_removals (slot, version, previous_version, id, from_account, to_account)
   VALUES (?, ?, ?, ?, ?, ?)`;
-
-const INSERT = `
-  INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
-  VALUES (?, ?, ?, ?, ?, 1, ?)`;
 
 const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
 
@@ -45,25 +36,15 @@ interface MovedByRemoval {
   removals: number;
 }
 
-/** The transactions area's writes. They run in the writer thread, one after another, so a read in one still holds below. */
-export function createTransactionWrites(database: Database, wallClock: () => number) {
-  const nextId = database.prepare(NEXT_ID);
+/** Changes and deletes of transactions. They run in the writer thread, one after another, so a read in one still holds below. */
+export function createTransactionWrites(database: Database) {
   const nextVersionByRemoval = database.prepare(NEXT_VERSION_BY_REMOVAL);
-  const insert = database.prepare(INSERT);
   const find = database.prepare(FIND);
   const setStatus = database.prepare(SET_STATUS);
   const remove = database.prepare(REMOVE);
   const rememberRemoval = database.prepare(REMEMBER_REMOVAL);
 
   return {
-    createTransaction(transaction: NewTransaction): { id: number; createdAt: number; listVersion: number } {
-      const { fromAccount, toAccount, amount, status } = transaction;
-      const createdAt = wallClock();
-      const { last_id: id, version } = nextId.get() as { last_id: number; version: number };
-      insert.run(id, fromAccount, toAccount, toTenThousandths(amount), status, createdAt);
-      return { id, createdAt, listVersion: version };
-    },
-
     changeStatus({ id, status, onlyFrom }: StatusWrite): StatusChangeResult {
       const row = find.get(id) as TransactionRow | undefined;
       if (!row) return { state: 'not found' };

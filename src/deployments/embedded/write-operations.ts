@@ -3,6 +3,7 @@ import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentWrites } from './payment-writes.js';
 import { createRetentionTimeWrites } from './retention-time-writes.js';
 import { type Database, type SqliteFault, writeOnePage } from './sqlite.js';
+import { createTransactionCreationWrites } from './transaction-creation-writes.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
 /**
@@ -28,7 +29,8 @@ export function createWriteOperations(
     ),
     ...horizon.operations,
     ...retentionTime.operations,
-    ...createTransactionWrites(database, wallClock),
+    ...createTransactionCreationWrites(database, wallClock, retentionTime.heldClock),
+    ...createTransactionWrites(database),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
     /** Succeeds where a commit does: whether there is room again, and no other program's lock. */

@@ -1,29 +1,8 @@
 import type { TransactionFilter } from '../../../transactions/transaction.js';
 import { accountsOf, type ListSelection } from '../../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../../transaction-removals.js';
-import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
-
-/**
- * The counter row is held until the commit, so the statement that gets the next ids commits later. On a timeline that is not
- * recorded yet nothing is created: ids that were lost with the old one would be given again.
- */
-export const CREATE: Statement = {
-  name: 'create_transactions',
-  text: `
-    WITH counter AS (
-      UPDATE idempay.transaction_list
-      SET last_id = last_id + cardinality($1::text[]), version = version + cardinality($1::text[])
-      WHERE ${ON_KNOWN_TIMELINE}
-      RETURNING last_id - cardinality($1::text[]) AS id_before)
-    INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
-    SELECT id_before + position, from_account, to_account, amount, status, 1, date_trunc('milliseconds', clock_timestamp())
-    FROM counter, unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY
-      AS created (from_account, to_account, amount, status, position)
-    ORDER BY position
-    RETURNING ${TRANSACTION_COLUMNS}`,
-};
 
 /**
  * In the order of the primary key. The indexes of accounts end with the id, and where statistics say that the table has one row,

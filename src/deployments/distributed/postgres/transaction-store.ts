@@ -1,9 +1,7 @@
 import type { Clock } from '../../../clock.js';
 import { StoreUnavailable } from '../../../faults.js';
-import { toTenThousandths } from '../../../transactions/amount.js';
 import {
   FINAL_STATUSES,
-  type NewTransaction,
   type Transaction,
   type TransactionFilter,
   type TransactionStatus,
@@ -17,7 +15,9 @@ import { Turns } from '../../turns.js';
 import { WRITE_DEADLINE_MS } from '../time-limits.js';
 import { Batcher } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
+import type { ConfirmDurable } from './durability.js';
 import { ask, type Postgres, type Statement } from './postgres.js';
+import { createPostgresCreations } from './transaction-creations.js';
 import * as statements from './transaction-statements.js';
 
 interface ListVersionRow {
@@ -31,16 +31,11 @@ const MAX_TRIES = 5;
 export function createPostgresTransactionStore(
   database: Postgres,
   databaseClock: DatabaseClock,
+  confirmDurable: ConfirmDurable,
   clock: Clock,
   maxSnapshots: number,
   measures: StoreMeasures = NOT_MEASURED,
 ): TransactionStore {
-  const creations = new Batcher<NewTransaction, Transaction>(
-    createAll,
-    clock,
-    1,
-    measures.queue('postgresql', 'creations'),
-  );
   const versions = new Batcher<'version', number>(
     readVersionOnce,
     clock,
@@ -48,18 +43,6 @@ export function createPostgresTransactionStore(
     measures.queue('postgresql', 'list_versions'),
   );
   const turns = new Turns(maxSnapshots);
-
-  async function createAll(transactions: readonly NewTransaction[]): Promise<Transaction[]> {
-    const rows = await database.write<TransactionRow>(statements.CREATE, [
-      transactions.map((transaction) => transaction.fromAccount),
-      transactions.map((transaction) => transaction.toAccount),
-      transactions.map((transaction) => toTenThousandths(transaction.amount)),
-      transactions.map((transaction) => transaction.status),
-    ]);
-    if (rows.length === 0) throw new StoreUnavailable('unchanged', 'the database was replaced a moment ago');
-    // Ids were given in the order of the batch; the rows may come back in any.
-    return rows.map(transactionOf).sort((a, b) => a.id - b.id);
-  }
 
   /** One read serves all that asked before it was sent; its answer is never kept for later ones. */
   async function readVersionOnce(asked: readonly 'version'[]): Promise<number[]> {
@@ -77,7 +60,7 @@ export function createPostgresTransactionStore(
   }
 
   return {
-    create: (transaction) => creations.add(transaction),
+    ...createPostgresCreations(database, confirmDurable, clock, measures),
     get,
 
     async changeStatus(id, status, onlyFrom, writeBy) {

@@ -1,0 +1,100 @@
+import { toTenThousandths } from '../../transactions/amount.js';
+import {
+  type Creation,
+  type CreationKey,
+  type CreationResult,
+  type KnownCreation,
+  knownCreation,
+} from '../../transactions/creation.js';
+import type { NewTransaction } from '../../transactions/transaction.js';
+import type { Database } from './sqlite.js';
+
+const NEXT_IDS = `
+  UPDATE transaction_list SET last_id = last_id + ?1, version = version + ?1
+  RETURNING last_id, version`;
+
+const INSERT = `
+  INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
+  VALUES (?, ?, ?, ?, ?, 1, ?)`;
+
+const FIND_CREATION = `
+  SELECT fingerprint, first_id AS firstId, created_at AS createdAt FROM creation_keys
+  WHERE client = ? AND endpoint = ? AND key = ? AND expires_at > ?`;
+
+/** In the place of one that has expired. */
+const REMEMBER = `
+  INSERT OR REPLACE INTO creation_keys (client, endpoint, key, fingerprint, first_id, created_at, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?)`;
+
+const EXPIRED = 'SELECT client, endpoint, key FROM creation_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?';
+const FORGET = 'DELETE FROM creation_keys WHERE client = ? AND endpoint = ? AND key = ?';
+
+export interface CreationWrite {
+  readonly transactions: readonly NewTransaction[];
+  readonly key?: CreationKey | undefined;
+}
+
+type StoredCreation = Creation & { readonly fingerprint: string };
+type Written<Result> = Result extends { state: 'created' } ? Result & { readonly listVersion: number } : Result;
+
+/**
+ * Creates of transactions, in the writer thread, one after another: so what is read of a key here still holds below. A key expires
+ * by the `heldClock`, as key records do: a wall clock that jumps ahead ends no key that may still be repeated.
+ */
+export function createTransactionCreationWrites(database: Database, wallClock: () => number, heldClock: () => number) {
+  const nextIds = database.prepare(NEXT_IDS);
+  const insert = database.prepare(INSERT);
+  const findCreation = database.prepare(FIND_CREATION);
+  const remember = database.prepare(REMEMBER);
+  const expired = database.prepare(EXPIRED);
+  const forget = database.prepare(FORGET);
+
+  function insertAll(transactions: readonly NewTransaction[]): {
+    firstId: number;
+    createdAt: number;
+    listVersion: number;
+  } {
+    const createdAt = wallClock();
+    const { last_id, version } = nextIds.get(transactions.length) as { last_id: number; version: number };
+    const firstId = last_id - transactions.length + 1;
+    for (const [index, { fromAccount, toAccount, amount, status }] of transactions.entries()) {
+      insert.run(firstId + index, fromAccount, toAccount, toTenThousandths(amount), status, createdAt);
+    }
+    return { firstId, createdAt, listVersion: version };
+  }
+
+  /** Undefined: the key was not used, or has expired. */
+  function find({ client, endpoint, key, fingerprint }: CreationKey): KnownCreation | undefined {
+    const stored = findCreation.get(client, endpoint, key, heldClock()) as StoredCreation | undefined;
+    return knownCreation(stored, fingerprint);
+  }
+
+  return {
+    createTransaction(transaction: NewTransaction): { id: number; createdAt: number; listVersion: number } {
+      const { firstId: id, createdAt, listVersion } = insertAll([transaction]);
+      return { id, createdAt, listVersion };
+    },
+
+    createTransactions({ transactions, key }: CreationWrite): Written<CreationResult> {
+      const known = key && find(key);
+      if (known) return known;
+      const created = insertAll(transactions);
+      if (key) {
+        const { firstId, createdAt } = created;
+        const expiresAt = createdAt + key.idempotencyTtlMs;
+        remember.run(key.client, key.endpoint, key.key, key.fingerprint, firstId, createdAt, expiresAt);
+      }
+      return { state: 'created', ...created };
+    },
+
+    /** As `createTransactions` would find it; null: it would create. Here, because the clock is here that keys expire by. */
+    findCreation: (key: CreationKey): KnownCreation | null => find(key) ?? null,
+
+    /** Removes up to `limit` expired keys, the oldest first. Returns how many. */
+    sweepCreationKeys({ limit }: { limit: number }): number {
+      const keys = expired.all(heldClock(), limit) as { client: string; endpoint: string; key: string }[];
+      for (const { client, endpoint, key } of keys) forget.run(client, endpoint, key);
+      return keys.length;
+    },
+  };
+}
