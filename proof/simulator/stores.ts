@@ -10,7 +10,7 @@ import { directLine } from './models/line.js';
 import type { StoredPayment } from './models/payment-statements.js';
 import { PostgresServer, type Values } from './models/postgres-server.js';
 import { RedisServer } from './models/redis-server.js';
-import { SqliteFile, type Written } from './models/sqlite-file.js';
+import { CREATES, SqliteFile, type Written } from './models/sqlite-file.js';
 import { createLink } from './network.js';
 import { ObservedPayments, ObservedTransactions } from './observed.js';
 import { EPOCH_MS, nameOf } from './payments/keys.js';
@@ -146,7 +146,7 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
         goodUntil.set(nameOf(String(key)), simulation.time + Number(input.idempotencyTtlMs));
       }
       if (name === 'claim' && (result as { state?: string }).state === 'too late') simulation.count('claims too late');
-      if (id !== undefined || name === 'createTransaction') {
+      if (id !== undefined || CREATES.has(name)) {
         const [row] = rows as readonly TransactionRow[];
         transactions.observe(Number(id ?? row?.id), row);
       } else if (key === undefined) payments.observeAll(rows as StoredPayment[], () => simulation.time);

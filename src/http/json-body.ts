@@ -4,6 +4,8 @@ import { publicErrors } from './public-errors.js';
 
 /** Deeper than any body this service takes, far shallower than the stack. */
 const MAX_DEPTH = 64;
+/** Fifty for each of a thousand rows. A megabyte of the shortest values would hold up other requests for a tenth of a second. */
+const MAX_VALUES = 50_000;
 
 /**
  * A JSON text as it was sent: numbers keep their text and repeated members are seen, so that nothing is rounded and
@@ -22,11 +24,11 @@ export type JsonMember =
   | { readonly type: 'string'; readonly text: string }
   /** `text` exactly as sent, such as `1.50` or `1e3`. */
   | { readonly type: 'number'; readonly text: string }
-  /** The array that the route asked for. `rows`: the first of its elements, as many as were asked for; `count`: all of them. */
-  | { readonly type: 'rows'; readonly rows: readonly JsonBody[]; readonly count: number }
+  /** The array that the route asked for. */
+  | { readonly type: 'rows'; readonly rows: readonly JsonBody[] }
   | { readonly type: 'other' };
 
-/** The member whose array of objects is read, and how many of these at most. */
+/** The member whose array of objects is read, and how many there may be. */
 export interface RowsMember {
   readonly name: string;
   readonly most: number;
@@ -49,17 +51,18 @@ function openObject(): OpenObject {
 }
 
 /**
- * Throws PublicError 400 for what is not UTF-8, not JSON, or nested too deep. Says nothing about the content. With `rowsMember` the
- * objects in that member's array are read as well.
+ * Throws PublicError 400 for what is not UTF-8, not JSON, nested too deep, or of too many values. Says nothing about the content.
+ * With `rowsMember` the objects in that member's array are read as well; a 400 tells that there are too many.
  */
 export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
   if (!isUtf8(bytes)) throw publicErrors.unreadableBody('it is not valid UTF-8.');
   const text = bytes.toString('utf8');
   let body: OpenObject | undefined;
   /** The array of rows while it is open, and the row in it. */
-  let array: { readonly type: 'rows'; rows: JsonBody[]; count: number } | undefined;
+  let array: { readonly type: 'rows'; readonly rows: JsonBody[] } | undefined;
   let row: OpenObject | undefined;
   let depth = 0;
+  let values = 0;
 
   /** Of the body or of a row, where what comes next is the value of its member. */
   function parent(): OpenObject | undefined {
@@ -67,13 +70,24 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
     return depth === 3 ? row : undefined;
   }
 
-  function addRow(value: JsonBody): void {
-    if (!array || !rowsMember) return;
-    array.count += 1;
-    if (array.count <= rowsMember.most) array.rows.push(value);
+  /** Undefined where what comes next is in no array of rows. */
+  function addRow<Row extends JsonBody>(next: Row): Row | undefined {
+    if (depth !== 2 || !array || !rowsMember) return undefined;
+    const { name, most } = rowsMember;
+    if (array.rows.length === most) {
+      throw publicErrors.invalidBody(`'${name}' has more than ${most} rows. Send at most ${most} in one request.`);
+    }
+    array.rows.push(next);
+    return next;
+  }
+
+  function countValue(): void {
+    values += 1;
+    if (values > MAX_VALUES) throw publicErrors.unreadableBody(`it has more than ${MAX_VALUES} values.`);
   }
 
   function descend(): void {
+    countValue();
     depth += 1;
     if (depth > MAX_DEPTH) throw publicErrors.unreadableBody(`it is nested deeper than ${MAX_DEPTH} levels.`);
   }
@@ -85,10 +99,7 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
         const holder = parent();
         if (holder) holder.members.set(holder.name, OTHER);
         if (depth === 0) body = openObject();
-        if (depth === 2 && array) {
-          row = array.count < (rowsMember?.most ?? 0) ? openObject() : undefined;
-          addRow(row ?? NOT_AN_OBJECT);
-        }
+        if (depth === 2 && array) row = addRow(openObject());
         descend();
       },
       onObjectEnd() {
@@ -98,10 +109,10 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
       onArrayBegin() {
         const holder = parent();
         if (depth === 1 && body && body.name === rowsMember?.name) {
-          array = { type: 'rows', rows: [], count: 0 };
+          array = { type: 'rows', rows: [] };
           body.members.set(body.name, array);
         } else if (holder) holder.members.set(holder.name, OTHER);
-        else if (depth === 2) addRow(NOT_AN_OBJECT);
+        else addRow(NOT_AN_OBJECT);
         descend();
       },
       onArrayEnd() {
@@ -115,9 +126,10 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
         if (holder.members.has(property)) holder.duplicate ??= property;
       },
       onLiteralValue(value: unknown, offset, length) {
+        countValue();
         const holder = parent();
         if (holder) holder.members.set(holder.name, memberOf(value, text, offset, length));
-        else if (depth === 2) addRow(NOT_AN_OBJECT);
+        else addRow(NOT_AN_OBJECT);
       },
       onError(_code, offset) {
         throw publicErrors.unreadableBody(`it is not valid JSON (at character ${offset + 1}).`);

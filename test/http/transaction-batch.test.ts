@@ -69,7 +69,7 @@ describeDeployments('creating many transactions at once', (deployment) => {
     expectError(
       await postBatch(shared.url, rows(MOST + 1, account)),
       400,
-      `'transactions' has 1001 rows. Send at most 1000 in one request.`,
+      "'transactions' has more than 1000 rows. Send at most 1000 in one request.",
     );
     expect(await listed(account)).toEqual([]);
     const batch = rows(MOST, account).map((row, index) => ({ ...row, amount: `${index + 1}` }));

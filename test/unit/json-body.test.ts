@@ -4,6 +4,7 @@ import { type JsonMember, membersOf, readJsonBody } from '#idempay/http/json-bod
 import { PublicError } from '#idempay/http/public-errors.js';
 
 const MAX_DEPTH = 64;
+const MAX_VALUES = 50_000;
 const RUNS = 2_000;
 
 const read = (text: string) => readJsonBody(Buffer.from(text));
@@ -85,6 +86,13 @@ describe('reading a JSON body', () => {
   });
 });
 
+test('a body of more values than any request needs is refused before all of it is read', () => {
+  const values = (count: number) => `[${Array(count).fill('0').join()}]`;
+  expect(refusalOf(values(MAX_VALUES - 1))).toBeUndefined();
+  expect(refusalOf(`${values(MAX_VALUES).slice(0, -1)} and no JSON`)).toMatch(/has more than 50000 values/);
+  expect(refusalOf(`[${Array(MAX_VALUES).fill('{}').join()}]`)).toMatch(/has more than 50000 values/);
+});
+
 describe('the members of a body', () => {
   test('are strings as decoded, and everything but numbers as such', () => {
     const members = membersIn('{"s":"\\u0041\\n","t":true,"f":false,"z":null,"a":[1,"x"],"o":{"s":"inner"}}');
@@ -151,7 +159,7 @@ describe('the rows of a member', () => {
       ['o', { type: 'other' }],
       ['l', { type: 'other' }],
     ]);
-    expect(rows).toMatchObject({ type: 'rows', count: 3, rows: [{ kind: 'object', members: first }, NO_ROW, NO_ROW] });
+    expect(rows).toMatchObject({ type: 'rows', rows: [{ kind: 'object', members: first }, NO_ROW, NO_ROW] });
   });
 
   test('tell a member that stands there twice, each of its own', () => {
@@ -159,10 +167,11 @@ describe('the rows of a member', () => {
     expect(rows).toMatchObject({ rows: [{ duplicate: undefined }, { duplicate: 'a' }, { duplicate: undefined }] });
   });
 
-  test('beyond the most that is asked for are counted and not kept', () => {
-    const rows = rowsIn(`{"rows":[${Array(1_000).fill('{"a":{}}').join()}]}`);
-    expect(rows).toMatchObject({ count: 1_000 });
-    expect(rows?.rows).toHaveLength(MOST);
+  test.each(['{"a":1}', '[]', '7'])('are refused when there are more than were asked for: %s', (row) => {
+    const rows = (count: number) => `{"rows":[${Array(count).fill(row).join()}]}`;
+    expect(rowsIn(rows(MOST))?.rows).toHaveLength(MOST);
+    expect(() => rowsIn(rows(MOST + 1))).toThrow("'rows' has more than 3 rows. Send at most 3 in one request.");
+    expect(rowsIn(`{"a":${rows(MOST + 1)},"rows":[]}`)?.rows).toEqual([]);
   });
 
   test.each([
@@ -204,7 +213,7 @@ describe('the rows of a member', () => {
 
   test('are limited in depth as all else is', () => {
     const deep = (levels: number) => `{"rows":[{"a":${'['.repeat(levels)}${']'.repeat(levels)}}]}`;
-    expect(rowsIn(deep(MAX_DEPTH - 3))).toMatchObject({ count: 1 });
+    expect(rowsIn(deep(MAX_DEPTH - 3))?.rows).toHaveLength(1);
     expect(() => rowsIn(deep(MAX_DEPTH - 2))).toThrow(/nested deeper than 64 levels/);
   });
 });

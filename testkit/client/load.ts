@@ -17,9 +17,11 @@ export class Load {
   constructor(
     readonly history: History,
     random: Random,
+    /** What the oldest version that is served by does not know is not asked for. */
+    { withKeysOfCreates = true } = {},
   ) {
     this.payments = new PaymentClients(history, random.fork());
-    this.transactions = new TransactionClients(history, random.fork());
+    this.transactions = new TransactionClients(history, random.fork(), withKeysOfCreates);
   }
 
   async during<T>({ payments, transactions }: Clients, work: () => Promise<T>): Promise<T> {

@@ -24,6 +24,8 @@ const LONGEST_LIST = 10;
 const FINAL_WIDTH = 16;
 const LIST_EVERY = 12;
 const CONDITIONAL_EVERY = 6;
+/** A create with a key whose outcome is not known is repeated so often, at any process. */
+const MOST_REPEATS = 5;
 
 interface Live {
   readonly history: TransactionHistory;
@@ -45,6 +47,8 @@ export class TransactionClients {
   constructor(
     private readonly history: History,
     private readonly random: Random,
+    /** Whether creates may have keys: where a version runs that does not know them, a repeat creates again. */
+    private readonly withKeys = true,
   ) {
     this.#lists = new TransactionLists(history);
   }
@@ -91,9 +95,17 @@ export class TransactionClients {
     const floor = this.#highestId;
     const shared = this.#lists.sharedForCreate();
     const members = `"fromAccount":"${account}","toAccount":"${shared.history.account}","amount":${amount}`;
-    const reply = await this.#write(to, '/api/transactions', 'POST', `{${members}}`);
-    const { status, text, sentAt, endedAt } = reply;
+    const isKeyed = this.withKeys && random.below(2) === 0;
+    const key: Ask['headers'] = isKeyed ? { 'Idempotency-Key': `${account}:${random.below(2 ** 32)}` } : {};
+    const send = (process: Target) => this.#write(process, '/api/transactions', 'POST', `{${members}}`, key);
+    let reply = await send(to);
+    const { sentAt } = reply;
     if (isUnchanged(reply)) return false;
+    for (let repeats = 0; isKeyed && reply.status !== 201 && repeats < MOST_REPEATS; repeats += 1) {
+      await pause(random.below(this.history.longestPauseMs));
+      reply = await send(this.history.choose(random.fraction()));
+    }
+    const { status, text, endedAt } = reply;
     if (status !== 201) {
       this.#lists.loseSight(own, sentAt);
       this.history.unexpected('create', reply);

@@ -33,6 +33,9 @@ const REMEMBERED = 1_000;
 /** The cache's entries live by a real clock; here they live as long as their process. */
 const FOR_EVER = 0;
 
+/** The newest row is theirs, unless they made none. */
+export const CREATES: ReadonlySet<WriteName> = new Set(['createTransaction', 'createTransactions']);
+
 /** One operation of a batch that was committed. */
 export interface Written {
   readonly name: WriteName;
@@ -122,7 +125,7 @@ export class SqliteFile {
 
   private rowsOf(name: WriteName, { key, id }: Written['input']): unknown[] {
     const { created, transaction, payment, payments } = this.file.rows;
-    if (name === 'createTransaction') return created.all();
+    if (CREATES.has(name)) return created.all();
     if (id !== undefined) return transaction.all(Number(id));
     return key === undefined ? payments.all() : payment.all(String(key));
   }
@@ -177,9 +180,11 @@ function sendBatches(
   const names = batches.flatMap((batch) => batch.names);
   const inputs = batches.flatMap((batch) => batch.inputs);
   const operation = names.every((name) => ROUTINE.has(name)) ? (names[0] as string) : names.join('+');
-  const subjects = (inputs as (Written['input'] | undefined)[]).map((input) =>
-    String(input?.key ?? input?.id ?? line.caller),
-  );
+  const subjects = (inputs as (Written['input'] | undefined)[]).map((input) => {
+    // The key of a create is one of several members that name it.
+    const { key = input?.key } = (input?.key ?? {}) as { readonly key?: string };
+    return String(key ?? input?.id ?? line.caller);
+  });
   const sent = line.send<readonly WriteResults[]>(operation, subjects, (reply) => reply(commit(batches)));
   return sent.catch((fault: unknown): readonly WriteResults[] => {
     if (!(fault instanceof StoreUnavailable) || fault.effect !== 'unchanged') throw fault;

@@ -19,6 +19,7 @@ export function checkTransactions(history: TransactionHistory): string[] {
     ...bugs.map((bug) => `a bug: ${bug}`),
     ...whatIsTrue({ 'something was never answered': history.lastLookAt === undefined }),
     ...checkIds(history),
+    ...checkKeys(history),
     ...checkLists(history),
     ...[...byId].flatMap(([id, asked]) => [
       ...checkReads(id, asked, history),
@@ -29,17 +30,32 @@ export function checkTransactions(history: TransactionHistory): string[] {
 
 /** Ids are unique, and rise in the order of the answers. */
 function checkIds({ clients }: TransactionHistory): string[] {
-  const created = clients.created.flatMap(({ answer, sentAt, answeredAt = Infinity }) =>
-    isNoAnswer(answer) ? [] : { id: answer.id, sentAt, answeredAt },
+  const created = clients.created.flatMap(({ key, answer, since, answeredAt = Infinity }) =>
+    isNoAnswer(answer) ? [] : { key, id: answer.id, since, answeredAt },
   );
-  return created.flatMap(({ id, sentAt }, index) =>
+  return created.flatMap(({ key, id, since }, index) =>
     created.flatMap((other, at) =>
       whatIsTrue({
-        [`${id} was given twice`]: other.id === id && at < index,
-        [`${id} was given after ${other.id}`]: other.answeredAt < sentAt && other.id >= id,
+        [`${id} was given twice`]: other.id === id && other.key !== key && at < index,
+        [`${key} was told ${id} and ${other.id}`]: other.key === key && other.id !== id && at < index,
+        [`${id} was given after ${other.id}`]: other.answeredAt < since && other.id >= id,
       }),
     ),
   );
+}
+
+/** However often a create was sent, it made one row, which has its amount; what was acknowledged is that row. */
+function checkKeys({ clients, table }: TransactionHistory): string[] {
+  const made = [...table.versions.values()].flatMap(([first]) => first ?? []);
+  return clients.keys.flatMap((key, index) => {
+    const ids = made.filter(({ amount }) => amount === `${index + 1}.5`).map(({ id }) => id);
+    const told = clients.created.flatMap(({ key: sent, answer }) => (sent !== key || isNoAnswer(answer) ? [] : answer));
+    return whatIsTrue({
+      [`${key} made ${ids.length} rows`]: ids.length > 1,
+      [`${key} was told a row that was never there`]: told.some(({ id }) => !ids.includes(id)),
+      [`${key} was told a row as it was not created`]: told.some(({ version }) => version !== 1),
+    });
+  });
 }
 
 /** Whatever happens: only what was committed by then, and nothing older than what was acknowledged before. */

@@ -25,6 +25,15 @@ interface AskedForList extends Request<{ readonly tag: string; readonly rows: re
   readonly ifNoneMatch: string | undefined;
 }
 
+/** `since`: when the first request with its key was sent. */
+interface AskedToCreate extends Request<Transaction> {
+  readonly key: string;
+  readonly since: number;
+}
+
+/** Requests with one key: without a fault the first one is enough. */
+const MOST_CREATES = 4;
+
 /** The filters that lists are asked with; the last one matches nothing. */
 const FILTERS = [
   { from: '', to: '' },
@@ -45,7 +54,8 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
   const { simulation, processes } = world;
   const asked: Asked[] = [];
   const lists: AskedForList[] = [];
-  const created: Request<Transaction>[] = [];
+  const created: AskedToCreate[] = [];
+  const keys: string[] = [];
   let [unanswered, busy] = [0, 0];
 
   /** The answer is put into the request too. */
@@ -101,15 +111,26 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
     await ask(noted(asked, request), way, `remove ${id}`, remove, String);
   }
 
-  function create(accounts: number, way: Way): Promise<Transaction | undefined> {
-    const transaction = { ...accountsOf(accounts), amount: '10.5', status: 'PENDING' } as const;
+  /** With a key of its own, and an amount by which its row is known; repeated with the key where no answer told the outcome. */
+  async function create(accounts: number, { instance, random }: Way): Promise<Transaction | undefined> {
+    const key = `create ${keys.length + 1}`;
+    const transaction = { ...accountsOf(accounts), amount: `${keys.length + 1}.5`, status: 'PENDING' } as const;
+    keys.push(key);
+    const once = { client: '', endpoint: 'one', key } as const;
     const create = async (transactions: Transactions) => {
-      const result = await transactions.create([transaction]);
-      if (result.state !== 'created') throw new Error(`a create without key or condition was ${result.state}`);
+      const result = await transactions.create([transaction], { once });
+      if (!('transactions' in result)) throw new Error(`a create with a key of its own is a ${result.state}`);
+      simulation.count(`creates: ${result.state}`);
       return result.transactions[0] as Transaction;
     };
-    const request = noted(created, { sentAt: simulation.time });
-    return ask(request, way, 'create a transaction', create, ({ id }) => String(id));
+    const since = simulation.time;
+    for (let repeats = 0; repeats < MOST_CREATES; repeats += 1) {
+      const request = noted(created, { key, since, sentAt: simulation.time });
+      const way = { instance: (instance + repeats) % plan.shape.instances, random };
+      const answer = await ask(request, way, `create a transaction (${key})`, create, ({ id }) => String(id));
+      if (answer) return answer;
+    }
+    return undefined;
   }
 
   async function list({ accounts, conditional }: Action, tags: Map<number, string>, way: Way): Promise<void> {
@@ -151,7 +172,7 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
   }
 
   return {
-    ...{ asked, lists, created },
+    ...{ asked, lists, created, keys },
     begin() {
       for (const script of plan.scripts) act(script);
     },
