@@ -4,8 +4,8 @@ import { publicErrors } from './public-errors.js';
 
 /** Deeper than any body this service takes, far shallower than the stack. */
 const MAX_DEPTH = 64;
-/** Fifty for each of a thousand rows. A megabyte of the shortest values would hold up other requests for a tenth of a second. */
-const MAX_VALUES = 50_000;
+/** Twenty for each of a thousand rows. A megabyte of the shortest values would hold up other requests for a tenth of a second. */
+const MAX_VALUES = 20_000;
 
 /**
  * A JSON text as it was sent: numbers keep their text and repeated members are seen, so that nothing is rounded and

@@ -6,6 +6,7 @@ import type { NewTransaction, Transaction } from '../transactions/transaction.js
 import type { Transactions } from '../transactions/transactions.js';
 import { requiredBody } from './body-parser.js';
 import { creationNameOf, refuseInvalidKey } from './creation-key.js';
+import * as descriptions from './description/transaction-creations.js';
 import { answerWith } from './errors.js';
 import { writeCondition } from './preconditions.js';
 import { publicErrors } from './public-errors.js';
@@ -19,7 +20,14 @@ export const BATCH_LIMIT_BYTES = 1024 * 1024;
 export function registerTransactionCreationRoutes(app: FastifyInstance, transactions: Transactions): void {
   app.post(
     '/api/transactions',
-    { onRequest: refuseInvalidKey, config: { operation: 'create transaction', scopes: ['transactions:write'] } },
+    {
+      onRequest: refuseInvalidKey,
+      config: {
+        operation: 'create transaction',
+        scopes: ['transactions:write'],
+        description: descriptions.createTransaction,
+      },
+    },
     (request, reply) => {
       const wanted = readNewTransaction(requiredBody(request));
       create(request, reply, 'one', [wanted], ([transaction]) => {
@@ -35,7 +43,12 @@ export function registerTransactionCreationRoutes(app: FastifyInstance, transact
     {
       onRequest: refuseInvalidKey,
       bodyLimit: BATCH_LIMIT_BYTES,
-      config: { operation: 'create transactions', scopes: ['transactions:write'], bodyRows: BATCH_ROWS },
+      config: {
+        operation: 'create transactions',
+        scopes: ['transactions:write'],
+        description: descriptions.createTransactions,
+        bodyRows: BATCH_ROWS,
+      },
     },
     (request, reply) => {
       const wanted = readNewTransactions(requiredBody(request));

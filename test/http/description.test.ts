@@ -34,6 +34,7 @@ const operations = described.operations.map((operation) => [operation.operationI
 const OPERATION_IDS = [
   'changeTransactionStatus',
   'createTransaction',
+  'createTransactions',
   'deleteTransaction',
   'exportPayments',
   'generateKey',

@@ -6,7 +6,12 @@ import { type JsonBody, readJsonBody } from '#idempay/http/json-body.js';
 import { readVerdict } from '#idempay/http/payment-record-request.js';
 import { readPaymentRequest } from '#idempay/http/payment-request.js';
 import { PublicError } from '#idempay/http/public-errors.js';
-import { readNewStatus, readNewTransaction } from '#idempay/http/transaction-request.js';
+import {
+  BATCH_ROWS,
+  readNewStatus,
+  readNewTransaction,
+  readNewTransactions,
+} from '#idempay/http/transaction-request.js';
 import { MINOR_UNITS } from '#idempay/payments/values/money.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 
@@ -27,7 +32,7 @@ ajv.addSchema({ $id: 'all', components: { schemas: BODY_SCHEMAS } });
 
 function accepts(judge: Judge, text: string): boolean {
   try {
-    const result = judge(readJsonBody(Buffer.from(text)));
+    const result = judge(readJsonBody(Buffer.from(text), BATCH_ROWS));
     return !(typeof result === 'object' && result !== null && 'problem' in result);
   } catch (error) {
     if (error instanceof PublicError && error.status === 400) return false;
@@ -219,6 +224,34 @@ describe('the description of a body says what its judge says', () => {
       note('text of a number');
       return { ...members, amount: exactValueOf(numberText(text) ?? '') };
     });
+  });
+
+  test('of a batch of transactions, whose rows are judged as single ones are', () => {
+    const text = quotedText(fc.oneof({ weight: 20, arbitrary: decimal }, { weight: 1, arbitrary: brokenDecimal }));
+    const from = fc.oneof(
+      { weight: 20, arbitrary: fc.constantFrom('"alice"', '"carol"') },
+      { weight: 1, arbitrary: fc.constant('"bob"') },
+      { weight: 1, arbitrary: value },
+    );
+    const row = objectOf({ fromAccount: from, toAccount: fc.constant('"bob"'), amount: text });
+    const isWhole = (rowText: string) => !isObject(JSON.parse(rowText)) || !hasRepeatedMember(rowText);
+    const rows = fc.array(row.filter(isWhole), { maxLength: 4 }).map((all) => `[${all.join()}]`);
+    const transactions = fc.oneof({ weight: 20, arbitrary: rows }, { weight: 1, arbitrary: value });
+    const rules = ['repeated member', 'accounts that are the same'];
+    expectAgreement(
+      'NewTransactions',
+      readNewTransactions,
+      objectOf({ transactions }),
+      rules,
+      (members, _text, note) => {
+        const all: unknown[] = Array.isArray(members.transactions) ? members.transactions : [];
+        const isSame = (each: unknown) =>
+          isObject(each) && each.fromAccount === each.toAccount && each.toAccount === 'bob';
+        if (!all.some(isSame)) return members;
+        note('accounts that are the same');
+        return 'refused';
+      },
+    );
   });
 
   test('of a change of status', () => {

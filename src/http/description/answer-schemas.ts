@@ -35,6 +35,10 @@ const Transaction = whole('One transaction.', {
   createdAt: moment,
 });
 
+const CreatedTransactions = whole('What one request created.', {
+  transactions: { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/Transaction' } },
+});
+
 const Payment = whole('One payment. What it does not have (yet) is null.', {
   idempotencyKey: { type: 'string', format: 'uuid' },
   state: {
@@ -92,6 +96,7 @@ export const Readiness = Type.Object({
 export const ANSWER_SCHEMAS = {
   Problem,
   Transaction,
+  CreatedTransactions,
   Payment,
   StoreStatus,
   StoreValue,

@@ -1,4 +1,5 @@
 import { MINOR_UNITS } from '../../payments/values/money.js';
+import { MAX_CREATED_TOGETHER } from '../../transactions/creation.js';
 import { TRANSACTION_STATUSES } from '../../transactions/transaction.js';
 import type { JsonSchema } from './route-description.js';
 
@@ -89,6 +90,20 @@ const NewTransaction = {
   },
 };
 
+const NewTransactions = {
+  type: 'object',
+  description: 'Unknown members are ignored. A member that stands there twice is refused.',
+  required: ['transactions'],
+  properties: {
+    transactions: {
+      type: 'array',
+      minItems: 1,
+      maxItems: MAX_CREATED_TOGETHER,
+      items: { $ref: '#/components/schemas/NewTransaction' },
+    },
+  },
+};
+
 const StatusChange = {
   type: 'object',
   description: 'Unknown members are ignored. A member that stands there twice is refused.',
@@ -116,6 +131,7 @@ export const BODY_SCHEMAS = {
   TransactionStatus,
   PaymentRequest,
   NewTransaction,
+  NewTransactions,
   StatusChange,
   Resolution,
 } satisfies Record<string, JsonSchema>;

@@ -32,6 +32,13 @@ export const REQUEST_HEADERS = {
     schema: { type: 'string' },
     example: UUID,
   },
+  creationKey: {
+    name: 'Idempotency-Key',
+    text: 'A key of your own: one for each create, the same for every repeat. 1 to 64 visible ASCII characters, with or without quotes; sent twice or empty it is invalid. It belongs to the client that sends it and to the endpoint, and is kept for `IDEMPOTENCY_TTL_SECONDS`.',
+    required: false,
+    schema: { type: 'string' },
+    example: 'import-7-rows-1-to-1000',
+  },
   prefer: {
     name: 'Prefer',
     text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. What is malformed is ignored.',

@@ -1,8 +1,8 @@
 import { FINAL_STATUSES } from '../../transactions/transaction.js';
 import { publicErrors } from '../public-errors.js';
-import { readNewStatus, readNewTransaction, readTransactionId } from '../transaction-request.js';
+import { readNewStatus, readTransactionId } from '../transaction-request.js';
 import { EXAMPLE_TRANSACTION_ID, exampleTransaction, refusalBy, refusalsOf } from './examples.js';
-import { CACHE_STATUS, ETAG, LOCATION, NO_STORE, REQUEST_HEADERS, REVALIDATE, sometimes } from './headers.js';
+import { CACHE_STATUS, ETAG, NO_STORE, REQUEST_HEADERS, REVALIDATE, sometimes } from './headers.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from './route-description.js';
 
 const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
@@ -21,7 +21,7 @@ const idErrors = {
 };
 const preconditionFailed = publicErrors.preconditionFailed('transaction');
 
-const shownTransaction = (text: string, headers: AnswerDescription['headers'] = []): AnswerDescription => ({
+export const shownTransaction = (text: string, headers: AnswerDescription['headers'] = []): AnswerDescription => ({
   text,
   headers: [ETAG, REVALIDATE, ...headers],
   content: { mediaType: JSON_TYPE, schema: Transaction, examples: { transaction: exampleTransaction() } },
@@ -59,41 +59,6 @@ export const listTransactions: RouteDescription = {
   errors: {
     preconditionFailed: publicErrors.preconditionFailed('list'),
     tooManyLists: publicErrors.tooManyLists(undefined),
-  },
-};
-
-export const createTransaction: RouteDescription = {
-  operationId: 'createTransaction',
-  tag: 'Transactions',
-  summary: 'Create a transaction',
-  text: 'Preconditions are those on the list of all transactions, and are checked just before.',
-  headers: [ifMatch, ifNoneMatch],
-  body: {
-    text: 'At most 16 KiB.',
-    required: true,
-    schema: 'NewTransaction',
-    examples: { transaction: { fromAccount: 'alice', toAccount: 'bob', amount: '12.34' } },
-  },
-  answers: { 201: shownTransaction('The transaction is kept.', [LOCATION]) },
-  errors: {
-    emptyBody: publicErrors.emptyBody(),
-    ...refusalsOf(readNewTransaction, {
-      notAnObject: '[]',
-      memberTwice: '{"amount":1,"amount":2,"fromAccount":"alice","toAccount":"bob"}',
-      fromAccountMissing: '{"toAccount":"bob","amount":"1"}',
-      toAccountMissing: '{"fromAccount":"alice","amount":"1"}',
-      fromAccountLength: '{"fromAccount":"","toAccount":"bob","amount":"1"}',
-      toAccountLength: '{"fromAccount":"alice","toAccount":"","amount":"1"}',
-      fromAccountCharacters: '{"fromAccount":"\\n","toAccount":"bob","amount":"1"}',
-      toAccountCharacters: '{"fromAccount":"alice","toAccount":"\\n","amount":"1"}',
-      sameAccount: '{"fromAccount":"alice","toAccount":"alice","amount":"1"}',
-      amountMissing: '{"fromAccount":"alice","toAccount":"bob"}',
-      amountNotPlain: '{"fromAccount":"alice","toAccount":"bob","amount":"-1"}',
-      amountTooLong: '{"fromAccount":"alice","toAccount":"bob","amount":"0.00001"}',
-      amountIsZero: '{"fromAccount":"alice","toAccount":"bob","amount":"0"}',
-      invalidStatus: '{"fromAccount":"alice","toAccount":"bob","amount":"1","status":"DONE"}',
-    }),
-    preconditionFailed: publicErrors.preconditionFailed('list'),
   },
 };
 
