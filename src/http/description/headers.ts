@@ -37,7 +37,6 @@ export const REQUEST_HEADERS = {
     text: 'A key of your own: one for each create, the same for every repeat. 1 to 64 visible ASCII characters, with or without quotes; sent twice or empty it is invalid. It belongs to the client that sends it and to the endpoint, and is kept for `IDEMPOTENCY_TTL_SECONDS`.',
     required: false,
     schema: { type: 'string' },
-    example: 'import-7-rows-1-to-1000',
   },
   prefer: {
     name: 'Prefer',
