@@ -1,5 +1,5 @@
 // The distributed deployment with many payments: its own PostgreSQL and Redis, filled by themselves.
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -43,6 +43,8 @@ const expireScript = (series) => `
 export async function openDistributedStores(folder) {
   const places = { redis: join(folder, 'redis'), postgres: join(folder, 'postgres') };
   for (const place of Object.values(places)) await mkdir(place, { recursive: true });
+  // PostgreSQL may run as another user, and has to get to its own folder.
+  await chmod(folder, 0o711);
   const redis = await startRedis({ folder: places.redis });
   const postgres = await startPostgres({ folder: places.postgres });
   const records = new Redis(redis.url);
