@@ -18,6 +18,8 @@ const ANSWERED_WITHIN_MS = 20_000;
 
 export interface FuzzReport {
   readonly summary: string;
+  /** Places of described responses that never came. */
+  readonly unseen: readonly string[];
   /** Answers that are not described, each with its request. */
   readonly problems: readonly string[];
   /** Statuses from 500 that have no cause here. */
@@ -78,9 +80,9 @@ export async function fuzz(
 
   const counts = [...statuses].sort(([one], [other]) => one - other).map(([status, count]) => `${status}: ${count}`);
   const all = described.responses();
-  const seen = all.filter((pointer) => described.seen.has(pointer));
-  const summary = `${name}: ${perClient * CLIENTS} requests, ${problems.length} not described; ${counts.join(', ')}; ${seen.length} of ${all.length} described responses were seen`;
-  return { summary, problems: problems.slice(0, MOST_PROBLEMS), refused: refused.slice(0, MOST_PROBLEMS) };
+  const unseen = all.filter((pointer) => !described.seen.has(pointer));
+  const summary = `${name}: ${perClient * CLIENTS} requests, ${problems.length} not described; ${counts.join(', ')}; ${all.length - unseen.length} of ${all.length} described responses were seen`;
+  return { summary, unseen, problems: problems.slice(0, MOST_PROBLEMS), refused: refused.slice(0, MOST_PROBLEMS) };
 }
 
 function isCutEarly(body: Draft['body']): boolean {

@@ -24,13 +24,12 @@ export interface RouteFacts {
 
 /** Errors that a route has for what it is, and not for what it does. */
 export function commonErrors({ scopes, isLimited, bodyLimitBytes, query, operation, isProbe }: RouteFacts): Errors {
-  const [parameter] = query;
   return {
     ...(bodyLimitBytes !== undefined && {
       ...BODY_ERRORS,
       bodyTooLarge: publicErrors.bodyTooLarge(bodyLimitBytes),
     }),
-    ...(parameter !== undefined && { repeatedParameter: repeatedParameter(parameter) }),
+    ...Object.fromEntries(query.map((name) => [`${name}Twice`, repeatedParameter(name)])),
     ...(scopes !== 'open' && {
       credentialsMissing: publicErrors.credentialsMissing(),
       credentialsInvalid: publicErrors.credentialsInvalid(),
