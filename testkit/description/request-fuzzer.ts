@@ -124,8 +124,10 @@ const UNKNOWN_PATHS = [
   '/favicon.ico',
 ];
 const UNKNOWN_METHODS = ['BREW', 'PAY'];
+const CHANGING = ['Payments', 'Payment records', 'Transactions'];
 /** What every operation answers alike. */
 const RARE = ['unknown method', 'unknown path', 'long target', 'large headers', 'host', 'expectation', 'path encoding'];
+const OF_BODY = ['body', 'member', 'member', 'member'];
 const UNFRAMED = ['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE'];
 
 /** Good and broken requests for every operation of a description, chosen by a seed. */
@@ -133,15 +135,19 @@ export class RequestFuzzer {
   readonly #keys: string[] = [];
   readonly #ids: string[] = [];
   readonly #tags: string[] = [];
+  /** Those whose answers depend on what was done before are asked for more often. */
+  readonly #changing: readonly DescribedOperation[];
 
   constructor(
     private readonly service: DescribedService,
     private readonly random: Random,
     private readonly credentials: Credentials,
-  ) {}
+  ) {
+    this.#changing = service.operations.filter(({ tags }) => tags.some((tag) => CHANGING.includes(tag)));
+  }
 
   next(): Draft {
-    const operation = this.random.pick(this.service.operations);
+    const operation = this.random.pick(this.random.below(4) === 0 ? this.service.operations : this.#changing);
     const draft = this.#good(operation);
     while (this.random.below(2) === 0) this.#break(draft, operation);
     // For these Node's client sends a body without saying where it ends, which makes it the next request.
@@ -246,7 +252,7 @@ export class RequestFuzzer {
       },
       query: () => {
         const names = operation.parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name);
-        const name = random.pick([...names, 'unknown', 'a[b]', '__proto__']);
+        const name = random.pick([...names, ...names, 'unknown', 'a[b]', '__proto__']);
         const pair = `${name}=${encodeURIComponent(random.pick(JUNK_TEXTS))}`;
         const pairs = random.below(3) === 0 ? `${pair}&${pair}` : random.pick([pair, name, `${name}=%`, `&&${pair}`]);
         draft.target += `${draft.target.includes('?') ? '&' : '?'}${pairs}`;
@@ -287,7 +293,12 @@ export class RequestFuzzer {
       },
     };
     const isRare = random.below(8) === 0;
-    const name = random.pick(Object.keys(breakers).filter((each) => RARE.includes(each) === isRare));
+    const usual = Object.keys(breakers).filter((each) => !RARE.includes(each));
+    // What the operation reads is broken most often.
+    const own = operation.parameters.flatMap(
+      (parameter) => ({ path: 'part of the path', query: 'query', header: 'header' })[parameter.in],
+    );
+    const name = random.pick(isRare ? RARE : [...usual, ...own, ...(operation.requestBody ? OF_BODY : [])]);
     breakers[name]?.();
     draft.broken.push(name);
   }
