@@ -19,6 +19,7 @@ const LONG_TESTS = [
   'test/http/broken-connections.test.ts',
   'test/http/payment-retention.test.ts',
   'test/http/transaction-list-stalled.test.ts',
+  'test/package/client-types.test.ts',
   'test/proof/faults.test.ts',
 ];
 /** Each run on servers of its own, by `scripts/test-topologies.mjs`. */

@@ -5,7 +5,7 @@ import { runSamples } from '../../testkit/docs/samples.js';
 
 /** What the samples of a page print, at least. */
 const PAGES: Readonly<Record<string, RegExp>> = {
-  'docs/client.md': /TXN\d+ false 1\ntrue\nCOMPLETED 100\.50 TXN/,
+  'docs/client.md': /TXN\d+ false 1\ntrue\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
   'README.md': /^$/,
 };
 

@@ -1,0 +1,26 @@
+/** What users of the fake see. It names no type of the service's own, because those are not in the package. */
+
+/** A request as the fake service sees it. */
+export interface FakeRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface FakeAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** What the fake processor charged. */
+export interface FakeCharge {
+  readonly key: string;
+  readonly transactionId: string;
+  /** With all decimals of the currency. */
+  readonly amount: string;
+  readonly currency: string;
+}

@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import {
+  DeclinedError,
+  Idempay,
+  NotAuthorizedError,
+  UnavailableError,
+  UnknownChangeError,
+  UnknownOutcomeError,
+} from '#idempay/client/index.js';
+import { type FakeFault, FakeIdempay, type FakeIdempayOptions, TestClock } from '#idempay/testing/index.js';
+import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
+
+const PAYMENT = { amount: '100.50', currency: 'USD' };
+
+function clientOf(options: FakeIdempayOptions = {}) {
+  const fake = new FakeIdempay(options);
+  const idempay = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch, clock: new TestClock() });
+  return { fake, idempay };
+}
+
+test.each<[string, FakeFault]>([
+  ['lost before it arrives', { lose: 'request' }],
+  ['whose answer is lost', { lose: 'answer' }],
+  ['whose answer is cut', { cut: true }],
+  ['answered 503 before anything is done', { status: 503 }],
+  ['answered 503 after all of it', { status: 503, after: true }],
+  ['in progress', { status: 409, retryAfterSeconds: 2 }],
+  ['of unknown outcome', 'unknown'],
+])('a payment %s is charged once', async (_, fault) => {
+  const { fake, idempay } = clientOf();
+  fake.next('pay', fault);
+  const { transactionId, key, attempts } = await idempay.payments.pay(PAYMENT);
+  expect(attempts).toBe(2);
+  expect(fake.charges).toEqual([{ key, transactionId, ...PAYMENT }]);
+});
+
+test('faults of one operation are met in their order, as often as was asked', async () => {
+  const { fake, idempay } = clientOf();
+  fake.next('pay', { status: 503 }, 3);
+  fake.next('pay', { decline: 'lost card' });
+  const error = await failureOf(DeclinedError, idempay.payments.pay(PAYMENT));
+  expect([error.reason, fake.charges.length]).toEqual(['lost card', 0]);
+  const declined = await idempay.payments.get(error.key);
+  expect(declined).toMatchObject({ state: 'DECLINED', reason: 'lost card' });
+  fake.next('pay', { lose: 'answer' }, 100);
+  const unknown = await failureOf(UnknownOutcomeError, idempay.payments.pay(PAYMENT));
+  expect(fake.charges).toHaveLength(1);
+  expect(unknown.key).toBe(fake.charges[0]?.key);
+});
+
+test('keys that are forgotten or expired are refused', async () => {
+  let now = Date.now();
+  const { fake, idempay } = clientOf({ now: () => now, keyLifeMs: 1_000 });
+  await idempay.payments.prefetchKeys(1);
+  fake.forgetKeys();
+  await failureOf(UnavailableError, idempay.payments.pay(PAYMENT));
+  const { key } = await idempay.payments.pay(PAYMENT);
+  now += 1_000;
+  // The record of a payment outlives its key.
+  expect(await idempay.payments.resume(key, PAYMENT)).toMatchObject({ key, replayed: true });
+});
+
+test('transactions have tags and faults too; an API key is asked for', async () => {
+  const { fake, idempay } = clientOf();
+  fake.next('createTransaction', { lose: 'answer' });
+  const wanted = { fromAccount: 'alice', toAccount: 'bob', amount: '1' };
+  await failureOf(UnknownChangeError, idempay.transactions.create(wanted));
+  expect(await idempay.transactions.ids()).toHaveLength(1);
+  const closed = clientOf({ apiKey: 'idem_1' });
+  await failureOf(NotAuthorizedError, closed.idempay.payments.pay(PAYMENT));
+});

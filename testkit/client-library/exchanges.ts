@@ -1,0 +1,162 @@
+import { type Ask, ask } from '../client/http-client.js';
+import { UNKNOWN_KEY } from '../client/payment-answers.js';
+
+/** What an answer is compared by, with a name in place of what differs between any two services. */
+export interface SeenAnswer {
+  readonly request: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Headers that tell a client what to do. Times and limits of one machine are not among them. */
+const HEADERS = [
+  'content-type',
+  'cache-control',
+  'etag',
+  'idempotent-replayed',
+  'link',
+  'location',
+  'retry-after',
+  'www-authenticate',
+];
+/** Of a payment, because its times are in it. Tags of transactions and lists must be the same. */
+const PAYMENT_TAG = /\b[0-9a-f]{32}\b/g;
+/** What differs between any two runs: names are given in the order in which they appear. */
+const NAMED = [
+  /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi,
+  /TXN\d+/g,
+  /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z/g,
+];
+
+/** The same requests to any service that begins empty, and what it answers: the real one and the fake must not differ. */
+export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
+  const seen: SeenAnswer[] = [];
+  const names = new Map<string, string>();
+  const nameOf = (text: string) => {
+    // A time may be that of the request before, or a millisecond later.
+    if (/T\d\d:/.test(text)) return '<time>';
+    const name = text.toLowerCase();
+    if (!names.has(name)) names.set(name, `<${names.size + 1}>`);
+    return names.get(name) as string;
+  };
+  const nameIn = (text: string) => NAMED.reduce((rest, pattern) => rest.replace(pattern, nameOf), text);
+
+  let named = (text: string) => nameIn(text.replace(PAYMENT_TAG, nameOf));
+
+  async function send(method: string, path: string, options: Pick<Ask, 'headers' | 'body'> = {}) {
+    const answer = await ask(`${url}${path}`, { method, ...options });
+    const headers = HEADERS.flatMap((name) => {
+      const value = answer.headers[name];
+      return value === undefined ? [] : [[name, named(`${value}`)] as const];
+    });
+    const request = named(`${method} ${path} ${JSON.stringify(options)}`);
+    seen.push({ request, status: answer.status, headers: Object.fromEntries(headers), body: named(answer.text) });
+    return answer;
+  }
+  const json = (body: unknown, headers: Record<string, string> = {}) => ({
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+
+  await payments(send, json);
+  named = nameIn;
+  await transactions(send, json);
+  return seen;
+}
+
+type Send = (method: string, path: string, options?: Pick<Ask, 'headers' | 'body'>) => ReturnType<typeof ask>;
+type Json = (body: unknown, headers?: Record<string, string>) => Pick<Ask, 'headers' | 'body'>;
+
+async function payments(send: Send, json: Json): Promise<void> {
+  const newKey = async () => (await send('GET', '/api/server-generated/generate-key')).json<string>();
+  const pay = (body: unknown, key?: string) =>
+    send('POST', '/api/payment', json(body, key ? { 'idempotency-key': key } : {}));
+  const hundred = { amount: '100.5', currency: 'usd' };
+
+  const key = await newKey();
+  await send('GET', `/api/payments/${key}`);
+  await pay(hundred);
+  await pay(hundred, UNKNOWN_KEY);
+  await pay(hundred, 'no-uuid');
+  for (const body of [
+    {},
+    [],
+    { amount: '1' },
+    { amount: 1, currency: 'XXX' },
+    { amount: '1.234', currency: 'EUR' },
+    '{"amount":',
+    '',
+  ]) {
+    await pay(body, key);
+  }
+  await send('POST', '/api/payment', { headers: { 'idempotency-key': key, 'content-type': 'text/plain' }, body: 'x' });
+  await send('GET', '/api/payment-status', { headers: { 'idempotency-key': key } });
+  await pay(hundred, key);
+  await pay(hundred, key.toUpperCase());
+  await pay({ amount: '7', currency: 'EUR' }, `"${key}"`);
+  await pay({}, key);
+  await send('GET', '/api/payment-status', { headers: { 'idempotency-key': key } });
+  await send('GET', '/api/payment-status');
+  const shown = await send('GET', `/api/payments/${key}`);
+  await send('GET', `/api/payments/${key}`, { headers: { 'if-none-match': `${shown.headers.etag}` } });
+  await send('GET', `/api/payments/${key}`, { headers: { 'if-match': '"other"' } });
+  await send('GET', `/api/payments/${UNKNOWN_KEY}`);
+  await pay({ amount: '12', currency: 'JPY' }, await newKey());
+  await newKey();
+  await send('GET', '/api/payments');
+  const first = await send('GET', '/api/payments?limit=1&state=completed');
+  const next = /<([^>]+)>/.exec(`${first.headers.link}`)?.[1] ?? '/no-link';
+  await send('GET', next);
+  await send('GET', '/api/payments?state=DECLINED');
+  await send('GET', '/api/payments?stat=DECLINED');
+  await send('GET', '/api/payments?limit=0');
+  await send('GET', '/api/payments/export');
+  await send('GET', '/api/payments/export?day=2020-01-01');
+  await send('POST', `/api/payments/${key}/resolution`, json({ outcome: 'completed', reason: 'x' }));
+  await send('POST', `/api/payments/${UNKNOWN_KEY}/resolution`, json({ outcome: 'completed', reason: 'x' }));
+  await send('POST', `/api/payments/${key}/resolution`, json({ outcome: 'lost' }));
+}
+
+async function transactions(send: Send, json: Json): Promise<void> {
+  const row = { fromAccount: 'alice', toAccount: 'bob', amount: '12.340' };
+  const create = (body: unknown, headers?: Record<string, string>) =>
+    send('POST', '/api/transactions', json(body, headers));
+  const created = await create(row);
+  const { transactionId: id } = created.json<{ transactionId: number }>();
+  const tag = `${created.headers.etag}`;
+  await create({ ...row, amount: 1e7, status: 'COMPLETED' }, { 'idempotency-key': 'mine' });
+  await create({ ...row, amount: 1e7, status: 'COMPLETED' }, { 'idempotency-key': 'mine' });
+  await create(row, { 'idempotency-key': 'mine' });
+  await create(row, { 'idempotency-key': '' });
+  for (const body of ['', '{}', { ...row, toAccount: 'alice' }, { ...row, amount: '0' }, { ...row, status: 'DONE' }])
+    await create(body);
+  const batch = { transactions: [row, { ...row, fromAccount: 'carol' }] };
+  await send('POST', '/api/transactions/batch', json(batch, { 'idempotency-key': 'mine' }));
+  await send('POST', '/api/transactions/batch', json(batch, { 'idempotency-key': 'mine' }));
+  await send('POST', '/api/transactions/batch', json({ transactions: [row, {}] }));
+  await send('POST', '/api/transactions/batch', json({}));
+
+  await send('GET', `/api/transactions/${id}`);
+  await send('GET', `/api/transactions/${id}`, { headers: { 'if-none-match': tag } });
+  await send('GET', `/api/transactions/${id}`, { headers: { 'if-match': '"other"' } });
+  await send('GET', '/api/transactions/7');
+  await send('GET', '/api/transactions/007');
+  const list = await send('GET', '/api/transactions?from=alice');
+  await send('GET', '/api/transactions?from=alice', { headers: { 'if-none-match': `${list.headers.etag}` } });
+  await send('GET', '/api/transactions?from=nobody');
+
+  const change = (path: string, body: unknown, headers?: Record<string, string>) =>
+    send('PUT', path, json(body, headers));
+  await change(`/api/transactions/${id}/status`, { status: 'FLAGGED' }, { 'if-match': tag });
+  await change(`/api/transactions/${id}/status`, { status: 'ON_HOLD' }, { 'if-match': tag });
+  await change(`/api/transactions/${id}/status`, { status: 'NONE' });
+  await change(`/api/transactions/${id}/status?newStatus=FAILED`, '');
+  await change(`/api/transactions/${id}/status`, { status: 'FAILED' });
+  await change(`/api/transactions/${id}/status`, { status: 'PENDING' });
+  await change('/api/transactions/7/status', { status: 'PENDING' });
+  await send('DELETE', `/api/transactions/${id}`, { headers: { 'if-match': tag } });
+  await send('DELETE', `/api/transactions/${id}`);
+  await send('DELETE', `/api/transactions/${id}`);
+  await send('GET', '/nowhere');
+}
