@@ -3,6 +3,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 /** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
   'test/adapters/doctor-servers.test.ts',
+  'test/commands/import-killed.test.ts',
   'test/faults/broken-disk.test.ts',
   'test/faults/client-calls.test.ts',
   'test/faults/distributed-failover.test.ts',

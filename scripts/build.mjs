@@ -21,7 +21,7 @@ if (!existsSync(compiler)) {
   process.exit(1);
 }
 removeOutputsWithoutSource();
-for (const project of ['tsconfig.build.json', join('client', 'tsconfig.json')]) {
+for (const project of [join('client', 'tsconfig.json'), 'tsconfig.build.json']) {
   const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });
   if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 }

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
-import { doctorCommand } from '#idempay/commands/doctor.js';
+import { doctor } from '#idempay/commands/operation/doctor.js';
 import { findingsOfPostgres, findingsOfRedis, rowOf, runDoctor, verdictsOf } from '../../testkit/deployments/doctor.js';
+import { runToExit } from '../../testkit/processes/service.js';
 import { PASSWORD } from '../../testkit/servers/certificates.js';
 import { type PostgresServer, runSql, startPostgres } from '../../testkit/servers/postgres.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
@@ -43,8 +44,9 @@ describe('idempay doctor', { timeout: 60_000 }, () => {
 
   test('says which settings cannot be read, and takes no arguments', async () => {
     const settings = { REDIS_URL: 'redis://127.0.0.1' };
-    await expect(doctorCommand([], settings)).rejects.toThrow(/REDIS_URL is set but DATABASE_URL is not/);
-    await expect(doctorCommand(['now'], {})).rejects.toThrow(/Unexpected argument 'now'/);
+    await expect(doctor(settings)).rejects.toThrow(/REDIS_URL is set but DATABASE_URL is not/);
+    const { code, output } = await runToExit({}, { parameters: ['doctor', 'now'] });
+    expect([code, output]).toEqual([1, expect.stringMatching(/^too many arguments for 'doctor'/)]);
   });
 });
 

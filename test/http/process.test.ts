@@ -221,7 +221,7 @@ describe('the command line', () => {
     for (const [, name, fallback] of documented) expect(output).toMatch(new RegExp(`^ +${name} +${fallback}`, 'm'));
   });
 
-  it.each(['serve', '-x', '--halp'])('refuses %s with a sentence, and does not serve', async (parameter) => {
+  it.each(['srve', '-x', '--halp'])('refuses %s with a sentence, and does not serve', async (parameter) => {
     await run([parameter]);
     expect(process.exitCode).toBe(1);
     expect(output).toContain(`'${parameter}' is not an argument of Idempay`);
@@ -243,8 +243,8 @@ describe('the command line', () => {
     });
 
     it.each([
-      ['without a file', ['backup'], {}, 'Name one file'],
-      ['with two files', ['backup', 'a', 'b'], {}, 'Name one file'],
+      ['without a file', ['backup'], {}, "missing required argument 'file'"],
+      ['with two files', ['backup', 'a', 'b'], {}, 'Expected 1 argument but got 2'],
       [
         'without a database',
         ['backup', 'a'],

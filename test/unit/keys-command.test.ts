@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiKeys, readApiKeys } from '#idempay/access/api-keys.js';
-import { keysCommand } from '#idempay/commands/keys.js';
+import { run } from '#idempay/command-line.js';
 
 let folder: string;
 let file: string;
@@ -15,16 +15,20 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** What the command prints, or the sentence that it refuses with. */
-function keys(...parameters: string[]): string {
-  const printed: string[] = [];
+async function keys(...parameters: string[]): Promise<string> {
+  const [printed, told]: [string[], string[]] = [[], []];
+  vi.stubEnv('API_KEYS_FILE', file);
   vi.spyOn(console, 'log').mockImplementation((line: string) => printed.push(line));
-  vi.spyOn(console, 'error').mockImplementation(() => {});
-  vi.spyOn(console, 'table').mockImplementation((rows: unknown) => printed.push(JSON.stringify(rows)));
+  vi.spyOn(console, 'error').mockImplementation((line: string) => told.push(line));
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => printed.push(String(text)) > 0);
   try {
-    keysCommand(parameters, { API_KEYS_FILE: file });
+    await run(['keys', ...parameters]);
+    if (process.exitCode === 1) throw new Error(told.join('\n'));
     return printed.join('\n');
   } finally {
+    process.exitCode = undefined;
     vi.restoreAllMocks();
+    vi.unstubAllEnvs();
   }
 }
 
@@ -34,62 +38,63 @@ function clientWith(secret: string): string | undefined {
   return new ApiKeys(read).callerWith(secret, Date.now())?.client;
 }
 
-test('keys are added, listed without their secrets, and revoked one by one or with their client', () => {
-  const secrets = ['shop', 'shop', 'rival'].map((name) =>
-    keys('add', name, '--scopes', 'payments:write, payments:read'),
-  );
+test('keys are added, listed without their secrets, and revoked one by one or with their client', async () => {
+  const secrets: string[] = [];
+  for (const name of ['shop', 'shop', 'rival']) {
+    secrets.push(await keys('add', name, '--scopes', 'payments:write, payments:read'));
+  }
   expect(secrets.map(clientWith)).toEqual(['key:shop', 'key:shop', 'key:rival']);
   expect(statSync(file).mode & 0o777).toBe(0o600);
 
-  const list = keys('list');
+  const list = await keys('list');
   for (const secret of secrets) expect(list + readFileSync(file, 'utf8')).not.toContain(secret);
   const id = /[0-9a-f]{12}/.exec(list)?.[0] ?? '';
-  expect(keys('revoke', 'shop', '--id', id)).toMatch(/^1 revoked/);
+  expect(await keys('revoke', 'shop', '--id', id)).toMatch(/^1 revoked/);
   expect(secrets.map(clientWith)).toEqual([undefined, 'key:shop', 'key:rival']);
-  expect(keys('revoke', 'shop')).toMatch(/^1 revoked/);
+  expect(await keys('revoke', 'shop')).toMatch(/^1 revoked/);
   expect(secrets.map(clientWith)).toEqual([undefined, undefined, 'key:rival']);
   expect(readdirSync(folder)).toEqual(['keys.json']);
 });
 
-test('a key may expire, and the file may be a link', () => {
+test('a key may expire, and the file may be a link', async () => {
   const target = join(folder, 'mounted.json');
   writeFileSync(target, '[]');
   symlinkSync(target, file);
-  const past = keys('add', 'shop', '--scopes', 'metrics', '--expires-at', '2020-01-01T00:00:00Z');
+  const past = await keys('add', 'shop', '--scopes', 'metrics', '--expires-at', '2020-01-01T00:00:00Z');
   expect(clientWith(past)).toBeUndefined();
   expect(readFileSync(target, 'utf8')).toContain('2020-01-01T00:00:00Z');
 });
 
 test.each<[string, string[], RegExp]>([
-  ['no action', [], /^Say what to do with the keys/],
-  ['an unknown action', ['delete', 'shop'], /^'delete' is nothing to do with keys/],
-  ['no name', ['add', '--scopes', 'metrics'], /^Name the client/],
+  ['no action', [], /^Usage: idempay keys/],
+  ['an unknown action', ['delete', 'shop'], /^unknown command 'delete'/],
+  ['no name', ['add', '--scopes', 'metrics'], /^missing required argument 'name'/],
   ['a name that cannot be one', ['add', 'my shop', '--scopes', 'metrics'], /^Name the client/],
   ['no scopes', ['add', 'shop'], /^--scopes takes one or more of payments:write, /],
   ['an unknown scope', ['add', 'shop', '--scopes', 'metrics,all'], /^--scopes takes one or more/],
   ['a bad time', ['add', 'shop', '--scopes', 'metrics', '--expires-at', 'tomorrow'], /^--expires-at takes a time/],
-  ['one argument too many', ['list', 'shop', 'rival'], /^'rival' is one argument too many/],
-  ['an unknown option', ['list', '--all'], /^Unknown option '--all'/],
+  ['one argument too many', ['list', 'shop', 'rival'], /^too many arguments for 'list'/],
+  ['an unknown option', ['list', '--all'], /^unknown option '--all'/],
   ['a client that has none', ['revoke', 'shop'], /^There is no such key/],
-])('with %s the command says what to do', (_what, parameters, sentence) => {
-  expect(() => keys(...parameters)).toThrow(sentence);
+])('with %s the command says what to do', async (_what, parameters, sentence) => {
+  await expect(keys(...parameters)).rejects.toThrow(sentence);
 });
 
 test.each([['a file that holds something else', '{"a":1}', /^.*keys\.json is no file of API keys: /]])(
   '%s is left as it is',
-  (_what, content, sentence) => {
+  async (_what, content, sentence) => {
     writeFileSync(file, content);
-    expect(() => keys('add', 'shop', '--scopes', 'metrics')).toThrow(sentence);
+    await expect(keys('add', 'shop', '--scopes', 'metrics')).rejects.toThrow(sentence);
     expect(readFileSync(file, 'utf8')).toBe(content);
     expect(readdirSync(folder)).toEqual(['keys.json']);
   },
 );
 
-test('of two edits at the same time one is refused, and changes nothing', () => {
-  keys('add', 'shop', '--scopes', 'metrics');
+test('of two edits at the same time one is refused, and changes nothing', async () => {
+  await keys('add', 'shop', '--scopes', 'metrics');
   const before = readFileSync(file, 'utf8');
   writeFileSync(`${file}.new`, '');
-  expect(() => keys('add', 'rival', '--scopes', 'metrics')).toThrow(
+  await expect(keys('add', 'rival', '--scopes', 'metrics')).rejects.toThrow(
     /keys\.json\.new exists: another command is writing/,
   );
   expect(readFileSync(file, 'utf8')).toBe(before);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { addApiKey } from '#idempay/access/key-file-edits.js';
-import { examineSettings } from '#idempay/commands/settings-findings.js';
+import { examineSettings } from '#idempay/commands/operation/settings-findings.js';
 import { doubtsAbout, readConfig } from '#idempay/config.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
 

@@ -1,10 +1,10 @@
 import { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { type AccessSettings, isLoopback } from '../access/access-settings.js';
-import { apiKeysIn } from '../access/key-file-edits.js';
-import type { Config } from '../config.js';
-import { type Finding, noAnswer, verdictOf } from '../health/finding.js';
-import { type CertificateFiles, readCertificate } from '../http/certificate-files.js';
+import { type AccessSettings, isLoopback } from '../../access/access-settings.js';
+import { apiKeysIn } from '../../access/key-file-edits.js';
+import type { Config } from '../../config.js';
+import { type Finding, noAnswer, verdictOf } from '../../health/finding.js';
+import { type CertificateFiles, readCertificate } from '../../http/certificate-files.js';
 
 const DAY_MS = 86_400_000;
 /** Time to make another one. */

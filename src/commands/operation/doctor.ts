@@ -1,17 +1,13 @@
-import { parseArgs } from 'node:util';
-import { examineKeySet } from '../access/token-findings.js';
-import { systemClock } from '../clock.js';
-import { type Config, doubtsAbout, readConfig } from '../config.js';
-import { examinePostgres } from '../deployments/distributed/postgres/postgres-findings.js';
-import { examineRedis } from '../deployments/distributed/redis/redis-findings.js';
-import { examineFolder } from '../deployments/embedded/folder-findings.js';
-import type { Finding, Verdict } from '../health/finding.js';
-import { examineProcessor } from '../payments/processors/processor-findings.js';
-import type { Environment } from '../settings.js';
+import { examineKeySet } from '../../access/token-findings.js';
+import { systemClock } from '../../clock.js';
+import { type Config, doubtsAbout, readConfig } from '../../config.js';
+import { examinePostgres } from '../../deployments/distributed/postgres/postgres-findings.js';
+import { examineRedis } from '../../deployments/distributed/redis/redis-findings.js';
+import { examineFolder } from '../../deployments/embedded/folder-findings.js';
+import type { Finding, Verdict } from '../../health/finding.js';
+import { examineProcessor } from '../../payments/processors/processor-findings.js';
+import type { Environment } from '../../settings.js';
 import { examineSettings } from './settings-findings.js';
-
-export const DOCTOR_USAGE = `
-  doctor                         checks the settings against the live stores, and prints what to change; it changes nothing`;
 
 const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', why: 'why' } as const;
 /** A longer cell pushes the rest of its own row aside, and of no other. */
@@ -21,8 +17,7 @@ const WIDTHS = { verdict: 8, what: 38, found: 44, wanted: 44 } as const;
  * `idempay doctor`. Beside a service, too. Throws ConfigError where the settings cannot be read. Returns the exit code: 1 where
  * something is wrong.
  */
-export async function doctorCommand(parameters: readonly string[], environment: Environment): Promise<number> {
-  parseArgs({ args: [...parameters] });
+export async function doctor(environment: Environment): Promise<number> {
   const config = readConfig(environment);
   const findings = [
     ...examineSettings(config, doubtsAbout(environment), systemClock.now()),

@@ -1,0 +1,27 @@
+import { Argument, Option } from '@commander-js/extra-typings';
+import { API_KEY_FILE_OPTION, DEADLINE_OPTION, URL_OPTION, wholeNumber } from './connection.js';
+
+/** Options that several commands have. */
+export const OPTIONS = {
+  url: URL_OPTION,
+  apiKeyFile: API_KEY_FILE_OPTION,
+  deadline: DEADLINE_OPTION,
+  json: new Option('--json', 'one JSON document on each line'),
+  yes: new Option('-y, --yes', 'do not ask'),
+  limit: new Option('--limit <count>', 'rows at most; 0: all').argParser((text) =>
+    wholeNumber('--limit', text, 0, 1_000_000_000),
+  ),
+  format: new Option('--format <format>', 'of the rows').choices(['ndjson', 'csv'] as const).default('ndjson' as const),
+  output: new Option('-o, --output <file>', 'written when it is whole; without it: standard output'),
+  spreadsheet: new Option('--spreadsheet', 'in CSV: cells that look like formulas become texts'),
+  ifMatch: new Option('--if-match <tag>', 'the tag (etag) it must still have'),
+} as const;
+
+export const KEY = new Argument('<key>', 'an idempotency key');
+export const ID = new Argument('<id>', 'the id of a transaction');
+
+/** The examples at the end of a command's help: the command, and what it is for. */
+export function examples(...all: readonly (readonly [command: string, purpose: string])[]): string {
+  const texts = all.map(([command, purpose]) => `  ${purpose ? `# ${purpose}\n  ` : ''}${command}`);
+  return `\n${all.length > 1 ? 'Examples' : 'Example'}:\n${texts.join('\n')}`;
+}

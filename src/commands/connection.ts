@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Option } from '@commander-js/extra-typings';
+import type { CallOptions, Idempay } from 'idempay/client';
+import { UsageError } from './usage.js';
+
+const DEADLINE_SECONDS = 30;
+const MOST_SECONDS = 86_400;
+
+/** Of every command that talks to a running service. */
+export interface ConnectionOptions {
+  readonly url: string;
+  readonly apiKeyFile?: string | undefined;
+  readonly deadline: number;
+}
+
+export const URL_OPTION = new Option('--url <address>', 'where the service is')
+  .env('IDEMPAY_URL')
+  .default('http://127.0.0.1:8080');
+export const API_KEY_FILE_OPTION = new Option(
+  '--api-key-file <file>',
+  'holds the API key; without it IDEMPAY_API_KEY is the key',
+).env('IDEMPAY_API_KEY_FILE');
+export const DEADLINE_OPTION = new Option('--deadline <seconds>', 'for a request with all its attempts')
+  .default(DEADLINE_SECONDS)
+  .argParser((text) => wholeNumber('--deadline', text, 1, MOST_SECONDS));
+
+export interface Connection {
+  readonly idempay: Idempay;
+  /** For each call. */
+  readonly call: CallOptions;
+  /** The service and whose keys these are, to recognize both after a crash; the credential itself cannot be found from it. */
+  readonly identity: { readonly url: string; readonly credential: string };
+}
+
+/**
+ * The client of the service. The API key is no argument: everybody on the machine could read it in the list of processes. The first
+ * Ctrl-C ends the call, which then says what is known of it; the next one ends the program.
+ */
+export async function connect({ url, apiKeyFile, deadline }: ConnectionOptions): Promise<Connection> {
+  const { Idempay } = await import('idempay/client');
+  const apiKey = apiKeyFile ? keyIn(apiKeyFile) : process.env.IDEMPAY_API_KEY?.trim() || undefined;
+  const idempay = new Idempay({ baseUrl: url, apiKey, fetch: reportingFetch(url, deadline) });
+  return {
+    idempay,
+    call: { signal: signalOfUser(), deadlineMs: deadline * 1000 },
+    identity: { url: url.replace(/\/+$/, ''), credential: apiKey === undefined ? '' : digestOf(apiKey) },
+  };
+}
+
+/** Says on a terminal, once, why nothing happens while the client tries again. */
+function reportingFetch(address: string, deadline: number): typeof fetch {
+  let isReported = !process.stderr.isTTY;
+  return async (input, init) => {
+    try {
+      return await fetch(input, init);
+    } catch (error) {
+      if (!isReported && !init?.signal?.aborted) {
+        isReported = true;
+        const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+        console.error(`No answer from ${address} (${code ?? 'failed'}): trying for up to ${deadline} s.`);
+      }
+      throw error;
+    }
+  };
+}
+
+function signalOfUser(): AbortSignal {
+  const user = new AbortController();
+  process.once('SIGINT', () => user.abort(new DOMException('Interrupted.', 'AbortError')));
+  return user.signal;
+}
+
+function keyIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    throw new UsageError(`The API key cannot be read: ${(error as Error).message}.`);
+  }
+}
+
+const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url').slice(0, 16);
+
+/** Throws UsageError for what is no plain whole number in the bounds. */
+export function wholeNumber(option: string, text: string, least: number, most: number): number {
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`${option} takes a whole number from ${least} to ${most}.`);
+}

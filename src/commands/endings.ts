@@ -1,0 +1,57 @@
+import { EXIT, type ExitCode } from './exit-codes.js';
+
+/** By the names of errors, so that nothing has to be loaded that a command did not use. */
+const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
+  UsageError: EXIT.mistake,
+  CommanderError: EXIT.mistake,
+  KeyFileError: EXIT.mistake,
+  ConfigError: EXIT.mistake,
+  CannotOpen: EXIT.mistake,
+  InvalidRequestError: EXIT.mistake,
+  DeclinedError: EXIT.declined,
+  UnknownOutcomeError: EXIT.unknown,
+  UnknownChangeError: EXIT.unknown,
+  UnavailableError: EXIT.unavailable,
+  NotAuthorizedError: EXIT.notAuthorized,
+  NotFoundError: EXIT.notFound,
+  ConflictError: EXIT.conflict,
+  MismatchError: EXIT.conflict,
+  UnexpectedAnswerError: EXIT.unexpectedAnswer,
+};
+
+/** How a command ended, for a person and for a script. */
+export interface Ending {
+  readonly exitCode: ExitCode;
+  readonly message: string;
+  /** To go on with, where the error has one. */
+  readonly idempotencyKey?: string | undefined;
+  readonly status?: number | undefined;
+  readonly requestId?: string | undefined;
+}
+
+/** Undefined for a fault of this program: it is shown with its stack. */
+export function endingOf(error: unknown): Ending | undefined {
+  const { name, message, key, idempotencyKey, status, requestId, syscall, code } = error as Record<string, never> &
+    Error;
+  const exitCode = EXIT_CODES[name] ?? (syscall !== undefined ? EXIT.mistake : undefined);
+  if (exitCode === undefined) return undefined;
+  // Help and version are no mistakes; help where a command is missing is all that there is to say.
+  if (name === 'CommanderError' && /^commander\.(help|version)/.test(code ?? '')) {
+    return { exitCode: (error as { exitCode?: number }).exitCode === 0 ? EXIT.done : EXIT.mistake, message: '' };
+  }
+  const isNoConnection = exitCode === EXIT.unavailable || code === 'ECONNREFUSED';
+  const hint = isNoConnection && status === undefined ? NO_ANSWER : HINTS[exitCode];
+  const sentence = message.replace(/^error: /, '');
+  return {
+    exitCode,
+    message: hint ? `${sentence}\n${hint}` : sentence,
+    idempotencyKey: key ?? idempotencyKey,
+    status,
+    requestId,
+  };
+}
+
+const NO_ANSWER = "Is the service running? 'idempay' starts it, and --url or IDEMPAY_URL says where it is.";
+const HINTS: Readonly<Partial<Record<ExitCode, string>>> = {
+  [EXIT.notAuthorized]: 'The credential is IDEMPAY_API_KEY, or in the file that --api-key-file names.',
+};

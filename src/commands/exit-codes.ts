@@ -1,0 +1,22 @@
+/** What the exit code of a command says (docs/command-line.md). Scripts depend on them: none ever gets another meaning. */
+export const EXIT = {
+  done: 0,
+  /** Wrong arguments, settings or file, or refused by the service as wrong. Nothing was done. */
+  mistake: 1,
+  declined: 3,
+  /** Nobody knows whether it was done: the message says how to go on. */
+  unknown: 4,
+  /** Not reachable, busy, or no time left. Nothing was done. */
+  unavailable: 5,
+  /** No valid credentials, or not their scope. */
+  notAuthorized: 6,
+  notFound: 7,
+  /** Something else changed it, its state does not allow it, or the key belongs to other content. */
+  conflict: 8,
+  /** An import is complete, and some of its rows were rejected. */
+  rejectedRows: 9,
+  /** What answers is no Idempay. */
+  unexpectedAnswer: 10,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

@@ -1,0 +1,70 @@
+import { type Command, Option } from '@commander-js/extra-typings';
+import { examples, OPTIONS } from '../arguments.js';
+import { wholeNumber } from '../connection.js';
+import { UsageError } from '../usage.js';
+
+const MOST_BATCH_ROWS = 1_000;
+/** The default of IDEMPOTENCY_TTL_SECONDS. */
+const KEY_LIFE_SECONDS = 86_400;
+const YEAR_SECONDS = 31_536_000;
+
+export function addImportCommand(transactions: Command): void {
+  transactions
+    .command('import')
+    .summary('creates the transactions of a file, each once')
+    .description(
+      `Creates the transactions of a file, each once, in batches with idempotency keys. Run the same command again after a crash, kill or
+error: it goes on where it stopped, and creates nothing twice. What it keeps for that is in FILE.import; remove it to import the
+same file anew. Rejected rows are in FILE.rejected.ndjson, with line number and reason.
+
+CSV needs a header that names fromAccount, toAccount and amount, and may name status. NDJSON has such an object on each line.`,
+    )
+    .argument('<file>', 'of any size; -: standard input')
+    .addOption(
+      new Option('--format <format>', 'of the file; known for .csv, .ndjson and .jsonl').choices([
+        'csv',
+        'ndjson',
+      ] as const),
+    )
+    .addOption(
+      new Option('--delimiter <character>', 'between the cells of CSV; tab: \\t').default(',').argParser(readDelimiter),
+    )
+    .option('--ignore <names>', 'columns or members to leave out, with commas between')
+    .addOption(
+      new Option('--batch-rows <count>', 'rows of one request at most')
+        .default(MOST_BATCH_ROWS)
+        .argParser((text) => wholeNumber('--batch-rows', text, 1, MOST_BATCH_ROWS)),
+    )
+    .option('--dry-run', 'judge every row, and send nothing; rejected rows go to standard output')
+    .option('--state <file>', 'in place of FILE.import; needed to go on with standard input')
+    .option('--rejected <file>', 'in place of FILE.rejected.ndjson')
+    .addOption(
+      new Option('--key-life <seconds>', 'how long the service keeps a key: its IDEMPOTENCY_TTL_SECONDS')
+        .default(KEY_LIFE_SECONDS)
+        .argParser((text) => wholeNumber('--key-life', text, 1, YEAR_SECONDS)),
+    )
+    .addOption(new Option('--assume-created', 'of the batch that is in doubt').conflicts('assumeNotCreated'))
+    .addOption(new Option('--assume-not-created', 'of the batch that is in doubt'))
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay transactions import payroll.csv --dry-run', 'look first'],
+        ['idempay transactions import payroll.csv', 'and again after a crash'],
+        ["idempay transactions import ledger.csv --delimiter ';' --ignore note,booked", 'from another program'],
+        ['zcat rows.ndjson.gz | idempay transactions import - --format ndjson --state rows.import', ''],
+      ),
+    )
+    .action(async (file, options) => {
+      process.exitCode = await (await import('./import.js')).importTransactions(file, options);
+    });
+}
+
+function readDelimiter(text: string): string {
+  const delimiter = text === '\\t' ? '\t' : text;
+  if (/^[^\p{L}\p{N}"\r\n\s]$|^\t$/u.test(delimiter)) return delimiter;
+  throw new UsageError('--delimiter takes one character, such as ; or \\t.');
+}

@@ -1,0 +1,229 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { extname } from 'node:path';
+import type { NewTransaction } from '../../transactions/transaction.js';
+import { type Connection, type ConnectionOptions, connect } from '../connection.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { type OutputOptions, printRecord } from '../output/results.js';
+import { write } from '../output/terminal.js';
+import { UsageError } from '../usage.js';
+import { newHash } from './batches.js';
+import {
+  type ImportState,
+  openStateFile,
+  type Reading,
+  type StateFile,
+  stateInMemory,
+  type Target,
+} from './import-state.js';
+import { bytesOf } from './lines.js';
+import { showProgress } from './progress.js';
+import { openRejectedRows } from './rejected-rows.js';
+import { runImport, type SendResult } from './run-import.js';
+
+export interface ImportOptions extends ConnectionOptions, OutputOptions {
+  readonly format?: 'csv' | 'ndjson' | undefined;
+  readonly delimiter: string;
+  readonly ignore?: string | undefined;
+  readonly batchRows: number;
+  readonly dryRun?: true | undefined;
+  readonly state?: string | undefined;
+  readonly rejected?: string | undefined;
+  readonly keyLife: number;
+  readonly assumeCreated?: true | undefined;
+  readonly assumeNotCreated?: true | undefined;
+}
+
+/** `idempay transactions import`. The first run and every run after a crash are the same command. */
+export async function importTransactions(file: string, options: ImportOptions): Promise<ExitCode> {
+  const reading = readingOf(file, options);
+  const bytes = file === '-' ? undefined : statSync(file).size;
+  if (options.dryRun) return dryRun(file, reading, options);
+
+  const connection = await connect(options);
+  const stateFile = openState(file, options);
+  try {
+    const rejectedFile = options.rejected ?? `${file === '-' ? 'stdin' : file}.rejected.ndjson`;
+    const before = stateFile.read() ?? begin(stateFile, reading, connection, rejectedFile);
+    refuseOtherImport(before, reading, connection);
+    if (before.finishedAt !== undefined) return await alreadyDone(file, before, rejectedFile, options);
+    if (before.offset > 0 && process.stderr.isTTY) console.error(`Goes on at line ${before.line}.`);
+
+    const progress = await showProgress(bytes, before);
+    const rejectedRows = openRejectedRows(rejectedFile, before.rejectedBytes);
+    let latest = before;
+    try {
+      const end = await runImport({
+        ...partsOf(file, options, connection.identity),
+        state: stateFile,
+        rejectedRows,
+        send: (rows, idempotencyKey) => send(connection, rows, idempotencyKey),
+        progress(state) {
+          latest = state;
+          progress.update(state);
+        },
+      });
+      progress.stop();
+      return await tellEnd(end, rejectedFile, options);
+    } catch (error) {
+      progress.stop();
+      throw withAdvice(error as Error, latest);
+    } finally {
+      rejectedRows.close();
+    }
+  } finally {
+    stateFile.close();
+  }
+}
+
+function partsOf(
+  file: string,
+  { batchRows, keyLife, deadline, assumeCreated, assumeNotCreated }: ImportOptions,
+  identity: Target,
+) {
+  return {
+    input: () => bytesOf(file),
+    mostRows: batchRows,
+    now: Date.now,
+    // A clock that went back says nothing. The last attempt may be made when the deadline ends.
+    mayBeForgotten({ sentAt }: { readonly sentAt: number }) {
+      const ageMs = Date.now() - sentAt;
+      return ageMs < 0 || ageMs + deadline * 1000 >= keyLife * 1000;
+    },
+    target: identity,
+    assumed: assumeCreated ? ('created' as const) : assumeNotCreated ? ('not created' as const) : undefined,
+  };
+}
+
+/** The client repeats until the deadline, with the same key. */
+async function send(
+  { idempay, call }: Connection,
+  rows: readonly NewTransaction[],
+  idempotencyKey: string,
+): Promise<SendResult> {
+  try {
+    await idempay.transactions.createBatch(rows, { ...call, idempotencyKey });
+    return { state: 'created' };
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'InvalidRequestError') throw error;
+    const [, index, problem] = /^transactions\[(\d+)\]: (.*)$/s.exec(error.message) ?? [];
+    return {
+      state: 'refused',
+      index: index === undefined ? undefined : Number(index),
+      reason: problem ?? error.message,
+    };
+  }
+}
+
+const NOWHERE: Target = { url: '', credential: '' };
+
+/** The same judgement and batches, without the service. */
+async function dryRun(file: string, reading: Reading, options: ImportOptions): Promise<ExitCode> {
+  const state = stateInMemory();
+  state.save(newState(reading, NOWHERE));
+  let output = '';
+  const end = await runImport({
+    ...partsOf(file, options, NOWHERE),
+    state,
+    rejectedRows: {
+      append(rows) {
+        output += rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+        return 0;
+      },
+      close() {},
+    },
+    async send() {
+      await write(output);
+      output = '';
+      return { state: 'created' };
+    },
+    progress() {},
+  });
+  await write(output);
+  console.error(`${end.created} rows would be created, ${end.rejected} rejected. Nothing was sent.`);
+  return end.rejected > 0 ? EXIT.rejectedRows : EXIT.done;
+}
+
+function readingOf(file: string, { format, delimiter, ignore }: ImportOptions): Reading {
+  const known = { '.csv': 'csv', '.ndjson': 'ndjson', '.jsonl': 'ndjson' } as const;
+  const found = format ?? known[extname(file).toLowerCase() as keyof typeof known];
+  if (found === undefined) throw new UsageError('Say what the file is: --format csv, or --format ndjson.');
+  return { format: found, delimiter, ignored: ignore?.split(',').map((name) => name.trim()) ?? [] };
+}
+
+function openState(file: string, { state }: ImportOptions): StateFile {
+  if (state !== undefined) return openStateFile(state);
+  if (file !== '-') return openStateFile(`${file}.import`);
+  console.error('Without --state this import cannot go on after a crash: name a file to keep its state in.');
+  return stateInMemory();
+}
+
+function begin(stateFile: StateFile, reading: Reading, { identity }: Connection, rejectedFile: string): ImportState {
+  if (existsSync(rejectedFile)) {
+    throw new UsageError(
+      `${rejectedFile} is there already, from another import. Remove it, or name another with --rejected.`,
+    );
+  }
+  const state = newState(reading, identity);
+  stateFile.save(state);
+  return state;
+}
+
+export function newState(reading: Reading, target: ImportState['target']): ImportState {
+  return {
+    importId: randomUUID(),
+    reading,
+    target,
+    columns: undefined,
+    offset: 0,
+    line: 1,
+    created: 0,
+    rejected: 0,
+    rejectedBytes: 0,
+    nextSequence: 1,
+    pending: undefined,
+    digest: newHash().digest('hex'),
+    finishedAt: undefined,
+  };
+}
+
+/** Its keys mean something only where they were used. */
+function refuseOtherImport({ reading, target }: ImportState, now: Reading, { identity }: Connection): void {
+  if (target.url !== identity.url) {
+    throw new UsageError(
+      `This import was begun at ${target.url}. Go on there, or name another --state to import the same file at ${identity.url} too.`,
+    );
+  }
+  if (JSON.stringify(reading) !== JSON.stringify(now)) {
+    throw new UsageError(
+      'This import was begun with another --format, --delimiter or --ignore. Go on with the same ones.',
+    );
+  }
+}
+
+async function alreadyDone(file: string, state: ImportState, rejectedFile: string, options: ImportOptions) {
+  const hash = newHash();
+  for await (const chunk of bytesOf(file)) hash.update(chunk);
+  if (hash.digest('hex') !== state.digest) {
+    throw new UsageError(
+      `Another content of this file was imported at ${state.finishedAt}. To import this one, remove its state, or name another --state.`,
+    );
+  }
+  console.error(
+    `This file was imported at ${state.finishedAt}: nothing was sent now. To create it again, remove its state.`,
+  );
+  return tellEnd(state, rejectedFile, options);
+}
+
+async function tellEnd({ created, rejected }: ImportState, file: string, options: OutputOptions): Promise<ExitCode> {
+  await printRecord({ created, rejected, rejectedRows: rejected > 0 ? file : null }, options);
+  return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
+}
+
+function withAdvice(error: Error, { line, created }: ImportState): Error {
+  const isRepeatable = ['UnavailableError', 'UnknownChangeError', 'NotAuthorizedError'].includes(error.name);
+  if (isRepeatable && !/--assume/.test(error.message)) {
+    error.message += `\n${created} rows are created, up to line ${line - 1}. Run the same command again to go on: nothing is created twice.`;
+  }
+  return error;
+}

@@ -1,0 +1,43 @@
+import { closeSync, fdatasyncSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+
+export interface RejectedRow {
+  /** Of its first line, from 1. */
+  readonly line: number;
+  readonly reason: string;
+  /** The row as it is; what is no UTF-8 is replaced. */
+  readonly row: string;
+}
+
+/** The file of what was rejected: one JSON document on each line. */
+export interface RejectedRows {
+  /** Durable when it returns. Returns the length of the file. */
+  append(rows: readonly RejectedRow[]): number;
+  close(): void;
+}
+
+/**
+ * After a crash the file is cut to what belongs to the rows that are done: the rest is rejected anew. It appears with the first
+ * rejected row. A file of something else is never written to.
+ */
+export function openRejectedRows(path: string, knownBytes: number): RejectedRows {
+  let file: number | undefined;
+  let bytes = knownBytes;
+  if (knownBytes > 0) {
+    file = openSync(path, 'r+');
+    ftruncateSync(file, knownBytes);
+  }
+  return {
+    append(rows) {
+      if (rows.length === 0) return bytes;
+      file ??= openSync(path, 'w', 0o600);
+      const text = Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+      for (let at = 0; at < text.length; ) at += writeSync(file, text, at, text.length - at, bytes + at);
+      fdatasyncSync(file);
+      bytes += text.length;
+      return bytes;
+    },
+    close() {
+      if (file !== undefined) closeSync(file);
+    },
+  };
+}

@@ -1,0 +1,24 @@
+import { readConfig } from '../../config.js';
+import { backUp } from '../../deployments/embedded/backup.js';
+import type { Environment } from '../../settings.js';
+import { UsageError } from '../usage.js';
+
+const MEGABYTE = 1_000_000;
+
+/** `idempay backup FILE`. Throws UsageError and ConfigError where the arguments or settings are wrong, CannotOpen where it fails. */
+export async function backup(file: string, environment: Environment): Promise<void> {
+  const { deployment } = readConfig(environment);
+  if (deployment.kind !== 'embedded') {
+    throw new UsageError(
+      'This is the distributed deployment: back PostgreSQL up with its own tools (docs/deployment.md, "Backup and restore").',
+    );
+  }
+  await backUp(deployment.dataDir, file, (copied, about) =>
+    console.error(`${megabytes(copied)} of about ${megabytes(about)} MB`),
+  );
+  console.log(`${file} is complete.`);
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / MEGABYTE).toFixed(1);
+}

@@ -1,0 +1,73 @@
+import { type Command, Option } from '@commander-js/extra-typings';
+import { examples, OPTIONS } from '../arguments.js';
+
+const KEYS_FILE = new Option('--file <file>', 'the file of API keys').env('API_KEYS_FILE');
+
+/** What is done with the settings and files of this machine; no running service is asked. */
+export function addOperationCommands(program: Command): void {
+  program
+    .command('serve')
+    .summary('serves until SIGTERM or SIGINT; so does idempay without a command')
+    .description(
+      'Serves until SIGTERM or SIGINT, as idempay does without a command. Settings are environment variables.',
+    )
+    .action(async () => (await import('../../serve.js')).serve());
+
+  program
+    .command('processor')
+    .summary('runs the reference processor')
+    .description(
+      'Runs the reference processor, which plays the company that moves the money (docs/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
+    )
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay processor', 'in a terminal of its own'],
+        ['PROCESSOR_URL=http://127.0.0.1:8090 idempay', 'a service that charges there'],
+      ),
+    )
+    .action(async () => void (await import('../../reference-processor/main.js')));
+
+  const keys = program.command('keys').summary('add, list and revoke API keys').description('The file of API keys.');
+  keys
+    .command('add')
+    .argument('<name>', 'the client')
+    .description('Writes an API key of the client, and prints its secret once.')
+    .option('--scopes <scopes>', 'what it may do, with commas between: payments:write,payments:read')
+    .option('--expires-at <time>', 'ISO 8601, such as 2027-01-01T00:00:00Z')
+    .addOption(KEYS_FILE)
+    .addHelpText(
+      'after',
+      examples(['idempay keys add shop --scopes payments:write,payments:read --file keys.json', '']),
+    )
+    .action(async (name, options) => (await import('./keys.js')).addKey(name, options));
+  keys
+    .command('list')
+    .description('Shows the keys, without their secrets.')
+    .addOption(KEYS_FILE)
+    .addOption(OPTIONS.json)
+    .action(async (options) => (await import('./keys.js')).listKeys(options));
+  keys
+    .command('revoke')
+    .argument('<name>', 'the client')
+    .description('Removes all keys of the client, or the one with this id.')
+    .option('--id <id>', "as 'keys list' shows it")
+    .addOption(KEYS_FILE)
+    .action(async (name, options) => (await import('./keys.js')).revokeKeys(name, options));
+
+  program
+    .command('backup')
+    .argument('<file>', 'which is not there yet')
+    .summary('copies the embedded database into a new file')
+    .description('Copies the embedded database (DATA_DIR) into a new file, while the service runs or not.')
+    .action(async (file) => (await import('./backup.js')).backup(file, process.env));
+
+  program
+    .command('doctor')
+    .summary('checks the settings against the live stores')
+    .description('Checks the settings against the live stores, and prints what to change. It changes nothing.')
+    .action(async () => {
+      // A store that hangs would not close its connection.
+      process.exit(await (await import('./doctor.js')).doctor(process.env));
+    });
+}

@@ -1,0 +1,67 @@
+import { isClientName, isExpiry } from '../../access/api-keys.js';
+import { addApiKey, apiKeysIn, revokeApiKeys } from '../../access/key-file-edits.js';
+import { isScope, SCOPES, type Scope } from '../../access/scopes.js';
+import { printRows } from '../output/results.js';
+import { UsageError } from '../usage.js';
+
+/** Enough of a hash to name one key among thousands. */
+const ID_LENGTH = 12;
+
+export interface KeyFile {
+  readonly file?: string | undefined;
+}
+
+/** `idempay keys add` (decisions A2). Throws UsageError where the arguments are wrong, and KeyFileError where the file is. */
+export function addKey(name: string, options: KeyFile & { scopes?: string; expiresAt?: string }): void {
+  const file = fileOf(options);
+  console.log(addApiKey(file, readName(name), readScopes(options.scopes), readExpiry(options.expiresAt)));
+  console.error('This is the secret. It is shown this once: only its hash is kept.');
+}
+
+/** `idempay keys list`: without secrets. */
+export async function listKeys(options: KeyFile & { json?: true }): Promise<void> {
+  await printRows(
+    apiKeysIn(fileOf(options)).map(({ name, sha256, scopes, expiresAt }) => ({
+      client: name,
+      id: sha256.slice(0, ID_LENGTH),
+      scopes,
+      expiresAt: expiresAt ?? null,
+    })),
+    [
+      { title: 'client', of: ({ client }) => client },
+      { title: 'id', of: ({ id }) => id },
+      { title: 'scopes', of: ({ scopes }) => scopes.join(',') },
+      { title: 'expires', of: ({ expiresAt }) => expiresAt ?? 'never' },
+    ],
+    options,
+  );
+}
+
+/** `idempay keys revoke`: all keys of the client, or the one whose id is given. */
+export function revokeKeys(name: string, options: KeyFile & { id?: string }): void {
+  const revoked = revokeApiKeys(fileOf(options), readName(name), options.id);
+  if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows those there are.`);
+  console.log(`${revoked} revoked: every process that reads the file refuses them within two seconds.`);
+}
+
+function fileOf({ file }: KeyFile): string {
+  if (file) return file;
+  throw new UsageError('Say which file: set API_KEYS_FILE, or add --file PATH.');
+}
+
+function readName(name: string): string {
+  if (isClientName(name)) return name;
+  throw new UsageError('Name the client: 1 to 64 letters, digits and . _ -');
+}
+
+function readScopes(text: string | undefined): readonly Scope[] {
+  const names = (text ?? '').split(',').map((name) => name.trim());
+  const scopes = names.filter(isScope);
+  if (scopes.length === names.length) return [...new Set(scopes)];
+  throw new UsageError(`--scopes takes one or more of ${SCOPES.join(', ')}, with commas between them.`);
+}
+
+function readExpiry(text: string | undefined): string | undefined {
+  if (text === undefined || isExpiry(text)) return text;
+  throw new UsageError('--expires-at takes a time such as 2027-01-01T00:00:00Z.');
+}

@@ -1,0 +1,86 @@
+import { createWriteStream, existsSync, linkSync, rmSync } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { UsageError } from '../usage.js';
+import { write } from './terminal.js';
+
+export interface ExportOptions {
+  readonly format: 'ndjson' | 'csv';
+  readonly output?: string | undefined;
+  /** Cells that a spreadsheet would run as a formula are written as texts. */
+  readonly spreadsheet?: true | undefined;
+}
+
+const CHUNK_ROWS = 500;
+/** What a spreadsheet takes for a formula (OWASP, CSV injection). */
+const FORMULA = /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/;
+
+/**
+ * Writes every row as it comes, in little memory. Amounts are the text of the service: payments have strings, and the numbers of
+ * transactions have at most 15 digits, which every reader of JSON numbers gives back as they were (decisions T2). Without `--output`
+ * the rows go to standard output; with it the file appears when it is whole.
+ */
+export async function exportRows<Row extends object>(
+  rows: AsyncIterable<Row>,
+  members: readonly (keyof Row & string)[],
+  options: ExportOptions,
+): Promise<void> {
+  const { format, output, spreadsheet } = options;
+  if (spreadsheet && format !== 'csv') throw new UsageError('--spreadsheet belongs to --format csv.');
+  const counts = { rows: 0, formulas: 0 };
+  const toText = format === 'csv' ? await csvOf(members, spreadsheet) : ndjson;
+  const texts = chunksOf(rows, toText, (row) => {
+    counts.rows += 1;
+    if (members.some((member) => FORMULA.test(String(row[member] ?? '')))) counts.formulas += 1;
+  });
+  if (output !== undefined) await writeWhole(output, texts);
+  else for await (const text of texts) await write(text);
+  if (process.stderr.isTTY || output !== undefined) console.error(`${counts.rows} rows.`);
+  if (format === 'csv' && !spreadsheet && counts.formulas > 0) {
+    console.error(
+      `${counts.formulas} rows have a cell that begins like a formula, which a spreadsheet would run. --spreadsheet writes these cells as texts.`,
+    );
+  }
+}
+
+/** A write for each row would take most of the time. */
+async function* chunksOf<Row>(
+  rows: AsyncIterable<Row>,
+  toText: (rows: readonly Row[], isFirst: boolean) => string,
+  look: (row: Row) => void,
+): AsyncGenerator<string> {
+  let chunk: Row[] = [];
+  let isFirst = true;
+  for await (const row of rows) {
+    look(row);
+    chunk.push(row);
+    if (chunk.length < CHUNK_ROWS) continue;
+    yield toText(chunk, isFirst);
+    chunk = [];
+    isFirst = false;
+  }
+  yield toText(chunk, isFirst);
+}
+
+const ndjson = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+
+async function csvOf(members: readonly string[], spreadsheet = false) {
+  const { stringify } = await import('csv-stringify/sync');
+  return (rows: readonly object[], isFirst: boolean): string =>
+    stringify([...rows], { header: isFirst, columns: [...members], escape_formulas: spreadsheet });
+}
+
+/** A part of an export must not pass for the whole: it has another name until it is durable. */
+async function writeWhole(path: string, texts: AsyncIterable<string>): Promise<void> {
+  if (existsSync(path)) throw isThere(path);
+  const part = `${path}.part`;
+  await pipeline(texts, createWriteStream(part, { mode: 0o600, flush: true }));
+  try {
+    linkSync(part, path);
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
+  } finally {
+    rmSync(part);
+  }
+}
+
+const isThere = (path: string) => new UsageError(`${path} is there already: name another file, or remove it.`);

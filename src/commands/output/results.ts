@@ -1,0 +1,89 @@
+import { type Colour, harmless, painted, write } from './terminal.js';
+
+export interface OutputOptions {
+  readonly json?: true | undefined;
+}
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly of: (row: Row) => string | number | null;
+}
+
+/** So many rows are put into a table at most: it has to see all of them before it knows its widths. */
+export const TABLE_ROWS = 50;
+
+/** Of the states of payments and transactions. */
+const COLOURS: Readonly<Record<string, Colour>> = {
+  COMPLETED: 'green',
+  DECLINED: 'red',
+  FAILED: 'red',
+  BLOCKED: 'red',
+  FLAGGED: 'yellow',
+  ON_HOLD: 'yellow',
+  PROCESSING: 'yellow',
+};
+
+/**
+ * Results on standard output. With `--json`: one JSON document on each line. On a terminal: a table. Else: the cells of each row with
+ * tabs between them, without a header, for `cut` and `awk`.
+ */
+export async function printRows<Row extends object>(
+  rows: Iterable<Row> | AsyncIterable<Row>,
+  columns: readonly Column<Row>[],
+  { json }: OutputOptions,
+): Promise<void> {
+  if (json) {
+    for await (const row of rows) await write(`${JSON.stringify(row)}\n`);
+  } else if (process.stdout.isTTY) {
+    const all: Row[] = [];
+    for await (const row of rows) all.push(row);
+    if (all.length > 0) await printTable(all, columns);
+    else console.error('There are none.');
+  } else {
+    for await (const row of rows) await write(`${columns.map((column) => cell(column, row)).join('\t')}\n`);
+  }
+}
+
+/** One thing: its members below each other. */
+export async function printRecord(record: object, options: OutputOptions): Promise<void> {
+  if (options.json) {
+    await write(`${JSON.stringify(record)}\n`);
+    return;
+  }
+  const members = Object.entries(record);
+  const width = process.stdout.isTTY ? Math.max(...members.map(([name]) => name.length)) + 2 : 0;
+  for (const [name, value] of members) {
+    const text = harmless(String(value ?? ''));
+    const title = width > 0 ? painted(name.padEnd(width), 'bold') : `${name}\t`;
+    await write(`${title}${painted(text, COLOURS[text])}\n`);
+  }
+}
+
+async function printTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): Promise<void> {
+  const { default: Table } = await import('cli-table3');
+  const sides = Object.fromEntries(LINES.map((line) => [line, '']));
+  const table = new Table({
+    head: columns.map(({ title }) => painted(title, 'bold')),
+    chars: { ...sides, middle: '  ' },
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+  });
+  for (const row of rows) {
+    table.push(
+      columns.map((column) => {
+        const text = cell(column, row);
+        return painted(text, COLOURS[text]);
+      }),
+    );
+  }
+  await write(`${table.toString()}\n`);
+}
+
+/** The lines of a table, all left out: what is copied from a terminal should be the cells. */
+const LINES = [
+  ...['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right'],
+  ...['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'],
+];
+
+function cell<Row>({ of }: Column<Row>, row: Row): string {
+  return harmless(String(of(row) ?? ''));
+}

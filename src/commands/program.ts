@@ -1,0 +1,42 @@
+import { Command } from '@commander-js/extra-typings';
+import { VERSION } from '../version.js';
+import { addCompletionCommand } from './completion/definition.js';
+import { addOperationCommands } from './operation/definitions.js';
+import { addPaymentCommands } from './payments/definitions.js';
+import { addTransactionCommands } from './transactions/definitions.js';
+
+/** For tests alone, so not offered. */
+const NOT_OFFERED = ['CRASH_AT'];
+
+/** Every command with its options; what they do is loaded when they do it. `settings`: name and default of each, for the help. */
+export function createProgram(settings: ReadonlyMap<string, string> = new Map()): Command {
+  const program = new Command('idempay')
+    .description('Idempay takes payments exactly once. Without a command it serves until SIGTERM or SIGINT.')
+    .usage('[command]')
+    .version(`idempay ${VERSION}`, '-v, --version', 'the version')
+    .helpOption('-h, --help', 'this text; after a command: the help of the command')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => console.log(text.trimEnd()),
+      writeErr: (text) => console.error(text.trimEnd()),
+      // The error is thrown as well, and told at the end.
+      outputError: () => {},
+    });
+  const plain = program as unknown as Command;
+  addPaymentCommands(plain);
+  addTransactionCommands(plain);
+  addOperationCommands(plain);
+  addCompletionCommand(plain);
+  program.addHelpText('after', () => settingsText(settings));
+  return plain;
+}
+
+function settingsText(settings: ReadonlyMap<string, string>): string {
+  const offered = [...settings].filter(([name]) => !NOT_OFFERED.includes(name));
+  return [
+    '',
+    'Settings of the service are environment variables, here with their defaults. .env.example says what each is for.',
+    '',
+    ...offered.map(([name, fallback]) => `  ${name.padEnd(32)}${fallback}`),
+  ].join('\n');
+}

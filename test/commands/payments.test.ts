@@ -1,0 +1,198 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { runCommand, startCommand } from '../../testkit/processes/command.js';
+import { until } from '../../testkit/time/until.js';
+
+/** Nobody listens there. */
+const NOBODY = 'http://127.0.0.1:1';
+const SECOND = ['--deadline', '1'];
+const HUNDRED = ['--amount', '100.00', '--currency', 'USD'];
+const KEY = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'idempay-command-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe('idempay pay', () => {
+  const shared = shareProcessedService(embedded, {}, { PROCESSOR_TIMEOUT_MS: '1000' });
+  const idempay = (...parameters: string[]) => runCommand(shared().url, parameters);
+  const chargesOf = async (key: string) =>
+    (await shared().processor.charges()).filter(({ reference }) => reference === key).length;
+
+  it('prints the key first, then what was paid, and pays once with --resume', async () => {
+    const first = await idempay('pay', ...HUNDRED);
+    const key = KEY.exec(first.stderr)?.[0] ?? '';
+    expect(first).toMatchObject({ code: 0, stderr: `Idempotency-Key: ${key}\n` });
+    expect(first.stdout).toMatch(/^transactionId\tTXN\d+\nreplayed\tfalse\n/);
+    const again = await idempay('pay', '--resume', key, ...HUNDRED, '--json');
+    expect(JSON.parse(again.stdout)).toMatchObject({ replayed: true, idempotencyKey: key });
+    expect(await chargesOf(key)).toBe(1);
+  });
+
+  it('run again with the same --key-file pays once, and refuses another payment', async () => {
+    const file = join(folder, 'order-17.key');
+    const [first, again] = [
+      await idempay('pay', ...HUNDRED, '--key-file', file, '--json'),
+      await idempay('pay', ...HUNDRED, '--key-file', file, '--json'),
+    ].map(({ stdout }) => JSON.parse(stdout));
+    expect([first.replayed, again.replayed]).toEqual([false, true]);
+    expect(again.transactionId).toBe(first.transactionId);
+    expect(await chargesOf(first.idempotencyKey)).toBe(1);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const other = await idempay('pay', '--amount', '100', '--currency', 'USD', '--key-file', file);
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining('belongs to the payment of 100.00 USD') });
+    expect(readdirSync(folder)).toEqual(['order-17.key']);
+  });
+
+  it('killed while it pays, the same command goes on with the key that it kept', async () => {
+    const file = join(folder, 'order-18.key');
+    await shared().processor.behave({ latencyMs: 500 });
+    const parameters = ['pay', ...HUNDRED, '--key-file', file];
+    const killed = startCommand(shared().url, parameters);
+    await until('the key is kept', 10_000, () => readdirSync(folder).includes('order-18.key'));
+    killed.kill();
+    expect((await killed.result).signal).toBe('SIGKILL');
+    const { idempotencyKey } = JSON.parse(readFileSync(file, 'utf8'));
+    const again = await runCommand(shared().url, parameters);
+    await shared().processor.behave({ latencyMs: 0 });
+    expect(again).toMatchObject({ code: 0, stderr: `Idempotency-Key: ${idempotencyKey}\n` });
+    expect(await chargesOf(idempotencyKey)).toBe(1);
+  });
+
+  it('a payment without a known outcome ends with 4 and the command that goes on', async () => {
+    await shared().processor.behave({ latencyMs: 3_000 });
+    const paid = await idempay('pay', ...HUNDRED, ...SECOND);
+    await shared().processor.behave({ latencyMs: 0 });
+    const key = KEY.exec(paid.stderr)?.[0] ?? '';
+    expect(paid.code).toBe(4);
+    expect(paid.stderr).toContain(`idempay pay --resume ${key} --amount 100.00 --currency USD`);
+    const resumed = await idempay('pay', '--resume', key, ...HUNDRED);
+    expect(resumed.code).toBe(0);
+    expect(await chargesOf(key)).toBe(1);
+  });
+
+  it('a declined payment ends with 3, as JSON where that is asked for, and stays declined', async () => {
+    await shared().processor.behave({ declineRate: 1 });
+    const declined = await idempay('pay', ...HUNDRED, '--json');
+    await shared().processor.behave({ declineRate: 0 });
+    expect(declined.code).toBe(3);
+    const [told, error] = declined.stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(error).toMatchObject({ error: 'declined', exitCode: 3, status: 402, idempotencyKey: told.idempotencyKey });
+    expect((await idempay('status', told.idempotencyKey)).code).toBe(3);
+  });
+
+  it('a wrong payment ends with 1 and leaves no key file', async () => {
+    const wrong = await idempay('pay', '--amount', '1.001', '--currency', 'USD', '--key-file', join(folder, 'key'));
+    expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('more decimals than USD has') });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it.each([
+    ['--resume and --key-file together', ['--resume', 'x', '--key-file', 'y'], /not both/],
+    ['a key that is none', ['--resume', 'x'], /must be the key/],
+    ['a credential as an argument', ['--api-key', 'idem_x'], /unknown option '--api-key'/],
+    ['an address that is none', ['--url', 'localhost'], /must be an http or https URL/],
+  ])('%s ends with 1 and one sentence', async (_what, parameters, sentence) => {
+    const { code, stderr, stdout } = await idempay('pay', ...HUNDRED, ...parameters);
+    expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(sentence)]);
+    expect(stderr).not.toMatch(/^\s+at /m);
+  });
+});
+
+describe('payments', () => {
+  const shared = shareProcessedService(embedded);
+  const idempay = (...parameters: string[]) => runCommand(shared().url, parameters);
+
+  it('are listed, shown and exported, and one that is final is not resolved', async () => {
+    const paid = JSON.parse((await idempay('pay', ...HUNDRED, '--json')).stdout);
+    const { stdout: listed } = await idempay('payments', 'list', '--state', 'COMPLETED', '--json');
+    expect(JSON.parse(listed)).toMatchObject({ idempotencyKey: paid.idempotencyKey, amount: '100.00' });
+    expect((await idempay('payments', 'list')).stdout.split('\t').slice(0, 4)).toEqual([
+      paid.idempotencyKey,
+      'COMPLETED',
+      '100.00',
+      'USD',
+    ]);
+    expect((await idempay('payments', 'get', paid.idempotencyKey)).stdout).toMatch(/^amount\t100\.00$/m);
+    expect(await idempay('status', paid.idempotencyKey, '--json')).toMatchObject({
+      code: 0,
+      stdout: `{"state":"COMPLETED","transactionId":"${paid.transactionId}"}\n`,
+    });
+
+    const file = join(folder, 'day.csv');
+    const day = new Date().toISOString().slice(0, '2026-11-20'.length);
+    const exported = await idempay('payments', 'export', '--day', day, '--format', 'csv', '-o', file);
+    expect(exported).toMatchObject({ code: 0, stdout: '' });
+    expect(readFileSync(file, 'utf8')).toMatch(
+      new RegExp(`^idempotencyKey,state,amount,.*\n${paid.idempotencyKey},COMPLETED,100\\.00,USD,`),
+    );
+    expect(await idempay('payments', 'export', '--day', day, '-o', file)).toMatchObject({ code: 1 });
+
+    const resolution = ['payments', 'resolve', paid.idempotencyKey, '--outcome', 'declined', '--reason', 'test'];
+    const unasked = await idempay(...resolution);
+    expect([unasked.code, unasked.stderr]).toEqual([1, expect.stringContaining('--yes')]);
+    expect(await idempay(...resolution, '--yes')).toMatchObject({ code: 8 });
+  });
+
+  it('an unknown key ends with 7', async () => {
+    for (const parameters of [['status'], ['payments', 'get']]) {
+      expect(await idempay(...parameters, '0190f3a2-0000-7000-8000-000000000000')).toMatchObject({ code: 7 });
+    }
+  });
+});
+
+describe('a service that is away', () => {
+  it.each([
+    ['a read', ['payments', 'list']],
+    ['a payment', ['pay', ...HUNDRED]],
+  ])('%s ends with 5 and says how to start it', async (_what, parameters) => {
+    const { code, stdout, stderr } = await runCommand(NOBODY, [...parameters, ...SECOND]);
+    expect([code, stdout]).toEqual([5, '']);
+    expect(stderr).toMatch(/Is the service running\?.*--url/);
+  });
+
+  it('an address of something else ends with 10', async () => {
+    const other = createServer((_request, response) => void response.writeHead(404).end('<html>'));
+    await new Promise<void>((listening) => void other.listen(0, '127.0.0.1', listening));
+    const { port } = other.address() as AddressInfo;
+    const result = await runCommand(`http://127.0.0.1:${port}/nothing`, ['transactions', 'get', '1', ...SECOND]);
+    other.close();
+    expect(result).toMatchObject({ code: 10, stderr: expect.stringContaining('baseUrl') });
+  });
+});
+
+describe('an API key', () => {
+  it('is taken from the environment or a file; without it the command ends with 6', async () => {
+    const keysFile = join(folder, 'keys.json');
+    const secretFile = join(folder, 'secret');
+    const added = await runCommand(NOBODY, ['keys', 'add', 'shop', '--scopes', 'payments:read', '--file', keysFile]);
+    writeFileSync(secretFile, added.stdout);
+    const stores = await embedded.open();
+    try {
+      const { url } = await stores.serve({ AUTH: 'required', API_KEYS_FILE: keysFile });
+      const list = ['payments', 'list'];
+      const results = [
+        await runCommand(url, list, { IDEMPAY_API_KEY: added.stdout.trim() }),
+        await runCommand(url, list, { IDEMPAY_API_KEY_FILE: secretFile }),
+        await runCommand(url, [...list, '--api-key-file', secretFile]),
+        await runCommand(url, list),
+        await runCommand(url, ['transactions', 'list'], { IDEMPAY_API_KEY: added.stdout.trim() }),
+      ];
+      expect(results.map(({ code }) => code)).toEqual([0, 0, 0, 6, 6]);
+      expect(results[3]?.stderr).toContain('IDEMPAY_API_KEY');
+    } finally {
+      await stores.close();
+    }
+  });
+});

@@ -1,0 +1,76 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { runCommand } from '../../testkit/processes/command.js';
+import { SERVICE } from '../../testkit/programs.js';
+
+const ESCAPE = '\u001b';
+
+describe('on a terminal', () => {
+  const shared = shareService(embedded);
+
+  /** `script` of util-linux gives the command a terminal. What is typed answers its question. */
+  async function onTerminal(parameters: readonly string[], environment: Record<string, string> = {}, typed = '') {
+    const command = [process.execPath, SERVICE, ...parameters].map((word) => `'${word}'`).join(' ');
+    const env = { PATH: process.env.PATH, TERM: 'xterm', IDEMPAY_URL: shared.url, ...environment };
+    const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], { env });
+    let output = '';
+    let isAnswered = typed === '';
+    child.stdout.on('data', (text) => {
+      output += text;
+      if (isAnswered || !output.includes('[y/N]')) return;
+      isAnswered = true;
+      child.stdin.write(typed);
+    });
+    const [code] = await once(child, 'close');
+    return { code, output };
+  }
+
+  it('a list is a table with colours, without them where NO_COLOR is set', async () => {
+    await runCommand(shared.url, ['pay', '--amount', '5.00', '--currency', 'EUR']);
+    const coloured = await onTerminal(['payments', 'list']);
+    expect(coloured.code).toBe(0);
+    expect(coloured.output).toContain(`${ESCAPE}[32mCOMPLETED`);
+    const plain = await onTerminal(['payments', 'list'], { NO_COLOR: '1' });
+    expect(plain.output).not.toContain(ESCAPE);
+    expect(plain.output).toMatch(/^key +state +amount +currency/m);
+  });
+
+  it('a delete is asked for, and only yes does it', async () => {
+    const create = ['transactions', 'create', '--from', 'a', '--to', 'b', '--amount', '1', '--json'];
+    const { transactionId } = JSON.parse((await runCommand(shared.url, create)).stdout);
+    const remove = ['transactions', 'delete', String(transactionId)];
+    expect(await onTerminal(remove, {}, 'n\n')).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('Nothing was done'),
+    });
+    expect((await runCommand(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(0);
+    expect(await onTerminal(remove, {}, 'y\n')).toMatchObject({ code: 0 });
+    expect((await runCommand(shared.url, ['transactions', 'get', String(transactionId)])).code).toBe(7);
+  });
+});
+
+describe('elsewhere', () => {
+  const shared = shareService(embedded);
+
+  it('a reader that has enough ends the command without a word', async () => {
+    const rows = Array.from(
+      { length: 1_000 },
+      (_, row) => `{"fromAccount":"a","toAccount":"b","amount":"${row + 1}"}\n`,
+    );
+    const importing = spawn(process.execPath, [SERVICE, 'transactions', 'import', '-', '--format', 'ndjson'], {
+      env: { PATH: process.env.PATH, IDEMPAY_URL: shared.url },
+    });
+    importing.stdin.end(rows.join(''));
+    expect((await once(importing, 'close'))[0]).toBe(0);
+    const pipe = `'${process.execPath}' '${SERVICE}' transactions export | head -n 1`;
+    const { stdout, stderr } = spawnSync('sh', ['-c', pipe], {
+      encoding: 'utf8',
+      env: { PATH: process.env.PATH, IDEMPAY_URL: shared.url },
+    });
+    expect(stdout).toMatch(/^\{"transactionId":100000000000001,.*\}\n$/);
+    expect(stderr).toBe('');
+  });
+});

@@ -1,0 +1,80 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { runCommand } from '../../testkit/processes/command.js';
+
+/** The most digits that an amount may have. */
+const LONG = '12345678901.2345';
+const SPREADSHEET_FORMULA = '=HYPERLINK("http://example.com","x")';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'idempay-command-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe('transactions', () => {
+  const shared = shareService(embedded);
+  const idempay = (...parameters: string[]) => runCommand(shared.url, ['transactions', ...parameters]);
+  const create = (from: string, amount: string, ...more: string[]) =>
+    idempay('create', '--from', from, '--to', 'bob', '--amount', amount, '--json', ...more);
+
+  it('are created once for a key, changed under a condition, and deleted with --yes only', async () => {
+    const key = ['--idempotency-key', 'invoice-17'];
+    const first = JSON.parse((await create('alice', '12.3400', ...key)).stdout);
+    expect(first).toMatchObject({ fromAccount: 'alice', amount: 12.34, status: 'PENDING', replayed: false });
+    expect(JSON.parse((await create('alice', '12.34', ...key)).stdout)).toEqual({ ...first, replayed: true });
+    expect(await create('alice', '12.35', ...key)).toMatchObject({ code: 8 });
+
+    const id = String(first.transactionId);
+    const shown = JSON.parse((await idempay('get', id, '--json')).stdout);
+    expect(await idempay('set-status', id, 'FLAGGED', '--if-match', '"other"')).toMatchObject({ code: 8 });
+    expect(await idempay('set-status', id, 'CANCELLED', '--if-match', shown.etag)).toMatchObject({ code: 0 });
+    expect(await idempay('set-status', id, 'PENDING')).toMatchObject({ code: 8 });
+    expect(await idempay('set-status', id, 'FLAGED')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('Allowed choices are PENDING'),
+    });
+
+    const unasked = await idempay('delete', id);
+    expect([unasked.code, unasked.stderr]).toEqual([1, expect.stringContaining('--yes')]);
+    expect(await idempay('delete', id, '--yes')).toMatchObject({ code: 0 });
+    expect(await idempay('get', id)).toMatchObject({ code: 7 });
+  });
+
+  it('keep the text of their amounts in lists and exports', async () => {
+    await create('exact', LONG);
+    expect((await idempay('list', '--from', 'exact')).stdout.split('\t')[3]).toBe(LONG);
+    expect((await idempay('export', '--from', 'exact')).stdout).toContain(`"amount":${LONG},`);
+    expect((await idempay('export', '--from', 'exact', '--format', 'csv')).stdout).toContain(`,exact,bob,${LONG},`);
+  });
+
+  it('of an export that looks like a formula are exact, with a warning; --spreadsheet makes them texts', async () => {
+    await create(SPREADSHEET_FORMULA, '1');
+    const exact = await idempay('export', '--from', SPREADSHEET_FORMULA, '--format', 'csv');
+    expect(exact.stdout).toContain(`,"${SPREADSHEET_FORMULA.replaceAll('"', '""')}",bob,1,`);
+    expect(exact.stderr).toContain('--spreadsheet');
+    const safe = await idempay('export', '--from', SPREADSHEET_FORMULA, '--format', 'csv', '--spreadsheet');
+    expect(safe.stdout).toContain(`,"'=HYPERLINK(`);
+    expect(safe.stderr).toBe('');
+  });
+
+  it('are exported to a file that is whole, and never in the place of another one', async () => {
+    const file = join(folder, 'all.ndjson');
+    expect(await idempay('export', '-o', file)).toMatchObject({ code: 0, stdout: '' });
+    const text = readFileSync(file, 'utf8');
+    expect(text).toBe((await idempay('export')).stdout);
+    expect(await idempay('export', '-o', file)).toMatchObject({ code: 1 });
+    expect(readFileSync(file, 'utf8')).toBe(text);
+  });
+
+  it('are listed up to --limit, and the rest is mentioned', async () => {
+    for (const amount of ['1', '2', '3']) await create('many', amount);
+    const { stdout, stderr } = await idempay('list', '--from', 'many', '--limit', '2');
+    expect(stdout.trimEnd().split('\n')).toHaveLength(2);
+    expect(stderr).toContain('more than 2');
+  });
+});

@@ -1,0 +1,34 @@
+import { afterEach, expect, it, vi } from 'vitest';
+import { run } from '#idempay/command-line.js';
+import { createProgram } from '#idempay/commands/program.js';
+
+/** They have nothing to show beyond their usage line. */
+const WITHOUT_EXAMPLE = ['serve', 'backup', 'doctor', 'keys list', 'keys revoke'];
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  process.exitCode = undefined;
+});
+
+const { commands } = createProgram();
+const paths = commands
+  .flatMap((command) => (command.commands.length > 0 ? command.commands.map((each) => [command, each]) : [[command]]))
+  .map((path) => path.map((command) => command.name()))
+  .filter(([name]) => name !== 'complete');
+
+it('there is every command of the documentation', () => {
+  expect(paths.map((path) => path.join(' '))).toEqual(
+    expect.arrayContaining(['pay', 'status', 'payments resolve', 'transactions import', 'processor', 'keys add']),
+  );
+});
+
+it.each(paths.map((path) => path.join(' ')))('the help of %s teaches with an example', async (name) => {
+  let output = '';
+  vi.spyOn(console, 'log').mockImplementation((text) => {
+    output += text;
+  });
+  await run([...name.split(' '), '--help']);
+  expect(output).toContain(`Usage: idempay ${name} `);
+  if (!WITHOUT_EXAMPLE.includes(name)) expect(output).toMatch(/\nExamples?:\n/);
+  expect(process.exitCode ?? 0).toBe(0);
+});

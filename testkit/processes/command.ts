@@ -1,0 +1,24 @@
+import { SERVICE } from '../programs.js';
+import { type Environment, type Exit, spawnProgram } from './service.js';
+
+export interface CommandResult extends Exit {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The command line as a process of its own, at the service with this address. */
+export function startCommand(url: string, parameters: readonly string[], environment: Environment = {}) {
+  const { child, ended } = spawnProgram(SERVICE, { IDEMPAY_URL: url, ...environment }, [], parameters);
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].on('data', (text) => {
+      output[name] += text;
+    });
+  }
+  const result = ended.then((exit): CommandResult => ({ ...exit, ...output }));
+  return { result, kill: () => void child.kill('SIGKILL'), interrupt: () => void child.kill('SIGINT') };
+}
+
+export function runCommand(url: string, parameters: readonly string[], environment: Environment = {}) {
+  return startCommand(url, parameters, environment).result;
+}
