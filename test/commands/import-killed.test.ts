@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { expectImported, importAndKill } from '../../testkit/client/imports.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { freePort } from '../../testkit/servers/server-process.js';
 
 /** `IMPORT_ROWS=1000000` takes some minutes. */
 const ROWS = Number(process.env.IMPORT_ROWS ?? 100_000);

@@ -1,5 +1,6 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
@@ -66,8 +67,7 @@ describe('elsewhere', () => {
     importing.stdin.end(rows.join(''));
     expect((await once(importing, 'close'))[0]).toBe(0);
     const pipe = `'${process.execPath}' '${SERVICE}' transactions export | head -n 1`;
-    const { stdout, stderr } = spawnSync('sh', ['-c', pipe], {
-      encoding: 'utf8',
+    const { stdout, stderr } = await promisify(execFile)('sh', ['-c', pipe], {
       env: { PATH: process.env.PATH, IDEMPAY_URL: shared.url },
     });
     expect(stdout).toMatch(/^\{"transactionId":100000000000001,.*\}\n$/);

@@ -19,13 +19,15 @@ interface KilledImport {
   readonly rows: number;
   readonly kills: number;
   readonly more?: readonly string[];
+  /** What happens to the service before each kill. */
+  readonly disturb?: () => Promise<void>;
 }
 
 /** Writes a file with so many rows, imports it, and kills the command each time when it has come a random part further. */
 export async function importAndKill(
   url: string,
   file: string,
-  { rows, kills, more = [] }: KilledImport,
+  { rows, kills, more = [], disturb }: KilledImport,
 ): Promise<void> {
   await writeRows(file, rows);
   const { transactions } = new Idempay({ baseUrl: url });
@@ -44,6 +46,7 @@ export async function importAndKill(
     await until(`row ${Math.floor(after)} is created`, LONGEST_MS, async () => {
       return ended !== undefined || isCreated(FIRST_ID + Math.floor(after));
     });
+    await disturb?.();
     running.kill();
     expect(await running.result, `kill ${kill}`).toMatchObject({ signal: 'SIGKILL' });
   }
