@@ -29,11 +29,12 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   OTEL_EXPORTER_OTLP_ENDPOINT: ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'],
 };
 
-/** Settings of the reference processor and of OpenSSL, which may share an environment with the service. */
+/** Settings of the commands, the reference processor and OpenSSL, which may share an environment with the service. */
 const NOT_OURS = new Set([
   ...['CHARGE_LOG', 'PROCESSOR_HOST', 'PROCESSOR_PORT', 'PROCESSOR_LATENCY_MS', 'PROCESSOR_REPLY_LATENCY_MS'],
   ...['PROCESSOR_DECLINE_RATE', 'PROCESSOR_FAIL_RATE', 'PROCESSOR_LOST_REPLY_RATE', 'PROCESSOR_DEDUPLICATE'],
   ...['PROCESSOR_REFUSE_WITH'],
+  ...['IDEMPAY_URL', 'IDEMPAY_API_KEY', 'IDEMPAY_API_KEY_FILE'],
   'SSL_CERT_FILE',
 ]);
 /** Kubernetes describes each service by such values, under names made from the service's. */

@@ -1,12 +1,13 @@
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { candidatesFor } from '#idempay/commands/completion/candidates.js';
-import { SCRIPTS } from '#idempay/commands/completion/scripts.js';
 import { createProgram } from '#idempay/commands/program.js';
 import { SERVICE } from '../../testkit/programs.js';
+import { findZsh } from '../../testkit/servers/binaries.js';
 
 describe('completion', () => {
   const candidates = (...words: string[]) => candidatesFor(createProgram(), words);
@@ -33,7 +34,7 @@ describe('completion', () => {
   });
 });
 
-describe('the script for bash', () => {
+describe('the scripts', () => {
   let folder: string;
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'idempay-completion-'));
@@ -43,28 +44,42 @@ describe('the script for bash', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  function completed(...words: string[]): string[] {
-    const quoted = words.map((word) => `'${word}'`).join(' ');
-    const script = `source <(idempay completion bash)
-      COMP_WORDS=(idempay ${quoted}); COMP_CWORD=${words.length}
-      _idempay; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const { stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], {
-      encoding: 'utf8',
+  async function outputOf(shell: string, parameters: readonly string[]): Promise<string[]> {
+    const { stdout, stderr } = await promisify(execFile)(shell, parameters, {
       cwd: folder,
       env: { PATH: `${folder}:${process.env.PATH}` },
     });
     expect(stderr).toBe('');
     return stdout.split('\n').filter(Boolean);
   }
+  const quoted = (words: readonly string[]) => words.map((word) => `'${word}'`).join(' ');
 
-  it('completes commands, options, statuses and files', () => {
-    expect(completed('trans')).toEqual(['transactions']);
-    expect(completed('payments', 'export', '--fo')).toEqual(['--format']);
-    expect(completed('transactions', 'set-status', '1', 'BL')).toEqual(['BLOCKED']);
-    expect(completed('transactions', 'import', 'rows')).toEqual(['rows of may.csv']);
+  it('for bash completes commands, options, statuses and files', async () => {
+    const completed = (...words: string[]) => {
+      const script = `source <(idempay completion bash)
+        COMP_WORDS=(idempay ${quoted(words)}); COMP_CWORD=${words.length}
+        _idempay; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      return outputOf('bash', ['--norc', '-c', script]);
+    };
+    expect(await completed('trans')).toEqual(['transactions']);
+    expect(await completed('payments', 'export', '--fo')).toEqual(['--format']);
+    expect(await completed('transactions', 'set-status', '1', 'BL')).toEqual(['BLOCKED']);
+    expect(await completed('transactions', 'import', 'rows')).toEqual(['rows of may.csv']);
   });
-});
 
-it('the script for zsh defines its function and gives it to compdef', () => {
-  expect(SCRIPTS.zsh).toMatch(/^#compdef idempay\n_idempay\(\) \{[\s\S]*\n\}\ncompdef _idempay idempay$/);
+  it('for zsh completes commands, options and statuses, and leaves files to zsh', { timeout: 120_000 }, async () => {
+    const { path, modules } = await findZsh();
+    const completed = (...words: string[]) => {
+      // These three are zsh's own, and only work at its prompt.
+      const script = `${modules ? `module_path=('${modules}')` : ''}
+        compdef() { :; }; _files() { print files; }; compadd() { shift; print -l -- "$@"; }
+        source <(idempay completion zsh)
+        words=(idempay ${quoted(words)}); CURRENT=${words.length + 1}; _idempay`;
+      return outputOf(path, ['--no-rcs', '-c', script]);
+    };
+    expect(await completed('trans')).toEqual(['transactions']);
+    expect(await completed('payments', 'export', '--fo')).toEqual(['--format']);
+    expect(await completed('transactions', 'set-status', '1', '')).toHaveLength(8);
+    expect(await completed('transactions', 'import', 'rows')).toEqual(['files']);
+  });
 });

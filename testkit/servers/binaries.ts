@@ -27,6 +27,16 @@ export async function findServer(name: 'redis' | 'valkey'): Promise<{ path: stri
   return { path: join(root, 'usr/bin', program), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
 }
 
+/** The shell and where its functions are: of the machine, or of Debian's packages beside the tests. */
+export async function findZsh(): Promise<{ path: string; modules: string | undefined }> {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const installed = folders.map((folder) => join(folder, 'zsh')).find((path) => existsSync(path));
+  if (installed) return { path: installed, modules: undefined };
+  const root = await debianPackages('zsh', ['zsh', 'zsh-common']);
+  const libraries = join(root, 'usr/lib', process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu');
+  return { path: join(root, 'bin/zsh'), modules: join(libraries, 'zsh') };
+}
+
 /** The folder with `initdb` and `postgres`: the machine's newest, or the pinned one from the registry. */
 export async function findPostgres(): Promise<string> {
   const debian = '/usr/lib/postgresql';
