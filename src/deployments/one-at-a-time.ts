@@ -3,6 +3,8 @@ import { BoundedQueue } from './bounded-queue.js';
 
 /** Each is a request with a client, which waits no longer than the queue lets it. */
 const MAX_WAITING = 256;
+/** A write that waited for a store that was away need not be followed by as long a rest. */
+const MOST_REST_MS = 200;
 
 interface Waiting {
   readonly begin: () => void;
@@ -10,27 +12,37 @@ interface Waiting {
 }
 
 /**
- * Runs large writes one after the other, so that other writes find a turn between them. What has not begun within
- * `QUEUE_LIMIT_MS` is refused, and changed nothing.
+ * Runs large writes one after the other. After each one comes a rest that is as long as it took, in which the store is there for
+ * all other writes: however many large ones wait, they take half of its time. What has not begun within `QUEUE_LIMIT_MS` is
+ * refused, and changed nothing.
  */
 export class OneAtATime {
   private readonly waiting: BoundedQueue<Waiting>;
   private isBusy = false;
 
   /** `store` names what is waited for, in the faults. */
-  constructor(store: string, clock: Clock) {
+  constructor(
+    store: string,
+    private readonly clock: Clock,
+  ) {
     this.waiting = new BoundedQueue(store, MAX_WAITING, clock);
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.isBusy) await new Promise<void>((begin, reject) => this.waiting.add({ begin, reject }));
     this.isBusy = true;
+    const begunAt = this.clock.monotonic();
     try {
       return await work();
     } finally {
-      const [next] = this.waiting.take(1);
-      if (next) next.begin();
-      else this.isBusy = false;
+      const restMs = Math.min(this.clock.monotonic() - begunAt, MOST_REST_MS);
+      this.clock.after(restMs, () => this.next());
     }
+  }
+
+  private next(): void {
+    const [first] = this.waiting.take(1);
+    if (first) first.begin();
+    else this.isBusy = false;
   }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { asCreated, type CreationKey, type CreationResult, fingerprintOf } from '#idempay/transactions/creation.js';
-import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import { type NewTransaction, TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 const LONG_MS = 600_000;
@@ -52,6 +52,28 @@ export function transactionCreationContract({ transactions: store, pass }: Contr
     expect(await store.createAll(rows, key)).toEqual({ ...created, state: 'replayed' });
     await expectStored(rows, created);
     expect(await store.listVersion()).toBe(version);
+  });
+
+  test('1: rows of a batch are kept exactly, whatever their accounts, amounts and statuses', async () => {
+    const fromAccount = randomUUID();
+    const accounts = [
+      `'"\\%_`,
+      'e\u0301',
+      '\u00e9',
+      '\u{1f4b3}'.repeat(64),
+      '\u2028',
+      ' A ',
+      '[1]',
+      'null',
+      '{"a":1}',
+      '007',
+    ];
+    const amounts = ['0.0001', '99999999999999.9', '99999999999.9999', '1'];
+    const rows = accounts.map((toAccount, index) => {
+      const status = TRANSACTION_STATUSES[index % TRANSACTION_STATUSES.length] ?? 'PENDING';
+      return { fromAccount, toAccount, amount: amounts[index % amounts.length] ?? '1', status };
+    });
+    await expectStored(rows, await store.createAll(rows));
   });
 
   test('1, 2: without a key every create makes its rows', async () => {

@@ -15,7 +15,12 @@ const NEXT_IDS = `
 
 const INSERT = `
   INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
-  VALUES (?, ?, ?, ?, ?, 1, ?)`;
+  VALUES (?, ?, ?, CAST(? AS INTEGER), ?, 1, ?)`;
+
+/** Of rows as JSON, in half of the time that so many single inserts take. An amount is text there, so that no digit of it is lost. */
+const INSERT_MANY = `
+  INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
+  SELECT ?1 + key, value ->> 0, value ->> 1, CAST(value ->> 2 AS INTEGER), value ->> 3, 1, ?2 FROM json_each(?3)`;
 
 const FIND_CREATION = `
   SELECT fingerprint, first_id AS firstId, created_at AS createdAt FROM creation_keys
@@ -44,6 +49,7 @@ type Written<Result> = Result extends { state: 'created' } ? Result & { readonly
 export function createTransactionCreationWrites(database: Database, wallClock: () => number, heldClock: () => number) {
   const nextIds = database.prepare(NEXT_IDS);
   const insert = database.prepare(INSERT);
+  const insertMany = database.prepare(INSERT_MANY);
   const findCreation = database.prepare(FIND_CREATION);
   const remember = database.prepare(REMEMBER);
   const expired = database.prepare(EXPIRED);
@@ -57,9 +63,12 @@ export function createTransactionCreationWrites(database: Database, wallClock: (
     const createdAt = wallClock();
     const { last_id, version } = nextIds.get(transactions.length) as { last_id: number; version: number };
     const firstId = last_id - transactions.length + 1;
-    for (const [index, { fromAccount, toAccount, amount, status }] of transactions.entries()) {
-      insert.run(firstId + index, fromAccount, toAccount, toTenThousandths(amount), status, createdAt);
-    }
+    const rows = transactions.map(({ fromAccount, toAccount, amount, status }) => {
+      return [fromAccount, toAccount, String(toTenThousandths(amount)), status] as const;
+    });
+    const [only] = rows;
+    if (only && rows.length === 1) insert.run(firstId, ...only, createdAt);
+    else insertMany.run(firstId, createdAt, JSON.stringify(rows));
     return { firstId, createdAt, listVersion: version };
   }
 
