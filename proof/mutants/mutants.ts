@@ -246,7 +246,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     ],
   },
   [`${EMBEDDED}/transaction-creation-writes.ts`]: {
-    'a used key creates again, in SQLite': 'if (known) return known; → ',
+    'a used key creates again, in SQLite': 'const known = key && find(key); → const known = key && false;',
   },
   [`${EMBEDDED}/transaction-store.ts`]: {
     'a list gets the version of an earlier request, in SQLite': 'Version = Math.max( → Version = Math.min(',
