@@ -38,7 +38,7 @@ const PARTS = {
       ...options,
     ]),
   topologies: (names) => [[process.execPath, 'scripts/test-topologies.mjs', ...names]],
-  fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz.test.ts']],
+  fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz']],
   node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
   mutants: (names) => [
     [

@@ -73,6 +73,22 @@ function errorResponse(status: number, errors: Errors, context: AnswerContext, s
   };
 }
 
+/** One response for errors of several statuses: its schema names these. */
+export function responseOfSeveral(errors: Errors, { headers, used }: AnswerContext, text: string): Response {
+  const all = Object.values(errors);
+  const statuses = [...new Set(all.map(({ status }) => status))].sort();
+  return {
+    description: text,
+    headers: headerReferences([...headers, NO_STORE, ...headersOfErrors(all, true)], used),
+    content: {
+      [JSON_TYPE]: {
+        schema: { allOf: [reference('schemas', 'Problem'), { properties: { status: { enum: statuses } } }] },
+        examples: errorExamples(errors),
+      },
+    },
+  };
+}
+
 export function errorExamples(errors: Errors): Record<string, { value: unknown }> {
   return valuesOf(
     Object.fromEntries(Object.entries(errors).map(([name, { status, message }]) => [name, errorBody(status, message)])),

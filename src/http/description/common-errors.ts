@@ -38,7 +38,7 @@ export function commonErrors({ scopes, isLimited, bodyLimitBytes, query, operati
     }),
     ...(isLimited && { tooManyRequests: publicErrors.tooManyRequests(600, 2) }),
     ...(operation && storeErrors(operation)),
-    ...(!isProbe && { starting: publicErrors.starting(), tooManyConnections: publicErrors.tooManyConnections() }),
+    ...(!isProbe && NOT_NOW_ERRORS),
   };
 }
 
@@ -56,6 +56,12 @@ function storeErrors(operation: Operation): Errors {
   if (unchanged.message === unknown.message) return { storeUnavailable: unchanged };
   return { storeUnavailable: unchanged, storeOutcomeUnknown: unknown };
 }
+
+/** Said before it is known what a request asks for, also to a path that is not there. */
+const NOT_NOW_ERRORS: Errors = {
+  starting: publicErrors.starting(),
+  tooManyConnections: publicErrors.tooManyConnections(),
+};
 
 /** 400 for the head of a request, whatever it asks for. */
 export const HEAD_ERRORS: Errors = {
@@ -77,4 +83,5 @@ export const ANY_REQUEST_ERRORS: Errors = {
   unknownMethod: publicErrors.unknownMethod(),
   unknownTransferCoding: publicErrors.unknownTransferCoding(),
   unknownVersion: publicErrors.unknownVersion(),
+  ...NOT_NOW_ERRORS,
 };

@@ -3,7 +3,14 @@ import { VERSION } from '../../version.js';
 import type { Operation as StoreOperation } from '../public-errors.js';
 import { publicErrors } from '../public-errors.js';
 import { ANSWER_SCHEMAS } from './answer-schemas.js';
-import { type AnswerContext, errorExamples, errorResponses, successResponse, type UsedHeaders } from './answers.js';
+import {
+  type AnswerContext,
+  errorExamples,
+  errorResponses,
+  responseOfSeveral,
+  successResponse,
+  type UsedHeaders,
+} from './answers.js';
 import { BODY_SCHEMAS } from './body-schemas.js';
 import { ANY_REQUEST_ERRORS, commonErrors, HEAD_ERRORS } from './common-errors.js';
 import { LIMIT_HEADERS, REQUEST_HEADERS, type RequestHeader, type ResponseHeader } from './headers.js';
@@ -31,6 +38,8 @@ const BODILESS_METHODS = ['GET', 'HEAD'];
 /** Those of every operation. */
 const EVERY_PATH = ['requestId', 'traceparent'] as const;
 const SCHEME = 'bearer';
+const ANY_REQUEST =
+  'Any request may be refused so, whatever it asks for: the head of the request is not as it should be, it came too slowly, the service cannot take it yet, or has a defect (500).';
 
 /** Throws where a route and its description do not fit. */
 export function openApiDocument(routes: readonly DescribedRoute[]): OpenApiDocument {
@@ -44,7 +53,7 @@ export function openApiDocument(routes: readonly DescribedRoute[]): OpenApiDocum
   }
   const everywhere: AnswerContext = { used, headers: LIMIT_HEADERS, errorHeaders: {}, bodiless: false };
   const responses = {
-    AnyRequest: anyRequestResponse(everywhere),
+    AnyRequest: responseOfSeveral(ANY_REQUEST_ERRORS, everywhere, ANY_REQUEST),
     MethodNotAllowed: errorResponses({ methodNotAllowed: publicErrors.methodNotAllowed('GET, HEAD') }, everywhere)[405],
     UnknownPath: errorResponses({ unknownRoute: publicErrors.unknownRoute() }, everywhere)[404],
   } as Record<string, object>;
@@ -159,23 +168,4 @@ function headerParameter({ name, text, required, schema, example }: RequestHeade
 
 function headerObject({ text, required, schema, example }: ResponseHeader): object {
   return { description: text, required, schema, ...(example !== undefined && { example }) };
-}
-
-/** What may come of any request, whatever it asks for: the schema names the statuses. */
-function anyRequestResponse(context: AnswerContext): object {
-  const statuses = [...new Set(Object.values(ANY_REQUEST_ERRORS).map(({ status }) => status))].sort();
-  return {
-    ...errorResponses(
-      Object.fromEntries(Object.entries(ANY_REQUEST_ERRORS).filter(([, { status }]) => status === 500)),
-      context,
-    )[500],
-    description:
-      'Any request may be refused so, whatever it asks for: the head of the request is not as it should be, it came too slowly, or the service has a defect (500).',
-    content: {
-      'application/json': {
-        schema: { allOf: [reference('schemas', 'Problem'), { properties: { status: { enum: statuses } } }] },
-        examples: errorExamples(ANY_REQUEST_ERRORS),
-      },
-    },
-  };
 }
