@@ -5,11 +5,11 @@ import type { Draft } from './request-fuzzer.js';
 const CLOSE = 'Connection: close';
 
 /** The request as text with one thing wrong that a client of HTTP never gets wrong; its body is left out. */
-export function brokenText({ method, target, headers }: Draft, random: Random): string | undefined {
+export function brokenText({ method, target: path, headers }: Draft, random: Random): string | undefined {
+  if (!/^[!-~]{1,2000}$/.test(path)) return undefined;
   const lines = Object.entries(headers)
     .flatMap(([name, value]) => [value].flat().map((text) => `${name}: ${text}`))
     .filter((line) => /^[\x20-\x7e]{1,1000}$/.test(line) && !/^(host|expect|content-|x-large)/i.test(line));
-  const path = /^[!-~]{1,2000}$/.test(target) ? target : '/livez';
   const good = { start: `${method} ${path} HTTP/1.1`, lines: ['Host: 127.0.0.1', CLOSE, ...lines] };
   // Without a request line nobody knows that it is HEAD, and it is answered as what it is not.
   const startless =
