@@ -49,6 +49,8 @@ const ATTEMPT_TIMEOUT_MS = 20_000;
 /** The life of a key is 24 h by default; it may be set to much less. */
 const KEY_LIFE_MS = 300_000;
 const REMEMBERED = 1_000;
+/** A timer of more milliseconds fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Visible ASCII: what a header can carry. */
 const CREDENTIAL = /^[!-~]+$/;
@@ -76,8 +78,8 @@ export function readSettings(options: IdempayOptions): Settings {
 }
 
 export function positive(name: string, value: number): number {
-  if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return value;
-  throw wrong(`'${name}' must be a number above 0.`);
+  if (typeof value === 'number' && value > 0 && value <= LONGEST_TIMER_MS) return value;
+  throw wrong(`'${name}' must be a number above 0, and at most ${LONGEST_TIMER_MS}.`);
 }
 
 function baseUrlOf(text: string): string {

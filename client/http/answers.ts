@@ -46,6 +46,19 @@ export function isMomentary(status: number): boolean {
   return status === 408 || status === 429 || status >= 500;
 }
 
+/** A redirect has 0 in a browser. */
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/**
+ * A 400 of the service for what the caller asks for: the message begins with the member. It is the same in each attempt of a call, so none
+ * can have been carried out. Other 4xx may be about one attempt alone: a proxy that drops a header, or limits bodies.
+ */
+export function isAboutContent(answer: Answer): boolean {
+  return answer.status === 400 && /^(?:transactions\[\d+\]: )?'\w+'/.test(messageOf(answer) ?? '');
+}
+
 /** For a request that may be sent again whatever became of it. */
 export function again(result: Answer | Lost): Again {
   return {

@@ -1,6 +1,6 @@
 import { type IdempayError, UnavailableError } from '../errors.js';
 import { positive, type Settings } from '../settings.js';
-import { again, isMomentary, refusalOf } from './answers.js';
+import { again, isMomentary, isSuccess, refusalOf } from './answers.js';
 import { type Call, type CallOptions, within } from './call.js';
 import { type GivenUp, repeat } from './repeat.js';
 import { textOf } from './streams.js';
@@ -24,7 +24,7 @@ export function createRequests(transport: Transport, settings: Settings): Reques
     const end = await repeat<T | IdempayError>(settings, call, async () => {
       const result = await transport.send(call, request);
       if (result.state === 'lost' || isMomentary(result.status)) return again(result);
-      if (result.status >= 300 && result.status !== 304) return { state: 'done', value: refusalOf(result) };
+      if (!isSuccess(result.status) && result.status !== 304) return { state: 'done', value: refusalOf(result) };
       const value = read(result);
       return value === undefined ? again(result) : { state: 'done', value };
     });

@@ -163,7 +163,7 @@ function keyRefused(cause: IdempayError): UnavailableError {
 }
 
 async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Promise<void> {
-  if (!onKey) return;
+  if (!onKey || call.signal.aborted) return;
   try {
     await unlessAborted(call.signal, Promise.resolve(onKey(key)));
   } catch (fault) {

@@ -1,11 +1,14 @@
+import { DeclinedError, type IdempayError, MismatchError, type UnavailableError } from '../errors.js';
 import {
-  DeclinedError,
-  type IdempayError,
-  InvalidRequestError,
-  MismatchError,
-  type UnavailableError,
-} from '../errors.js';
-import { detailsOf, failureOf, isMomentary, messageOf, parsed, refusalOf, retryAfterMs } from '../http/answers.js';
+  detailsOf,
+  failureOf,
+  isAboutContent,
+  isMomentary,
+  messageOf,
+  parsed,
+  refusalOf,
+  retryAfterMs,
+} from '../http/answers.js';
 import type { Answer, Lost } from '../http/transport.js';
 
 /** What one attempt at a payment says. */
@@ -58,7 +61,7 @@ export function readPaymentAnswer(result: Answer | Lost, key: string): PaymentAn
   }
   const error = refusalOf(result);
   if (status === 400 && message === KEY_REFUSED) return { state: 'key refused', error };
-  return { state: error instanceof InvalidRequestError ? 'final' : 'refused', error };
+  return { state: isAboutContent(result) ? 'final' : 'refused', error };
 }
 
 function again(result: Answer | Lost, mayHaveArrived: boolean): PaymentAnswer {

@@ -1,7 +1,16 @@
-import { type IdempayError, InvalidRequestError, MismatchError, UnknownChangeError } from '../errors.js';
-import { detailsOf, failureOf, isMomentary, messageOf, refusalOf, retryAfterMs } from '../http/answers.js';
+import { type IdempayError, MismatchError, UnknownChangeError } from '../errors.js';
+import {
+  again,
+  detailsOf,
+  failureOf,
+  isAboutContent,
+  isMomentary,
+  isSuccess,
+  messageOf,
+  refusalOf,
+} from '../http/answers.js';
 import type { Call, CallOptions } from '../http/call.js';
-import { type Again, type GivenUp, repeat } from '../http/repeat.js';
+import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Answer, Lost, Outgoing, Transport } from '../http/transport.js';
 import type { Settings } from '../settings.js';
@@ -31,7 +40,7 @@ export function createChanges(settings: Settings, transport: Transport, requests
         const result = await transport.send(call, request);
         if (didNothing(result, isOnce)) return again(result);
         if (result.state === 'answered' && !isMomentary(result.status)) {
-          const value = result.status >= 300 ? refused(result) : read(result);
+          const value = isSuccess(result.status) ? read(result) : refused(result);
           if (value !== undefined) return { state: 'done', value };
         }
         if (isOnce) return { state: 'done', value: unknown(failureOf(result)) };
@@ -48,8 +57,7 @@ export function createChanges(settings: Settings, transport: Transport, requests
           return new MismatchError(message, idempotencyKey, detailsOf(answer));
         }
         const refusal = refusalOf(answer);
-        // Of the content, which is the same in each attempt.
-        if (!mayBeDone || refusal instanceof InvalidRequestError) return refusal;
+        if (!mayBeDone || isAboutContent(answer)) return refusal;
         return afterwards(refusal) ?? unknown(refusal);
       }
     });
@@ -79,12 +87,4 @@ function didNothing(result: Answer | Lost, isOnce: boolean): boolean {
   if (result.state === 'lost') return !result.mayHaveArrived;
   if (result.status === 429) return true;
   return isOnce && result.status === 503 && messageOf(result) !== undefined && result.headers.has('retry-after');
-}
-
-function again(result: Answer | Lost): Again {
-  return {
-    state: 'again',
-    retryAfterMs: result.state === 'lost' ? 0 : retryAfterMs(result.headers),
-    error: failureOf(result),
-  };
 }

@@ -131,6 +131,18 @@ describe('pay', () => {
     expect(three).toMatchObject({ key: KEY, status: 422 });
   });
 
+  test('that is refused for another reason than its content is unknown, after an attempt that may have arrived', async () => {
+    for (const refused of [
+      refusal(400, 'Missing Idempotency-Key header.'),
+      refusal(413),
+      refusal(400, 'cannot be read'),
+    ]) {
+      const { idempay } = scripted([json(KEY), reset(), refused]);
+      await failureOf(UnknownOutcomeError, idempay.payments.pay(HUNDRED));
+    }
+    await failureOf(InvalidRequestError, scripted([json(KEY), refusal(413)]).idempay.payments.pay(HUNDRED));
+  });
+
   test('of an amount that is no string is refused before anything is sent', async () => {
     const { idempay, sent } = scripted([]);
     const body = { amount: 100.5, currency: 'USD' } as never;
@@ -256,6 +268,10 @@ describe('an abort by the caller', () => {
     const error = await failureOf(UnavailableError, idempay.payments.pay(HUNDRED, { onKey, signal: abort.signal }));
     expect(error.cause).toMatchObject({ message: 'the payer closed the page' });
     expect(sent).toHaveLength(1);
+    const kept: string[] = [];
+    const options = { onKey: (key: string) => void kept.push(key), signal: abort.signal };
+    await failureOf(UnavailableError, idempay.payments.pay(HUNDRED, options));
+    expect([sent.length, kept]).toEqual([1, []]);
   });
 
   test('while an attempt is under way: unknown, however its reason looks', async () => {
