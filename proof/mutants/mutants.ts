@@ -266,6 +266,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'resume begins as if nothing had been sent':
       'this.#settle(call, key, body, true) → this.#settle(call, key, body, false)',
   },
+  'client/payments/payment-answers.ts': {
+    'a refusal that is not about the content ends a payment as if nothing had been sent':
+      "isAboutContent(result) ? 'final' → error ? 'final'",
+  },
+  'client/transactions/transactions.ts': {
+    'the client sends a create with a key without it': "return { 'idempotency-key': key }; → return {};",
+  },
+  'client/transactions/changes.ts': {
+    "a conflict that may be with this call's own change is told as another's":
+      'if (!mayBeDone || isAboutContent(answer)) return → if (!mayBeDone || answer.status > 0) return',
+  },
 };
 
 export const MUTANTS: readonly Mutant[] = [

@@ -2,11 +2,14 @@ import { expect, test } from 'vitest';
 import { expectNoViolations } from '../../testkit/checkers/expect-no-violations.js';
 import { runCallerCrashes } from '../../testkit/client-library/caller-crashes.js';
 import { runFaultyCalls } from '../../testkit/client-library/faulty-calls.js';
+import { runFaultyCreates } from '../../testkit/client-library/faulty-creates.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { seedFrom } from '../../testkit/random.js';
 
 /** `CLIENT_CALLS=200 CALLER_CRASHES=10 npx vitest run test/faults/client-calls` is a short run. */
 const CALLS = Number(process.env.CLIENT_CALLS || 10_000);
+/** Creates with keys of the client's own. */
+const CREATES = CALLS / 5;
 const CRASHES = Number(process.env.CALLER_CRASHES || 200);
 const CALL_MS = 100;
 const CRASH_MS = 3_000;
@@ -22,6 +25,17 @@ describeDeployments('the client through a faulty network', (deployment) => {
       expect(tally.calls).toBe(CALLS);
     },
     CALLS * CALL_MS + AROUND_MS,
+  );
+
+  test(
+    'creates transactions with keys once or not at all, alone and in batches',
+    async () => {
+      const { violations, tally } = await runFaultyCreates(deployment, CREATES, seedFrom('CLIENT_SEED'));
+      console.log(deployment.name, JSON.stringify(tally));
+      expectNoViolations(violations);
+      expect(tally.creates).toBe(CREATES);
+    },
+    CREATES * CALL_MS + AROUND_MS,
   );
 
   test(
