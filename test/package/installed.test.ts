@@ -64,4 +64,16 @@ describe('the package, installed in an empty folder', () => {
       await service.stop();
     }
   });
+
+  test('has the client and its fake service for plain JavaScript', async () => {
+    const program = `import { Idempay } from 'idempay/client';
+      import { FakeIdempay } from 'idempay/testing';
+      const fake = new FakeIdempay();
+      const { payments } = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch });
+      fake.next('pay', { lose: 'answer' });
+      const { attempts } = await payments.pay({ amount: '1.00', currency: 'EUR' });
+      console.log(attempts, fake.charges.length);`;
+    await writeFile(join(folder, 'plain.js'), program);
+    expect((await run(process.execPath, ['plain.js'], folder)).stdout).toBe('2 1\n');
+  });
 });
