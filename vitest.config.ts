@@ -4,6 +4,8 @@ import { configDefaults, defineConfig } from 'vitest/config';
 const LONG_TESTS = [
   'test/adapters/doctor-servers.test.ts',
   'test/commands/import-killed.test.ts',
+  'test/browser/browser-checkout.test.ts',
+  'test/examples/stripe-adapter-faults.test.ts',
   'test/faults/broken-disk.test.ts',
   'test/faults/client-calls.test.ts',
   'test/faults/distributed-failover.test.ts',

@@ -5,7 +5,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const RULES = 'docs/specification.md';
-const LOOKED_AT = /^(src|test|testkit|proof|bench|docs|client|console|scripts)\/.*\.(ts|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
+const LOOKED_AT =
+  /^(src|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(ts|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
 
 /** `decision P4`, `decisions G1, P3 and T2`, `decisions H1 to H3`. */
 const DECISIONS = /\bdecisions? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;
@@ -14,7 +15,7 @@ const SPEC = /\bspec (\d(?:\.\d)?)(?: (caching )?rules? (\d)(?:(?:, | and | to |
 const PROTOCOL = /\bprotocol,? step (\d)/g;
 const LINK = /\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)/g;
 const NAMED_TEST =
-  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser)\/[a-z0-9-]+)`/g;
+  /`(?:test\/)?((?:unit|contracts|protocol|adapters|http|faults|proof|topologies|reference-processor|package|browser|examples|documents)\/[a-z0-9-]+)`/g;
 
 const rules = readFileSync(RULES, 'utf8');
 const known = new Set([

@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { type Service, startProgram } from '../processes/service.js';
+import { REFERENCE_PROCESSOR, SERVICE } from '../programs.js';
+import { freePort } from '../servers/server-process.js';
+import type { CodeBlock } from './code-blocks.js';
+
+const SERVER = /^(?<variables>(?:[A-Z_]+=\S+ +)*)npm (?<which>start|run processor)(?: .*)?$/;
+const DONE = '@@ done';
+
+/** What the blocks printed, by their lines. */
+export type Printed = ReadonlyMap<number, string>;
+
+/**
+ * Runs the shell blocks of one document in one shell and one folder, in order, as a reader does: `npm start` and `npm run processor` start
+ * the built programs, and `npm start` ends the service that runs. A page that starts none has one. Addresses with the usual ports become
+ * those of free ports. Rejects with the output when a command fails.
+ */
+export async function runShell(blocks: readonly CodeBlock[], folder: string): Promise<Printed> {
+  const ports = new Map([
+    ['8080', await freePort()],
+    ['8090', await freePort()],
+  ]);
+  const local = (text: string) =>
+    text.replace(/(127\.0\.0\.1|localhost):(8080|8090)/g, (_, host, port) => `${host}:${ports.get(port)}`);
+  const running = new Map<string, Service>();
+  const shell = spawn('bash', ['-eu', '-o', 'pipefail'], { cwd: folder, stdio: ['pipe', 'pipe', 'pipe'] });
+  const ended = once(shell, 'close');
+  let output = '';
+  let notice = () => {};
+  for (const input of [shell.stdout, shell.stderr]) {
+    createInterface({ input }).on('line', (line) => {
+      output += `${line}\n`;
+      notice();
+    });
+  }
+
+  async function execute(command: string): Promise<void> {
+    shell.stdin.write(`${command}\necho; echo '${DONE}'\n`);
+    await Promise.race([
+      new Promise<void>((resolve) => {
+        notice = () => output.includes(DONE) && resolve();
+      }),
+      ended.then(() => Promise.reject(new Error(`this failed:\n${command}\n${output}`))),
+    ]);
+    output = output.replace(`${DONE}\n`, '');
+  }
+
+  async function serve(which: string, variables: string): Promise<void> {
+    await running.get(which)?.stop();
+    await mkdir(join(folder, 'data'), { recursive: true });
+    const given = Object.fromEntries([...variables.matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]));
+    const usual =
+      which === 'start'
+        ? { PORT: `${ports.get('8080')}`, DATA_DIR: join(folder, 'data') }
+        : { PROCESSOR_PORT: `${ports.get('8090')}`, CHARGE_LOG: join(folder, 'data', 'charges.ndjson') };
+    for (const name of Object.keys(given))
+      if (name.endsWith('_FILE')) given[name] = join(folder, given[name] as string);
+    running.set(which, await startProgram(which === 'start' ? SERVICE : REFERENCE_PROCESSOR, { ...usual, ...given }));
+  }
+
+  const printed = new Map<number, string>();
+  try {
+    await execute(`idempay() { '${process.execPath}' '${SERVICE}' "$@"; }; npx() { "$@"; }
+      export IDEMPAY_URL=${local('http://127.0.0.1:8080')}`);
+    if (!blocks.some(({ text }) => /npm start/.test(text))) await serve('start', '');
+    for (const { line, text } of blocks) {
+      output = '';
+      for (const command of commandsOf(local(text))) {
+        const { variables = '', which } = SERVER.exec(command)?.groups ?? {};
+        if (which === undefined) await execute(command);
+        else await serve(which, variables);
+      }
+      printed.set(line, output);
+    }
+  } finally {
+    shell.stdin.end();
+    await ended;
+    await Promise.all([...running.values()].map((service) => service.stop()));
+  }
+  return printed;
+}
+
+/** Lines that belong together, and each start of a server. Installation and build are done before any test, so these are left out. */
+function commandsOf(text: string): string[] {
+  const commands: string[] = [];
+  let lines: string[] = [];
+  for (const line of text
+    .replaceAll(/ +#.*$|^#.*$/gm, '')
+    .replaceAll(/npm (ci|run build)( && | *$)/gm, '')
+    .split('\n')) {
+    if (!SERVER.test(line)) lines.push(line);
+    else {
+      commands.push(lines.join('\n'), line);
+      lines = [];
+    }
+  }
+  return [...commands, lines.join('\n')].filter((command) => command.trim() !== '');
+}
+
+/**
+ * What a block says is printed, in its comments below a command: `# HTTP/1.1 200 OK`, `# "Transaction ID: TXN..."`,
+ * `# idempotent-replayed: true`. What a comment says beyond the status is for the reader.
+ */
+export function shownOutput(text: string): string[] {
+  const comments = [...text.matchAll(/^# (.*)$/gm)].map(([, comment = '']) => comment);
+  return comments.flatMap((comment) => {
+    const status = /^HTTP\/1\.1 \d{3} [A-Za-z ]+/.exec(comment)?.[0];
+    if (status !== undefined) return [status];
+    return /^(["{[]|[a-z-]+: )/.test(comment) ? [comment] : [];
+  });
+}
+
+/** Ids differ from run to run. */
+export const withoutIds = (text: string) => text.replaceAll(/TXN\d+/g, 'TXN');
