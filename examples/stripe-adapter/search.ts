@@ -1,0 +1,71 @@
+import type { PaymentIntent } from './outcomes.ts';
+import type { Parameters, Reply, Stripe } from './stripe.ts';
+
+/** The name under which a PaymentIntent carries Idempay's key. */
+export const REFERENCE = 'idempay_reference';
+
+export type Found =
+  | { readonly state: 'found'; readonly intent: PaymentIntent }
+  /** `everywhere`: every PaymentIntent since the key was made was seen. Else Stripe's search alone says so, and it lags behind. */
+  | { readonly state: 'missing'; readonly everywhere: boolean }
+  | { readonly state: 'unclear'; readonly cause: string };
+
+const PAGE = 100;
+/** Clocks differ. */
+const SKEW_SECONDS = 300;
+const TIME_DIGITS = 12;
+
+/**
+ * Looks for the PaymentIntent of a key. Stripe has no look-up by idempotency key. Its search takes one request, and may not have seen a
+ * charge yet: less than a minute usually, an hour in an outage. Its lists are up to date, so they are read as well, from now back to
+ * when the key was made (a UUIDv7 tells that), `pages` of them at most.
+ */
+export async function findIntent(
+  stripe: Stripe,
+  reference: string,
+  pages: number,
+  deadline: AbortSignal,
+): Promise<Found> {
+  const query = `metadata['${REFERENCE}']:'${reference}'`;
+  const hits = read(await stripe.get('/v1/payment_intents/search', { query, limit: `${PAGE}` }, deadline));
+  if (hits.state === 'unclear') return hits;
+  const [hit] = hits.page;
+  // The index may be old: the object itself is not.
+  if (hit) return intentOf(await stripe.get(`/v1/payment_intents/${hit.id}`, {}, deadline));
+
+  let after: Parameters = {};
+  for (let page = 0; page < pages; page += 1) {
+    const parameters = { 'created[gte]': `${secondsOf(reference) - SKEW_SECONDS}`, limit: `${PAGE}`, ...after };
+    const list = read(await stripe.get('/v1/payment_intents', parameters, deadline));
+    if (list.state === 'unclear') return list;
+    const intent = list.page.find(({ metadata }) => metadata?.[REFERENCE] === reference);
+    if (intent) return { state: 'found', intent };
+    const last = list.page.at(-1);
+    if (!list.hasMore || !last) return { state: 'missing', everywhere: true };
+    after = { starting_after: last.id };
+  }
+  return { state: 'missing', everywhere: false };
+}
+
+function intentOf(reply: Reply): Found {
+  if (reply.state === 'answered' && reply.status === 200) {
+    return { state: 'found', intent: reply.body as unknown as PaymentIntent };
+  }
+  return unclear(reply);
+}
+
+type Page = { readonly state: 'page'; readonly page: readonly PaymentIntent[]; readonly hasMore: boolean };
+
+function read(reply: Reply): Page | (Found & { state: 'unclear' }) {
+  if (reply.state === 'lost' || reply.status !== 200 || !Array.isArray(reply.body.data)) return unclear(reply);
+  return { state: 'page', page: reply.body.data as PaymentIntent[], hasMore: reply.body.has_more === true };
+}
+
+function unclear(reply: Reply): Found & { state: 'unclear' } {
+  const cause = reply.state === 'lost' ? `no answer of Stripe: ${reply.cause}` : `Stripe answered ${reply.status}`;
+  return { state: 'unclear', cause };
+}
+
+/** A UUIDv7 begins with its time in milliseconds (RFC 9562 5.7). */
+const secondsOf = (reference: string) =>
+  Math.floor(Number.parseInt(reference.replaceAll('-', '').slice(0, TIME_DIGITS), 16) / 1000);

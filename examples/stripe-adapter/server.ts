@@ -1,0 +1,58 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { json } from 'node:stream/consumers';
+import type { Charges } from './charges.ts';
+import type { Answer } from './outcomes.ts';
+
+/** Idempay's keys: nothing else is ever put into a query. */
+const KEY = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const REQUEST_MS = 5_000;
+const LONGEST_BODY = 65_536;
+
+/** The contract of docs/processor.md over HTTP. `password`: of Basic authorization, as in PROCESSOR_URL; undefined: none is asked for. */
+export function createAdapter(charges: Charges, password: string | undefined): Server {
+  return createServer({ requestTimeout: REQUEST_MS }, async (request, response) => {
+    const answer = await answerTo(request).catch((fault): Answer => {
+      console.error(fault);
+      return { status: 500, body: { error: 'a fault of the adapter' } };
+    });
+    if (answer.status >= 400 && answer.status !== 402 && answer.status !== 404) {
+      console.error(JSON.stringify({ at: new Date().toISOString(), path: request.url, ...answer }));
+    }
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(JSON.stringify(answer.body));
+  });
+
+  async function answerTo(request: IncomingMessage): Promise<Answer> {
+    if (!isAllowed(request.headers.authorization)) return { status: 401, body: { error: 'wrong user or password' } };
+    const { method, url = '' } = request;
+    if (method === 'POST' && url === '/charges') {
+      const reference = request.headers['idempotency-key'];
+      const isShort = Number(request.headers['content-length'] ?? Number.NaN) <= LONGEST_BODY;
+      const body = (isShort ? await json(request).catch(() => undefined) : undefined) as
+        | Record<string, unknown>
+        | undefined;
+      const { transactionId, amount, currency } = body ?? {};
+      const isCharge = [transactionId, amount, currency].every((text) => typeof text === 'string');
+      if (typeof reference !== 'string' || !KEY.test(reference) || !isCharge) {
+        return { status: 400, body: { error: 'not a charge of Idempay' } };
+      }
+      return charges.charge({ reference, transactionId, amount, currency } as Parameters<Charges['charge']>[0]);
+    }
+    const [, reference] = /^\/charges\/([^/?]+)$/.exec(url) ?? [];
+    if (method === 'GET' && reference !== undefined) {
+      // Such a charge is refused, so there can be none.
+      return KEY.test(reference) ? charges.lookUp(reference) : { status: 404, body: { error: 'not a key of Idempay' } };
+    }
+    return { status: 400, body: { error: 'POST /charges and GET /charges/{reference} are served' } };
+  }
+
+  function isAllowed(authorization: string | undefined): boolean {
+    if (password === undefined) return true;
+    const [, credentials = ''] = /^Basic (.+)$/i.exec(authorization ?? '') ?? [];
+    const given = Buffer.from(credentials, 'base64')
+      .toString()
+      .replace(/^[^:]*:/, '');
+    const digest = (text: string) => createHash('sha256').update(text).digest();
+    return timingSafeEqual(digest(given), digest(password));
+  }
+}

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { expectError } from '../../testkit/client/error-body.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { expectFirst, expectReplay } from '../../testkit/client/payment-answers.js';
+import { openStripeEnvironment, type StripeEnvironment } from '../../testkit/deployments/stripe-environment.js';
+import { lookUpCharge } from '../../testkit/processes/reference-processor.js';
+import { startHttpServer } from '../../testkit/servers/processor-servers.js';
+import { pause, until } from '../../testkit/time/until.js';
+
+const FINAL_MS = 20_000;
+const USD = { amount: '100.50', currency: 'USD' };
+/** Longer than any test. */
+const NEVER_MS = 600_000;
+
+describe('the Stripe adapter of examples/', { timeout: 60_000 }, () => {
+  let environment: StripeEnvironment;
+  let key: string;
+
+  beforeAll(async () => {
+    environment = await openStripeEnvironment();
+  }, 60_000);
+  afterAll(() => environment?.close());
+  beforeEach(async () => {
+    environment.stripe.meet({});
+    key = await generateKey(environment.url);
+  });
+
+  const intents = () => environment.stripe.intentsOf(key);
+  const lookUp = async () => (await lookUpCharge(environment.adapterUrl, key)).status;
+
+  test('charges a payment once, and a repeat gets the first result', async () => {
+    const first = expectFirst(await pay(environment.url, key, USD));
+    expectReplay(await pay(environment.url, key, USD), first);
+    expect(intents()).toMatchObject([
+      { status: 'succeeded', amount: 10_050, currency: 'usd', metadata: { idempay_transaction: first } },
+    ]);
+  });
+
+  test.each([
+    ['12.34', 'EUR', 1_234],
+    ['500', 'JPY', 500],
+    ['1000', 'XOF', 1_000],
+    ['5.120', 'KWD', 5_120],
+    ['7', 'ISK', 700],
+    ['7', 'UGX', 700],
+    ['100.00', 'MGA', 100],
+  ])('sends %s %s as %d of its smallest unit', async (amount, currency, units) => {
+    expect((await environment.charge(key, { amount, currency })).status).toBe(200);
+    expect(intents()).toMatchObject([{ amount: units, currency: currency.toLowerCase() }]);
+  });
+
+  test.each([
+    ['5.124', 'KWD'],
+    ['100.50', 'MGA'],
+    ['99999999999999.99', 'USD'],
+  ])('declines %s %s, which Stripe cannot take, and sends nothing', async (amount, currency) => {
+    const answer = await environment.charge(key, { amount, currency });
+    expect(answer.status).toBe(402);
+    expect(answer.json()).toMatchObject({ status: 'declined', reason: expect.stringContaining(amount) });
+    expect(intents()).toEqual([]);
+  });
+
+  test('passes a decline of the card on, also to a look-up', async () => {
+    await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: 'pm_card_chargeDeclined' });
+    expectError(await pay(environment.url, key, USD), 402, 'Payment declined: Your card was declined.');
+    const answer = await lookUpCharge(environment.adapterUrl, key);
+    expect([answer.status, answer.json()]).toEqual([200, { status: 'declined', reason: 'Your card was declined.' }]);
+    await environment.restartAdapter();
+  });
+
+  test('passes on that an amount is too small', async () => {
+    expectError(await pay(environment.url, key, { amount: '0.20', currency: 'USD' }), 402);
+  });
+
+  test('finds a charge that the search does not show yet', async () => {
+    environment.stripe.meet({ searchLagMs: NEVER_MS });
+    await environment.charge(key, USD);
+    expect(await lookUp()).toBe(200);
+  });
+
+  test('says that there is no charge only when none can be on its way any more', async () => {
+    expect(await lookUp()).toBe(425);
+    await pause(1_050);
+    expect(await lookUp()).toBe(404);
+    // Another attempt of Idempay: it is lost, and says nothing of the one before.
+    environment.stripe.meet({ rateLimitRate: 1 });
+    expect((await environment.charge(key, USD)).status).toBeGreaterThan(499);
+    environment.stripe.meet({});
+    expect(await lookUp()).toBe(425);
+  });
+
+  test('does not say so by the search alone, which may be an hour behind', async () => {
+    await environment.restartAdapter({ LIST_PAGES: '0' });
+    environment.stripe.meet({ searchLagMs: NEVER_MS });
+    expect(await lookUp()).toBe(425);
+    await pause(1_050);
+    expect(await lookUp()).toBe(425);
+    await environment.restartAdapter();
+  });
+
+  test('does not charge a key again that comes with another payer: an alarm, and the first charge counts', async () => {
+    environment.stripe.meet({ lostReplyRate: 1 });
+    expect((await environment.charge(key, USD)).status).toBe(504);
+    environment.stripe.meet({});
+    await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: 'pm_card_mastercard' });
+    expect((await environment.charge(key, USD)).status).toBe(422);
+    expect(intents()).toHaveLength(1);
+    await environment.restartAdapter();
+  });
+
+  test('leaves a payment unknown whose 500 Stripe keeps, and never tries another key', async () => {
+    environment.stripe.meet({ failedRate: 1 });
+    expectError(await pay(environment.url, key, USD), 504);
+    environment.stripe.meet({});
+    await pause(1_500);
+    const again = await until('an answer', FINAL_MS, async () => {
+      const answer = await pay(environment.url, key, USD);
+      return answer.status !== 409 && answer;
+    });
+    expect([503, 504]).toContain(again.status);
+    expect(intents()).toEqual([]);
+  });
+
+  test.each([
+    ['before it sent the charge', { latencyMs: 0 }, 0],
+    ['while Stripe was at work', { latencyMs: 300 }, 100],
+  ])('killed %s: Idempay finishes the payment, charged once', async (_, conditions, killAfterMs) => {
+    environment.stripe.meet(conditions);
+    const paying = pay(environment.url, key, USD);
+    await pause(killAfterMs);
+    await environment.restartAdapter();
+    environment.stripe.meet({});
+    await paying;
+    const final = await until('the payment to be final', FINAL_MS, async () => {
+      const answer = await pay(environment.url, key, USD);
+      return answer.status === 200 && answer;
+    });
+    expect(final.status).toBe(200);
+    expect(intents()).toHaveLength(1);
+  });
+
+  test('asks the shop whose money it is, and sends nothing where it does not know', async () => {
+    const payers = new Map<string, string>();
+    const { port } = await startHttpServer((response, { url }) => {
+      const paymentMethod = payers.get(url);
+      response.writeHead(paymentMethod ? 200 : 404).end(JSON.stringify({ paymentMethod, customer: 'cus_1' }));
+    });
+    const PAYER_URL = `http://127.0.0.1:${port}/payers`;
+    await environment.restartAdapter({ STRIPE_PAYMENT_METHOD: '', PAYER_URL });
+    expect((await environment.charge(key, USD)).status).toBe(422);
+    expect(intents()).toEqual([]);
+    payers.set(`/payers/${key}`, 'pm_card_mastercard');
+    expect((await environment.charge(key, USD)).status).toBe(200);
+    expect(intents()).toMatchObject([{ payment_method: 'pm_card_mastercard' }]);
+    await environment.restartAdapter();
+  });
+
+  test('refuses what does not have its password', async () => {
+    await environment.restartAdapter({ ADAPTER_PASSWORD: 'secret' });
+    expect((await environment.charge(key, USD)).status).toBe(401);
+    expect(await lookUp()).toBe(401);
+    const withPassword = environment.adapterUrl.replace('//', '//idempay:secret@');
+    const headers = {
+      Authorization: `Basic ${Buffer.from(new URL(withPassword).username.concat(':secret')).toString('base64')}`,
+    };
+    const answer = await fetch(`${environment.adapterUrl}/charges/${key}`, { headers });
+    expect(answer.status).toBe(425);
+    await environment.restartAdapter();
+  });
+});
