@@ -65,6 +65,32 @@ describe('the package, installed in an empty folder', () => {
     }
   });
 
+  test('pays from the command line and from plain JavaScript, each once', async () => {
+    const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');
+    const service = await startProgram(program, { PORT: '0', DATA_DIR: join(folder, 'paid') });
+    try {
+      const command = join(folder, 'node_modules', '.bin', 'idempay');
+      const payment = ['--amount', '100.50', '--currency', 'USD', '--key-file', 'order-17.key', '--json'];
+      const first = await run(command, ['pay', '--url', service.url, ...payment], folder);
+      const again = await run(command, ['pay', '--url', service.url, ...payment], folder);
+      const [id] = /TXN\d+/.exec(first.stdout) ?? [];
+      expect(id).toBeDefined();
+      expect(again.stdout).toContain(id);
+
+      const code = `import { Idempay } from 'idempay/client';
+        const { payments } = new Idempay({ baseUrl: process.argv[2] });
+        const { transactionId, key } = await payments.pay({ amount: '2.00', currency: 'EUR' });
+        const resumed = await payments.resume(key, { amount: '2.00', currency: 'EUR' });
+        let count = 0;
+        for await (const { state } of payments.list()) if (state === 'COMPLETED') count += 1;
+        console.log(transactionId === resumed.transactionId, resumed.replayed, count);`;
+      await writeFile(join(folder, 'pay.js'), code);
+      expect((await run(process.execPath, ['pay.js', service.url], folder)).stdout).toBe('true true 2\n');
+    } finally {
+      await service.stop();
+    }
+  });
+
   test('has the client and its fake service for plain JavaScript', async () => {
     const program = `import { Idempay } from 'idempay/client';
       import { FakeIdempay } from 'idempay/testing';
