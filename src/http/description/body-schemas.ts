@@ -75,7 +75,7 @@ const NewTransaction = {
     toAccount: { ...account, description: 'Another account than `fromAccount`.', examples: ['bob'] },
     amount: {
       description:
-        'More than 0, at most 14 digits before and 4 after the point, 15 in all. A JSON number is judged by its text, and may have an exponent and trailing zeros where its exact value obeys the rule; a string may not have an exponent.',
+        'More than 0, at most 14 digits before and 4 after the point, 15 in all. A JSON number is judged by its text, and may have an exponent (of at most two digits) and trailing zeros where its exact value obeys the rule; a string may not have an exponent.',
       anyOf: [
         {
           type: 'string',
