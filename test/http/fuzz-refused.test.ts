@@ -12,10 +12,11 @@ import { until } from '../../testkit/time/until.js';
 /** Where the service can do little: each of its refusals is described too. `FUZZ_REQUESTS` is ten times the count of each. */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 2_000) / 10;
 const MS_PER_REQUEST = 100;
+const LIMIT_MS = 60_000 + REQUESTS * MS_PER_REQUEST;
 const CREDENTIALS = { whole: {}, others: [] };
 const REFUSALS = [501, 503, 504, 505];
 
-describe('every answer is described', () => {
+describe('every answer is described', { timeout: LIMIT_MS }, () => {
   test(`to ${REQUESTS} requests while the service starts`, async () => {
     const silent = pino({ level: 'silent' });
     const listener = createListener(silent);
@@ -37,32 +38,28 @@ describe('every answer is described', () => {
     }
   });
 
-  test.each(['redis', 'postgres'] as const)(
-    `to ${REQUESTS} requests while %s is away`,
-    async (away) => {
-      const stores = await openDistributedStores();
-      try {
-        const service = await stores.serve(stores.wires.environment);
-        const described = await DescribedService.at(service.url);
-        await generateKey(service.url);
-        stores.wires[away].cutOff();
-        const random = seededRandom(seedFrom('FUZZ_SEED'));
-        const plan = {
-          name: `without ${away}`,
-          requests: REQUESTS,
-          credentials: CREDENTIALS,
-          refusals: REFUSALS,
-          random,
-        };
-        const { problems, refused, summary } = await fuzz(described, service, plan);
-        console.log(summary);
-        expect([problems, refused]).toEqual([[], []]);
-        stores.wires[away].heal();
-        await until('a key', 20_000, () => generateKey(service.url).catch(() => undefined));
-      } finally {
-        await stores.close();
-      }
-    },
-    60_000 + REQUESTS * MS_PER_REQUEST,
-  );
+  test.each(['redis', 'postgres'] as const)(`to ${REQUESTS} requests while %s is away`, async (away) => {
+    const stores = await openDistributedStores();
+    try {
+      const service = await stores.serve(stores.wires.environment);
+      const described = await DescribedService.at(service.url);
+      await generateKey(service.url);
+      stores.wires[away].cutOff();
+      const random = seededRandom(seedFrom('FUZZ_SEED'));
+      const plan = {
+        name: `without ${away}`,
+        requests: REQUESTS,
+        credentials: CREDENTIALS,
+        refusals: REFUSALS,
+        random,
+      };
+      const { problems, refused, summary } = await fuzz(described, service, plan);
+      console.log(summary);
+      expect([problems, refused]).toEqual([[], []]);
+      stores.wires[away].heal();
+      await until('a key', 20_000, () => generateKey(service.url).catch(() => undefined));
+    } finally {
+      await stores.close();
+    }
+  });
 });
