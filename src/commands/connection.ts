@@ -21,12 +21,18 @@ export const API_KEY_FILE_OPTION = new Option(
   '--api-key-file <file>',
   'holds the API key; without it IDEMPAY_API_KEY is the key',
 ).env('IDEMPAY_API_KEY_FILE');
-export const DEADLINE_OPTION = new Option('--deadline <seconds>', 'for a request with all its attempts')
-  .default(DEADLINE_SECONDS)
-  .argParser((text) => wholeNumber('--deadline', text, 1, MOST_SECONDS));
+export const DEADLINE_OPTION = deadlineOption(DEADLINE_SECONDS);
+
+export function deadlineOption(seconds: number) {
+  return new Option('--deadline <seconds>', 'for a request with all its attempts')
+    .default(seconds)
+    .argParser((text) => wholeNumber('--deadline', text, 1, MOST_SECONDS));
+}
 
 export interface Connection {
   readonly idempay: Idempay;
+  /** The same, with more headers in each request. */
+  readonly asking: (headers: Readonly<Record<string, string>>) => Idempay;
   /** For each call. */
   readonly call: CallOptions;
   /** The service and whose keys these are, to recognize both after a crash; the credential itself cannot be found from it. */
@@ -40,9 +46,15 @@ export interface Connection {
 export async function connect({ url, apiKeyFile, deadline }: ConnectionOptions): Promise<Connection> {
   const { Idempay } = await import('idempay/client');
   const apiKey = apiKeyFile ? keyIn(apiKeyFile) : process.env.IDEMPAY_API_KEY?.trim() || undefined;
-  const idempay = new Idempay({ baseUrl: url, apiKey, fetch: reportingFetch(url, deadline) });
+  const send = reportingFetch(url, deadline);
   return {
-    idempay,
+    idempay: new Idempay({ baseUrl: url, apiKey, fetch: send }),
+    asking: (more) =>
+      new Idempay({
+        baseUrl: url,
+        apiKey,
+        fetch: (input, init) => send(input, { ...init, headers: { ...(init?.headers as object), ...more } }),
+      }),
     call: { signal: signalOfUser(), deadlineMs: deadline * 1000 },
     identity: { url: url.replace(/\/+$/, ''), credential: apiKey === undefined ? '' : digestOf(apiKey) },
   };

@@ -1,9 +1,10 @@
-import { settingDefaults } from '../config.js';
 import { type Ending, endingOf } from './endings.js';
 import { EXIT } from './exit-codes.js';
-import { endQuietlyWithReader } from './output/terminal.js';
+import { endQuietlyWithReader, harmless } from './output/terminal.js';
 import { createProgram } from './program.js';
 import { UsageError } from './usage.js';
+
+const HELP = ['help', '-h', '--help'];
 
 /**
  * Runs a command. A mistake, and whatever the service answers, ends in a sentence on standard error and an exit code; a fault of this
@@ -12,10 +13,11 @@ import { UsageError } from './usage.js';
 export async function runCommand(parameters: readonly string[]): Promise<void> {
   endQuietlyWithReader();
   try {
-    const program = createProgram(settingDefaults());
     const [first = ''] = parameters;
+    const isHelp = HELP.includes(first);
+    const program = createProgram(isHelp ? (await import('../config.js')).settingDefaults() : new Map());
     const names = program.commands.map((command) => command.name());
-    if (![...names, 'help', '-h', '--help', '-v', '--version'].includes(first)) {
+    if (![...names, ...HELP, '-v', '--version'].includes(first)) {
       throw new UsageError(`'${first}' is not an argument of Idempay: '--help' shows those there are.`);
     }
     await program.parseAsync(parameters, { from: 'user' });
@@ -29,7 +31,7 @@ export async function runCommand(parameters: readonly string[]): Promise<void> {
 
 function tell({ exitCode, message, idempotencyKey, status, requestId }: Ending, asJson: boolean): void {
   if (!asJson) {
-    console.error(message);
+    console.error(message.split('\n').map(harmless).join('\n'));
     return;
   }
   const [error] = Object.entries(EXIT).find(([, code]) => code === exitCode) ?? [];

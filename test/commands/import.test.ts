@@ -1,11 +1,15 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { setTimeout } from 'node:timers/promises';
+import { Idempay } from 'idempay/client';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { expectImported, importAndKill } from '../../testkit/client/imports.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
-import { runCommand } from '../../testkit/processes/command.js';
+import { runCommand, startCommand } from '../../testkit/processes/command.js';
+import { freePort } from '../../testkit/servers/server-process.js';
+import { until } from '../../testkit/time/until.js';
 
 const IMPORT = ['transactions', 'import'];
 const SMALL_BATCHES = ['--batch-rows', '20'];
@@ -76,16 +80,55 @@ describe('idempay transactions import', () => {
     expect(await idempay(file, ...away)).toMatchObject({ code: 1, stderr: expect.stringContaining('begun at') });
   });
 
-  it('refuses a batch in doubt after the life of its key', async () => {
+  it('interrupted, says how to go on, and goes on', async () => {
+    const rows = Array.from({ length: 2_000 }, (_, row) => `interrupted,b,${row + 1}\n`);
+    const file = given('interrupted.csv', `fromAccount,toAccount,amount\n${rows.join('')}`);
+    const parameters = [...IMPORT, file, ...SMALL_BATCHES];
+    const importing = startCommand(shared.url, parameters);
+    await until('some rows are there', 10_000, async () => (await rowsFrom('interrupted')).length > 0);
+    importing.interrupt();
+    const { code, stderr } = await importing.result;
+    expect([4, 5]).toContain(code);
+    expect(stderr).toContain('Run the same command again');
+    expect(await runCommand(shared.url, parameters)).toMatchObject({ code: 0, stdout: 'created\t2000\nrejected\t0\n' });
+    expect(await rowsFrom('interrupted')).toHaveLength(2_000);
+  });
+
+  it('does not send its first batch again after the life of a key', async () => {
     const file = given('old.csv', 'fromAccount,toAccount,amount\nold,b,1\n');
     const stores = await embedded.open();
-    const service = await stores.serve();
-    await service.stop();
+    onTestFinished(() => stores.close());
+    const settings = { PORT: String(await freePort()) };
+    const url = `http://127.0.0.1:${settings.PORT}`;
     const parameters = [...IMPORT, file, '--deadline', '1'];
-    expect([4, 5]).toContain((await runCommand(service.url, parameters)).code);
-    const late = await runCommand(service.url, [...parameters, '--key-life', '1']);
+    expect([4, 5]).toContain((await runCommand(url, parameters)).code);
+    await stores.serve(settings);
+    const late = await runCommand(url, [...parameters, '--key-life', '1']);
     expect(late).toMatchObject({ code: 4, stderr: expect.stringContaining('--assume-not-created') });
-    await stores.close();
+    expect(await runCommand(url, parameters)).toMatchObject({ code: 0, stdout: 'created\t1\nrejected\t0\n' });
+  });
+
+  it('after the life of its keys leaves the batch in doubt to the user, and creates nothing twice', async () => {
+    const stores = await embedded.open();
+    onTestFinished(() => stores.close());
+    const { url } = await stores.serve({ IDEMPOTENCY_TTL_SECONDS: '1' });
+    const rows = Array.from({ length: 2_000 }, (_, row) => `forgotten,b,${row + 1}\n`);
+    const parameters = [...IMPORT, given('f.csv', `fromAccount,toAccount,amount\n${rows.join('')}`), ...SMALL_BATCHES];
+    const { transactions } = new Idempay({ baseUrl: url });
+    const importing = startCommand(url, parameters);
+    await until('some batches are there', 10_000, async () => (await transactions.ids()).length > 100);
+    importing.kill();
+    await importing.result;
+    await setTimeout(2_500);
+
+    const doubtful = await runCommand(url, parameters);
+    const [, firstLine] = /lines (\d+) to/.exec(doubtful.stderr) ?? [];
+    expect([doubtful.code, doubtful.stderr]).toEqual([4, expect.stringContaining('--assume-not-created')]);
+    // The header is line 1.
+    const isCreated = (await transactions.ids()).length > Number(firstLine) - 2;
+    const end = await runCommand(url, [...parameters, isCreated ? '--assume-created' : '--assume-not-created']);
+    expect(end).toMatchObject({ code: 0, stdout: 'created\t2000\nrejected\t0\n' });
+    expect(await transactions.ids()).toHaveLength(2_000);
   });
 
   it.each([

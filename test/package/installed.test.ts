@@ -60,6 +60,9 @@ describe('the package, installed in an empty folder', () => {
         expect((await ask(`${service.url}${path}`)).status).toBe(200);
       }
       expect(first.text).toContain(/TXN\d+/.exec(again.text)?.[0]);
+      const command = join(folder, 'node_modules', '.bin', 'idempay');
+      const paid = await run(command, ['pay', '--amount', '1.00', '--currency', 'USD', '--url', service.url], folder);
+      expect(paid.stdout).toMatch(/^transactionId\tTXN\d+\n/);
     } finally {
       await service.stop();
     }

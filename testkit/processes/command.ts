@@ -16,7 +16,7 @@ export function startCommand(url: string, parameters: readonly string[], environ
     });
   }
   const result = ended.then((exit): CommandResult => ({ ...exit, ...output }));
-  return { result, kill: () => void child.kill('SIGKILL'), interrupt: () => void child.kill('SIGINT') };
+  return { output, result, kill: () => void child.kill('SIGKILL'), interrupt: () => void child.kill('SIGINT') };
 }
 
 export function runCommand(url: string, parameters: readonly string[], environment: Environment = {}) {

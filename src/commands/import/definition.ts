@@ -1,9 +1,11 @@
 import { type Command, Option } from '@commander-js/extra-typings';
 import { examples, OPTIONS } from '../arguments.js';
-import { wholeNumber } from '../connection.js';
+import { deadlineOption, wholeNumber } from '../connection.js';
 import { UsageError } from '../usage.js';
 
 const MOST_BATCH_ROWS = 1_000;
+/** Nobody waits for an import, and a rate limit may hold it up for a minute. */
+const DEADLINE_SECONDS = 300;
 /** The default of IDEMPOTENCY_TTL_SECONDS. */
 const KEY_LIFE_SECONDS = 86_400;
 const YEAR_SECONDS = 31_536_000;
@@ -39,7 +41,7 @@ CSV needs a header that names fromAccount, toAccount and amount, and may name st
     .option('--state <file>', 'in place of FILE.import; needed to go on with standard input')
     .option('--rejected <file>', 'in place of FILE.rejected.ndjson')
     .addOption(
-      new Option('--key-life <seconds>', 'how long the service keeps a key: its IDEMPOTENCY_TTL_SECONDS')
+      new Option('--key-life <seconds>', 'IDEMPOTENCY_TTL_SECONDS of the service; counts for the first batch only')
         .default(KEY_LIFE_SECONDS)
         .argParser((text) => wholeNumber('--key-life', text, 1, YEAR_SECONDS)),
     )
@@ -48,7 +50,7 @@ CSV needs a header that names fromAccount, toAccount and amount, and may name st
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
     .addOption(OPTIONS.apiKeyFile)
-    .addOption(OPTIONS.deadline)
+    .addOption(deadlineOption(DEADLINE_SECONDS))
     .addHelpText(
       'after',
       examples(

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { DatabaseSync } from '@photostructure/sqlite';
+import { createPrivate } from '../../deployments/embedded/private-file.js';
 import { UsageError } from '../usage.js';
 
 const SQLITE_BUSY = 5;
@@ -52,6 +53,8 @@ export interface ImportState {
   /** So long is the file of rejected rows, up to `offset`. */
   readonly rejectedBytes: number;
   readonly nextSequence: number;
+  /** Of the batch that was created last; undefined before the first one. */
+  readonly createdSequence: number | undefined;
   readonly pending: PendingBatch | undefined;
   /** SHA-256 of the input up to the end of the pending batch, or else up to `offset`. */
   readonly digest: string;
@@ -78,6 +81,7 @@ export function batchKey(importId: string, sequence: number): string {
  * second one is refused. Throws UsageError for that, and for a file that is something else.
  */
 export function openStateFile(path: string): StateFile {
+  createPrivate(path);
   const database = new DatabaseSync(path, { timeout: 0 });
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = EXTRA');

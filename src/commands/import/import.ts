@@ -8,6 +8,7 @@ import { type OutputOptions, printRecord } from '../output/results.js';
 import { write } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 import { newHash } from './batches.js';
+import type { Found } from './earlier-batch.js';
 import {
   type ImportState,
   openStateFile,
@@ -37,7 +38,7 @@ export interface ImportOptions extends ConnectionOptions, OutputOptions {
 /** `idempay transactions import`. The first run and every run after a crash are the same command. */
 export async function importTransactions(file: string, options: ImportOptions): Promise<ExitCode> {
   const reading = readingOf(file, options);
-  const bytes = file === '-' ? undefined : statSync(file).size;
+  const input = file === '-' ? undefined : statSync(file);
   if (options.dryRun) return dryRun(file, reading, options);
 
   const connection = await connect(options);
@@ -49,7 +50,7 @@ export async function importTransactions(file: string, options: ImportOptions): 
     if (before.finishedAt !== undefined) return await alreadyDone(file, before, rejectedFile, options);
     if (before.offset > 0 && process.stderr.isTTY) console.error(`Goes on at line ${before.line}.`);
 
-    const progress = await showProgress(bytes, before);
+    const progress = await showProgress(input?.isFile() ? input.size : undefined, before);
     const rejectedRows = openRejectedRows(rejectedFile, before.rejectedBytes);
     let latest = before;
     try {
@@ -58,6 +59,7 @@ export async function importTransactions(file: string, options: ImportOptions): 
         state: stateFile,
         rejectedRows,
         send: (rows, idempotencyKey) => send(connection, rows, idempotencyKey),
+        find: (rows, idempotencyKey) => find(connection, rows, idempotencyKey),
         progress(state) {
           latest = state;
           progress.update(state);
@@ -117,6 +119,23 @@ async function send(
 
 const NOWHERE: Target = { url: '', credential: '' };
 
+/** No list has this tag, so nothing is created. A key that is known is answered before the precondition (decisions T9). */
+const NEVER_MATCHES = { 'if-match': '"only asks"' };
+
+/** What the service knows of the key. A 412 is final for this question, also after an attempt whose answer was lost. */
+async function find({ asking, call }: Connection, rows: readonly NewTransaction[], key: string): Promise<Found> {
+  try {
+    await asking(NEVER_MATCHES).transactions.createBatch(rows, { ...call, idempotencyKey: key });
+    return 'these rows';
+  } catch (error) {
+    const { name, status } = error as Error & { status?: number };
+    if (status === 412) return 'nothing';
+    if (name === 'MismatchError') return 'other rows';
+    if (name === 'InvalidRequestError') return 'refused';
+    throw error;
+  }
+}
+
 /** The same judgement and batches, without the service. */
 async function dryRun(file: string, reading: Reading, options: ImportOptions): Promise<ExitCode> {
   const state = stateInMemory();
@@ -132,6 +151,7 @@ async function dryRun(file: string, reading: Reading, options: ImportOptions): P
       },
       close() {},
     },
+    find: async () => 'nothing',
     async send() {
       await write(output);
       output = '';
@@ -181,6 +201,7 @@ export function newState(reading: Reading, target: ImportState['target']): Impor
     rejected: 0,
     rejectedBytes: 0,
     nextSequence: 1,
+    createdSequence: undefined,
     pending: undefined,
     digest: newHash().digest('hex'),
     finishedAt: undefined,
@@ -216,7 +237,7 @@ async function alreadyDone(file: string, state: ImportState, rejectedFile: strin
 }
 
 async function tellEnd({ created, rejected }: ImportState, file: string, options: OutputOptions): Promise<ExitCode> {
-  await printRecord({ created, rejected, rejectedRows: rejected > 0 ? file : null }, options);
+  await printRecord({ created, rejected, ...(rejected > 0 && { rejectedRows: file }) }, options);
   return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
 }
 

@@ -2,6 +2,7 @@ import type { NewTransaction } from '../../transactions/transaction.js';
 import { UsageError } from '../usage.js';
 import { type Batch, batchesOf, newHash } from './batches.js';
 import { columnsOf, csvRows } from './csv.js';
+import { type FindBatch, outcomeOfEarlier } from './earlier-batch.js';
 import {
   batchKey,
   type ImportState,
@@ -25,12 +26,13 @@ export interface ImportParts {
   readonly state: StateFile;
   readonly rejectedRows: RejectedRows;
   readonly send: (rows: readonly NewTransaction[], idempotencyKey: string) => Promise<SendResult>;
+  readonly find: FindBatch;
   readonly mostRows: number;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   /** Of this run. */
   readonly target: Target;
-  /** Of a batch that was sent in an earlier run: whether the service may have forgotten its key. */
+  /** Of the first batch, sent in an earlier run: whether the service may have forgotten its key. */
   readonly mayBeForgotten: (pending: PendingBatch) => boolean;
   /** What the user found out about such a batch. */
   readonly assumed: 'created' | 'not created' | undefined;
@@ -46,7 +48,8 @@ export class UnknownBatchError extends Error {
  * Imports what the state says is left, one batch at a time. Before a batch is sent the state says which rows it has, and by which key.
  *
  * - Dies before that is durable: the batch is made anew from the same bytes, and was not sent.
- * - Dies after it, before or after the send: the same rows are sent with the same key, and are created once.
+ * - Dies after it, before or after the send: the service is asked whether it knows the key. If it does not, and cannot have forgotten it,
+ *   the same rows are sent with the same key.
  * - Dies after the answer: the same; the answer is the stored one.
  * - Dies after the rejected rows are written: the file is cut to what the state knows, and they are written again.
  */
@@ -111,42 +114,51 @@ export async function runImport(parts: ImportParts): Promise<ImportState> {
     const before = state;
     const known = before.pending;
     let refused: readonly RefusedRow[] = known?.refused ?? [];
-    /** Sent in an earlier run, so that only its own key can tell what became of it. */
-    let isEarlier = known !== undefined;
-    let isCreated = false;
-    if (known && (isOtherClient || parts.mayBeForgotten(known))) assume(forgotten(before, batch, known));
-
-    while (!isCreated) {
+    /** Of a batch that the state has already. */
+    let sequence = known?.sequence;
+    for (let isFirst = true; ; isFirst = false) {
       const sent = batch.good.filter((row) => !refused.some(({ line: number }) => number === row.line));
       if (sent.length === 0) break;
-      const sequence = isEarlier && known ? known.sequence : state.nextSequence;
-      if (!isEarlier) {
+      const wanted = sent.map(({ transaction }) => transaction);
+      if (isFirst && known && (await wasCreated(batch, known, wanted))) break;
+      if (sequence === undefined) {
+        sequence = state.nextSequence;
         const pending = { sequence, end: batch.end, rows: sent.length, refused, sentAt: parts.now() };
         save({ ...state, pending, nextSequence: sequence + 1, digest: batch.digest });
       }
-      const wanted = sent.map(({ transaction }) => transaction);
       const result = await parts.send(wanted, batchKey(state.importId, sequence));
-      if (result.state === 'created') break;
-      if (isEarlier) {
-        assume(refusedLater(before, batch, result.reason));
-        continue;
+      if (result.state === 'created') {
+        state = { ...state, createdSequence: sequence };
+        break;
       }
+      sequence = undefined;
       const row = result.index === undefined ? undefined : sent[result.index];
       if (!row) {
         // It created nothing, so its rows may come in other batches later.
         save({ ...before, pending: undefined, nextSequence: state.nextSequence });
-        throw new UsageError(`The service refuses lines ${before.line} to ${batch.nextLine - 1}: ${result.reason}`);
+        throw new UsageError(`The service refuses ${linesOf(batch)}: ${result.reason}`);
       }
       refused = [...refused, { line: row.line, reason: result.reason }];
     }
     finish(batch, refused, before);
+  }
 
-    /** What the user found out about the earlier run, or else the error that asks for it. */
-    function assume(doubt: UnknownBatchError): void {
-      if (parts.assumed === undefined) throw doubt;
-      isCreated = parts.assumed === 'created';
-      isEarlier = false;
+  function linesOf(batch: Batch): string {
+    return `lines ${state.line} to ${batch.nextLine - 1}`;
+  }
+
+  /** Of a batch that an earlier run may have sent: what the service knows, or else what the user found out. */
+  async function wasCreated(batch: Batch, known: PendingBatch, wanted: readonly NewTransaction[]): Promise<boolean> {
+    const isTooOld = isOtherClient || parts.mayBeForgotten(known);
+    const outcome = await outcomeOfEarlier({ ...state, pending: known }, wanted, isTooOld, parts.find);
+    if (outcome === 'created') return true;
+    if (outcome === 'not created') return false;
+    if (parts.assumed === undefined) {
+      throw new UnknownBatchError(
+        `The ${linesOf(batch)} were sent at ${new Date(known.sentAt).toISOString()}, and no answer was kept. ${outcome.doubt} ${HOW_TO_FIND_OUT}`,
+      );
     }
+    return parts.assumed === 'created';
   }
 
   /** Kept with the next batch that is sent: until then a crash repeats this one, which changes nothing. */
@@ -183,16 +195,4 @@ async function* startingWith(first: Line, rest: AsyncIterable<Line>): AsyncGener
 }
 
 const HOW_TO_FIND_OUT =
-  'Look for its first row with idempay transactions list --from --to: all rows of a batch are there, or none. Then run the same command with --assume-created or --assume-not-created.';
-
-function forgotten(state: ImportState, batch: Batch, { sentAt }: PendingBatch): UnknownBatchError {
-  return new UnknownBatchError(
-    `Lines ${state.line} to ${batch.nextLine - 1} were sent at ${new Date(sentAt).toISOString()}, and no answer was kept. The service may have forgotten their key since (--key-life), or it belongs to the client of another API key: sending them again may create them twice. ${HOW_TO_FIND_OUT}`,
-  );
-}
-
-function refusedLater(state: ImportState, batch: Batch, reason: string): UnknownBatchError {
-  return new UnknownBatchError(
-    `Lines ${state.line} to ${batch.nextLine - 1} were sent before, and no answer was kept. Now the service refuses them (${reason}), which does not say what it did before. ${HOW_TO_FIND_OUT}`,
-  );
-}
+  'Look for one of its rows with idempay transactions list --from --to: all rows of a batch are there, or none. Then run the same command with --assume-created or --assume-not-created.';

@@ -43,6 +43,12 @@ function createService() {
   return {
     rows,
     keys,
+    find: (async (wanted, key) => {
+      if (wanted.some(({ toAccount }) => toAccount === 'REFUSED')) return 'refused';
+      const known = keys.get(key);
+      if (known === undefined) return 'nothing';
+      return known === JSON.stringify(wanted) ? 'these rows' : 'other rows';
+    }) satisfies ImportParts['find'],
     send: (async (wanted, key) => {
       const content = JSON.stringify(wanted);
       const known = keys.get(key);
@@ -103,6 +109,7 @@ async function run({ service, input = INPUT, dieAtStep, parts }: Run): Promise<n
         reach();
         return result;
       },
+      find: service.find,
       mostRows: 3,
       now: Date.now,
       target: TARGET,
@@ -182,23 +189,38 @@ describe('an import', () => {
     'does not send a batch whose key may be forgotten, unless the user says that it is %s',
     async (assumed) => {
       const service = createService();
-      // The fourth step is after the first send, whose answer nobody keeps.
-      await run({ service, dieAtStep: 4 }).catch(expectKilled);
-      const created = service.rows.length;
+      // The eighth step is before the send of the second batch, which has three rows.
+      await run({ service, dieAtStep: assumed === 'created' ? 10 : 8 }).catch(expectKilled);
       service.keys.clear();
-      const parts = { mayBeForgotten: () => true };
-      await expect(run({ service, parts })).rejects.toThrow(/--assume-created or --assume-not-created/);
-      expect(service.rows).toHaveLength(created);
-      await run({ service, parts: { ...parts, assumed } });
-      expect(service.rows).toHaveLength(assumed === 'created' ? CREATED.length : CREATED.length + created);
+      await expect(run({ service })).rejects.toThrow(/--assume-created or --assume-not-created/);
+      await run({ service, parts: { assumed } });
+      expect(service.rows.map(({ fromAccount }) => fromAccount)).toEqual(CREATED);
     },
   );
 
-  it('does not send a batch in doubt with the credential of what may be another client', async () => {
-    const service = createService();
-    await run({ service, dieAtStep: 4 }).catch(expectKilled);
-    const other = { ...TARGET, credential: 'other' };
-    await expect(run({ service, parts: { target: other } })).rejects.toThrow(/another API key/);
+  it('whose first batch is in doubt sends it while it is young, for the same client', async () => {
+    const old = { mayBeForgotten: () => true };
+    const other = { target: { ...TARGET, credential: 'other' } };
+    for (const parts of [old, other]) {
+      const service = createService();
+      rmSync(join(folder, 'state'), { force: true });
+      // The third step is before the first send.
+      await run({ service, dieAtStep: 3 }).catch(expectKilled);
+      await expect(run({ service, parts })).rejects.toThrow(/--assume-created or --assume-not-created/);
+      expect(service.rows).toEqual([]);
+      await run({ service });
+      expect(service.rows.map(({ fromAccount }) => fromAccount)).toEqual(CREATED);
+    }
+  });
+
+  it('with another credential of the same client goes on, however old the batch in doubt is', async () => {
+    for (const dieAtStep of [8, 10]) {
+      rmSync(join(folder, 'state'), { force: true });
+      const service = createService();
+      await run({ service, dieAtStep }).catch(expectKilled);
+      await run({ service, parts: { mayBeForgotten: () => true, target: { ...TARGET, credential: 'renewed' } } });
+      expect(service.rows.map(({ fromAccount }) => fromAccount)).toEqual(CREATED);
+    }
   });
 
   it('of which another command has the state is refused', async () => {
