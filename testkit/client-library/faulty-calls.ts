@@ -26,9 +26,14 @@ export interface FaultyCallsResult {
 }
 
 /** Calls of `pay` through everything that can go wrong, then `resume` until all are settled, then the check. */
-export async function runFaultyCalls(deployment: Deployment, calls: number, seed: number): Promise<FaultyCallsResult> {
+export async function runFaultyCalls(
+  deployment: Deployment,
+  calls: number,
+  seed: number,
+  settings: Record<string, string> = {},
+): Promise<FaultyCallsResult> {
   const random = seededRandom(seed);
-  const environment = await openFaultyEnvironment(deployment, random);
+  const environment = await openFaultyEnvironment(deployment, random, settings);
   try {
     const { url, proxy, processor, sentAt } = environment;
     const idempay = new Idempay({ baseUrl: url, attemptTimeoutMs: ATTEMPT_TIMEOUT_MS, keyLifeMs: ATTEMPT_TIMEOUT_MS });
@@ -38,7 +43,8 @@ export async function runFaultyCalls(deployment: Deployment, calls: number, seed
         if (random.below(FETCHES_AHEAD) === 0) {
           await idempay.payments.prefetchKeys(KEYS_AHEAD, { deadlineMs: SHORTEST_DEADLINE_MS }).catch(() => {});
         }
-        const deadlineMs = SHORTEST_DEADLINE_MS + random.below(LONGEST_DEADLINE_MS - SHORTEST_DEADLINE_MS);
+        // Mostly short, so that many calls end before they know.
+        const deadlineMs = SHORTEST_DEADLINE_MS + random.fraction() ** 2 * (LONGEST_DEADLINE_MS - SHORTEST_DEADLINE_MS);
         const call = await callPay(idempay, amountOf(index), { deadlineMs, keepMs: random.below(LONGEST_KEEP_MS) });
         // Half of the callers come back at once, into the same faults.
         if (random.below(2) === 0) await callResume(idempay, call, deadlineMs);
