@@ -1,0 +1,50 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ask } from '../../testkit/client/http-client.js';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { startChromium } from '../../testkit/servers/chromium.js';
+
+describe('the reference page, in Chromium', { timeout: 60_000 }, () => {
+  const shared = shareService(embedded);
+  let browser: Browser;
+  let page: Page;
+  /** What the console shows: among it each violation of the page's policy. */
+  let complaints: string[];
+  let asked: string[];
+
+  beforeAll(async () => {
+    browser = await startChromium();
+  }, 60_000);
+  afterAll(() => browser?.close());
+  beforeEach(async () => {
+    page = await browser.newPage();
+    [complaints, asked] = [[], []];
+    page.on('console', (message) => complaints.push(message.text()));
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    page.on('request', (request) => asked.push(request.url()));
+    await page.goto(`${shared.url}/docs`);
+    await page.waitForSelector('.opblock');
+  });
+
+  test('shows every operation, asks this service only, and breaks no policy', async () => {
+    const { paths } = (await ask(`${shared.url}/openapi.json`)).json<{ paths: Record<string, object> }>();
+    const operations = Object.values(paths).flatMap((item) =>
+      Object.keys(item).filter((name) => name !== 'parameters'),
+    );
+    expect(await page.locator('.opblock').count()).toBe(operations.length);
+    expect(asked.filter((url) => !url.startsWith(`${shared.url}/`) && !url.startsWith('data:'))).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test('sends a request that is tried out', async () => {
+    const operation = page.locator('#operations-Payments-generateKey');
+    await operation.locator('.opblock-summary').click();
+    await operation.locator('.try-out__btn').click();
+    await operation.locator('.execute').click();
+    const shown = await operation.locator('.live-responses-table .highlight-code').first().textContent();
+    const [key = ''] = /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(shown ?? '') ?? [];
+    expect((await ask(`${shared.url}/api/payments/${key}`)).status).toBe(200);
+    expect(complaints).toEqual([]);
+  });
+});
