@@ -11,7 +11,6 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY scripts/build.mjs scripts/build.mjs
 COPY client client
 COPY src src
-COPY client client
 RUN npm run build && npm prune --omit=dev
 
 FROM node:24-bookworm-slim
