@@ -115,13 +115,14 @@ describe('the sweep of expired keys', () => {
     let now = 0;
     const clock = () => now;
     const { operations } = createKeyRecordWrites(database, { records: 0 }, clock, clock);
-    const issue = (count: number, idempotencyTtlMs: number) => {
+    // Keys of one millisecond have any order.
+    const issue = (count: number, idempotencyTtlMs: number, atMs: number) => {
       for (let issued = 0; issued < count; issued += 1) {
-        operations.issueKey({ key: newKey(), client: undefined, idempotencyTtlMs });
+        operations.issueKey({ key: newKeyOf(atMs), client: undefined, idempotencyTtlMs });
       }
     };
-    issue(5, 100);
-    issue(500, LONG_MS);
+    issue(5, 100, Date.now() - 1);
+    issue(500, LONG_MS, Date.now());
     const limit = 10;
     expect(operations.sweepKeys({ limit })).toBe(0);
     now = 100;
