@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 import { type CodeBlock, codeBlocks, documents, isPartOf } from '../../testkit/documents/code-blocks.js';
-import { runShell, shownOutput, withoutIds } from '../../testkit/documents/shell-page.js';
+import { runShell, withoutIds } from '../../testkit/documents/shell-page.js';
 import { runTypescript } from '../../testkit/documents/typescript-page.js';
 import { ROOT } from '../../testkit/programs.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
@@ -92,21 +92,23 @@ describe('the samples of the documents', () => {
       await copyFile(certificates.key, join(workplace, 'key.pem'));
       await certificates.remove();
 
-      const printed = await runShell(blocks, workplace);
-      for (const { document: page, line, text } of blocks) {
-        let rest = withoutIds(printed.get(line) ?? '');
-        const shown = shownOutput(text).map(withoutIds);
-        for (const output of shown) {
-          expect(rest, `${page}:${line}`).toContain(output);
+      for (const { line, shown, printed } of await runShell(blocks, workplace)) {
+        const where = `${document}:${line}`;
+        let rest = withoutIds(printed);
+        for (const output of shown.map(withoutIds)) {
+          expect(rest, where).toContain(output);
           rest = rest.slice(rest.indexOf(output) + output.length);
         }
+        // Not at the start of a line: a body before it has no line end.
+        const statuses = [...printed.matchAll(/HTTP\/1\.1 \d{3} [A-Za-z ]+/g)].map(([status]) => status.trim());
+        const shownStatuses = shown.filter((output) => output.startsWith('HTTP/'));
+        // The comment is about the command above it.
+        if (shownStatuses.length > 0) expect(statuses.at(-1), where).toBe(shownStatuses.at(-1));
         // A refusal that the page does not show would mean that its sample is wrong.
-        const refused = [...(printed.get(line) ?? '').matchAll(/^HTTP\/1\.1 [45].*$/gm)].map(([status]) =>
-          status.trim(),
-        );
+        const refused = statuses.filter((status) => /^HTTP\/1\.1 [45]/.test(status));
         expect(
-          refused.filter((status) => !shown.includes(status)),
-          `${document}:${line}`,
+          refused.filter((status) => !shownStatuses.includes(status)),
+          where,
         ).toEqual([]);
       }
     });

@@ -11,15 +11,20 @@ import type { CodeBlock } from './code-blocks.js';
 const SERVER = /^(?<variables>(?:[A-Z_]+=\S+ +)*)npm (?<which>start|run processor)(?: .*)?$/;
 const DONE = '@@ done';
 
-/** What the blocks printed, by their lines. */
-export type Printed = ReadonlyMap<number, string>;
+/** Some commands of a block, up to a comment that shows what they print. */
+export interface Step {
+  /** Of the block. */
+  readonly line: number;
+  readonly shown: readonly string[];
+  readonly printed: string;
+}
 
 /**
  * Runs the shell blocks of one document in one shell and one folder, in order, as a reader does: `npm start` and `npm run processor` start
  * the built programs, and `npm start` ends the service that runs. A page that starts none has one. Addresses with the usual ports become
  * those of free ports. Rejects with the output when a command fails.
  */
-export async function runShell(blocks: readonly CodeBlock[], folder: string): Promise<Printed> {
+export async function runShell(blocks: readonly CodeBlock[], folder: string): Promise<readonly Step[]> {
   const ports = new Map([
     ['8080', await freePort()],
     ['8090', await freePort()],
@@ -62,26 +67,29 @@ export async function runShell(blocks: readonly CodeBlock[], folder: string): Pr
     running.set(which, await startProgram(which === 'start' ? SERVICE : REFERENCE_PROCESSOR, { ...usual, ...given }));
   }
 
-  const printed = new Map<number, string>();
+  const steps: Step[] = [];
   try {
     await execute(`idempay() { '${process.execPath}' '${SERVICE}' "$@"; }; npx() { "$@"; }
       export IDEMPAY_URL=${local('http://127.0.0.1:8080')}`);
     if (!blocks.some(({ text }) => /npm start/.test(text))) await serve('start', '');
     for (const { line, text } of blocks) {
-      output = '';
-      for (const command of commandsOf(local(text))) {
-        const { variables = '', which } = SERVER.exec(command)?.groups ?? {};
-        if (which === undefined) await execute(command);
-        else await serve(which, variables);
+      // A comment belongs to the commands above it.
+      for (const part of text.split(/(?<=^#.*\n)(?!#)/m)) {
+        output = '';
+        for (const command of commandsOf(local(part))) {
+          const { variables = '', which } = SERVER.exec(command)?.groups ?? {};
+          if (which === undefined) await execute(command);
+          else await serve(which, variables);
+        }
+        steps.push({ line, shown: shownOutput(local(part)), printed: output });
       }
-      printed.set(line, output);
     }
   } finally {
     shell.stdin.end();
     await ended;
     await Promise.all([...running.values()].map((service) => service.stop()));
   }
-  return printed;
+  return steps;
 }
 
 /** Lines that belong together, and each start of a server. Installation and build are done before any test, so these are left out. */
@@ -105,7 +113,7 @@ function commandsOf(text: string): string[] {
  * What a block says is printed, in its comments below a command: `# HTTP/1.1 200 OK`, `# "Transaction ID: TXN..."`,
  * `# idempotent-replayed: true`. What a comment says beyond the status is for the reader.
  */
-export function shownOutput(text: string): string[] {
+function shownOutput(text: string): string[] {
   const comments = [...text.matchAll(/^# (.*)$/gm)].map(([, comment = '']) => comment);
   return comments.flatMap((comment) => {
     const status = /^HTTP\/1\.1 \d{3} [A-Za-z ]+/.exec(comment)?.[0];
