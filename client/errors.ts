@@ -76,8 +76,8 @@ export class UnknownOutcomeError extends IdempayError {
 }
 
 /**
- * It is not known whether a transaction was created, changed or removed. Where an `idempotencyKey` was given: repeat with the same
- * one. Else look first, and repeat only what is still wanted.
+ * It is not known whether a transaction was created, changed or removed. Where an `idempotencyKey` was given, and the service's
+ * `IDEMPOTENCY_TTL_SECONDS` are not over: repeat with the same one. Else look first, and repeat only what is still wanted.
  */
 export class UnknownChangeError extends IdempayError {
   override readonly name = 'UnknownChangeError';

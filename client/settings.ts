@@ -17,7 +17,10 @@ export interface IdempayOptions {
   readonly deadlineMs?: number | undefined;
   /** Of one attempt, in milliseconds: longer than the service waits for its processor, or every slow payment is attempted twice. */
   readonly attemptTimeoutMs?: number | undefined;
-  /** Keys that were fetched ahead are thrown away after so long: less than `IDEMPOTENCY_TTL_SECONDS` of the service. */
+  /**
+   * So long the service surely knows a key, in milliseconds: less than its `IDEMPOTENCY_TTL_SECONDS`. Keys that were fetched ahead are
+   * thrown away then, and a create with a key is not repeated any more: the service would create it anew.
+   */
   readonly keyLifeMs?: number | undefined;
   /** So many transactions, and so many payments, are remembered with their tags for conditional reads. */
   readonly remembered?: number | undefined;

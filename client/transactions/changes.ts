@@ -31,12 +31,16 @@ export type Changes = <T>(options: CallOptions, change: Change<T>) => Promise<T>
 
 /** Writes, each sent again only where that is safe. */
 export function createChanges(settings: Settings, transport: Transport, requests: Requests): Changes {
+  const { clock, keyLifeMs } = settings;
   return <T>(options: CallOptions, change: Change<T>) => {
     const { request, kind, idempotencyKey, read, afterwards } = change;
     return requests.within(options, async (call) => {
       let mayBeDone = false;
       const isOnce = kind === 'once';
+      // A key that the service has forgotten creates anew, and no answer says so.
+      const keyEndsAt = idempotencyKey === undefined ? Number.POSITIVE_INFINITY : clock.now() + keyLifeMs;
       const end = await repeat<T | IdempayError>(settings, call, async () => {
+        if (mayBeDone && clock.now() >= keyEndsAt) return { state: 'done', value: keyEnded() };
         const result = await transport.send(call, request);
         if (didNothing(result, isOnce)) return again(result);
         if (result.state === 'answered' && !isMomentary(result.status)) {
@@ -65,6 +69,11 @@ export function createChanges(settings: Settings, transport: Transport, requests
     function unknown(cause: IdempayError): UnknownChangeError {
       const { status, requestId, message } = cause;
       return new UnknownChangeError(`${UNKNOWN}. ${message}`, idempotencyKey, { status, requestId, cause });
+    }
+
+    function keyEnded(): UnknownChangeError {
+      const message = `${UNKNOWN}, and the service may forget the key before another attempt arrives (keyLifeMs). Look before you repeat it.`;
+      return new UnknownChangeError(message, idempotencyKey, {});
     }
 
     function unknownAtEnd(call: Call, { last }: GivenUp): UnknownChangeError {

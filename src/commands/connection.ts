@@ -12,6 +12,8 @@ export interface ConnectionOptions {
   readonly url: string;
   readonly apiKeyFile?: string | undefined;
   readonly deadline: number;
+  /** Seconds that the service surely knows a key; without it the client's own. */
+  readonly keyLife?: number | undefined;
 }
 
 export const URL_OPTION = new Option('--url <address>', 'where the service is')
@@ -43,16 +45,16 @@ export interface Connection {
  * The client of the service. The API key is no argument: everybody on the machine could read it in the list of processes. The first
  * Ctrl-C ends the call, which then says what is known of it; the next one ends the program.
  */
-export async function connect({ url, apiKeyFile, deadline }: ConnectionOptions): Promise<Connection> {
+export async function connect({ url, apiKeyFile, deadline, keyLife }: ConnectionOptions): Promise<Connection> {
   const { Idempay } = await import('idempay/client');
   const apiKey = apiKeyFile ? keyIn(apiKeyFile) : process.env.IDEMPAY_API_KEY?.trim() || undefined;
   const send = reportingFetch(url, deadline);
+  const usual = { baseUrl: url, apiKey, keyLifeMs: keyLife === undefined ? undefined : keyLife * 1000 };
   return {
-    idempay: new Idempay({ baseUrl: url, apiKey, fetch: send }),
+    idempay: new Idempay({ ...usual, fetch: send }),
     asking: (more) =>
       new Idempay({
-        baseUrl: url,
-        apiKey,
+        ...usual,
         fetch: (input, init) => send(input, { ...init, headers: { ...(init?.headers as object), ...more } }),
       }),
     call: { signal: signalOfUser(), deadlineMs: deadline * 1000 },

@@ -1,8 +1,8 @@
 import type { Clock } from '../clock.js';
 import { BoundedQueue } from './bounded-queue.js';
 
-/** Each is a request with a client, which waits no longer than the queue lets it. */
-const MAX_WAITING = 256;
+/** Each is a request with a client, which waits no longer than the queue lets it, and holds a body of up to 1 MiB. */
+const MAX_WAITING = 32;
 /** A write that waited for a store that was away need not be followed by as long a rest. */
 const MOST_REST_MS = 200;
 

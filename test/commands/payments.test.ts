@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -103,6 +104,22 @@ describe('idempay pay', () => {
       .map((line) => JSON.parse(line));
     expect(error).toMatchObject({ error: 'declined', exitCode: 3, status: 402, idempotencyKey: told.idempotencyKey });
     expect((await idempay('status', told.idempotencyKey)).code).toBe(3);
+  });
+
+  it('a payment that no service took keeps its key file, because another command may go on with it', async () => {
+    const parameters = ['pay', ...HUNDRED, '--key-file', join(folder, 'key'), ...SECOND];
+    // Nothing is sent, so no key is there to keep; a file of another command stays.
+    const kept = JSON.stringify({ idempotencyKey: randomUUID(), amount: '100.00', currency: 'USD' });
+    expect((await runCommand(NOBODY, parameters)).code).toBe(5);
+    expect(readdirSync(folder)).toEqual([]);
+    writeFileSync(join(folder, 'key'), kept);
+    await runCommand(NOBODY, parameters);
+    expect(readFileSync(join(folder, 'key'), 'utf8')).toBe(kept);
+  });
+
+  it('a key file that cannot be written is a mistake, and nothing is sent', async () => {
+    const wrong = await idempay('pay', ...HUNDRED, '--key-file', join(folder, 'no-such-folder', 'key'));
+    expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('so nothing was sent') });
   });
 
   it('a wrong payment ends with 1 and leaves no key file', async () => {

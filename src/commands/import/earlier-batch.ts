@@ -17,9 +17,9 @@ export type FindBatch = (rows: readonly NewTransaction[], idempotencyKey: string
 
 /**
  * What became of the batch that an earlier run may have sent. The service forgets its keys in the order in which they were used. So if it
- * does not know this one, and after that still knows the key of the batch before, this one was never used. That is exact, whatever
- * `IDEMPOTENCY_TTL_SECONDS` is, and also shows that the credential is the same client's. Only the first batch has none before it: there
- * its age decides (`isTooOld`).
+ * does not know this one, and after that still knows the key of the batch before, this one was never used. That holds for every
+ * `IDEMPOTENCY_TTL_SECONDS` that was not shortened between the two batches, and also shows that the credential is the same client's.
+ * Only the first batch has none before it: there its age decides (`isTooOld`).
  */
 export async function outcomeOfEarlier(
   { importId, createdSequence, pending }: ImportState & { readonly pending: PendingBatch },
@@ -42,7 +42,7 @@ export async function outcomeOfEarlier(
   if (createdSequence === undefined) return isTooOld ? { doubt: FORGOTTEN } : 'not created';
   // That question was answered by a failed precondition, so this one creates nothing either.
   const before = await find(rows, batchKey(importId, createdSequence));
-  return before === 'nothing' ? { doubt: FORGOTTEN } : 'not created';
+  return before === 'these rows' || before === 'other rows' ? 'not created' : { doubt: FORGOTTEN };
 }
 
 const FORGOTTEN =

@@ -52,6 +52,8 @@ export interface ImportState {
   readonly rejected: number;
   /** So long is the file of rejected rows, up to `offset`. */
   readonly rejectedBytes: number;
+  /** Its absolute path: no other file is cut or written to. */
+  readonly rejectedFile: string;
   readonly nextSequence: number;
   /** Of the batch that was created last; undefined before the first one. */
   readonly createdSequence: number | undefined;

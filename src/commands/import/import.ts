@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { extname } from 'node:path';
+import { extname, resolve } from 'node:path';
 import type { NewTransaction } from '../../transactions/transaction.js';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -44,9 +44,9 @@ export async function importTransactions(file: string, options: ImportOptions): 
   const connection = await connect(options);
   const stateFile = openState(file, options);
   try {
-    const rejectedFile = options.rejected ?? `${file === '-' ? 'stdin' : file}.rejected.ndjson`;
+    const rejectedFile = resolve(options.rejected ?? `${file === '-' ? 'stdin' : file}.rejected.ndjson`);
     const before = stateFile.read() ?? begin(stateFile, reading, connection, rejectedFile);
-    refuseOtherImport(before, reading, connection);
+    refuseOtherImport(before, reading, connection, rejectedFile);
     if (before.finishedAt !== undefined) return await alreadyDone(file, before, rejectedFile, options);
     if (before.offset > 0 && process.stderr.isTTY) console.error(`Goes on at line ${before.line}.`);
 
@@ -139,7 +139,7 @@ async function find({ asking, call }: Connection, rows: readonly NewTransaction[
 /** The same judgement and batches, without the service. */
 async function dryRun(file: string, reading: Reading, options: ImportOptions): Promise<ExitCode> {
   const state = stateInMemory();
-  state.save(newState(reading, NOWHERE));
+  state.save(newState(reading, NOWHERE, ''));
   let output = '';
   const end = await runImport({
     ...partsOf(file, options, NOWHERE),
@@ -184,12 +184,12 @@ function begin(stateFile: StateFile, reading: Reading, { identity }: Connection,
       `${rejectedFile} is there already, from another import. Remove it, or name another with --rejected.`,
     );
   }
-  const state = newState(reading, identity);
+  const state = newState(reading, identity, rejectedFile);
   stateFile.save(state);
   return state;
 }
 
-export function newState(reading: Reading, target: ImportState['target']): ImportState {
+export function newState(reading: Reading, target: ImportState['target'], rejectedFile: string): ImportState {
   return {
     importId: randomUUID(),
     reading,
@@ -200,6 +200,7 @@ export function newState(reading: Reading, target: ImportState['target']): Impor
     created: 0,
     rejected: 0,
     rejectedBytes: 0,
+    rejectedFile,
     nextSequence: 1,
     createdSequence: undefined,
     pending: undefined,
@@ -209,7 +210,17 @@ export function newState(reading: Reading, target: ImportState['target']): Impor
 }
 
 /** Its keys mean something only where they were used. */
-function refuseOtherImport({ reading, target }: ImportState, now: Reading, { identity }: Connection): void {
+function refuseOtherImport(
+  { reading, target, rejectedFile }: ImportState,
+  now: Reading,
+  { identity }: Connection,
+  rejectedFileNow: string,
+): void {
+  if (rejectedFile !== rejectedFileNow) {
+    throw new UsageError(
+      `The rejected rows of this import are in ${rejectedFile}. Go on with --rejected ${rejectedFile}.`,
+    );
+  }
   if (target.url !== identity.url) {
     throw new UsageError(
       `This import was begun at ${target.url}. Go on there, or name another --state to import the same file at ${identity.url} too.`,

@@ -1,4 +1,6 @@
-import { closeSync, fdatasyncSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import { syncFolderOf } from '../sync-folder.js';
+import { UsageError } from '../usage.js';
 
 export interface RejectedRow {
   /** Of its first line, from 1. */
@@ -17,19 +19,28 @@ export interface RejectedRows {
 
 /**
  * After a crash the file is cut to what belongs to the rows that are done: the rest is rejected anew. It appears with the first
- * rejected row. A file of something else is never written to.
+ * rejected row. The path must be that of the import's earlier runs. Throws UsageError where the file is shorter than `knownBytes`.
  */
 export function openRejectedRows(path: string, knownBytes: number): RejectedRows {
   let file: number | undefined;
   let bytes = knownBytes;
   if (knownBytes > 0) {
     file = openSync(path, 'r+');
+    if (fstatSync(file).size < knownBytes) {
+      closeSync(file);
+      throw new UsageError(
+        `${path} is shorter than this import left it. Put it back as it was, or begin anew with another --state.`,
+      );
+    }
     ftruncateSync(file, knownBytes);
   }
   return {
     append(rows) {
       if (rows.length === 0) return bytes;
-      file ??= openSync(path, 'w', 0o600);
+      if (file === undefined) {
+        file = openSync(path, 'w', 0o600);
+        syncFolderOf(path);
+      }
       const text = Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
       for (let at = 0; at < text.length; ) at += writeSync(file, text, at, text.length - at, bytes + at);
       fdatasyncSync(file);

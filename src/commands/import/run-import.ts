@@ -120,7 +120,10 @@ export async function runImport(parts: ImportParts): Promise<ImportState> {
       const sent = batch.good.filter((row) => !refused.some(({ line: number }) => number === row.line));
       if (sent.length === 0) break;
       const wanted = sent.map(({ transaction }) => transaction);
-      if (isFirst && known && (await wasCreated(batch, known, wanted))) break;
+      const earlier = isFirst && known ? await outcomeOf(batch, known, wanted) : undefined;
+      // What the service said is a witness for the batches after it; what the user found out is none.
+      if (known && earlier === 'created') state = { ...state, createdSequence: known.sequence };
+      if (earlier === 'created' || earlier === 'assumed created') break;
       if (sequence === undefined) {
         sequence = state.nextSequence;
         const pending = { sequence, end: batch.end, rows: sent.length, refused, sentAt: parts.now() };
@@ -148,17 +151,20 @@ export async function runImport(parts: ImportParts): Promise<ImportState> {
   }
 
   /** Of a batch that an earlier run may have sent: what the service knows, or else what the user found out. */
-  async function wasCreated(batch: Batch, known: PendingBatch, wanted: readonly NewTransaction[]): Promise<boolean> {
+  async function outcomeOf(
+    batch: Batch,
+    known: PendingBatch,
+    wanted: readonly NewTransaction[],
+  ): Promise<'created' | 'assumed created' | 'not created'> {
     const isTooOld = isOtherClient || parts.mayBeForgotten(known);
     const outcome = await outcomeOfEarlier({ ...state, pending: known }, wanted, isTooOld, parts.find);
-    if (outcome === 'created') return true;
-    if (outcome === 'not created') return false;
+    if (outcome === 'created' || outcome === 'not created') return outcome;
     if (parts.assumed === undefined) {
       throw new UnknownBatchError(
         `The ${linesOf(batch)} were sent at ${new Date(known.sentAt).toISOString()}, and no answer was kept. ${outcome.doubt} ${HOW_TO_FIND_OUT}`,
       );
     }
-    return parts.assumed === 'created';
+    return parts.assumed === 'created' ? 'assumed created' : 'not created';
   }
 
   /** Kept with the next batch that is sent: until then a crash repeats this one, which changes nothing. */

@@ -72,14 +72,14 @@ async function csvOf(members: readonly string[], spreadsheet = false) {
 /** A part of an export must not pass for the whole: it has another name until it is durable. */
 async function writeWhole(path: string, texts: AsyncIterable<string>): Promise<void> {
   if (existsSync(path)) throw isThere(path);
-  const part = `${path}.part`;
-  await pipeline(texts, createWriteStream(part, { mode: 0o600, flush: true }));
+  const part = `${path}.${process.pid}.part`;
   try {
+    await pipeline(texts, createWriteStream(part, { flags: 'wx', mode: 0o600, flush: true }));
     linkSync(part, path);
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
   } finally {
-    rmSync(part);
+    rmSync(part, { force: true });
   }
 }
 

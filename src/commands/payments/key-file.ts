@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
-import { dirname } from 'node:path';
 import type { PaymentRequest } from 'idempay/client';
+import { syncFolderOf } from '../sync-folder.js';
 import { UsageError } from '../usage.js';
 
 const MODE = 0o600;
@@ -29,6 +29,15 @@ export function keptPayment(path: string): KeptPayment | undefined {
  * time one fails before it sends anything. Dies before the link: there is no file, and nothing was sent.
  */
 export function keepPayment(path: string, payment: KeptPayment): void {
+  try {
+    writeOnce(path, payment);
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`${path} cannot be written, so nothing was sent: ${(error as Error).message}`);
+  }
+}
+
+function writeOnce(path: string, payment: KeptPayment): void {
   const draft = `${path}.${process.pid}.new`;
   const file = openSync(draft, 'w', MODE);
   try {
@@ -42,12 +51,10 @@ export function keepPayment(path: string, payment: KeptPayment): void {
     closeSync(file);
     rmSync(draft, { force: true });
   }
-  const folder = openSync(dirname(path), 'r');
-  fsyncSync(folder);
-  closeSync(folder);
+  syncFolderOf(path);
 }
 
-/** Only after an error that says that nothing was charged with its key, and nothing will be. */
+/** Only after the service refused the content, and only by the command that wrote the file. */
 export function forgetPayment(path: string): void {
   rmSync(path, { force: true });
 }

@@ -37,23 +37,23 @@ export async function pay(options: PayOptions): Promise<void> {
 
 async function payNew({ idempay, call }: Connection, payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
   const { keyFile } = options;
+  let keptFile: string | undefined;
   try {
     return await idempay.payments.pay(payment, {
       ...call,
       onKey(key) {
         if (keyFile !== undefined) keepPayment(keyFile, { idempotencyKey: key, ...payment });
+        keptFile = keyFile;
         tellKey(key, options);
       },
     });
   } catch (error) {
-    const { UnavailableError, InvalidRequestError, NotAuthorizedError } = await import('idempay/client');
-    const isUncharged = [UnavailableError, InvalidRequestError, NotAuthorizedError].some(
-      (kind) => error instanceof kind,
-    );
+    const { InvalidRequestError } = await import('idempay/client');
     // The cause is the sentence of this program that onKey threw.
     const cause = (error as Error).cause;
     if (cause instanceof UsageError) throw cause;
-    if (isUncharged && keyFile !== undefined) forgetPayment(keyFile);
+    // Another command may go on with the key by now. Only a content that is refused is refused to it as well, so nothing is lost.
+    if (error instanceof InvalidRequestError && keptFile !== undefined) forgetPayment(keptFile);
     throw error;
   }
 }

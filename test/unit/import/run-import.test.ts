@@ -92,7 +92,7 @@ async function run({ service, input = INPUT, dieAtStep, parts }: Run): Promise<n
     return result;
   };
   const state = openStateFile(join(folder, 'state'));
-  const start = state.read() ?? newState(READING, TARGET);
+  const start = state.read() ?? newState(READING, TARGET, join(folder, 'rejected'));
   if (state.read() === undefined) state.save(start);
   const rejectedRows = openRejectedRows(join(folder, 'rejected'), start.rejectedBytes);
   try {
