@@ -80,6 +80,18 @@ describe('idempay transactions import', () => {
     expect(await idempay(file, ...away)).toMatchObject({ code: 1, stderr: expect.stringContaining('begun at') });
   });
 
+  it('goes on with its own file of rejected rows only', async () => {
+    const file = given('own.csv', 'fromAccount,toAccount,amount\nown,b,1\n');
+    const [state, other] = [
+      ['--state', join(folder, 'own-state'), '--deadline', '1'],
+      given('other.txt', 'of another\n'),
+    ];
+    await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...state]);
+    const refused = await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...state, '--rejected', other]);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Go on with --rejected') });
+    expect(readFileSync(other, 'utf8')).toBe('of another\n');
+  });
+
   it('interrupted, says how to go on, and goes on', async () => {
     const rows = Array.from({ length: 2_000 }, (_, row) => `interrupted,b,${row + 1}\n`);
     const file = given('interrupted.csv', `fromAccount,toAccount,amount\n${rows.join('')}`);

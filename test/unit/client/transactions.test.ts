@@ -59,6 +59,15 @@ describe('create', () => {
     expect(await failureOf(UnknownChangeError, late)).toMatchObject({ idempotencyKey: 'order-7' });
   });
 
+  test('with a key is not sent again once the service may have forgotten the key', async () => {
+    const { idempay, sent, clock } = scripted(Array.from({ length: 60 }, reset), { keyLifeMs: 3_000 });
+    const endsAt = clock.now() + 3_000;
+    const creating = idempay.transactions.create(WANTED, { idempotencyKey: 'order-7', deadlineMs: 60_000 });
+    expect((await failureOf(UnknownChangeError, creating)).message).toContain('may forget the key');
+    expect(sent.length).toBeGreaterThan(1);
+    expect(Math.max(...sent.map(({ atMs }) => atMs))).toBeLessThan(endsAt);
+  });
+
   test('with a key of something else is a mismatch; a key that is none is not sent', async () => {
     const { idempay } = scripted([refusal(422)]);
     const error = await failureOf(MismatchError, idempay.transactions.create(WANTED, { idempotencyKey: 'order-7' }));

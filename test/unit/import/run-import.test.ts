@@ -213,6 +213,17 @@ describe('an import', () => {
     }
   });
 
+  it('takes a first batch that the service knows for a witness of the second one', async () => {
+    const service = createService();
+    // After the first send; then before the second one, which an old service may have forgotten.
+    await run({ service, dieAtStep: 4 }).catch(expectKilled);
+    await run({ service, dieAtStep: 5 }).catch(expectKilled);
+    const before = service.rows.length;
+    service.keys.clear();
+    await expect(run({ service })).rejects.toThrow(/--assume-created or --assume-not-created/);
+    expect(service.rows).toHaveLength(before);
+  });
+
   it('with another credential of the same client goes on, however old the batch in doubt is', async () => {
     for (const dieAtStep of [8, 10]) {
       rmSync(join(folder, 'state'), { force: true });
