@@ -19,7 +19,8 @@ WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-RUN install --directory --owner=node --group=node /data && ln -s /app/dist/main.js /usr/local/bin/idempay
+COPY bin bin
+RUN install --directory --owner=node --group=node /data && ln -s /app/bin/idempay.js /usr/local/bin/idempay
 USER node
 VOLUME /data
 EXPOSE 8080

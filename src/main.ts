@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { refusalOfNode } from './node-version.js';
 
 // Nothing else is imported here: an older Node could fail to load it, with a stack instead of this sentence.
