@@ -34,8 +34,8 @@ export interface Repeater {
 }
 
 /**
- * Attempts until one is done, with full jitter between them: any time up to a limit that doubles, on top of what the service asked
- * for. It gives up when the call has ended, or would end before the next attempt may begin.
+ * Repeats the attempt until it is done. The pause before each repetition is random (full jitter), up to a limit that doubles, after the time that the
+ * service asked for. It gives up when the call has ended, or would end before the next attempt may begin.
  */
 export async function repeat<T>(
   { clock, random }: Repeater,

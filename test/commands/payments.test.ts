@@ -53,6 +53,18 @@ describe('idempay pay', () => {
     expect(readdirSync(folder)).toEqual(['order-17.key']);
   });
 
+  it('of several commands with one --key-file at the same moment none pays with another key', async () => {
+    const file = join(folder, 'order-19.key');
+    const before = (await shared().processor.charges()).length;
+    const parameters = ['pay', ...HUNDRED, '--key-file', file, '--json'];
+    const results = await Promise.all(Array.from({ length: 4 }, () => idempay(...parameters)));
+    const paid = results.filter(({ code }) => code === 0).map(({ stdout }) => JSON.parse(stdout).transactionId);
+    expect(new Set(paid).size).toBe(1);
+    for (const { stderr } of results.filter(({ code }) => code !== 0)) expect(stderr).toContain('nothing was sent');
+    expect((await shared().processor.charges()).length).toBe(before + 1);
+    expect(readdirSync(folder)).toEqual(['order-19.key']);
+  });
+
   it('killed while it pays, the same command goes on with the key that it kept', async () => {
     const file = join(folder, 'order-18.key');
     await shared().processor.behave({ latencyMs: 500 });
