@@ -12,7 +12,6 @@ const { SERVICE_URL, JOURNAL, LAST } = process.env;
 const idempay = new Idempay({ baseUrl: SERVICE_URL, attemptTimeoutMs: 1_500 });
 const orders = ordersIn(JOURNAL);
 const open = [...orders].filter(([, { ended }]) => !ended).map(([number]) => number);
-console.log('started');
 await Promise.all(Array.from({ length: WIDTH }, work));
 
 async function work() {
@@ -51,6 +50,8 @@ async function keep(number, key) {
 
 function note(number, line) {
   appendFileSync(JOURNAL, `${JSON.stringify({ number, ...line })}\n`);
+  // The kill waits for it: so there is a key to go on with, however busy the machine is.
+  if (line.event !== 'begun') console.log(line.event);
   orders.set(number, { ...orders.get(number), ...(line.key && { key: line.key }), ...(line.told && { ended: true }) });
 }
 
