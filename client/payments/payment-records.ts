@@ -8,6 +8,10 @@ import type { Answer, Outgoing } from '../http/transport.js';
 import type { Payment, Resolution } from '../representations.js';
 
 export interface PaymentFilter {
+  /** How the key begins (hexadecimal digits), or the transaction id (`TXN` and digits). */
+  readonly find?: string | undefined;
+  /** Exactly this processor. */
+  readonly processor?: string | undefined;
   readonly state?: Exclude<Payment['state'], 'PENDING'> | undefined;
   /** When the key was issued: a day (`'2026-11-20'`, UTC) or a moment (`'2026-11-20T13:00:00Z'`); this one included. */
   readonly from?: string | Date | undefined;
@@ -76,11 +80,11 @@ export class PaymentRecords {
   }
 
   async *#pages(filter: PaymentFilter, options: CallOptions): AsyncGenerator<readonly Payment[]> {
-    const { state, limit } = filter;
+    const { find, state, processor, limit } = filter;
     const [from, to] = [momentOf(filter.from), momentOf(filter.to)];
     let cursor: string | undefined;
     do {
-      const path = `/api/payments${queryOf({ state, from, to, limit: limit?.toString(), cursor })}`;
+      const path = `/api/payments${queryOf({ find, state, processor, from, to, limit: limit?.toString(), cursor })}`;
       const page = await this.requests.send(options, { method: 'GET', path }, pageIn);
       yield page.payments;
       cursor = page.next;

@@ -5,11 +5,32 @@ import { type HistoryRow, recordOf } from './rows.js';
 export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';
 const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** The keys that a selection is of: from the first bound on, and below the second. Times are ranges of keys (UUIDv7). */
-export function keyRangeOf({ createdFrom, createdTo, before }: Selection): { from: string; below: string } {
-  const from = createdFrom === undefined ? BELOW_ALL_KEYS : lowestKeyAt(createdFrom);
-  const created = createdTo === undefined ? ABOVE_ALL_KEYS : lowestKeyAt(createdTo);
-  return { from, below: before !== undefined && before < created ? before : created };
+const KEY_DIGITS = 32;
+
+/**
+ * The keys that a selection is of: from the first bound on, and below the second. Times, and the first digits of a key, are
+ * ranges of keys (UUIDv7).
+ */
+export function keyRangeOf({ createdFrom, createdTo, before, find }: Selection): { from: string; below: string } {
+  const from = [createdFrom === undefined ? BELOW_ALL_KEYS : lowestKeyAt(createdFrom)];
+  const below = [createdTo === undefined ? ABOVE_ALL_KEYS : lowestKeyAt(createdTo)];
+  if (before !== undefined) below.push(before);
+  if (find && 'keyDigits' in find) {
+    from.push(keyOf(find.keyDigits.padEnd(KEY_DIGITS, '0')));
+    below.push(keyAfter(find.keyDigits));
+  }
+  return { from: from.toSorted().at(-1) as string, below: below.toSorted()[0] as string };
+}
+
+/** The lowest key above all that begin with these digits. */
+function keyAfter(digits: string): string {
+  const next = (BigInt(`0x${digits}`) + 1n).toString(16).padStart(digits.length, '0');
+  return next.length > digits.length ? ABOVE_ALL_KEYS : keyOf(next.padEnd(KEY_DIGITS, '0'));
+}
+
+function keyOf(digits: string): string {
+  const parts = [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16), digits.slice(16, 20), digits.slice(20)];
+  return parts.join('-');
 }
 
 /** A place in the order of settling, just after a payment: the time in the store's own unit, then the key. */

@@ -1,4 +1,4 @@
-import type { Selection } from '../payments/ports/payment-history.js';
+import type { Prefix, Selection } from '../payments/ports/payment-history.js';
 import type { Verdict } from '../payments/records/payment-records.js';
 import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import { type JsonBody, membersOf } from './json-body.js';
@@ -15,12 +15,15 @@ const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 /** RFC 3339: a moment always says its offset. */
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i;
+const ID_PREFIX = /^TXN\d{0,40}$/i;
+const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
 const CONTROL_CHARACTER = /\p{Cc}/u;
 
-export const LIST_PARAMETERS = ['state', 'from', 'to', 'limit', 'cursor'] as const;
+export const LIST_PARAMETERS = ['find', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
 export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
 
-export type ListQuery = { readonly [name in (typeof LIST_PARAMETERS)[number]]?: string };
+export type ListParameter = (typeof LIST_PARAMETERS)[number];
+export type ListQuery = { readonly [name in ListParameter]?: string };
 
 /** A misspelt filter is refused and named, because without it the answer would be for all payments. */
 export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
@@ -33,7 +36,9 @@ export function refuseUnknownParameters(query: unknown, known: readonly string[]
 /** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */
 export function readSelection(query: ListQuery): Selection {
   return {
+    find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
+    processor: query.processor || undefined,
     createdFrom: query.from ? momentOf('from', query.from) : undefined,
     createdTo: query.to ? momentOf('to', query.to) : undefined,
     before: query.cursor ? cursorOf(query.cursor) : undefined,
@@ -79,6 +84,17 @@ function stateNamed(text: string): Selection['state'] {
   const state = STATES.find((known) => known === inUpperCase(text));
   if (!state) throw publicErrors.invalidRequest(`'state' must be one of ${STATES.join(', ')}.`);
   return state;
+}
+
+/** White space around it comes with what was copied; dashes are left out where a part of a key was. */
+function prefixOf(text: string): Prefix {
+  const trimmed = text.trim();
+  if (ID_PREFIX.test(trimmed)) return { transactionId: trimmed.toUpperCase() };
+  const keyDigits = trimmed.toLowerCase().replaceAll('-', '');
+  if (KEY_PREFIX.test(keyDigits)) return { keyDigits };
+  throw publicErrors.invalidRequest(
+    "'find' must be the beginning of a key (hexadecimal digits and dashes) or of a transaction id (TXN and digits).",
+  );
 }
 
 function momentOf(name: string, text: string): number {

@@ -15,6 +15,7 @@ import { answerWith } from './errors.js';
 import {
   EXPORT_PARAMETERS,
   LIST_PARAMETERS,
+  type ListParameter,
   type ListQuery as ListParameters,
   readDay,
   readSelection,
@@ -25,7 +26,9 @@ import { evaluateRead, sendNotModified, writeCondition } from './preconditions.j
 import { publicErrors } from './public-errors.js';
 
 const Text = Type.Optional(Type.String());
-const ListQuery = Type.Object({ state: Text, from: Text, to: Text, limit: Text, cursor: Text });
+const ListQuery = Type.Object(
+  Object.fromEntries(LIST_PARAMETERS.map((name) => [name, Text])) as Record<ListParameter, typeof Text>,
+);
 const ExportQuery = Type.Object({ day: Text, processor: Text });
 const PaymentPath = Type.Object({ key: Type.String() });
 
@@ -169,10 +172,11 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
 
 /** The same list from where this page ended (RFC 8288). */
 function pageAfter(query: ListParameters, cursor: string): string {
-  const { state, from, to, limit } = query;
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries({ state, from, to, limit, cursor }))
+  for (const name of LIST_PARAMETERS) {
+    const value = name === 'cursor' ? cursor : query[name];
     if (value) parameters.set(name, value);
+  }
   return `/api/payments?${parameters}`;
 }
 

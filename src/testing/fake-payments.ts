@@ -10,7 +10,7 @@ import {
 import { readPaymentRequest } from '../http/payment-request.js';
 import { evaluateRead } from '../http/preconditions.js';
 import { publicErrors } from '../http/public-errors.js';
-import type { PaymentRecord } from '../payments/ports/payment-history.js';
+import type { PaymentRecord, Prefix } from '../payments/ports/payment-history.js';
 import { paymentJson, paymentTag } from '../payments/records/payment-representation.js';
 import { generateIdempotencyKey, readKeyHeader } from '../payments/values/idempotency-key.js';
 import { keyTimeOf } from '../payments/values/key-time.js';
@@ -96,9 +96,12 @@ export class FakePayments {
 
   list({ query }: FakeRequest): FakeAnswer {
     refuseUnknownParameters(query, LIST_PARAMETERS);
-    const { state, createdFrom = 0, createdTo = Number.POSITIVE_INFINITY, before, limit } = readSelection(query);
+    const selection = readSelection(query);
+    const { find, state, processor, createdFrom = 0, createdTo = Number.POSITIVE_INFINITY, before, limit } = selection;
     const found = [...this.#rows.values()]
+      .filter((row) => find === undefined || beginsWith(row, find))
       .filter((row) => state === undefined || row.state === state)
+      .filter((row) => processor === undefined || row.processor === processor)
       .filter(({ key }) => before === undefined || key < before)
       .filter(({ key }) => keyTimeOf(key) >= createdFrom && keyTimeOf(key) < createdTo)
       .sort((one, other) => (one.key < other.key ? 1 : -1));
@@ -179,4 +182,10 @@ export class FakePayments {
     row.settledAt = this.now();
     row.expiresAt = this.now() + this.keyLifeMs;
   }
+}
+
+function beginsWith({ key, transactionId }: Row, find: Prefix): boolean {
+  return 'keyDigits' in find
+    ? key.replaceAll('-', '').startsWith(find.keyDigits)
+    : transactionId.startsWith(find.transactionId);
 }

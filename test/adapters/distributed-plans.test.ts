@@ -4,7 +4,13 @@ import {
   COUNT_ABANDONED,
   TAKE_OVER_ABANDONED,
 } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
-import { NEWEST, SETTLED } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
+import {
+  COUNT_NAMED,
+  NAMED,
+  NEWEST,
+  NTH_KEY,
+  SETTLED,
+} from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/payment-horizon-statements.js';
 import type { Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
 import {
@@ -22,7 +28,7 @@ import {
   newProcessorName,
 } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
-import { planOf } from '../../testkit/protocol/postgres-plan.js';
+import { type PlanValue, planOf } from '../../testkit/protocol/postgres-plan.js';
 
 const PAGE = 500;
 const FILL_TIMEOUT_MS = 240_000;
@@ -62,19 +68,33 @@ describe('what is read and removed of payments in PostgreSQL', () => {
   });
 
   /** Whatever the parameters, and for those that are given. */
-  async function plansOf(statement: Statement, values: (string | number)[]) {
+  async function plansOf(statement: Statement, values: PlanValue[]) {
     const planWith = (mode: string) => planOf(stores.client, statement, mode, values);
     return [await planWith('force_custom_plan'), await planWith('force_generic_plan')];
   }
 
-  const FROM_FIRST = [BELOW_ALL, ABOVE_ALL, PAGE];
-  const LATER = [BELOW_ALL, lowestKeyAt(MIDDLE_MS), PAGE];
-  const BETWEEN = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS), PAGE];
+  /** As a value of state, processor, ids or client: whatever it is. */
+  const ANY = null;
+  const NO_FILTER = [ANY, ANY, ANY, ANY, ANY];
+  const FROM_FIRST = [BELOW_ALL, ABOVE_ALL, PAGE, ...NO_FILTER];
+  const LATER = [BELOW_ALL, lowestKeyAt(MIDDLE_MS), PAGE, ...NO_FILTER];
+  const BETWEEN = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS), PAGE, ...NO_FILTER];
+  /** Which are rare, or not there at all: nothing but the range of 5,000 keys may be chosen by them. */
+  const rare = (state: string, client: string | null) => [
+    lowestKeyAt(END_MS - 5_000_000),
+    lowestKeyAt(END_MS),
+    PAGE,
+    state,
+    'rare',
+    'TXN1',
+    'TXN1999',
+    client,
+  ];
+  const LIMITED = [BELOW_ALL, ABOVE_ALL, PAGE];
   const SETTLED_FIRST = [FIRST_MS * 1_000, BELOW_ALL, FIRST_MS, END_MS, PAGE];
   const SETTLED_LATER = [MIDDLE_MS * 1_000, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
   test.each([
     ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
-    ['the newest COMPLETED', NEWEST.COMPLETED, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
     ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN], 'payments_declined'],
     ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
   ])('%s: first and later pages come from one index as it is', async (_what, statement, pages, index) => {
@@ -82,6 +102,43 @@ describe('what is read and removed of payments in PostgreSQL', () => {
       for (const plan of await plansOf(statement, values)) {
         expect(plan).toMatchObject({ nodes: ['Limit', 'Index Scan'], indexes: [index] });
       }
+    }
+  });
+
+  test.each([
+    ['any payments', NEWEST.any, rare('COMPLETED', ANY), 'payments_pkey'],
+    ['declined payments', NEWEST.DECLINED, rare('DECLINED', ANY), 'payments_declined'],
+    ["a client's payments", NEWEST.ofClient, rare('COMPLETED', 'key:shop'), 'payments_by_client'],
+  ])(
+    '%s that are filtered by what is rare are read in the order of their keys all the same',
+    async (_what, page, values, index) => {
+      for (const { nodes, indexes } of await plansOf(page, values)) {
+        expect({ nodes, indexes }).toEqual({ nodes: ['Limit', 'Index Scan'], indexes: [index] });
+      }
+    },
+  );
+
+  test.each([
+    ['all', NTH_KEY.any, [], 'payments_pkey'],
+    ['declined', NTH_KEY.DECLINED, [], 'payments_declined'],
+    ["a client's", NTH_KEY.ofClient, ['key:shop'], 'payments_by_client'],
+  ])('of %s keys the one down to which a page may read comes from the index alone', async (_what, nth, more, index) => {
+    for (const { nodes, indexes } of await plansOf(nth, [...LIMITED, ...more])) {
+      expect({ nodes, indexes }).toEqual({ nodes: ['Limit', 'Index Only Scan'], indexes: [index] });
+    }
+  });
+
+  test('payments by transaction id are a range of ids, counted and read', async () => {
+    const IDS = { tables: [], indexes: ['payments_transaction_id_key'] };
+    for (const last of ['TXN1999', 'TXN15000999']) {
+      for (const { tables, indexes } of await plansOf(COUNT_NAMED, ['TXN15000', last, PAGE])) {
+        expect({ tables, indexes }).toEqual(IDS);
+      }
+    }
+    const few = [...FROM_FIRST.slice(0, 5), 'TXN15000', 'TXN15000999', ANY];
+    for (const { nodes, tables, indexes } of await plansOf(NAMED, few)) {
+      expect(nodes).toContain('Sort');
+      expect({ tables, indexes }).toEqual(IDS);
     }
   });
 

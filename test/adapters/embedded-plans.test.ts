@@ -3,7 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BACKLOG, COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { COUNT_PAGE } from '#idempay/deployments/embedded/open-key-counts.js';
-import { NEWEST, SETTLED } from '#idempay/deployments/embedded/payment-history-statements.js';
+import {
+  COUNT_NAMED,
+  NAMED,
+  NEWEST,
+  NTH_KEY,
+  SETTLED,
+} from '#idempay/deployments/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
 import { TAKE_OVER_ABANDONED } from '#idempay/deployments/embedded/payment-writes.js';
 import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/embedded/transaction-list-statements.js';
@@ -28,8 +34,15 @@ function planOf(sql: string): string[] {
 describe('the plan in SQLite', () => {
   test.each([
     ['newest payments', NEWEST.any, 'PRIMARY KEY (key>? AND key<?)'],
-    ['newest completed payments', NEWEST.COMPLETED, 'PRIMARY KEY (key>? AND key<?)'],
     ['newest declined payments', NEWEST.DECLINED, 'INDEX payments_declined (key>? AND key<?)'],
+    ["a client's newest payments", NEWEST.ofClient, 'INDEX payments_by_client (client=? AND key>? AND key<?)'],
+    ['keys that it may read', NTH_KEY.any, 'PRIMARY KEY (key>? AND key<?)'],
+    ['declined keys that it may read', NTH_KEY.DECLINED, 'COVERING INDEX payments_declined (key>? AND key<?)'],
+    [
+      "a client's keys that it may read",
+      NTH_KEY.ofClient,
+      'COVERING INDEX payments_by_client (client=? AND key>? AND key<?)',
+    ],
     ['settled payments', SETTLED, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of a page of %s is one range, in the order it has', (_what, sql, range) => {
     expect(planOf(sql)).toEqual([`SEARCH payments USING ${range}`]);
@@ -41,6 +54,15 @@ describe('the plan in SQLite', () => {
     expect(plan).toContain('SEARCH payments USING PRIMARY KEY (key=?)');
     for (const counting of [COUNT_ABANDONED, BACKLOG]) {
       expect(planOf(counting)).toEqual(['SCAN payments USING COVERING INDEX payments_under_way']);
+    }
+  });
+
+  test('of payments by transaction id reads a range of ids, and sorts what it found', () => {
+    const ids = 'INDEX sqlite_autoindex_payments_2 (transaction_id>? AND transaction_id<?)';
+    expect(planOf(NAMED)).toContain(`SEARCH payments USING ${ids}`);
+    expect(planOf(COUNT_NAMED)).toContain(`SEARCH payments USING COVERING ${ids}`);
+    for (const text of [NAMED, COUNT_NAMED]) {
+      expect(planOf(text).filter((step) => step.startsWith('SCAN payments'))).toEqual([]);
     }
   });
 

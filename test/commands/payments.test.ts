@@ -160,6 +160,9 @@ describe('payments', () => {
     const paid = JSON.parse((await idempay('pay', ...HUNDRED, '--json')).stdout);
     const { stdout: listed } = await idempay('payments', 'list', '--state', 'COMPLETED', '--json');
     expect(JSON.parse(listed)).toMatchObject({ idempotencyKey: paid.idempotencyKey, amount: '100.00' });
+    const found = await idempay('payments', 'list', '--find', paid.transactionId, '--processor', 'none', '--json');
+    expect([found.code, found.stdout]).toEqual([0, '']);
+    expect((await idempay('payments', 'list', '--find', paid.transactionId, '--json')).stdout).toBe(listed);
     expect((await idempay('payments', 'list')).stdout.split('\t').slice(0, 4)).toEqual([
       paid.idempotencyKey,
       'COMPLETED',

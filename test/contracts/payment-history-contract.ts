@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { PaymentRecord, Selection } from '#idempay/payments/ports/payment-history.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { DECLINED, newKey, newKeyOf, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import { DECLINED, newKey, newKeyOf, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
@@ -14,6 +14,7 @@ const ALL = 1_000;
  *  1. `find` tells every row as it is, also past its expiry. 2. `attempts` counts claims and takeovers, and no resolution.
  *  3. Pages of `newest` put together are the whole, the newest key first, while payments come and settle. 4. A selection is kept.
  *  5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
+ *  7. Keys and transaction ids are found by how they begin. 8. A page of `newest` ends when it has read as much as it may.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
@@ -36,19 +37,28 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     return { keys, since, claims };
   }
 
-  function newest(selection: Partial<Selection>) {
+  function newestPage(selection: Partial<Selection>, readLimit = ALL) {
     const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined };
-    return history.newest({ ...everything, limit: ALL, ...selection });
+    return history.newest({ ...everything, limit: ALL, ...selection }, readLimit);
   }
 
-  async function newestPages(selection: Partial<Selection> & { limit: number }, between = async () => {}) {
+  const newest = async (selection: Partial<Selection>) => (await newestPage(selection)).payments;
+
+  async function newestPages(
+    selection: Partial<Selection> & { limit: number },
+    between = async () => {},
+    readLimit = ALL,
+  ) {
     const pages: (readonly PaymentRecord[])[] = [];
-    for (;;) {
-      const page = await newest({ ...selection, before: pages.at(-1)?.at(-1)?.key });
-      if (page.length === 0) return pages;
-      pages.push(page);
+    let before: string | undefined;
+    do {
+      const page = await newestPage({ ...selection, ...(before !== undefined && { before }) }, readLimit);
+      expect(page.payments.length).toBeLessThanOrEqual(selection.limit);
+      pages.push(page.payments);
+      before = page.next;
       await between();
-    }
+    } while (before !== undefined);
+    return pages;
   }
 
   async function settledPages(from: number, to: number, limit = ALL, between = async () => {}) {
@@ -163,6 +173,74 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(await newest({ createdTo: since + 9, limit: 9 }))).toEqual(newestFirst(keys));
     const { key } = await given.claim({ key: newKeyOf(Date.UTC(2400, 0)) });
     expect(keysOf(await newest({ limit: 1 }))).toEqual([key]);
+  });
+
+  test('7: keys are found by their first digits, whatever these are, alone and with every other filter', async () => {
+    const { keys, since } = await givenEveryState(undefined, 'key:finder');
+    const [wanted = ''] = keys;
+    const digits = wanted.replaceAll('-', '');
+    for (const length of [11, 12, 13, 17, 31, 32]) {
+      const keyDigits = digits.slice(0, length);
+      const expected = newestFirst(keys.filter((key) => key.replaceAll('-', '').startsWith(keyDigits)));
+      expect(keysOf(await newest({ find: { keyDigits }, createdFrom: since, createdTo: since + 9 }))).toEqual(expected);
+      expect(keysOf(await newest({ find: { keyDigits }, client: 'key:finder' })), keyDigits).toEqual(expected);
+      expect(keysOf(await newest({ find: { keyDigits }, state: 'COMPLETED' }))).toContain(wanted);
+      expect(await newest({ find: { keyDigits }, before: wanted, createdFrom: since })).toEqual([]);
+    }
+    expect(await newest({ find: { keyDigits: `${digits.slice(0, 31)}${digits.endsWith('0') ? 1 : 0}` } })).toEqual([]);
+    // Nothing lies above them.
+    for (const keyDigits of ['f', 'f'.repeat(32)]) expect(await newest({ find: { keyDigits } })).toEqual([]);
+  });
+
+  test('7: transaction ids are found by their first digits, few of them or many, ordered by key, of all clients or of one', async () => {
+    const [client, since] = ['key:ids', Date.UTC(year, 5)];
+    year += 1;
+    const number = `9${Math.random()}`.replace('.', '').slice(0, 12);
+    const ids = ['', '0', '1', '19', '2', '99'].map((rest) => `TXN${number}5${rest}`);
+    const others = [`TXN${number}49`, `TXN${number}6`, `TXN${number}60`];
+    // In an order of the keys that is not that of the ids.
+    const claims = await Promise.all(
+      [...others, ...ids.toReversed()].map((transactionId, index) =>
+        given.claim({ key: newKeyOf(since + index), transactionId, client }),
+      ),
+    );
+    for (const id of [`TXN${number}5`, `TXN${number}51`, `TXN${number}50`, `TXN${number}598`]) {
+      const expected = newestFirst(keysOf(claims.filter(({ transactionId }) => transactionId.startsWith(id))));
+      for (const readLimit of [1, 3, ALL]) {
+        for (const asker of [client, undefined]) {
+          const range = { createdFrom: since, createdTo: since + 20, client: asker, limit: 2 };
+          const pages = await newestPages({ ...range, find: { transactionId: id } }, undefined, readLimit);
+          expect(keysOf(pages.flat()), `${id}, ${readLimit} rows`).toEqual(expected);
+        }
+      }
+      expect(await newest({ find: { transactionId: id }, client: 'key:other' })).toEqual([]);
+      expect(await newest({ find: { transactionId: id }, state: 'DECLINED' })).toEqual([]);
+    }
+  });
+
+  test('8: pages that read little put together are the whole: of a processor, of a state, of a client', async () => {
+    const [client, processor] = ['key:reader', newProcessorName()];
+    const { keys, since } = await givenEveryState(undefined, client);
+    const [first, last] = [newKeyOf(since), newKeyOf(since + 9)];
+    for (const key of [first, last]) await given.settled(await given.claim({ key, processor, client }));
+    const range = { createdFrom: since, createdTo: since + 20 };
+    const completed = newestFirst([...keys.filter((_, index) => index % 3 === 0), first, last]);
+    for (const readLimit of [1, 2, 5, 11, 12]) {
+      for (const asker of [undefined, client]) {
+        const pagesOf = async (selection: Partial<Selection>, limit: number) => {
+          const pages = await newestPages({ ...range, client: asker, ...selection, limit }, undefined, readLimit);
+          // Else more was read than may be: of these eleven rows each page has read so many.
+          expect(pages.length).toBeGreaterThanOrEqual(Math.floor(11 / readLimit));
+          return keysOf(pages.flat());
+        };
+        expect(await pagesOf({ processor }, 2), `${readLimit} rows`).toEqual([last, first]);
+        expect(await pagesOf({ state: 'COMPLETED' }, 3), `${readLimit} rows`).toEqual(completed);
+        expect(await pagesOf({ processor: 'none' }, 3)).toEqual([]);
+      }
+    }
+    expect(keysOf(await newest({ ...range, processor, state: 'DECLINED' }))).toEqual([]);
+    const open = await given.claim({ key: newKeyOf(since + 10), processor });
+    expect(keysOf(await newest({ ...range, processor, state: 'PROCESSING' }))).toEqual([open.key]);
   });
 
   test('5: what was settled in the period is shown in its order, and nothing else', async () => {

@@ -30,16 +30,23 @@ const WIDTH = 8;
 const REFUSED: readonly [query: string, message: string | RegExp][] = [
   ...['status', '__proto__', 'state '].map((name): [string, string] => [
     `${encodeURIComponent(name)}=x`,
-    `'${name}' is no query parameter of this path. Use state, from, to, limit, cursor.`,
+    `'${name}' is no query parameter of this path. Use find, state, processor, from, to, limit, cursor.`,
   ]),
   ['state=PENDING', /^'state' must /],
   ['from=2026-02-30', /^'from' must /],
   ['to=2026-11-20T25:00:00Z', /^'to' must /],
   ['limit=501', /^'limit' must /],
+  ['find=order-17', /^'find' must be the beginning of a key .* or of a transaction id /],
   [`cursor=${UNKNOWN_KEY}0`, /^'cursor' must /],
-  ...['state=COMPLETED', 'from=2026-11-20', 'to=2026-11-20', 'limit=5', `cursor=${UNKNOWN_KEY}`].map(
-    (one): [string, RegExp] => [`${one}&${one}`, new RegExp(`'${one.split('=')[0]}' .*single text`)],
-  ),
+  ...[
+    'find=0',
+    'processor=simulated',
+    'state=COMPLETED',
+    'from=2026-11-20',
+    'to=2026-11-20',
+    'limit=5',
+    `cursor=${UNKNOWN_KEY}`,
+  ].map((one): [string, RegExp] => [`${one}&${one}`, new RegExp(`'${one.split('=')[0]}' .*single text`)]),
 ];
 
 describeDeployments('GET /api/payments with payments in every state', (deployment) => {
@@ -153,7 +160,7 @@ describeDeployments('GET /api/payments with payments that were completed one by 
 
   it.each([
     ['', DEFAULT_LIMIT],
-    ['?state=&from=&to=&limit=&cursor=', DEFAULT_LIMIT],
+    ['?find=&state=&processor=&from=&to=&limit=&cursor=', DEFAULT_LIMIT],
     ['?limit=7', 7],
     ['?limit=30', 30],
     ['?limit=60', 60],
@@ -174,6 +181,29 @@ describeDeployments('GET /api/payments with payments that were completed one by 
     }
     const [page] = await pagesFrom(shared.url, `?to=${createdAt}&limit=1`);
     expect(page).toEqual([all[1]]);
+  });
+
+  it('finds a payment by the first characters of its key or of its transaction id, of one processor and of no other', async () => {
+    const wanted = all[7] as ShownPayment;
+    const { idempotencyKey: key, transactionId } = wanted;
+    for (const find of [
+      key,
+      key.toUpperCase(),
+      key.slice(0, 20),
+      `${transactionId}`,
+      `${transactionId?.toLowerCase()}`,
+    ]) {
+      expect(await pagesFrom(shared.url, `?find=${find}`), find).toEqual([[wanted]]);
+      expect(await pagesFrom(shared.url, `?find=${find}&processor=simulated&state=completed`)).toEqual([[wanted]]);
+      for (const other of ['processor=Simulated', 'state=declined', `to=${wanted.createdAt}`]) {
+        expect(await pagesFrom(shared.url, `?find=${find}&${other}`), other).toEqual([[]]);
+      }
+    }
+    for (const find of [key.slice(0, 4), 'TXN', `${transactionId?.slice(0, 6)}`]) {
+      const pages = await pagesFrom(shared.url, `?find=${find}&limit=25`);
+      expect(pages.map(({ length }) => length)).toEqual([25, 25, 10]);
+      expect(pages.flat(), find).toEqual(newestFirst);
+    }
   });
 
   it('answers HEAD as GET, and does not look at If-None-Match', async () => {

@@ -215,13 +215,22 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       'a new key': (_ports, random, side) => {
         if (side === 0) keys[random.below(keys.length)] = newKey();
       },
-      'count abandoned, list, note time': async ({ ledger, paymentHistory }) => {
+      'count abandoned, list, note time': async ({ ledger, paymentHistory }, random) => {
         const all = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 50 };
+        const key = random.pick(keys).replaceAll('-', '');
+        const find = random.pick([
+          { keyDigits: key.slice(0, 14) },
+          { transactionId: 'TXN1' },
+          { transactionId: 'TXN2' },
+        ]);
+        const readLimit = random.pick([1, 3, 50]);
         return [
           await ledger.countAbandoned(0, LONG_MS),
-          await paymentHistory.newest(all),
-          await paymentHistory.newest({ ...all, client: 'key:a' }),
-          await paymentHistory.newest({ ...all, client: 'key:a', state: 'PROCESSING' }),
+          await paymentHistory.newest(all, readLimit),
+          await paymentHistory.newest({ ...all, client: 'key:a' }, readLimit),
+          await paymentHistory.newest({ ...all, client: 'key:a', state: 'PROCESSING' }, readLimit),
+          await paymentHistory.newest({ ...all, find, processor: random.pick(['test', 'other']) }, readLimit),
+          await paymentHistory.newest({ ...all, find, client: random.pick(['key:a', undefined]) }, readLimit),
           await ledger.noteElapsed({ sinceMs: 0, elapsedMs: HOUR_MS, lowestKeyMs: Date.now() - HOUR_MS }),
           await ledger.removeSettled(HOUR_MS, 10),
         ];

@@ -13,7 +13,9 @@ describe('the selection of a list', () => {
   test('is of all payments, 50 at a time, where nothing is asked for', () => {
     const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 50 };
     expect(readSelection({})).toEqual(everything);
-    expect(readSelection({ state: '', from: '', to: '', limit: '', cursor: '' })).toEqual(everything);
+    expect(readSelection({ find: '', state: '', processor: '', from: '', to: '', limit: '', cursor: '' })).toEqual(
+      everything,
+    );
   });
 
   test.each([
@@ -38,6 +40,17 @@ describe('the selection of a list', () => {
     expect(readSelection({ cursor: KEY.toUpperCase() }).before).toBe(KEY);
   });
 
+  test('takes the beginning of a key or of a transaction id, in any case, and a processor as it is', () => {
+    for (const text of ['0191b7a', '0191B7A0-0', ' 0191b7a00000 ', KEY, KEY.replaceAll('-', '')]) {
+      const keyDigits = text.trim().toLowerCase().replaceAll('-', '');
+      expect(readSelection({ find: text }).find).toEqual({ keyDigits });
+    }
+    for (const text of ['TXN', 'txn1', ' TXN1795170621886123456789 ']) {
+      expect(readSelection({ find: text }).find).toEqual({ transactionId: text.trim().toUpperCase() });
+    }
+    expect(readSelection({ processor: 'Bank of X/1' }).processor).toBe('Bank of X/1');
+  });
+
   /**
    * The days that no month has among the moments: Bug: a moment on one was taken for a moment of the next month. Cause:
    * `Date.parse` does so, and only days without a time were checked. Fix: the day of a moment is checked too.
@@ -52,6 +65,10 @@ describe('the selection of a list', () => {
     ['limit', ['0', '501', '-1', '+1', '1.5', '1e2', '0x10', ' 5', '05', 'ten', '9'.repeat(30), '\u0665']],
     ['from', [...NO_MOMENTS, ...OTHER_MOMENTS]],
     ['to', ['yesterday']],
+    [
+      'find',
+      ['order-17', ' ', '-', 'TX', 'TXN-1', 'TXN1a', `TXN${'1'.repeat(41)}`, `${KEY}0`, '%', '\u0661', "1' OR 1"],
+    ],
     ['cursor', ['1', `${KEY}0`, KEY.replaceAll('-', ''), '%', ' ']],
   ])('is refused for another %s', (name, texts) => {
     for (const text of texts) expect(() => readSelection({ [name]: text }), text).toThrow(refusal(`'${name}' must `));

@@ -111,6 +111,8 @@ async function payments(send: Send, json: Json): Promise<void> {
   await send('GET', '/api/payments?state=DECLINED');
   await send('GET', '/api/payments?stat=DECLINED');
   await send('GET', '/api/payments?limit=0');
+  for (const query of [`find=${key}`, 'find=txn&processor=simulated&limit=1', 'find=x', 'processor=other'])
+    await send('GET', `/api/payments?${query}`);
   await send('GET', '/api/payments/export');
   await send('GET', '/api/payments/export?day=2020-01-01');
   await send('POST', `/api/payments/${key}/resolution`, json({ outcome: 'completed', reason: 'x' }));

@@ -164,10 +164,19 @@ export const PAYMENT_STATEMENTS: Statements = {
   find_record: ({ payments }, [key]: [string]) => [payments.get(key) ?? []].flat().map(recordColumnsOf),
 
   newest_payments: newest(() => true),
-  newest_completed: newest(({ state }) => state === 'COMPLETED'),
   newest_declined: newest(({ state }) => state === 'DECLINED'),
   newest_processing: newest(({ state }) => state === 'PROCESSING'),
-  newest_of_client: newest((row, client, state) => row.client === client && (state === null || row.state === state)),
+  newest_of_client: newest(() => true),
+  named_payments: newest(() => true),
+
+  count_named({ payments }, [first, last, atMost]: [string, string, number]) {
+    const named = [...payments.values()].filter(({ transaction_id: id }) => id >= first && id <= last);
+    return [{ named: Math.min(named.length, atMost) }];
+  },
+
+  nth_key: nthKey(() => true),
+  nth_declined_key: nthKey(({ state }) => state === 'DECLINED'),
+  nth_key_of_client: nthKey((row, client) => row.client === client),
 
   settled_payments(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
     const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
@@ -175,13 +184,33 @@ export const PAYMENT_STATEMENTS: Statements = {
   },
 };
 
-function newest(isOne: (row: StoredPayment, ...more: unknown[]) => boolean): Statements[string] {
-  return ({ payments }, [from, below, limit, ...more]: [string, string, number, ...unknown[]]) =>
-    [...payments.values()]
-      .filter((row) => row.key >= from && row.key < below && isOne(row, ...more))
-      .sort((one, other) => (one.key < other.key ? 1 : -1))
+type Filters = readonly (string | null)[];
+
+/** A null leaves nothing out. */
+function newest(isOne: (row: StoredPayment) => boolean): Statements[string] {
+  return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
+    const [state, processor, first, last, client] = filters;
+    return newestIn(tables, from, below)
+      .filter((row) => isOne(row) && (state ?? row.state) === row.state)
+      .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
+      .filter(({ transaction_id: id }) => id >= (first ?? id) && id <= (last ?? id))
       .slice(0, limit)
       .map(recordColumnsOf);
+  };
+}
+
+function nthKey(isOne: (row: StoredPayment, client: unknown) => boolean): Statements[string] {
+  return (tables, [from, below, n, client]: [string, string, number, unknown]) =>
+    newestIn(tables, from, below)
+      .filter((row) => isOne(row, client))
+      .slice(n - 1, n)
+      .map(({ key }) => ({ key }));
+}
+
+function newestIn({ payments }: Tables, from: string, below: string): StoredPayment[] {
+  return [...payments.values()]
+    .filter(({ key }) => key >= from && key < below)
+    .sort((one, other) => (one.key < other.key ? 1 : -1));
 }
 
 const columnsOf = ({ lease_until, claimed_at, expires_at, ...columns }: StoredPayment, now: number) => ({

@@ -58,7 +58,9 @@ export function addPaymentCommands(program: Command): void {
   payments
     .command('list')
     .description('Lists payments, the newest first.')
+    .option('--find <text>', 'how the key begins, or the transaction id: 0190f3, TXN1795')
     .addOption(STATE)
+    .option('--processor <name>', 'only payments of this processor')
     .option('--from <time>', 'issued at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
     .option('--to <time>', 'issued before')
     .addOption(OPTIONS.limit)

@@ -50,8 +50,8 @@ export async function listPayments(
   options: Common & Omit<PaymentFilter, 'limit'> & { limit?: number | undefined },
 ): Promise<void> {
   const { idempay, call } = await connect(options);
-  const { state, from, to, limit } = options;
-  const payments = idempay.payments.list({ state, from, to }, call);
+  const { find, state, processor, from, to, limit } = options;
+  const payments = idempay.payments.list({ find, state, processor, from, to }, call);
   await printRows(firstOf(payments, limit, options), COLUMNS, options);
 }
 

@@ -1,25 +1,55 @@
-import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import type { NewestSource } from '../newest-payments.js';
 
 const COLUMNS =
   'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution';
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 
-const NEWEST_IN_RANGE = 'key >= ? AND key < ? ORDER BY key DESC LIMIT ?';
-
+const RANGE = 'key >= ?1 AND key < ?2';
+/** What no index serves, and is not meant to: the rows that are read this way are bounded (see `newest-payments.ts`). */
+const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
+    AND (?6 IS NULL OR (transaction_id >= ?6 AND transaction_id <= ?7)) AND (?8 IS NULL OR client = ?8)`;
 /** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
-export const NEWEST: Record<PaymentRecord['state'] | 'any' | 'ofClient', string> = {
-  any: `SELECT ${COLUMNS} FROM payments WHERE ${NEWEST_IN_RANGE}`,
-  COMPLETED: `SELECT ${COLUMNS} FROM payments WHERE state = 'COMPLETED' AND ${NEWEST_IN_RANGE}`,
-  DECLINED: `SELECT ${COLUMNS} FROM payments WHERE state = 'DECLINED' AND ${NEWEST_IN_RANGE}`,
-  /** What one client sees of its own: found by the index of its keys, whatever their state. */
-  ofClient: `SELECT ${COLUMNS} FROM payments WHERE client = ?1 AND (?2 = '' OR state = ?2) AND key >= ?3 AND key < ?4 ORDER BY key DESC LIMIT ?5`,
+const ROWS_OF = {
+  any: RANGE,
+  DECLINED: `state = 'DECLINED' AND ${RANGE}`,
+  ofClient: `client = ?8 AND ${RANGE}`,
+} as const;
+
+export const NEWEST: Record<NewestSource, string> = {
+  any: newestOf(ROWS_OF.any),
+  DECLINED: newestOf(ROWS_OF.DECLINED),
+  ofClient: newestOf(ROWS_OF.ofClient),
   /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
   PROCESSING: `
     SELECT ${COLUMNS} FROM payments WHERE key IN (
-      SELECT key FROM payments INDEXED BY payments_under_way WHERE state = 'PROCESSING' AND ${NEWEST_IN_RANGE})
-    ORDER BY key DESC`,
+      SELECT key FROM payments INDEXED BY payments_under_way WHERE state = 'PROCESSING' AND ${RANGE})
+    AND ${FILTERS} ORDER BY key DESC LIMIT ?3`,
 };
+
+/** Of a short range of transaction ids. */
+export const NAMED = `
+  WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE transaction_id >= ?6 AND transaction_id <= ?7)
+  SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
+
+export const COUNT_NAMED = `
+  SELECT count(*) AS named FROM (
+    SELECT 1 FROM payments WHERE transaction_id >= ?1 AND transaction_id <= ?2 LIMIT ?3)`;
+
+/** The nth newest key of each: the last one that a page may read. */
+export const NTH_KEY: Record<Exclude<NewestSource, 'PROCESSING'>, string> = {
+  any: nthKeyOf(ROWS_OF.any),
+  DECLINED: nthKeyOf(ROWS_OF.DECLINED),
+  ofClient: nthKeyOf(ROWS_OF.ofClient.replace('?8', '?4')),
+};
+
+function newestOf(rows: string): string {
+  return `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
+}
+
+function nthKeyOf(rows: string): string {
+  return `SELECT key FROM payments WHERE ${rows} ORDER BY key DESC LIMIT 1 OFFSET ?3 - 1`;
+}
 
 export const SETTLED = `
   SELECT ${COLUMNS} FROM payments

@@ -1,8 +1,9 @@
 import type { PaymentHistory } from '../../payments/ports/payment-history.js';
-import { keyRangeOf, pageOf, startOf } from '../history-pages.js';
+import { pageOf, startOf } from '../history-pages.js';
+import { type NewestQuery, type NewestReads, newestPage } from '../newest-payments.js';
 import { type HistoryRow, recordOf } from '../rows.js';
 import * as statements from './payment-history-statements.js';
-import type { Reader } from './reader.js';
+import type { PreparedRead, Reader } from './reader.js';
 
 /** Times are kept in milliseconds. */
 const UNITS_PER_MS = 1;
@@ -11,12 +12,25 @@ const UNITS_PER_MS = 1;
 export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
   const find = reader.prepare(statements.FIND);
   const settled = reader.prepare(statements.SETTLED);
-  const newest = {
-    any: reader.prepare(statements.NEWEST.any),
-    PROCESSING: reader.prepare(statements.NEWEST.PROCESSING),
-    COMPLETED: reader.prepare(statements.NEWEST.COMPLETED),
-    DECLINED: reader.prepare(statements.NEWEST.DECLINED),
-    ofClient: reader.prepare(statements.NEWEST.ofClient),
+  const newest = preparedAll(statements.NEWEST);
+  const nthKey = preparedAll(statements.NTH_KEY);
+  const named = reader.prepare(statements.NAMED);
+  const countNamed = reader.prepare(statements.COUNT_NAMED);
+
+  function preparedAll<Source extends string>(texts: Record<Source, string>): Record<Source, PreparedRead> {
+    const prepared = Object.entries<string>(texts).map(([source, text]) => [source, reader.prepare(text)]);
+    return Object.fromEntries(prepared) as Record<Source, PreparedRead>;
+  }
+
+  const newestReads: NewestReads = {
+    countNamed: async ({ first, last }, atMost) => (countNamed.get(first, last, atMost) as { named: number }).named,
+    named: async (query) => named.all(...valuesOf(query)) as HistoryRow[],
+    page: async (query) => newest[query.source].all(...valuesOf(query)) as HistoryRow[],
+    async nthKey({ source, from, below, client }, n) {
+      if (source === 'PROCESSING') return undefined;
+      const row = nthKey[source].get(from, below, n, ...(source === 'ofClient' ? [client] : []));
+      return (row as Pick<HistoryRow, 'key'> | undefined)?.key;
+    },
   };
 
   return {
@@ -25,15 +39,7 @@ export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
       return row && recordOf(row);
     },
 
-    async newest(selection) {
-      const { from, below } = keyRangeOf(selection);
-      const { state, client, limit } = selection;
-      const rows =
-        client === undefined
-          ? newest[state ?? 'any'].all(from, below, limit)
-          : newest.ofClient.all(client, state ?? '', from, below, limit);
-      return (rows as HistoryRow[]).map(recordOf);
-    },
+    newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
 
     async settled(period) {
       const { from, to, limit } = period;
@@ -42,4 +48,8 @@ export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
       return pageOf(rows, limit, (row) => row.settled_at ?? 0);
     },
   };
+}
+
+function valuesOf({ from, below, limit, state, processor, ids, client }: NewestQuery): (string | number | null)[] {
+  return [from, below, limit, state, processor, ids?.first ?? null, ids?.last ?? null, client];
 }

@@ -8,8 +8,8 @@ const MAX_SNAPSHOTS = 32;
 const KEPT_IDLE = 4;
 
 export interface PreparedRead {
-  get(...parameters: readonly (string | number)[]): unknown;
-  all(...parameters: readonly (string | number)[]): unknown[];
+  get(...parameters: readonly (string | number | null)[]): unknown;
+  all(...parameters: readonly (string | number | null)[]): unknown[];
 }
 
 /** A connection whose statements all see the database as it was at one moment. */

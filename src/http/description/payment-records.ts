@@ -34,9 +34,15 @@ export const listPayments: RouteDescription = {
   operationId: 'listPayments',
   tag: 'Payment records',
   summary: 'List payments, newest first',
-  text: 'In pages: follow `Link`. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, an unknown one is refused.',
+  text: 'In pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, an unknown one is refused.',
   parameters: {
+    find: {
+      text: 'Only payments whose key begins so (hexadecimal digits, with or without dashes), or whose transaction id does (`TXN` and digits). In any case.',
+      schema: { type: 'string', minLength: 1 },
+      example: EXAMPLE_KEY.slice(0, 13),
+    },
     state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
+    processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
     from: {
       text: 'Only keys that were generated at or after this day (UTC, `2026-11-20`) or moment (`2026-11-20T13:00:00Z`).',
       schema: momentSchema,
@@ -64,6 +70,7 @@ export const listPayments: RouteDescription = {
   },
   errors: {
     unknownParameter: refusalBy(() => refuseUnknownParameters({ stat: '' }, LIST_PARAMETERS)),
+    invalidFind: refusalBy(() => readSelection({ find: 'order-17' })),
     invalidState: refusalBy(() => readSelection({ state: 'PAID' })),
     invalidFrom: refusalBy(() => readSelection({ from: 'yesterday' })),
     invalidTo: refusalBy(() => readSelection({ to: 'tomorrow' })),

@@ -4,8 +4,12 @@ import type { Money } from '../values/money.js';
 export interface PaymentHistory {
   find(key: string): Promise<PaymentRecord | undefined>;
 
-  /** Up to `limit` payments, newest key first. Keys are time-ordered (UUIDv7), so this is the order of their generation. */
-  newest(selection: Selection): Promise<readonly PaymentRecord[]>;
+  /**
+   * Up to `limit` payments, newest key first. Keys are time-ordered (UUIDv7), so this is the order of their generation. To
+   * find them at most about `readLimit` rows are read, whatever is asked for: a page may be short, even empty, and not the last.
+   * What is under way is read as a whole.
+   */
+  newest(selection: Selection, readLimit: number): Promise<NewestPage>;
 
   /** Up to `limit` payments that were settled in [from, to), in the order of their settling, then of their keys. */
   settled(period: SettledPeriod): Promise<SettledPage>;
@@ -37,9 +41,22 @@ export interface Selection {
   readonly createdFrom: number | undefined;
   /** Only keys generated before this moment. */
   readonly createdTo: number | undefined;
+  /** Only payments of the processor with this name. */
+  readonly processor?: string | undefined;
+  /** Only payments whose key, or whose transaction id, begins so. */
+  readonly find?: Prefix | undefined;
   /** Only keys below this one: where the page before ended. */
   readonly before: string | undefined;
   readonly limit: number;
+}
+
+/** Of a key its first hexadecimal digits, in lower case and without dashes; of a transaction id `TXN` and its first digits. */
+export type Prefix = { readonly keyDigits: string } | { readonly transactionId: string };
+
+export interface NewestPage {
+  readonly payments: readonly PaymentRecord[];
+  /** `before` of the next page; undefined after the last one. */
+  readonly next: string | undefined;
 }
 
 export interface SettledPeriod {

@@ -4,12 +4,14 @@ import type { Endings } from '../endings.js';
 import { createPaymentCounts, type PaymentCounts } from '../payment-counts.js';
 import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
-import type { PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
+import type { NewestPage, PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
 import type { RecoveryEvents } from '../recovery.js';
 import { isVisibleTo, type Outcome } from '../values/payment.js';
 
 /** Read at a time by an export: short enough that other requests are served between two pages. */
 const EXPORT_PAGE = 500;
+/** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop where the store is in the process. */
+const LIST_READ_LIMIT = 5_000;
 
 /** A payment as it is shown: also one whose key was issued and that has no row yet (decisions P11). */
 export type ShownPayment = PaymentRecord | { readonly state: 'PENDING'; readonly key: string };
@@ -21,10 +23,8 @@ export interface PaymentRecords {
    * client than `client` (decisions A5).
    */
   get(key: string, client?: string): Promise<ShownPayment | undefined>;
-  /** Newest first; `next` is where the next page begins (`before`), undefined after the last one. */
-  list(
-    selection: Selection,
-  ): Promise<{ readonly payments: readonly PaymentRecord[]; readonly next: string | undefined }>;
+  /** Newest first. A page may be short, even empty, and not the last: it is bounded by the rows that are read for it. */
+  list(selection: Selection): Promise<NewestPage>;
   /**
    * Everything that was settled in [from, to), milliseconds since the epoch, page by page in the order of settling;
    * `processor`: only that of the processor with this name.
@@ -83,12 +83,7 @@ export function createPaymentRecords(collaborators: {
       return state === 'final' ? history.find(key) : { state: 'PENDING', key };
     },
 
-    async list(selection) {
-      // One more than asked for shows whether there is a next page.
-      const found = await history.newest({ ...selection, limit: selection.limit + 1 });
-      const payments = found.slice(0, selection.limit);
-      return { payments, next: found.length > payments.length ? payments.at(-1)?.key : undefined };
-    },
+    list: (selection) => history.newest(selection, LIST_READ_LIMIT),
 
     /** Filters the pages: a statement that looks for a rare processor would read a whole day at once. */
     async *settled(from, to, processor) {

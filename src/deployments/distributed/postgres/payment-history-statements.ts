@@ -1,4 +1,4 @@
-import type { PaymentRecord } from '../../../payments/ports/payment-history.js';
+import type { NewestSource } from '../../newest-payments.js';
 import type { Statement } from './postgres.js';
 
 const COLUMNS = `
@@ -13,26 +13,63 @@ export const FIND: Statement = {
 };
 
 const RANGE = 'key >= $1 AND key < $2';
-/** What one client sees of its own: found by the index of its keys, whatever their state. */
-const OF_CLIENT = `${RANGE} AND client = $4 AND ($5::text IS NULL OR state = $5)`;
+/**
+ * What no index serves, and is not meant to, also in a plan of its own for each execution (so the `|| ''`): the rows that are
+ * read this way are bounded (see `newest-payments.ts`).
+ */
+const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
+        AND ($6::text IS NULL OR (transaction_id || '' >= $6 AND transaction_id || '' <= $7)) AND ($8::text IS NULL OR client = $8)`;
+/** Each is read by an index of its own, in the order of the keys, so that a plan that is kept can use a partial one. */
+const ROWS_OF = {
+  any: RANGE,
+  DECLINED: `${RANGE} AND state = 'DECLINED'`,
+  ofClient: `${RANGE} AND client = $8`,
+} as const;
 
-/** A statement for each state, so that a plan that is kept can use the partial index of that state. */
-export const NEWEST: Record<PaymentRecord['state'] | 'any' | 'ofClient', Statement> = {
-  any: newestOf('newest_payments', RANGE),
-  COMPLETED: newestOf('newest_completed', `${RANGE} AND state = 'COMPLETED'`),
-  DECLINED: newestOf('newest_declined', `${RANGE} AND state = 'DECLINED'`),
-  ofClient: newestOf('newest_of_client', OF_CLIENT),
+export const NEWEST: Record<NewestSource, Statement> = {
+  any: newestOf('newest_payments', ROWS_OF.any),
+  DECLINED: newestOf('newest_declined', ROWS_OF.DECLINED),
+  ofClient: newestOf('newest_of_client', ROWS_OF.ofClient),
   /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
-  PROCESSING: {
-    name: 'newest_processing',
-    text: `
-      WITH under_way AS MATERIALIZED (SELECT * FROM idempay.payments WHERE state = 'PROCESSING')
-      SELECT ${COLUMNS} FROM under_way WHERE ${RANGE} ORDER BY key DESC LIMIT $3`,
-  },
+  PROCESSING: sortedOf('newest_processing', "state = 'PROCESSING'"),
 };
 
-function newestOf(name: string, condition: string): Statement {
-  return { name, text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${condition} ORDER BY key DESC LIMIT $3` };
+/** Of a short range of transaction ids. */
+export const NAMED = sortedOf('named_payments', 'transaction_id >= $6 AND transaction_id <= $7');
+
+export const COUNT_NAMED: Statement = {
+  name: 'count_named',
+  text: `
+    SELECT count(*)::float8 AS named FROM (
+      SELECT FROM idempay.payments WHERE transaction_id >= $1 AND transaction_id <= $2
+      ORDER BY transaction_id LIMIT $3) AS first_ones`,
+};
+
+/** The `$3`th newest key of each: the last one that a page may read. */
+export const NTH_KEY: Record<Exclude<NewestSource, 'PROCESSING'>, Statement> = {
+  any: nthKeyOf('nth_key', ROWS_OF.any),
+  DECLINED: nthKeyOf('nth_declined_key', ROWS_OF.DECLINED),
+  ofClient: nthKeyOf('nth_key_of_client', `${RANGE} AND client = $4`),
+};
+
+function newestOf(name: string, rows: string): Statement {
+  return {
+    name,
+    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS} ORDER BY key DESC LIMIT $3`,
+  };
+}
+
+function sortedOf(name: string, rows: string): Statement {
+  return {
+    name,
+    text: `
+      WITH selected AS MATERIALIZED (SELECT * FROM idempay.payments WHERE ${rows})
+      SELECT ${COLUMNS} FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY key DESC LIMIT $3`,
+  };
+}
+
+function nthKeyOf(name: string, rows: string): Statement {
+  return { name, text: `SELECT key FROM idempay.payments WHERE ${rows} ORDER BY key DESC OFFSET $3 - 1 LIMIT 1` };
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */

@@ -1,5 +1,6 @@
 import type { PaymentHistory } from '../../../payments/ports/payment-history.js';
-import { keyRangeOf, pageOf, startOf } from '../../history-pages.js';
+import { pageOf, startOf } from '../../history-pages.js';
+import { type NewestQuery, type NewestReads, newestPage } from '../../newest-payments.js';
 import { type HistoryRow, recordOf } from '../../rows.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './payment-history-statements.js';
@@ -14,6 +15,21 @@ const UNITS_PER_MS = 1_000;
 
 /** Rows are returned only when they are durable; `newest` does not wait for that. */
 export function createPostgresPaymentHistory(database: Postgres, confirmDurable: ConfirmDurable): PaymentHistory {
+  const newestReads: NewestReads = {
+    async countNamed({ first, last }, atMost) {
+      const [counted] = await database.read<{ named: number }>(statements.COUNT_NAMED, [first, last, atMost]);
+      return counted?.named ?? 0;
+    },
+    named: (query) => database.read<Row>(statements.NAMED, valuesOf(query)),
+    page: (query) => database.read<Row>(statements.NEWEST[query.source], valuesOf(query)),
+    async nthKey({ source, from, below, client }, n) {
+      if (source === 'PROCESSING') return undefined;
+      const values = [from, below, n, ...(source === 'ofClient' ? [client] : [])];
+      const [nth] = await database.read<Pick<Row, 'key'>>(statements.NTH_KEY[source], values);
+      return nth?.key;
+    },
+  };
+
   return {
     async find(key) {
       const [row] = await database.read<Row>(statements.FIND, [key]);
@@ -21,14 +37,7 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
       return row && recordOf(row);
     },
 
-    async newest(selection) {
-      const { from, below } = keyRangeOf(selection);
-      const { state, client, limit } = selection;
-      const rows = await (client === undefined
-        ? database.read<Row>(statements.NEWEST[state ?? 'any'], [from, below, limit])
-        : database.read<Row>(statements.NEWEST.ofClient, [from, below, limit, client, state ?? null]));
-      return rows.map(recordOf);
-    },
+    newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
 
     async settled(period) {
       const { from, to, limit } = period;
@@ -38,4 +47,8 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
       return pageOf(rows, limit, (row) => row.settled_at_us ?? 0);
     },
   };
+}
+
+function valuesOf({ from, below, limit, state, processor, ids, client }: NewestQuery): (string | number | null)[] {
+  return [from, below, limit, state, processor, ids?.first ?? null, ids?.last ?? null, client];
 }
