@@ -9,7 +9,9 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts/build.mjs scripts/build.mjs
+COPY scripts/build-console.mjs scripts/build-console.mjs
 COPY client client
+COPY console console
 COPY src src
 RUN npm run build && npm prune --omit=dev
 

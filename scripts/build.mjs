@@ -1,9 +1,10 @@
-// Compiles src/ into dist/ and client/ into dist/client/, and copies what the compiler leaves out (SQL). Does nothing that is already done:
+// Compiles src/ into dist/, client/ into dist/client/ and console/ into dist/console/, and copies what the compiler leaves out (SQL). Does nothing that is already done:
 // the compiler is incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildConsole } from './build-console.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
@@ -27,6 +28,7 @@ for (const project of [join('client', 'tsconfig.json'), 'tsconfig.build.json']) 
 }
 cpSync(source, output, { recursive: true, filter: (path) => !path.endsWith('.ts') });
 for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, REFERENCE_PAGE, name));
+await buildConsole(join(output, 'console'));
 
 /**
  * What was deleted or renamed must not go on living in dist/: a test could still import the module, and a start would apply the

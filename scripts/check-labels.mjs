@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 
 const RULES = 'docs/specification.md';
 const LOOKED_AT =
-  /^(src|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(ts|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
+  /^(src|test|testkit|proof|bench|docs|client|examples|console|scripts)\/.*\.(tsx?|mjs|lua|sql|md)$|^[A-Z]+\.md$/;
 
 /** `decision P4`, `decisions G1, P3 and T2`, `decisions H1 to H3`. */
 const DECISIONS = /\bdecisions? ((?:[GPHTAO]\d{1,2}(?:, | and | to |-)?)+)/g;

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 
 const MOST_LINES = 350;
-const LOOKED_AT = /^(src|client|examples|test|testkit|proof|bench|scripts)\/.*\.(ts|mjs|lua|sql)$/;
+const LOOKED_AT = /^(src|client|console|examples|test|testkit|proof|bench|scripts)\/.*\.(tsx?|mjs|css|lua|sql)$/;
 
 const files = execFileSync('git', ['ls-files'], { encoding: 'utf8' }).split('\n');
 const problems = files

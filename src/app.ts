@@ -14,6 +14,7 @@ import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/listener.js';
 import { createServer } from './http/server.js';
+import type { SessionFacts } from './http/session-routes.js';
 import { createRequestLimit } from './limits/request-limit.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
@@ -30,6 +31,7 @@ import { createTransactionIds } from './payments/values/transaction-id.js';
 import { createStoreLog, type StoreLog } from './store-log.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
+import { VERSION } from './version.js';
 
 /** How long recovery holds back the first request; the rest goes on beside them. A start never waits for a processor over the network. */
 const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
@@ -66,6 +68,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
       : undefined;
   const storeLog = createStoreLog(logger, clock);
+  const instance = randomUUID();
   const metrics = createMetrics(
     config.deployment.kind,
     listener.connections,
@@ -89,7 +92,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     clock,
     newKey: generateIdempotencyKey,
     newTransactionId: createTransactionIds(clock.now),
-    newOwner: createOwners(),
+    newOwner: createOwners(instance),
     events: paymentEvents(logger, storeLog),
     counts: metrics.payments,
     openKeys: limitOpenKeys(config, deployment, clock),
@@ -109,7 +112,15 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
   const server = createServer(
     listener,
-    { payments, paymentRecords, transactions, health, readiness, metrics },
+    {
+      payments,
+      paymentRecords,
+      transactions,
+      health,
+      readiness,
+      metrics,
+      session: sessionFacts(config, instance, processorClient.name),
+    },
     {
       access,
       requestLimit:
@@ -250,9 +261,23 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
   };
 }
 
+function sessionFacts(
+  { access, deployment, payments, processor }: Config,
+  instance: string,
+  name: string,
+): SessionFacts {
+  return {
+    access: access.kind,
+    version: VERSION,
+    deployment: deployment.kind,
+    instance,
+    processor: { name, movesMoney: processor.kind === 'simulated' ? false : null },
+    recovery: { dedupSeconds: processor.dedupMs / 1_000, keyTtlSeconds: payments.idempotencyTtlMs / 1_000 },
+  };
+}
+
 /** Names each attempt of this process: no other process, before or after, makes the same name. */
-function createOwners(): () => string {
-  const instance = randomUUID();
+function createOwners(instance: string): () => string {
   let attempts = 0;
   return () => {
     attempts += 1;

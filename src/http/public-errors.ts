@@ -197,6 +197,11 @@ export const publicErrors = {
   invalidRequest: (problem: string) => new PublicError(400, problem),
   invalidHost: () => new PublicError(400, 'Send one Host header with a valid value.'),
   invalidPath: () => new PublicError(400, 'The path is not validly percent-encoded.'),
+  noConsole: () =>
+    new PublicError(
+      404,
+      'This build has no console. Build it with `npm run build`, or install the package, which has it.',
+    ),
   unknownRoute: () => new PublicError(404, 'There is nothing at this path. Check the path against the documentation.'),
   methodNotAllowed: (allow: string) =>
     new PublicError(405, `This path does not take that method. Use ${allow}.`, { Allow: allow }),

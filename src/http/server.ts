@@ -11,6 +11,7 @@ import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
 import { checkAccess } from './access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './body-parser.js';
+import { registerConsoleRoutes } from './console-routes.js';
 import { describeRoutes } from './description/describe-routes.js';
 import { registerDescriptionRoutes } from './description/description-routes.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
@@ -30,6 +31,7 @@ import { logRequests } from './request-log.js';
 import { type RequestTraces, traceRequests } from './request-traces.js';
 import { RequestsUnderWay } from './requests-under-way.js';
 import { securityHeaders } from './security-headers.js';
+import { registerSessionRoutes, type SessionFacts } from './session-routes.js';
 import { registerTransactionCreationRoutes } from './transaction-creation-routes.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
 import { watchMethods } from './wrong-methods.js';
@@ -44,6 +46,7 @@ export interface Features {
   readonly health: Health;
   readonly readiness: Readiness;
   readonly metrics: Metrics;
+  readonly session: SessionFacts;
 }
 
 export interface ServerRules {
@@ -119,6 +122,8 @@ export function createServer(
   registerProbeRoutes(app, features.readiness);
   registerMetricsRoute(app, features.metrics);
   registerDescriptionRoutes(app);
+  registerSessionRoutes(app, features.session);
+  registerConsoleRoutes(app);
   answerWrongMethods();
   app.openApiDocument();
   return app;

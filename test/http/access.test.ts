@@ -30,10 +30,16 @@ const declared = createServer(
 ).routeScopes;
 /** Those that take the method. Of each path all other methods are refused with 405, whoever asks. */
 const ROUTES = [...declared].filter(([, scopes]) => scopes !== 'open');
-const OPEN = ['/api/health/redis', '/livez', '/readyz', '/openapi.json', '/docs', '/docs/:file'].flatMap((path) => [
-  `GET ${path}`,
-  `HEAD ${path}`,
-]);
+const OPEN = [
+  '/api/health/redis',
+  '/livez',
+  '/readyz',
+  '/openapi.json',
+  '/docs',
+  '/docs/:file',
+  '/console',
+  '/console/:file',
+].flatMap((path) => [`GET ${path}`, `HEAD ${path}`]);
 
 const newKeyPath = '/api/server-generated/generate-key';
 const JSON_TYPE = { 'Content-Type': 'application/json' };
@@ -91,9 +97,11 @@ describeDeployments('with AUTH=required', (deployment) => {
   });
 
   test('only what tells nothing is open', async () => {
+    const [, consoleFile = ''] = /"console\/([^"]+)"/.exec((await send('/console')).text) ?? [];
     for (const route of OPEN) {
       const [method, path = ''] = route.split(' ');
-      expect((await send(path.replace(':file', 'start.js'), { method })).status).toBe(200);
+      const file = path.startsWith('/console') ? consoleFile : 'start.js';
+      expect((await send(path.replace(':file', file), { method })).status).toBe(200);
     }
     const others = [...declared].filter(([route, scopes]) => scopes === 'open' && !OPEN.includes(route));
     const wrong = others.filter(([route]) => /^(GET|HEAD|POST|PUT|DELETE) /.test(route));

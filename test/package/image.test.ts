@@ -22,5 +22,6 @@ test('what the image copies is enough to build, and is let through to it', () =>
   }
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   execFileSync(process.execPath, [join(folder, 'scripts', 'build.mjs')], { stdio: 'pipe' });
-  for (const file of ['main.js', 'client/index.js']) expect(existsSync(join(folder, 'dist', file)), file).toBe(true);
+  for (const file of ['main.js', 'client/index.js', 'console/index.html.gz'])
+    expect(existsSync(join(folder, 'dist', file)), file).toBe(true);
 });

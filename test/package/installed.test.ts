@@ -18,7 +18,7 @@ const run = (command: string, args: string[], folder?: string) =>
 const INSTALLATION_MS = 180_000;
 /** What a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
-  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/description\/reference-page\/.+\.(html|css|txt)|dist\/(client|testing)\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
+  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/description\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/(client|testing)\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
 
 describe('the package, installed in an empty folder', () => {
   let folder: string;
@@ -56,7 +56,7 @@ describe('the package, installed in an empty folder', () => {
       const again = await pay(service.url, key);
       expect([first.status, again.status]).toEqual([200, 200]);
       expect(again.headers['idempotent-replayed']).toBe('true');
-      for (const path of ['/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js']) {
+      for (const path of ['/console', '/docs', '/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js']) {
         expect((await ask(`${service.url}${path}`)).status).toBe(200);
       }
       expect(first.text).toContain(/TXN\d+/.exec(again.text)?.[0]);

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { SCOPES } from '../../access/scopes.js';
 import { STATES } from '../payment-record-request.js';
 import type { JsonSchema } from './route-description.js';
 
@@ -93,7 +94,28 @@ export const Readiness = Type.Object({
   processor: PartState,
 });
 
+const Session = whole('Who asks, what they may do, and of which process.', {
+  client: orNull({ type: 'string', description: '`key:NAME` or `jwt:ID`. Null without `AUTH=required`.' }),
+  access: { type: 'string', enum: ['none', 'required'] },
+  scopes: { type: 'array', items: { type: 'string', enum: SCOPES } },
+  version: { type: 'string' },
+  deployment: { type: 'string', enum: ['embedded', 'distributed'] },
+  instance: { type: 'string', format: 'uuid', description: 'The process that answered, until it ends.' },
+  processor: whole('Who moves the money.', {
+    name: { type: 'string' },
+    movesMoney: { type: ['boolean', 'null'], description: 'Null: it is not known.' },
+  }),
+  recovery: whole('How long a payment can be finished by itself.', {
+    dedupSeconds: {
+      type: 'integer',
+      description: 'After its claim a payment may be sent again (`PROCESSOR_DEDUP_SECONDS`).',
+    },
+    keyTtlSeconds: { type: 'integer', description: 'An idempotency key lives (`IDEMPOTENCY_TTL_SECONDS`).' },
+  }),
+});
+
 export const ANSWER_SCHEMAS = {
+  Session,
   Problem,
   Transaction,
   CreatedTransactions,

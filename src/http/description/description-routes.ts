@@ -1,20 +1,10 @@
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { quoted } from '../entity-tags.js';
-import { evaluateRead, sendNotModified } from '../preconditions.js';
+import { type Page, pageOf, sendPage } from '../pages.js';
 import { publicErrors } from '../public-errors.js';
 import { openApi, referencePage, referencePageFile } from './service.js';
-
-/** What is made once and served from memory. */
-interface Page {
-  readonly contentType: string;
-  readonly bytes: Buffer;
-  /** Without quotes. */
-  readonly tag: string;
-}
 
 /** Beside this file in the build. The first two are those of Swagger UI, which the build copies there. */
 const FOLDER = new URL('reference-page/', import.meta.url);
@@ -29,10 +19,10 @@ const FilePath = Type.Object({ file: Type.String() });
  * Scripts and styles of this service only, none of them in the page itself, and requests to this service only. Swagger UI draws with
  * images in its style sheet (`data:`).
  */
-const PAGE_POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/** The next version of the service may have another one under the same name. */
-const ASK_AGAIN = 'no-cache';
+const POLICY = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+} as const;
 
 /** Decisions A4: open, because they tell nothing of what is kept. */
 export function registerDescriptionRoutes(server: FastifyInstance): void {
@@ -46,7 +36,7 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
   });
 
   app.get('/docs', { config: { scopes: 'open', description: referencePage } }, (request, reply) => {
-    sendPage(request, reply, read('index.html', 'text/html; charset=utf-8'), PAGE_POLICY);
+    sendPage(request, reply, read('index.html', 'text/html; charset=utf-8'));
   });
 
   app.get(
@@ -58,13 +48,13 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
     (request, reply) => {
       const { file } = request.params;
       if (!isFile(file)) throw publicErrors.unknownRoute();
-      sendPage(request, reply, read(file, FILES[file]), PAGE_POLICY);
+      sendPage(request, reply, read(file, FILES[file]));
     },
   );
 
   /** When it is asked for, and not at the start: few processes are ever asked. */
   function read(name: string, contentType: string): Page {
-    const page = pages.get(name) ?? pageOf(readFileSync(new URL(name, FOLDER)), contentType);
+    const page = pages.get(name) ?? pageOf(readFileSync(new URL(name, FOLDER)), contentType, POLICY);
     pages.set(name, page);
     return page;
   }
@@ -72,22 +62,4 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
 
 function isFile(name: string): name is keyof typeof FILES {
   return Object.hasOwn(FILES, name);
-}
-
-function pageOf(bytes: Buffer, contentType: string): Page {
-  return { bytes, contentType, tag: createHash('md5').update(bytes).digest('hex') };
-}
-
-function sendPage(
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-  { bytes, contentType, tag }: Page,
-  policy?: string,
-): void {
-  const verdict = evaluateRead(headers, tag);
-  if (verdict === 'failed') throw publicErrors.preconditionFailed('page');
-  reply.header('etag', quoted(tag)).header('cache-control', ASK_AGAIN);
-  if (policy !== undefined) reply.header('content-security-policy', policy);
-  if (verdict === 'not modified') sendNotModified(reply);
-  else reply.header('content-type', contentType).send(bytes);
 }

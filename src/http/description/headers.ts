@@ -150,6 +150,20 @@ export const CONTENT_DISPOSITION = always(
   'attachment; filename="payments-2026-11-20.ndjson"',
 );
 
+export const KEPT_FOR_EVER = always(
+  'Cache-Control',
+  'Cache-Control-immutable',
+  'Every cache may keep the file for a year: its name changes with it.',
+  { const: 'public, max-age=31536000, immutable' },
+);
+export const VARY = always('Vary', 'Vary', 'The answer depends on this header of the request.', {
+  const: 'Accept-Encoding',
+});
+export const CONTENT_ENCODING = sometimes(
+  always('Content-Encoding', 'Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
+);
+export const REDIRECTED = always('Location', 'Location-console', 'Where the page is.', { const: '../console' });
+
 /** Of every answer. */
 export const COMMON_HEADERS: readonly ResponseHeader[] = [
   always(

@@ -9,6 +9,7 @@ export const TAGS = {
   Health: 'The key-value store.',
   Operations: 'Probes and metrics of the process.',
   Description: 'This description, and the page that shows it.',
+  Console: "The operator's console, and what it asks first.",
   'Head requests': 'The headers of the answer to GET, without its body.',
 } as const;
 export type Tag = keyof typeof TAGS;

@@ -1,0 +1,46 @@
+import { createHttp, type Http } from '../http/http.js';
+
+export type Scope =
+  | 'payments:write'
+  | 'payments:read'
+  | 'transactions:read'
+  | 'transactions:write'
+  | 'operations'
+  | 'metrics';
+
+/** `GET /api/session`. */
+export interface Session {
+  readonly client: string | null;
+  readonly access: 'none' | 'required';
+  readonly scopes: readonly Scope[];
+  readonly version: string;
+  readonly deployment: 'embedded' | 'distributed';
+  readonly instance: string;
+  readonly processor: { readonly name: string; readonly movesMoney: boolean | null };
+  readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };
+}
+
+/** What every view gets. */
+export interface Access {
+  readonly session: Session;
+  readonly http: Http;
+  /** Whether the credential has one of these. */
+  may(...scopes: readonly Scope[]): boolean;
+}
+
+/**
+ * Asks who we are with this credential, which is kept nowhere but in what is returned: a reload of the page forgets it.
+ * `onRefused` is told when the service takes it no longer.
+ */
+export async function openAccess(
+  credential: string | undefined,
+  onRefused: (sentence: string) => void,
+): Promise<Access> {
+  let isOpen = false;
+  const http = createHttp(credential, (sentence) => {
+    if (isOpen) onRefused(sentence);
+  });
+  const { body: session } = await http.ask<Session>('api/session');
+  isOpen = true;
+  return { session, http, may: (...scopes) => scopes.some((scope) => session.scopes.includes(scope)) };
+}

@@ -1,0 +1,54 @@
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import { type Access, openAccess } from './access/session.js';
+import { SignIn } from './access/sign-in.js';
+import { Frame } from './frame.js';
+import { ServiceError, sentenceOf } from './http/service-error.js';
+import { ErrorState, LoadingState } from './parts/states.js';
+
+type Stage =
+  | { readonly name: 'opening' }
+  | { readonly name: 'unreachable'; readonly sentence: string }
+  | { readonly name: 'signed out'; readonly reason: string | undefined }
+  | { readonly name: 'signed in'; readonly access: Access };
+
+/** Where a service needs no credential nobody signs in; else the form stands in place of the view until one is taken. */
+export function App() {
+  const [stage, setStage] = useState<Stage>({ name: 'opening' });
+  const signOut = useCallback((reason?: string) => setStage({ name: 'signed out', reason }), []);
+  const expired = useCallback(
+    (sentence: string) => signOut(`The service no longer takes your credential: sign in again. It says: ${sentence}`),
+    [signOut],
+  );
+
+  const open = useCallback(async () => {
+    setStage({ name: 'opening' });
+    try {
+      setStage({ name: 'signed in', access: await openAccess(undefined, expired) });
+    } catch (error) {
+      if (error instanceof ServiceError && error.status === 401) signOut();
+      else setStage({ name: 'unreachable', sentence: sentenceOf(error) });
+    }
+  }, [expired, signOut]);
+  useEffect(() => void open(), [open]);
+
+  switch (stage.name) {
+    case 'opening':
+      return <LoadingState what="the console" />;
+    case 'unreachable':
+      return (
+        <main class="alone">
+          <ErrorState sentence={stage.sentence} action={{ label: 'Try again', run: open }} />
+        </main>
+      );
+    case 'signed out':
+      return (
+        <SignIn
+          key={stage.reason}
+          reason={stage.reason}
+          signIn={async (credential) => setStage({ name: 'signed in', access: await openAccess(credential, expired) })}
+        />
+      );
+    case 'signed in':
+      return <Frame access={stage.access} signOut={() => signOut()} />;
+  }
+}

@@ -1,0 +1,84 @@
+import { readLines } from './ndjson.js';
+import { errorOf, isAborted, Unreachable } from './service-error.js';
+
+export interface Ask {
+  readonly method?: string;
+  /** What is undefined or empty is left out. */
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as JSON. */
+  readonly json?: unknown;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Answer<T> {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The whole body, parsed; null where it is empty. */
+  readonly body: T;
+}
+
+/** Requests of the console to its own service, with the credential of the session. Paths have no slash before them: `api/payments`. */
+export interface Http {
+  /** Any answer, also a refusal; throws `Unreachable` when none comes. The session ends with a 401. */
+  send(path: string, ask?: Ask): Promise<Response>;
+  /** An answer below 400; throws `ServiceError` for every other one. */
+  ask<T>(path: string, ask?: Ask): Promise<Answer<T>>;
+  /** The objects of a response that stays open. Throws `Unreachable` when the connection is lost. */
+  stream(path: string, ask?: Ask): AsyncGenerator<unknown, void, void>;
+}
+
+/** `credential`: an API key or token; undefined: none is sent. `onRefused` is told that it is not taken (any more). */
+export function createHttp(credential: string | undefined, onRefused: (sentence: string) => void): Http {
+  async function send(path: string, { method = 'GET', query, headers, json, signal }: Ask = {}): Promise<Response> {
+    const response = await fetch(addressOf(path, query), {
+      method,
+      headers: {
+        ...(credential !== undefined && { Authorization: `Bearer ${credential}` }),
+        ...(json !== undefined && { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(json !== undefined && { body: JSON.stringify(json) }),
+      // What is shown is always of this moment.
+      cache: 'no-store',
+      credentials: 'omit',
+      redirect: 'error',
+      signal: signal ?? null,
+    }).catch(reject);
+    if (response.status === 401) onRefused((await errorOf(response.clone())).message);
+    return response;
+  }
+
+  async function ask<T>(path: string, request?: Ask): Promise<Answer<T>> {
+    const response = await send(path, request);
+    if (!response.ok) throw await errorOf(response);
+    const text = await response.text().catch(reject);
+    return { status: response.status, headers: response.headers, body: (text === '' ? null : JSON.parse(text)) as T };
+  }
+
+  async function* stream(path: string, request?: Ask): AsyncGenerator<unknown, void, void> {
+    const response = await send(path, request);
+    if (!response.ok || !response.body) throw await errorOf(response);
+    try {
+      yield* readLines(response.body);
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  return { send, ask, stream };
+}
+
+/** Relative to the page, so that a proxy may add a prefix. */
+export function addressOf(path: string, query: Ask['query'] = {}): string {
+  const address = new URL(path, document.baseURI);
+  address.hash = '';
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== '') address.searchParams.set(name, String(value));
+  }
+  return address.href;
+}
+
+function reject(error: unknown): never {
+  throw isAborted(error) ? error : new Unreachable(error);
+}

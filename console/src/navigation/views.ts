@@ -1,0 +1,23 @@
+import type { ComponentType } from 'preact';
+import type { Access, Scope } from '../access/session.js';
+import type { Route } from './route.js';
+
+export interface ViewProperties extends Access {
+  readonly route: Route;
+}
+
+export interface View {
+  /** In the address: `#/NAME`. */
+  readonly name: string;
+  readonly label: string;
+  /** One of these is needed; empty: any credential may see it. */
+  readonly scopes: readonly Scope[];
+  /** Reached from another view, and not from the navigation; names the entry that is marked meanwhile. */
+  readonly within?: string;
+  load(): Promise<{ readonly default: ComponentType<ViewProperties> }>;
+}
+
+/** In the order of the navigation. The first that the credential may see is where the console opens. */
+export const VIEWS: readonly View[] = [
+  { name: 'service', label: 'Service', scopes: [], load: () => import('../service/service-view.js') },
+];

@@ -1,0 +1,174 @@
+import { describe, expect, test } from 'vitest';
+import { credentialOf } from '../../testkit/client/credentials.js';
+import { ask } from '../../testkit/client/http-client.js';
+import { accessibilityProblems, consoles, expectClean } from '../../testkit/console/console.js';
+import { requireKeys, secretOf } from '../../testkit/console/key-file.js';
+import { takeScreenshots } from '../../testkit/console/screenshots.js';
+import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { until } from '../../testkit/time/until.js';
+
+/** Issue 14: for everything that the page may load, compressed. */
+const MOST_BYTES = 120_000;
+/** The browser says of each refused request that it failed. */
+const REFUSED = /the server responded with a status of 401/;
+
+const operator = credentialOf('operator', ['operations', 'metrics']);
+const reader = credentialOf('reader', ['transactions:read']);
+const keys = await requireKeys(operator, reader);
+
+describeDeployments('the console without AUTH', (deployment) => {
+  const shared = shareService(deployment);
+  const tabs = consoles();
+
+  test('asks nobody to sign in, and shows which service it is', { timeout: 60_000 }, async () => {
+    const tab = await tabs.open(shared.url);
+    await tab.page.getByRole('heading', { name: 'This process' }).waitFor();
+    const { instance } = (await ask(`${shared.url}/api/session`)).json<{ instance: string }>();
+    await tab.page.getByText(instance, { exact: true }).waitFor();
+    await tab.page.getByText('nobody signs in here').waitFor();
+    await tab.page.getByText('ready', { exact: true }).waitFor();
+    expect(await tab.page.getByRole('button', { name: 'Sign out' }).count()).toBe(0);
+    expect(await accessibilityProblems(tab.page)).toEqual([]);
+    await takeScreenshots(tab.page, `service-${deployment.name}`);
+    expectClean(tab, shared.url);
+  });
+});
+
+describe('the console with AUTH=required', { timeout: 60_000 }, () => {
+  const shared = shareService(embedded, keys.environment);
+  const tabs = consoles();
+
+  test('refuses a credential in a sentence, and takes another one', async () => {
+    const tab = await tabs.open(shared.url);
+    await tab.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(await accessibilityProblems(tab.page)).toEqual([]);
+    await takeScreenshots(tab.page, 'sign-in');
+
+    await tab.signIn('');
+    await tab.page.getByText('Enter an API key or a token.').waitFor();
+    await tab.signIn('idem_wrong');
+    await tab.page.getByText('The service does not take this credential.').waitFor();
+    await tab.signIn(secretOf(operator));
+    await tab.page.getByRole('heading', { name: 'This process' }).waitFor();
+    await tab.page.getByText('key:operator').first().waitFor();
+    expect(await accessibilityProblems(tab.page)).toEqual([]);
+    expectClean(tab, shared.url, REFUSED);
+  });
+
+  test('keeps the credential in no storage, and forgets it with the page', async () => {
+    const { page } = await tabs.open(shared.url, { secret: secretOf(operator) });
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    const kept = await page.evaluate(async () => [
+      localStorage.length,
+      sessionStorage.length,
+      document.cookie,
+      (await indexedDB.databases()).length,
+      (await caches.keys()).length,
+      location.href,
+    ]);
+    expect(kept).toEqual([0, 0, '', 0, 0, `${shared.url}/console#/service`]);
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  });
+
+  test('shows what the scopes allow, and asks for nothing else', async () => {
+    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(reader) });
+    await page.getByRole('heading', { name: 'Your access' }).waitFor();
+    await page.locator('dd').getByText('transactions:read').waitFor();
+    expect(await page.getByRole('heading', { name: 'Key-value store' }).count()).toBe(0);
+    expect(asked.filter((address) => address.includes('/stats'))).toEqual([]);
+  });
+
+  test('says that there is no such view', async () => {
+    const { page } = await tabs.open(shared.url, { secret: secretOf(reader), hash: '#/<b>nowhere</b>' });
+    await page.getByRole('heading', { name: 'There is no view “<b>nowhere<”' }).waitFor();
+    await page.getByRole('link', { name: /^Open / }).click();
+    await page.getByRole('heading', { name: 'Your access' }).waitFor();
+  });
+
+  test('signs out, and forgets the credential', async () => {
+    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(operator) });
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(await page.getByLabel('API key or token').inputValue()).toBe('');
+    expect(asked.some((address) => address.includes(secretOf(operator)))).toBe(false);
+  });
+
+  test('goes back to the sign-in when the credential is revoked, and then to the same view', async () => {
+    const leaving = credentialOf('leaving', ['operations']);
+    const sessionOf = async ({ headers }: typeof leaving) =>
+      (await ask(`${shared.url}/api/session`, { headers })).status;
+    await keys.write(operator, reader, leaving);
+    await until('the key is taken', 10_000, async () => (await sessionOf(leaving)) === 200);
+    const { page, signIn } = await tabs.open(shared.url, { secret: secretOf(leaving), hash: '#/service?kept=yes' });
+    await page.getByRole('heading', { name: 'Key-value store' }).waitFor();
+    await keys.write(operator, reader);
+    await until('the key is refused', 10_000, async () => (await sessionOf(leaving)) === 401);
+    await page.getByRole('button', { name: 'Ask again' }).click();
+    await page.getByText('The service no longer takes your credential: sign in again.').waitFor();
+    await signIn(secretOf(operator));
+    await page.getByRole('heading', { name: 'Key-value store' }).waitFor();
+    expect(page.url()).toBe(`${shared.url}/console#/service?kept=yes`);
+  });
+
+  test('follows the system or its switch, and is used by keyboard alone', async () => {
+    const { page } = await tabs.open(shared.url, { secret: secretOf(operator) });
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    await page.emulateMedia({ colorScheme: 'light' });
+    const light = await ground();
+    await page.emulateMedia({ colorScheme: 'dark' });
+    const dark = await ground();
+    expect(dark).not.toBe(light);
+    const switched = page.getByRole('button', { name: /^Theme/ });
+    await switched.focus();
+    await page.keyboard.press('Enter');
+    expect(await ground()).toBe(light);
+    await page.keyboard.press('Enter');
+    expect(await ground()).toBe(dark);
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Sign out');
+  });
+});
+
+describe('the files of the console', () => {
+  const shared = shareService(embedded);
+  const tabs = consoles();
+
+  test('are all loaded in less than 120 kB', async () => {
+    const names = new Set<string>();
+    const queue = ['console'];
+    let bytes = 0;
+    for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
+      const answer = await fetchCompressed(`${shared.url}/${path}`);
+      bytes += answer.bytes;
+      // Whatever a file names that is a file of the console: also what only a view loads.
+      for (const [, name = ''] of answer.text.matchAll(/([\w-]+-[\w-]{8}\.(?:js|css|svg))/g)) {
+        if (names.has(name)) continue;
+        names.add(name);
+        queue.push(`console/${name}`);
+      }
+    }
+    expect(names.size).toBeGreaterThan(3);
+    expect(bytes).toBeLessThan(MOST_BYTES);
+    console.log(`the console: ${names.size + 1} files, ${bytes} bytes compressed`);
+  });
+
+  test('are found behind a path that ends with a slash', async () => {
+    const { page } = await tabs.open(shared.url);
+    await page.goto(`${shared.url}/console/#/service`);
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    expect(page.url()).toBe(`${shared.url}/console#/service`);
+  });
+});
+
+async function fetchCompressed(url: string): Promise<{ bytes: number; text: string }> {
+  const { status, headers, text } = await fetch(url).then(async (answer) => ({
+    status: answer.status,
+    headers: answer.headers,
+    text: await answer.text(),
+  }));
+  expect([url, status, headers.get('content-encoding')]).toEqual([url, 200, 'gzip']);
+  return { bytes: Number(headers.get('content-length')), text };
+}
