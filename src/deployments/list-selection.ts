@@ -12,3 +12,9 @@ export function selectionOf({ from, to }: TransactionFilter): ListSelection {
 export function accountsOf({ from, to }: TransactionFilter): string[] {
   return [from, to].filter((account) => account !== '');
 }
+
+export type BySelection<T> = Readonly<Record<ListSelection, T>>;
+
+export function bySelection<T>(of: (selection: ListSelection) => T): BySelection<T> {
+  return { all: of('all'), from: of('from'), to: of('to'), both: of('both') };
+}

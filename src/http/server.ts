@@ -34,6 +34,7 @@ import { securityHeaders } from './security-headers.js';
 import { registerSessionRoutes, type SessionFacts } from './session-routes.js';
 import { registerTransactionCreationRoutes } from './transaction-creation-routes.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
+import { registerTransactionSearchRoutes } from './transaction-search-routes.js';
 import { watchMethods } from './wrong-methods.js';
 
 /** As long as a header section may be, so that an over-long id or key is answered by its route. */
@@ -118,6 +119,7 @@ export function createServer(
   registerPaymentRecordRoutes(app, features.paymentRecords);
   registerTransactionRoutes(app, features.transactions);
   registerTransactionCreationRoutes(app, features.transactions);
+  registerTransactionSearchRoutes(app, features.transactions);
   registerHealthRoutes(app, features.health);
   registerProbeRoutes(app, features.readiness);
   registerMetricsRoute(app, features.metrics);

@@ -14,3 +14,9 @@ export function sendTransaction(reply: FastifyReply, transaction: Transaction): 
     .header('cache-control', REVALIDATE)
     .send(json);
 }
+
+/** One of several, with the tag that it cannot have in a header: as `If-Match` takes it. */
+export function foundTransactionJson(transaction: Transaction): string {
+  const { json, tag } = represent(transaction);
+  return `${json.slice(0, -1)},"etag":${JSON.stringify(quoted(tag))}}`;
+}

@@ -1,5 +1,11 @@
 import type { CreationKey, CreationResult, KnownCreation } from './creation.js';
-import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus } from './transaction.js';
+import type {
+  NewTransaction,
+  Transaction,
+  TransactionFilter,
+  TransactionSearch,
+  TransactionStatus,
+} from './transaction.js';
 
 /**
  * Port: the transactions in the store of record. Its contract: `test/contracts/transaction-store-contract.ts`.
@@ -38,6 +44,12 @@ export interface TransactionStore {
     writeBy?: number,
   ): Promise<'removed' | 'not found' | 'precondition failed'>;
 
+  /**
+   * Up to `limit` transactions of a filtered list, newest first, each as it is now. At most `mostRead` rows of the list are
+   * looked at, whatever their status: so fewer may be found although more are there.
+   */
+  newest(search: TransactionSearch, mostRead: number): Promise<FoundTransactions>;
+
   /** At least as new as every create and delete that was acknowledged before the call. */
   listVersion(): Promise<number>;
 
@@ -51,6 +63,12 @@ export type StatusChangeResult =
   | { readonly state: 'not found' }
   | { readonly state: 'precondition failed' }
   | { readonly state: 'final'; readonly status: TransactionStatus };
+
+export interface FoundTransactions {
+  readonly transactions: readonly Transaction[];
+  /** `before` of the next page. Undefined: nothing is left. */
+  readonly next: number | undefined;
+}
 
 export interface TransactionSnapshot {
   /** Of the list of all transactions: moved by every create and delete, in their own commits. */

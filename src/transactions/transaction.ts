@@ -17,6 +17,7 @@ export const FINAL_STATUSES: readonly TransactionStatus[] = ['FAILED', 'CANCELLE
 export const FIRST_TRANSACTION_ID = 100_000_000_000_001;
 /** Ids have one length, so that the concatenation in the list tag cannot collide (decisions T1). */
 export const LAST_TRANSACTION_ID = 999_999_999_999_999;
+export const ABOVE_ALL_IDS = LAST_TRANSACTION_ID + 1;
 
 export interface NewTransaction {
   readonly fromAccount: string;
@@ -32,6 +33,14 @@ export interface Transaction extends NewTransaction {
   readonly version: number;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
+}
+
+export interface TransactionSearch extends TransactionFilter {
+  /** Undefined: any. */
+  readonly status: TransactionStatus | undefined;
+  /** Only ids below this one: where the page before ended. */
+  readonly before: number | undefined;
+  readonly limit: number;
 }
 
 export interface TransactionFilter {

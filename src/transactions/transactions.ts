@@ -8,17 +8,26 @@ import {
   TRANSACTION_STATUSES,
   type Transaction,
   type TransactionFilter,
+  type TransactionSearch,
   type TransactionStatus,
 } from './transaction.js';
 import type { CacheLookUpResult, TransactionCache, WriteMark } from './transaction-cache.js';
 import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
-import type { StatusChangeResult, TransactionSnapshot, TransactionStore } from './transaction-store.js';
+import type {
+  FoundTransactions,
+  StatusChangeResult,
+  TransactionSnapshot,
+  TransactionStore,
+} from './transaction-store.js';
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
 export type TagCondition = (tag: string) => boolean;
 
 /** Rows read at a time: short enough that other requests are served between two pages. */
 const ROW_PAGE = 500;
+
+/** Rows that one search looks at: some milliseconds of work, however rare the wanted status is. */
+const MOST_SEARCHED = 5_000;
 
 /** As `IDEMPOTENCY_TTL_SECONDS` is by default. */
 const DEFAULT_TTL_MS = 86_400_000;
@@ -37,6 +46,8 @@ export interface Transactions {
   remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;
   /** The tag, and unless `ifNoneMatch` says that the client has it, the rows of the same snapshot, page by page. */
   list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList>;
+  /** A page of the newest, out of the store and never out of the cache. Short or even empty pages may have a next one. */
+  search(search: TransactionSearch): Promise<FoundTransactions>;
 }
 
 export interface CreateRules {
@@ -203,6 +214,9 @@ export function createTransactions(
       );
     },
     list,
+    async search(search) {
+      return canMatch(search) ? store.newest(search, MOST_SEARCHED) : NOTHING_FOUND;
+    },
   };
 }
 
@@ -214,6 +228,8 @@ function resultOf(wanted: readonly NewTransaction[], creation: CreationResult): 
 function canMatch({ from, to }: TransactionFilter): boolean {
   return (from === '' || canBeAccount(from)) && (to === '' || canBeAccount(to));
 }
+
+const NOTHING_FOUND: FoundTransactions = { transactions: [], next: undefined };
 
 const NO_PAGES: TransactionPages = {
   next: async () => ({ rows: [], last: true }),

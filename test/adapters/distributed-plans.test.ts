@@ -17,9 +17,12 @@ import {
   accountParameters,
   LIST_IDS,
   LIST_ROWS,
+  NEWEST_ROWS,
+  NEWEST_WITH_STATUS,
 } from '#idempay/deployments/distributed/postgres/transaction-statements.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { ABOVE_ALL_IDS } from '#idempay/transactions/transaction.js';
 import {
   givenClaim,
   givenSettled,
@@ -202,6 +205,9 @@ test('taking over what was abandoned keeps its limit with a plan from when the t
 describe('a page of a million transactions in PostgreSQL', () => {
   /** A row and an index entry of each row of a page, and the way down the index. */
   const BLOCKS_OF_A_PAGE = 2 * PAGE + 20;
+  /** As many rows as one search looks at, each with its index entry. */
+  const SEARCHED = 5_000;
+  const BLOCKS_OF_A_SEARCH = 2 * SEARCHED + 100;
   /**
    * In the order of the index; or all that there is, sorted, where the planner's random sample says that it is less than a page.
    * How much that really was shows in the blocks.
@@ -252,6 +258,27 @@ describe('a page of a million transactions in PostgreSQL', () => {
             expect(indexes).toEqual([index]);
             expect(blocks).toBeLessThanOrEqual(BLOCKS_OF_A_PAGE);
           }
+        }
+      }
+    });
+
+    test.each(LISTS)('of a search in %s is a range of one index: %j', async (selection, filters, index) => {
+      for (const filter of filters) {
+        const [from = '', to = ''] = filter.split(' ');
+        const accounts = accountParameters({ from, to });
+        for (const before of [100_000_000_000_700, 100_000_000_500_000, ABOVE_ALL_IDS]) {
+          const planned = (statement: Statement, values: (string | number)[]) =>
+            planOf(stores.client, statement, mode, values, { executed: true });
+          const page = await planned(NEWEST_ROWS[selection], [before, PAGE, ...accounts]);
+          expect(IN_ORDER_OR_FEW).toContain(page.nodes.join(', '));
+          expect(page.indexes).toEqual([index]);
+          expect(page.blocks).toBeLessThanOrEqual(BLOCKS_OF_A_PAGE);
+          // No row has the status: all that may be read is read.
+          const rare = await planned(NEWEST_WITH_STATUS[selection], [before, SEARCHED, ...accounts, 'BLOCKED', PAGE]);
+          expect(rare.tables).toEqual([]);
+          expect(rare.indexes).toEqual([index]);
+          // Planned each time, which the service's connections never do, it may take all of two accounts from the index, and sort.
+          if (mode !== 'force_custom_plan') expect(rare.blocks).toBeLessThanOrEqual(BLOCKS_OF_A_SEARCH);
         }
       }
     });

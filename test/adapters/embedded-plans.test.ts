@@ -12,7 +12,13 @@ import {
 } from '#idempay/deployments/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
 import { TAKE_OVER_ABANDONED } from '#idempay/deployments/embedded/payment-writes.js';
-import { LIST_IDS, LIST_ROWS } from '#idempay/deployments/embedded/transaction-list-statements.js';
+import {
+  LIST_IDS,
+  LIST_ROWS,
+  NEWEST_EXTENT,
+  NEWEST_ROWS,
+  ROWS_WITH_STATUS,
+} from '#idempay/deployments/embedded/transaction-list-statements.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
 
 const FILL_TIMEOUT_MS = 60_000;
@@ -109,6 +115,11 @@ describe('a page of many transactions in SQLite', () => {
     if (statistics === 'with statistics') database.exec('ANALYZE');
     for (const [selection, range] of LISTS) {
       expect(planOf(LIST_ROWS[selection])).toEqual([`SEARCH transactions USING ${range}`]);
+      const backwards = range.replace('rowid>?', 'rowid<?');
+      expect(planOf(NEWEST_ROWS[selection])).toEqual([`SEARCH transactions USING ${backwards}`]);
+      expect(planOf(NEWEST_EXTENT[selection]).at(-2)).toMatch(/^SEARCH transactions USING .*rowid<\?\)$/);
+      const bounded = range.replace('rowid>?', 'rowid>? AND rowid<?');
+      expect(planOf(ROWS_WITH_STATUS[selection])).toEqual([`SEARCH transactions USING ${bounded}`]);
       const covering = range.replace(/^INDEX/, 'COVERING INDEX');
       expect(planOf(LIST_IDS[selection])).toEqual([`SEARCH transactions USING ${covering}`]);
     }

@@ -8,6 +8,7 @@ import { ledgerRetentionContract } from './ledger-retention-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
 import { transactionCreationContract } from './transaction-creation-contract.js';
+import { transactionSearchContract } from './transaction-search-contract.js';
 import { transactionStoreContract } from './transaction-store-contract.js';
 
 const CONTRACTS = {
@@ -16,6 +17,7 @@ const CONTRACTS = {
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,
   'transaction store': transactionStoreContract,
+  'transaction search': transactionSearchContract,
   'transaction creation': transactionCreationContract,
   'transaction cache': transactionCacheContract,
   'key-value store report': keyValueStoreReportContract,

@@ -57,6 +57,7 @@ const OPERATION_IDS = [
   'listTransactions',
   'pay',
   'resolvePayment',
+  'searchTransactions',
 ];
 
 describe('the description', () => {

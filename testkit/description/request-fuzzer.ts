@@ -197,11 +197,11 @@ export class RequestFuzzer {
       format?: string;
     }>(schema);
     const { random } = this;
-    if (/^(key|Idempotency-Key|cursor)$/.test(name) && this.#keys.length > 0) {
+    if (/^(key|Idempotency-Key|cursor)$/.test(name) && format !== 'int64' && this.#keys.length > 0) {
       const key = random.pick(this.#keys);
       return random.pick([key, key, key, key.toUpperCase(), name === 'Idempotency-Key' ? `"${key}"` : key]);
     }
-    if (name === 'id' && this.#ids.length > 0) return random.pick(this.#ids);
+    if (format === 'int64' && this.#ids.length > 0) return random.pick(this.#ids);
     if (name.startsWith('If-') && this.#tags.length > 0) return random.pick([...this.#tags, '*', '"other"']);
     if (name === 'Prefer') return random.pick(['wait=1', 'respond-async', 'wait="1"']);
     if (name === 'day') return random.pick([new Date().toISOString().slice(0, 10), '2026-01-01', String(example)]);

@@ -1,7 +1,7 @@
 import type { TransactionRow } from '#idempay/deployments/rows.js';
 import { REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
 import { FINAL_STATUSES, type TransactionStatus } from '#idempay/transactions/transaction.js';
-import type { Statements } from './postgres-server.js';
+import type { Statements, Tables } from './postgres-server.js';
 
 type Statuses = readonly TransactionStatus[] | null;
 
@@ -42,12 +42,31 @@ export const TRANSACTION_STATEMENTS: Statements = {
   ...lists('both', ({ from_account, to_account }) => `${from_account}\n${to_account}`),
 };
 
-/** `accountsOf`: what a row of the list must have as the statement's third value. */
+/** `accountsOf`: what a row of the list must have as the account, or both, that the statement is given. */
 function lists(selection: string, accountsOf: (row: TransactionRow) => string): Statements {
   const page: Statements[string] = ({ transactions }, [afterId, limit, accounts = '']: [number, number, string?]) =>
     [...transactions.values()]
       .filter((row) => row.id > afterId && accountsOf(row) === accounts)
       .sort((one, other) => one.id - other.id)
       .slice(0, limit);
-  return { [`list_ids_${selection}`]: page, [`list_rows_${selection}`]: page };
+  const below = ({ transactions }: Tables, before: number, most: number, accounts = '') =>
+    [...transactions.values()]
+      .filter((row) => row.id < before && accountsOf(row) === accounts)
+      .sort((one, other) => other.id - one.id)
+      .slice(0, most);
+  const newest: Statements[string] = (tables, [before, most, accounts]: [number, number, string?]) =>
+    below(tables, before, most, accounts);
+  const withStatus: Statements[string] = (tables, [before, most, ...others]: [number, number, ...unknown[]]) => {
+    const [status, length] = others.slice(-2) as [TransactionStatus, number];
+    const seen = below(tables, before, most, selection === 'all' ? '' : String(others[0]));
+    const read_to = seen.length === most ? (seen.at(-1)?.id ?? null) : null;
+    const found = seen.filter((row) => row.status === status).slice(0, length);
+    return found.length === 0 ? [{ read_to, id: null }] : found.map((row) => ({ read_to, ...row }));
+  };
+  return {
+    [`list_ids_${selection}`]: page,
+    [`list_rows_${selection}`]: page,
+    [`newest_rows_${selection}`]: newest,
+    [`newest_with_status_${selection}`]: withStatus,
+  };
 }

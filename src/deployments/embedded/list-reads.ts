@@ -9,13 +9,18 @@ export class ListReads {
   private scheduled = false;
 
   /** Waits for a turn; `read` gives at most `limit` rows, a page. */
-  async page<Row>(limit: number, read: () => Row[]): Promise<Row[]> {
+  page<Row>(limit: number, read: () => Row[]): Promise<Row[]> {
+    return this.part(read, (rows) => rows.length / limit);
+  }
+
+  /** Waits for a turn. `sizeOf`: how much of a page was read, which is more than what it gives where rows are filtered. */
+  async part<T>(read: () => T, sizeOf: (result: T) => number): Promise<T> {
     if (this.read >= 1 || this.line.length > 0) await new Promise<void>((resolve) => this.line.push(resolve));
     this.endWithTheTurn();
-    const rows = read();
-    this.read += rows.length / limit;
+    const result = read();
+    this.read += sizeOf(result);
     if (this.read < 1) this.line.shift()?.();
-    return rows;
+    return result;
   }
 
   private endWithTheTurn(): void {

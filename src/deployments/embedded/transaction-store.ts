@@ -10,6 +10,7 @@ import { ListReads } from './list-reads.js';
 import type { Reader, SnapshotConnection } from './reader.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 import { LIST_IDS, LIST_ROWS } from './transaction-list-statements.js';
+import { createEmbeddedSearch } from './transaction-search.js';
 import type { Writer } from './writer.js';
 
 const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;
@@ -81,6 +82,8 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
       const removed = await seeingVersion(writer.write('removeTransaction', { id, onlyFrom }));
       return typeof removed === 'string' ? removed : 'removed';
     },
+
+    newest: createEmbeddedSearch(reader, listReads),
 
     listVersion: async () => listVersion,
 

@@ -17,7 +17,7 @@ const Problem = whole('Every error of the service has this body.', {
   message: { type: 'string', description: 'What happened, and what to do.' },
 });
 
-const Transaction = whole('One transaction.', {
+const transactionMembers = {
   transactionId: {
     type: 'integer',
     format: 'int64',
@@ -34,6 +34,17 @@ const Transaction = whole('One transaction.', {
   },
   status: { $ref: '#/components/schemas/TransactionStatus' },
   createdAt: moment,
+};
+
+const Transaction = whole('One transaction.', transactionMembers);
+
+const FoundTransaction = whole('One transaction that a search found.', {
+  ...transactionMembers,
+  etag: {
+    type: 'string',
+    pattern: '^"[0-9a-f]{32}"$',
+    description: 'Its tag, as the header `If-Match` takes it.',
+  },
 });
 
 const CreatedTransactions = whole('What one request created.', {
@@ -118,6 +129,7 @@ export const ANSWER_SCHEMAS = {
   Session,
   Problem,
   Transaction,
+  FoundTransaction,
   CreatedTransactions,
   Payment,
   StoreStatus,

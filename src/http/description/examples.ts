@@ -6,6 +6,7 @@ import { FIRST_TRANSACTION_ID, type Transaction } from '../../transactions/trans
 import { publicErrorOf } from '../errors.js';
 import { type JsonBody, readJsonBody } from '../json-body.js';
 import { PublicError, publicErrors } from '../public-errors.js';
+import { foundTransactionJson } from '../transaction-reply.js';
 
 /** The examples are written by the functions that write the answers, so that they cannot say anything else. */
 export const EXAMPLE_KEY = '019abcde-1c1a-7f3e-8b5a-2f6c1d9e4b70';
@@ -39,6 +40,8 @@ const completed: PaymentRecord = {
 
 export const exampleTransaction = (changes: Partial<Transaction> = {}): unknown =>
   JSON.parse(transactionJson({ ...transaction, ...changes }));
+
+export const exampleFoundTransaction = (): unknown => JSON.parse(foundTransactionJson(transaction));
 
 export const examplePayment = (changes: Partial<PaymentRecord> = {}): unknown => shown({ ...completed, ...changes });
 export const pendingPayment = (): unknown => shown({ state: 'PENDING', key: EXAMPLE_KEY });

@@ -1,3 +1,4 @@
+import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
 import { securityHeaders } from '../security-headers.js';
 import type { JsonSchema } from './route-description.js';
 
@@ -140,6 +141,15 @@ export const LINK_NEXT = sometimes(
     'Path and query of the next page (RFC 8288); absent after the last page.',
     { type: 'string', pattern: '^</api/payments\\?[!-~]+>; rel="next"$' },
     `</api/payments?limit=50&cursor=${UUID}>; rel="next"`,
+  ),
+);
+export const LINK_NEXT_TRANSACTIONS = sometimes(
+  always(
+    'Link',
+    'LinkTransactions',
+    'Path and query of the next page (RFC 8288); absent after the last page.',
+    { type: 'string', pattern: '^</api/transactions/search\\?[!-~]+>; rel="next"$' },
+    `</api/transactions/search?limit=50&cursor=${FIRST_TRANSACTION_ID}>; rel="next"`,
   ),
 );
 export const CONTENT_DISPOSITION = always(

@@ -1,5 +1,5 @@
 import type { TransactionFilter } from '../../../transactions/transaction.js';
-import { accountsOf, type ListSelection } from '../../list-selection.js';
+import { accountsOf, type BySelection, bySelection } from '../../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../../transaction-removals.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
@@ -72,7 +72,7 @@ const BOTH_ACCOUNTS = `(transactions.from_account || E'\\n' || transactions.to_a
  * index gives. `transactions.id` and not `id`: that would be the output column, which no index is ordered by.
  * Parameters: the id before the page, the page's length, then the account or both in one text.
  */
-const PAGES: Readonly<Record<ListSelection, string>> = {
+const PAGES: BySelection<string> = {
   all: 'id > $1 ORDER BY transactions.id LIMIT $2',
   from: `
     (from_account, id) > ($3, $1) AND from_account <= $3
@@ -85,6 +85,44 @@ const PAGES: Readonly<Record<ListSelection, string>> = {
     ORDER BY ${BOTH_ACCOUNTS}, transactions.id LIMIT $2`,
 };
 
+/** The same ranges from their other end. Parameters: the id after the page, the most rows, then the account or both in one text. */
+const NEWEST_FIRST: BySelection<string> = {
+  all: 'id < $1 ORDER BY transactions.id DESC LIMIT $2',
+  from: `
+    (from_account, id) < ($3, $1) AND from_account >= $3
+    ORDER BY transactions.from_account DESC, transactions.id DESC LIMIT $2`,
+  to: `
+    (to_account, id) < ($3, $1) AND to_account >= $3
+    ORDER BY transactions.to_account DESC, transactions.id DESC LIMIT $2`,
+  both: `
+    (${BOTH_ACCOUNTS}, id) < ($3, $1) AND ${BOTH_ACCOUNTS} >= $3
+    ORDER BY ${BOTH_ACCOUNTS} DESC, transactions.id DESC LIMIT $2`,
+};
+
+export const NEWEST_ROWS = bySelection((selection) => ({
+  name: `newest_rows_${selection}`,
+  text: `SELECT ${TRANSACTION_COLUMNS} FROM idempay.transactions WHERE ${NEWEST_FIRST[selection]}`,
+}));
+
+/**
+ * What is read is a set of its own, so that no plan looks for a rare status among all rows. The first column is the id where the
+ * reading ended, null where nothing is left below it; without a row that has the status one row says that alone. The last
+ * two parameters: the status, and the page's length.
+ */
+export const NEWEST_WITH_STATUS = bySelection((selection) => {
+  const [status, length] = selection === 'all' ? ['$3', '$4'] : ['$4', '$5'];
+  return {
+    name: `newest_with_status_${selection}`,
+    text: `
+      WITH seen AS MATERIALIZED (SELECT * FROM idempay.transactions WHERE ${NEWEST_FIRST[selection]})
+      SELECT read_to, found.*
+      FROM (SELECT CASE WHEN count(*) = $2 THEN min(seen.id)::float8 END AS read_to FROM seen) AS extent
+      LEFT JOIN (
+        SELECT ${TRANSACTION_COLUMNS} FROM seen WHERE status = ${status} ORDER BY seen.id DESC LIMIT ${length}) AS found ON true
+      ORDER BY found.id DESC`,
+  };
+});
+
 /** What the statement of the selection takes after the page's length. */
 export function accountParameters(filter: TransactionFilter): string[] {
   const accounts = accountsOf(filter);
@@ -94,10 +132,9 @@ export function accountParameters(filter: TransactionFilter): string[] {
 export const LIST_IDS = listStatements('list_ids', 'id::float8 AS id');
 export const LIST_ROWS = listStatements('list_rows', TRANSACTION_COLUMNS);
 
-function listStatements(name: string, columns: string): Readonly<Record<ListSelection, Statement>> {
-  const statement = (selection: ListSelection): Statement => ({
+function listStatements(name: string, columns: string): BySelection<Statement> {
+  return bySelection((selection) => ({
     name: `${name}_${selection}`,
     text: `SELECT ${columns} FROM idempay.transactions WHERE ${PAGES[selection]}`,
-  });
-  return { all: statement('all'), from: statement('from'), to: statement('to'), both: statement('both') };
+  }));
 }

@@ -18,6 +18,7 @@ import type { DatabaseClock } from './database-clock.js';
 import type { ConfirmDurable } from './durability.js';
 import { ask, type Postgres, type Statement } from './postgres.js';
 import { createPostgresCreations } from './transaction-creations.js';
+import { createPostgresSearch } from './transaction-search.js';
 import * as statements from './transaction-statements.js';
 
 interface ListVersionRow {
@@ -90,6 +91,8 @@ export function createPostgresTransactionStore(
       }
       throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },
+
+    newest: createPostgresSearch(database),
 
     listVersion: () => versions.add('version'),
 
