@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { createAccess } from './access/access.js';
@@ -16,6 +17,8 @@ import type { Listener } from './http/listener.js';
 import { createServer } from './http/server.js';
 import type { SessionFacts } from './http/session-routes.js';
 import { createRequestLimit } from './limits/request-limit.js';
+import { createLiveView } from './live/live-view.js';
+import { createSampler } from './live/sampler.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { createOpenKeys, type OpenKeys } from './payments/open-keys.js';
@@ -100,6 +103,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
   metrics.showBacklog(backlog.latest);
+  const live = createLiveView(instance, deployment.sharedSamples, clock);
+  const sampler = createSampler({ instance, process: processIdentity() }, metrics.look, clock, live.add);
 
   const { payments, records: paymentRecords, recovery, retention, waiting, endings } = area;
   const transactions = createTransactions(ports.transactions, ports.transactionCache, {
@@ -120,6 +125,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       readiness,
       metrics,
       session: sessionFacts(config, instance, processorClient.name),
+      live,
     },
     {
       access,
@@ -144,6 +150,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       await recovery.start(RECOVERY_BEFORE_SERVING_MS[config.processor.kind]);
       await retention.start();
       backlog.start();
+      sampler.start();
       await server.ready();
       listener.serve(server.routing);
     },
@@ -155,6 +162,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
       waiting.end();
+      live.stop();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
       const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop()]);
@@ -172,6 +180,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         listener.server.closeAllConnections();
         await endsWithin(endings.stop(), LAST_WRITES_MS);
         access?.close();
+        sampler.stop();
         metrics.stop();
         await processorClient.close();
         await deployment.close();
@@ -274,6 +283,11 @@ function sessionFacts(
     processor: { name, movesMoney: processor.kind === 'simulated' ? false : null },
     recovery: { dedupSeconds: processor.dedupMs / 1_000, keyTtlSeconds: payments.idempotencyTtlMs / 1_000 },
   };
+}
+
+/** As the live view names it. */
+function processIdentity() {
+  return { host: hostname(), pid: process.pid, version: VERSION, startedAt: Math.round(performance.timeOrigin) };
 }
 
 /** Names each attempt of this process: no other process, before or after, makes the same name. */

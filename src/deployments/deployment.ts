@@ -1,6 +1,7 @@
 import type { KeyValueStoreReport } from '../health/key-value-store.js';
 import type { StoreOfRecordReport } from '../health/store-of-record.js';
 import type { SharedRequestCounts } from '../limits/request-limit.js';
+import type { SharedSamples } from '../live/shared-samples.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
 import type { OpenKeyCounts } from '../payments/ports/open-key-counts.js';
@@ -20,6 +21,7 @@ export interface Deployment {
   readonly openKeyCounts: OpenKeyCounts;
   /** Where there may be other processes. */
   readonly requestCounts?: SharedRequestCounts;
+  readonly sharedSamples?: SharedSamples;
   /** Resolves, with the reason, when the stores are broken beyond use: the process must end, and a new start recovers. */
   readonly broken: Promise<Error>;
   close(): Promise<void>;

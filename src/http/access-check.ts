@@ -12,6 +12,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** What each route needs, by method and path. */
     readonly routeScopes: ReadonlyMap<string, 'open' | readonly Scope[]>;
+    /** For an answer that stays open: whether the credentials of its request are still good for one of these. */
+    mayStill(request: FastifyRequest, scopes: readonly Scope[]): Promise<boolean>;
   }
   interface FastifyRequest {
     /** Undefined where nobody was asked: at an open route, and everywhere without `AUTH=required`. */
@@ -31,6 +33,11 @@ export function checkAccess(app: FastifyInstance, access: Access | undefined): v
     for (const name of [method].flat()) routeScopes.set(`${name} ${url}`, config.scopes);
   });
   app.decorateRequest('caller', undefined);
+  app.decorate('mayStill', async ({ headers }, scopes) => {
+    if (!access) return true;
+    const result = await access.authenticate(headers.authorization);
+    return result.state === 'authenticated' && scopes.some((scope) => result.caller.scopes.has(scope));
+  });
   if (!access) return;
 
   app.addHook('onRequest', (request, _reply, done) => {

@@ -260,6 +260,12 @@ export const publicErrors = {
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
       cause,
     ),
+  tooManyWatchers: () =>
+    new PublicError(
+      503,
+      'As many look at the live view of this process as may, or it is stopping. Close one of them, or retry in a few seconds.',
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+    ),
   tooManyRequests: (perMinute: number, retryAfterSeconds: number) =>
     new CountedError(
       'rate_limit',

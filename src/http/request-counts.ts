@@ -1,6 +1,13 @@
 import type { FastifyInstance } from 'fastify';
 import { type HttpMeasures, NO_ROUTE } from './measures.js';
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Its answer goes on until one side ends it: it is measured when it begins. The rest is no work of a request. */
+    staysOpen?: true;
+  }
+}
+
 /**
  * Measures every answer, by the pattern of its route. A hook of each route, with the route's own counters in it: to look them
  * up by request would cost more than to count.
@@ -8,6 +15,13 @@ import { type HttpMeasures, NO_ROUTE } from './measures.js';
 export function countRequests(app: FastifyInstance, measures: HttpMeasures): void {
   app.addHook('onRoute', (route) => {
     const measure = measures.route(route.url);
+    if (route.config?.staysOpen) {
+      route.onSend = [
+        ...(route.onSend === undefined ? [] : [route.onSend].flat()),
+        async (request, reply) => measure.ended(request.method, reply.statusCode, reply.elapsedTime),
+      ];
+      return;
+    }
     const hooks = route.onResponse === undefined ? [] : [route.onResponse].flat();
     route.onResponse = [
       ...hooks,

@@ -20,8 +20,8 @@ declare module 'fastify' {
   }
 }
 
-/** They are asked every few seconds by machines, and would be most of all traces. */
-const UNTRACED = ['/livez', '/readyz', '/metrics'];
+/** They are asked every few seconds by machines, and would be most of all traces; or are no step of work, and end in hours. */
+const UNTRACED = ['/livez', '/readyz', '/metrics', '/api/live'];
 
 /** Must be registered before every other hook, so that these belong to the trace of their request too. */
 export function traceRequests(app: FastifyInstance, traces: RequestTraces): void {

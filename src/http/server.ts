@@ -6,6 +6,7 @@ import type { StoreUnavailable } from '../faults.js';
 import type { Health } from '../health/health.js';
 import type { Readiness } from '../health/readiness.js';
 import type { RequestLimit } from '../limits/request-limit.js';
+import type { LiveView } from '../live/live-view.js';
 import type { Payments } from '../payments/payments.js';
 import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
@@ -17,6 +18,7 @@ import { registerDescriptionRoutes } from './description/description-routes.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
 import { registerHealthRoutes } from './health-routes.js';
 import type { Listener } from './listener.js';
+import { registerLiveRoute } from './live-routes.js';
 import { type HttpMeasures, NO_ROUTE, NOT_MEASURED } from './measures.js';
 import { type Metrics, registerMetricsRoute } from './metrics-routes.js';
 import { registerPaymentRecordRoutes } from './payment-record-routes.js';
@@ -48,6 +50,7 @@ export interface Features {
   readonly readiness: Readiness;
   readonly metrics: Metrics;
   readonly session: SessionFacts;
+  readonly live: LiveView;
 }
 
 export interface ServerRules {
@@ -123,6 +126,7 @@ export function createServer(
   registerHealthRoutes(app, features.health);
   registerProbeRoutes(app, features.readiness);
   registerMetricsRoute(app, features.metrics);
+  registerLiveRoute(app, features.live);
   registerDescriptionRoutes(app);
   registerSessionRoutes(app, features.session);
   registerConsoleRoutes(app);

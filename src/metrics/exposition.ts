@@ -13,6 +13,8 @@ export type Reading = readonly [Labels, number];
  */
 export class Exposition {
   private readonly registry = new Registry();
+  private readonly reads = new Map<string, () => Iterable<Reading>>();
+  private readonly histograms = new Map<string, Histogram>();
 
   get contentType(): string {
     return this.registry.contentType;
@@ -22,7 +24,22 @@ export class Exposition {
     return this.registry.metrics();
   }
 
+  /** Of a counter or a gauge what `text` shows of it now. */
+  readings(name: string): Iterable<Reading> {
+    return known(this.reads, name)();
+  }
+
+  /** The same of a histogram: how many values fell between two bounds, in all series with these labels. */
+  buckets(
+    name: string,
+    labels: Labels = {},
+  ): { readonly bounds: readonly number[]; readonly counts: readonly number[] } {
+    const histogram = known(this.histograms, name);
+    return { bounds: histogram.bounds, counts: histogram.countsWith(labels) };
+  }
+
   counter(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Reading>): void {
+    this.reads.set(name, read);
     const counter = new Counter({
       ...{ name, help, labelNames, registers: [this.registry] },
       collect() {
@@ -33,6 +50,7 @@ export class Exposition {
   }
 
   gauge(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Reading>): void {
+    this.reads.set(name, read);
     const gauge = new Gauge({
       ...{ name, help, labelNames, registers: [this.registry] },
       collect() {
@@ -46,11 +64,18 @@ export class Exposition {
 
   histogram(name: string, help: string, bounds: readonly number[]): Histogram {
     const histogram = new Histogram(name, bounds);
+    this.histograms.set(name, histogram);
     // All that the registry asks of a metric.
     const metric = { name, get: async () => ({ name, help, type: 'histogram', values: histogram.samples() }) };
     this.registry.registerMetric(metric as unknown as Metric);
     return histogram;
   }
+}
+
+function known<Metric>(metrics: ReadonlyMap<string, Metric>, name: string): Metric {
+  const metric = metrics.get(name);
+  if (!metric) throw new Error(`/metrics has no ${name}`);
+  return metric;
 }
 
 /** One reading for each member of an object of plain numbers, with its name as the label. */

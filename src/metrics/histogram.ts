@@ -27,7 +27,7 @@ export class Histogram {
 
   constructor(
     readonly name: string,
-    private readonly bounds: readonly number[],
+    readonly bounds: readonly number[],
   ) {
     this.bucketLabels = [...bounds, '+Inf' as const].map((le) => ({ le }));
   }
@@ -57,6 +57,16 @@ export class Histogram {
       samples.push({ metricName: `${this.name}_count`, labels: NO_LABELS, sharedLabels, value: count });
     }
     return samples;
+  }
+
+  /** The values of all series with these labels by bucket, as `samples` shows them, but not added up. */
+  countsWith(labels: Labels): number[] {
+    const counts = [0, ...this.bounds].fill(0);
+    for (const series of this.series.values()) {
+      if (!Object.entries(labels).every(([label, value]) => series.labels[label] === value)) continue;
+      for (const [bucket, count] of series.counts.entries()) counts[bucket] = (counts[bucket] ?? 0) + count;
+    }
+    return counts;
   }
 
   private seriesOf(labels: Labels): Series {

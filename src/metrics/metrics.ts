@@ -1,6 +1,7 @@
 import type { MeasuredStore, StoreMeasures } from '../deployments/store-measures.js';
 import type { ConnectionCounts } from '../http/connection-limits.js';
 import type { HttpMeasures } from '../http/measures.js';
+import type { Look } from '../live/sample.js';
 import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog } from '../payments/ports/ledger.js';
 import type { Processor } from '../payments/ports/processor.js';
@@ -8,6 +9,7 @@ import { createTransactionCounts, type TransactionCounts } from '../transactions
 import { VERSION } from '../version.js';
 import { Exposition } from './exposition.js';
 import { measureHttp } from './http-requests.js';
+import { lookAt } from './look.js';
 import { showBacklog, showPayments } from './payments.js';
 import { showProcess } from './process-use.js';
 import { measureProcessor, type WatchedProcessor } from './processor-calls.js';
@@ -26,6 +28,8 @@ export interface Metrics {
   /** To be used in the place of the processor. */
   measured(processor: WatchedProcessor): Processor;
   showBacklog(latest: () => Backlog | undefined): void;
+  /** What of it the live view shows. Once the processor is measured and the backlog is shown. */
+  look(): Look;
   stop(): void;
 }
 
@@ -54,6 +58,7 @@ export function createMetrics(
     transactions,
     measured: (processor) => measureProcessor(exposition, processor),
     showBacklog: (latest) => showBacklog(exposition, latest),
+    look: () => lookAt(exposition, deployment),
     stop,
   };
 }

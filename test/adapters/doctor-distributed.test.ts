@@ -84,7 +84,8 @@ describe('of Redis', { timeout: 60_000 }, () => {
   });
 
   test('each right that a user lacks is named', async () => {
-    const rights = '~idempay:* &idempay:* +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish';
+    const rights =
+      '~idempay:* &idempay:* +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish +xadd +xtrim +xread';
     const setUser = (...more: string[]) =>
       redis.client.call('ACL', 'SETUSER', 'narrow', 'reset', 'on', '>secret', ...rights.split(' '), ...more);
     const found = async () => rowOf(await findingsOfRedis(redis.url.replace('//', '//narrow:secret@')), 'Redis rights');
@@ -92,6 +93,11 @@ describe('of Redis', { timeout: 60_000 }, () => {
     expect(await found()).toMatchObject({ verdict: 'ok' });
     await setUser('-hset', '-publish');
     expect(await found()).toMatchObject({ verdict: 'wrong', found: 'not allowed: HSET, PUBLISH' });
+    await setUser('-xadd', '-xread');
+    expect(await found()).toMatchObject({
+      ...{ verdict: 'warning', found: 'not allowed: XADD, XREAD' },
+      why: expect.stringContaining('the live view shows only'),
+    });
     await setUser('resetchannels');
     expect(await found()).toMatchObject({ verdict: 'wrong', found: 'not allowed: SUBSCRIBE, PUBLISH' });
     await setUser('resetkeys', '~other:*');

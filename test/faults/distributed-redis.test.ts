@@ -39,7 +39,7 @@ const READERS = 6;
 /** All that is for a service which shares its Redis: nothing that walks or empties it, and no name of others. */
 const COMMANDS =
   'eval evalsha del exists subscribe publish hget hgetall hmget hset hdel hlen hexists pexpire pexpireat pttl ' +
-  'hello client info ping dbsize time config|get';
+  'hello client info ping dbsize time config|get xadd xtrim xread';
 const RIGHTS = ['~idempay:*', '&idempay:*', ...COMMANDS.split(' ').map((command) => `+${command}`)];
 
 async function cacheStatus(url: string, id: number): Promise<string> {

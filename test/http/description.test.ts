@@ -58,6 +58,7 @@ const OPERATION_IDS = [
   'pay',
   'resolvePayment',
   'searchTransactions',
+  'watchLive',
 ];
 
 describe('the description', () => {

@@ -13,7 +13,9 @@ import { until } from '../../testkit/time/until.js';
 const DEADLINE_MS = 10_000;
 /** What docs/deployment.md asks for. */
 const RIGHTS =
-  '~idempay:* &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish'.split(' ');
+  '~idempay:* &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish +xadd +xtrim +xread'.split(
+    ' ',
+  );
 const NEVER_LIMITED = ['/livez', '/readyz', '/api/health/redis'];
 
 function expectLimited(answer: Answer, perMinute: number): void {

@@ -5,7 +5,7 @@ import { freePort } from './server-process.js';
 
 /** What `docs/deployment.md` asks for, and no more: a right that is missing there would fail the suites. */
 const RIGHTS =
-  '~idempay:* resetchannels &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish';
+  '~idempay:* resetchannels &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish +xadd +xtrim +xread';
 
 export type SecuredRedis = Awaited<ReturnType<typeof startSecuredRedis>>;
 

@@ -26,6 +26,7 @@ import type { RedisLocation } from './redis/redis-url.js';
 import { watchRedis } from './redis/redis-watch.js';
 import { RememberedOutcomes } from './redis/remembered-outcomes.js';
 import { createRedisRequestCounts } from './redis/request-counts.js';
+import { createRedisSharedSamples } from './redis/shared-samples.js';
 import { createRedisTransactionCache } from './redis/transaction-cache.js';
 
 /** Lists that are being sent may hold this part of the pool; the rest is for payments. */
@@ -126,6 +127,7 @@ export async function openDistributed(options: {
     storeOfRecord: identity,
     openKeyCounts: createRedisOpenKeyCounts(redis, names, measures),
     requestCounts: createRedisRequestCounts(redis, names, measures),
+    sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
     // Either server may come back; nothing here is broken for good.
     broken: new Promise(() => {}),
     async close() {

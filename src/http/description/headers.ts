@@ -173,6 +173,9 @@ export const CONTENT_ENCODING = sometimes(
   always('Content-Encoding', 'Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
 );
 export const REDIRECTED = always('Location', 'Location-console', 'Where the page is.', { const: '../console' });
+export const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A proxy passes each line on at once.', {
+  const: 'no',
+});
 
 /** Of every answer. */
 export const COMMON_HEADERS: readonly ResponseHeader[] = [

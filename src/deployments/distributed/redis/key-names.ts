@@ -20,6 +20,8 @@ export interface KeyNames {
   requests(client: string): string;
   /** How many keys with such a life are open. */
   openKeys(idempotencyTtlMs: number): string;
+  /** What the live view shows of each process. */
+  readonly samples: string;
 }
 
 export function createKeyNames(deploymentId: string): KeyNames {
@@ -27,6 +29,7 @@ export function createKeyNames(deploymentId: string): KeyNames {
   return {
     lockEnds: `${prefix}lock-ends`,
     probe: `${prefix}probe`,
+    samples: `${prefix}samples`,
     payment(key) {
       const record = `${prefix}{${key}}`;
       return { record, lock: `${record}:lock` };

@@ -31,6 +31,12 @@ const NEEDED: readonly (readonly string[])[] = [
   ['SUBSCRIBE', NAMES.lockEnds],
   ['PUBLISH', NAMES.lockEnds, 'a'],
 ];
+/** Without one of these only the live view lacks something. */
+const NEEDED_TO_SHARE_SAMPLES: readonly (readonly string[])[] = [
+  ['XADD', NAMES.samples, '*', 'sample', 'a'],
+  ['XTRIM', NAMES.samples, 'MINID', '0'],
+  ['XREAD', 'STREAMS', NAMES.samples, '0'],
+];
 const NEEDED_ON_CLUSTER: readonly (readonly string[])[] = [['CLUSTER', 'SLOTS']];
 
 /**
@@ -39,13 +45,15 @@ const NEEDED_ON_CLUSTER: readonly (readonly string[])[] = [['CLUSTER', 'SLOTS']]
  */
 const CHECK = 'return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0';
 const WHY = 'docs/deployment.md lists them; without one some requests get 503, or wait too long';
+const WHY_SAMPLES = 'docs/deployment.md lists them; without one the live view shows only the process that is asked';
 
 /** Whether the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
 export async function examineRights(server: Redis, isCluster: boolean): Promise<Finding> {
   const needed = isCluster ? [...NEEDED, ...NEEDED_ON_CLUSTER] : NEEDED;
+  const all = [...needed, ...NEEDED_TO_SHARE_SAMPLES];
   const row = { what: 'Redis rights', wanted: 'each command that the service sends', why: WHY };
   const missing: string[] = [];
-  for (const command of needed) {
+  for (const command of all) {
     try {
       if ((await server.eval(CHECK, 0, ...command)) === 0) missing.push(nameOf(command));
     } catch (error) {
@@ -53,8 +61,14 @@ export async function examineRights(server: Redis, isCluster: boolean): Promise<
       return refused(row, messageOf(error));
     }
   }
-  const found = missing.length === 0 ? `all ${needed.length}` : `not allowed: ${missing.join(', ')}`;
-  return { ...row, verdict: verdictOf(missing.length > 0), found };
+  const found = missing.length === 0 ? `all ${all.length}` : `not allowed: ${missing.join(', ')}`;
+  const isWrong = needed.some((command) => missing.includes(nameOf(command)));
+  return {
+    ...row,
+    verdict: verdictOf(isWrong, missing.length > 0),
+    found,
+    ...(!isWrong && missing.length > 0 && { why: WHY_SAMPLES }),
+  };
 }
 
 /** The script itself was refused, or the server is older than the question. */

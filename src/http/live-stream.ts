@@ -1,0 +1,77 @@
+import { Readable } from 'node:stream';
+
+/** What a client has not taken for so long is memory held for nobody. */
+const STALLED_MS = 30_000;
+const LOOK_EVERY_MS = 1_000;
+/** Credentials that were revoked or have expired end the stream within this time and what their check takes. */
+const CHECK_EVERY_MS = 4_000;
+
+export interface LiveStream {
+  readonly stream: Readable;
+  line(text: string): void;
+  end(): void;
+}
+
+/**
+ * Lines for a client, until it goes, takes nothing for half a minute, may no longer read them, or `end`. What waits for the client are
+ * texts that all streams share.
+ */
+export function openLiveStream(mayStill: () => Promise<boolean>, onClosed: () => void): LiveStream {
+  const ready: string[] = [];
+  /** The client waits for us, and not we for the client. */
+  let isAsked = false;
+  let isEnded = false;
+  let idleMs = 0;
+
+  function deliver(): void {
+    while (isAsked && ready.length > 0) {
+      idleMs = 0;
+      isAsked = stream.push(`${ready.shift()}\n`);
+    }
+    if (isEnded && ready.length === 0) stream.push(null);
+  }
+
+  function end(): void {
+    if (isEnded) return;
+    isEnded = true;
+    // A client that reads has all of it; for one that does not a drain must not wait.
+    ready.length = 0;
+    deliver();
+  }
+
+  const looking = setInterval(() => {
+    if (isAsked) return;
+    idleMs += LOOK_EVERY_MS;
+    if (idleMs >= STALLED_MS) stream.destroy();
+  }, LOOK_EVERY_MS).unref();
+  const checking = setInterval(() => {
+    mayStill().then(
+      (may) => may || end(),
+      () => end(),
+    );
+  }, CHECK_EVERY_MS).unref();
+
+  const stream: Readable = new Readable({
+    read() {
+      isAsked = true;
+      deliver();
+    },
+    destroy(error, done) {
+      clearInterval(looking);
+      clearInterval(checking);
+      isEnded = true;
+      ready.length = 0;
+      onClosed();
+      done(error);
+    },
+  });
+  return {
+    stream,
+    line(text) {
+      if (isEnded) return;
+      ready.push(text);
+      deliver();
+    },
+    end,
+  };
+}

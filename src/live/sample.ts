@@ -1,0 +1,80 @@
+/** How many values fell up to each bound and above the one before; one count more than bounds, of all above. */
+export interface Buckets {
+  readonly bounds: readonly number[];
+  readonly counts: readonly number[];
+}
+
+type Counts = Readonly<Record<string, number>>;
+
+/** What counts since the process began, as `/metrics` shows it. A sample has what came in its span. Bounds are seconds. */
+export interface Totals {
+  /** Answers to `POST /api/payment` by outcome. */
+  readonly payments: Counts;
+  /** Of `POST /api/payment`. */
+  readonly latency: Buckets;
+  readonly cache: { readonly hit: number; readonly miss: number; readonly bypass: number };
+  /** Lists of transactions that were sent, and that were answered 304. */
+  readonly lists: { readonly sent: number; readonly notModified: number };
+  /** Embedded: commits on the disk. Distributed: round trips to PostgreSQL that claim or settle. */
+  readonly commit: Buckets;
+  readonly loopDelay: Buckets;
+}
+
+/** What `/metrics` shows of this moment. */
+export interface State {
+  readonly attempts: { readonly request: number; readonly recovery: number };
+  readonly waiters: number;
+  /** Null: it was not seen yet. */
+  readonly backlog: { readonly payments: number; readonly oldestMs: number } | null;
+  /** By `STORE QUEUE`. */
+  readonly queues: Counts;
+  readonly stores: Readonly<Record<string, boolean>>;
+  readonly processorUp: boolean;
+  readonly memoryBytes: number;
+}
+
+export interface ProcessIdentity {
+  readonly instance: string;
+  readonly process: {
+    readonly host: string;
+    readonly pid: number;
+    readonly version: string;
+    /** Milliseconds since the epoch. */
+    readonly startedAt: number;
+  };
+}
+
+/** One process, as it was in the `spanMs` before `at` (milliseconds since the epoch). */
+export interface Sample extends ProcessIdentity, Totals, State {
+  readonly type: 'sample';
+  readonly at: number;
+  readonly spanMs: number;
+}
+
+/** What one look at the metrics finds. */
+export interface Look {
+  readonly totals: Totals;
+  readonly state: State;
+}
+
+/** What came between two looks at the same process. */
+export function spanOf({ totals, state }: Look, before: Look): Totals & State {
+  const earlier = before.totals;
+  return {
+    payments: difference(totals.payments, earlier.payments),
+    latency: bucketsSince(totals.latency, earlier.latency),
+    cache: difference(totals.cache, earlier.cache),
+    lists: difference(totals.lists, earlier.lists),
+    commit: bucketsSince(totals.commit, earlier.commit),
+    loopDelay: bucketsSince(totals.loopDelay, earlier.loopDelay),
+    ...state,
+  };
+}
+
+function difference<T extends Counts>(now: T, before: T): T {
+  return Object.fromEntries(Object.entries(now).map(([name, count]) => [name, count - (before[name] ?? 0)])) as T;
+}
+
+function bucketsSince({ bounds, counts }: Buckets, before: Buckets): Buckets {
+  return { bounds, counts: counts.map((count, index) => count - (before.counts[index] ?? 0)) };
+}

@@ -1,0 +1,54 @@
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import type { Sample } from '#idempay/live/sample.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { openLive } from '../../testkit/client/live.js';
+import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+
+const stores = await openDistributedStores();
+afterAll(() => stores.close());
+const { wires } = stores;
+
+const times = (samples: readonly Sample[], instance: string) =>
+  samples.filter((sample) => sample.instance === instance).map(({ at }) => at);
+
+test.each([
+  ['refuses connections', () => wires.redis.cutOff()],
+  ['takes commands and answers none', () => wires.redis.blackhole('to client')],
+])(
+  'while Redis %s the live view goes on with its own process, and has the others again afterwards',
+  { timeout: 90_000 },
+  async (_what, damage) => {
+    const one = await stores.serve(wires.environment);
+    const other = await stores.serve();
+    onTestFinished(async () => {
+      await Promise.all([one.stop(50), other.stop(50)]);
+    });
+    const reader = await openLive(one.url);
+    onTestFinished(reader.close);
+    const own = reader.instance;
+    const others = (samples: readonly Sample[]) => samples.filter(({ instance }) => instance !== own);
+    await reader.until('both', (samples) => others(samples).length > 0 && times(samples, own).length > 0);
+
+    damage();
+    const before = reader.samples().length;
+    const logged = one.logs.length;
+    const away = await reader.until('two more of its own', (samples) => times(samples.slice(before), own).length >= 2);
+    expect(others(away.slice(before)).length).toBeLessThanOrEqual(1);
+    expect(away.at(-1)).toMatchObject({ instance: own, stores: { redis: false, postgresql: true } });
+    // Of the store there is a line, of the samples none.
+    expect(one.logs.slice(logged).filter(({ msg }) => !/Redis/.test(String(msg)))).toEqual([]);
+    expect(one.logs.length - logged).toBeLessThanOrEqual(2);
+    wires.redis.heal();
+
+    const back = reader.samples().length;
+    await reader.until('the other one', (samples) => others(samples.slice(back)).length > 0);
+    // What the other shared meanwhile is there too: its samples have no gap of more than an interval and a bit.
+    const [ofOther = ''] = others(reader.samples()).map(({ instance }) => instance);
+    const shown = times(reader.samples(), ofOther).toSorted((a, b) => a - b);
+    const gaps = shown.slice(1).map((at, index) => at - (shown[index] ?? 0));
+    expect(Math.max(...gaps)).toBeLessThan(8_000);
+    await expect
+      .poll(async () => (await pay(one.url, await generateKey(one.url))).status, { timeout: 15_000 })
+      .toBe(200);
+  },
+);
