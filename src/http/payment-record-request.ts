@@ -25,6 +25,13 @@ export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
 export type ListParameter = (typeof LIST_PARAMETERS)[number];
 export type ListQuery = { readonly [name in ListParameter]?: string };
 
+/** The key of a path, in any case, as the header of a payment takes it; what is no key has no payment. */
+export function keyIn({ key }: { key: string }): string {
+  const header = readKeyHeader(key);
+  if (header.state !== 'present') throw publicErrors.paymentNotFound();
+  return header.key;
+}
+
 /** A misspelt filter is refused and named, because without it the answer would be for all payments. */
 export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
   const unknown = Object.keys(query as object).find((name) => !known.includes(name));

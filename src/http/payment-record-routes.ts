@@ -5,7 +5,6 @@ import { Type } from 'typebox';
 import type { PaymentRecord } from '../payments/ports/payment-history.js';
 import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../payments/records/payment-records.js';
 import { paymentJson, paymentTag } from '../payments/records/payment-representation.js';
-import { readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { TagCondition } from '../transactions/transactions.js';
 import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
@@ -14,6 +13,7 @@ import { quoted } from './entity-tags.js';
 import { answerWith } from './errors.js';
 import {
   EXPORT_PARAMETERS,
+  keyIn,
   LIST_PARAMETERS,
   type ListParameter,
   type ListQuery as ListParameters,
@@ -135,13 +135,6 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     }
     return records.resolve(key, verdict);
   }
-}
-
-/** The key of a path, in any case, as the header of a payment takes it; what is no key has no payment. */
-function keyIn({ key }: { key: string }): string {
-  const header = readKeyHeader(key);
-  if (header.state !== 'present') throw publicErrors.paymentNotFound();
-  return header.key;
 }
 
 function sendPayment(reply: FastifyReply, payment: ShownPayment): void {

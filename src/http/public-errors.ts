@@ -116,6 +116,9 @@ const OPEN_KEYS_RETRY_SECONDS = 5;
 /** A processor that restarts is back by then, and recovery has been there. */
 const PROCESSOR_RETRY_SECONDS = 5;
 
+/** Most look-ups take less. */
+const LOOK_UP_RETRY_SECONDS = 1;
+
 export const publicErrors = {
   // Spec, table 7.
   missingIdempotencyKey: () => new PublicError(400, 'Missing Idempotency-Key header.'),
@@ -161,6 +164,17 @@ export const publicErrors = {
       409,
       'The service may still find out the outcome of this payment itself. Resolve it when Retry-After has passed.',
       { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  otherProcessor: (processor: string) =>
+    new PublicError(
+      409,
+      `The payment was claimed with the processor ${processor}, which this service does not use: ask there, or start a service with its PROCESSOR_URL and PROCESSOR_ACCOUNT.`,
+    ),
+  tooManyLookUps: () =>
+    new PublicError(
+      503,
+      'The processor is being asked for too many payments at the moment, and was not asked for this one. Retry after Retry-After seconds.',
+      { 'Retry-After': String(LOOK_UP_RETRY_SECONDS) },
     ),
 
   // Transactions, decisions T4, T5, T7, T9, T10.

@@ -10,6 +10,7 @@ import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
+import { type AskProcessor, createAskProcessor } from './records/ask-processor.js';
 import { createFinishByLookUp } from './records/finish-by-look-up.js';
 import { createPaymentRecords, type PaymentRecords } from './records/payment-records.js';
 import { createRecovery, type Recovery, type RecoveryEvents } from './recovery.js';
@@ -20,6 +21,7 @@ import { createWaiting, type Waiting } from './waiting.js';
 export interface PaymentArea {
   readonly payments: Payments;
   readonly records: PaymentRecords;
+  readonly askProcessor: AskProcessor;
   readonly recovery: Recovery;
   readonly retention: Retention;
   readonly waiting: Waiting;
@@ -113,6 +115,7 @@ export function createPaymentArea(collaborators: {
     ...(events.resolved && { onResolved: events.resolved }),
     counts,
   });
+  const askProcessor = createAskProcessor({ history, processor, clock });
   const recovery = createRecovery({
     ledger,
     processor,
@@ -126,5 +129,5 @@ export function createPaymentArea(collaborators: {
     counts,
   });
   const retention = createRetention(ledger, retentionMs, clock, keyTimes, events);
-  return { payments, records, recovery, retention, waiting, endings };
+  return { payments, records, askProcessor, recovery, retention, waiting, endings };
 }

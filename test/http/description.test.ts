@@ -45,6 +45,7 @@ const OPERATION_IDS = [
   'getMetrics',
   'getPayment',
   'getPaymentStatus',
+  'getProcessorAnswer',
   'getReadiness',
   'getReferencePage',
   'getReferencePageFile',
