@@ -26,6 +26,7 @@ import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
+import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY, type RecoveryEvents } from './payments/recovery.js';
 import type { RetentionEvents } from './payments/retention.js';
@@ -125,7 +126,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       health,
       readiness,
       metrics,
-      session: sessionFacts(config, instance, processorClient.name),
+      session: sessionFacts(config, instance, processorClient.name, createMovesMoney(processorClient, processor)),
       live,
     },
     {
@@ -225,7 +226,7 @@ function openProcessor(
   logger: Logger,
   clock: Clock,
   traceHeaders: Traces['headers'] | undefined,
-): Processor & { readonly isAway: boolean; close(): Promise<void> } {
+): Processor & { readonly isAway: boolean; readonly movesMoney: boolean | null; close(): Promise<void> } {
   switch (processor.kind) {
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
@@ -275,13 +276,14 @@ function sessionFacts(
   { access, deployment, payments, processor }: Config,
   instance: string,
   name: string,
+  movesMoney: SessionFacts['processor']['movesMoney'],
 ): SessionFacts {
   return {
     access: access.kind,
     version: VERSION,
     deployment: deployment.kind,
     instance,
-    processor: { name, movesMoney: processor.kind === 'simulated' ? false : null },
+    processor: { name, movesMoney },
     recovery: { dedupSeconds: processor.dedupMs / 1_000, keyTtlSeconds: payments.idempotencyTtlMs / 1_000 },
   };
 }

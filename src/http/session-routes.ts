@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { SCOPES } from '../access/scopes.js';
 import * as descriptions from './description/session.js';
 
-/** What does not change while the process runs, but for `movesMoney`. */
+/** What does not change while the process runs, but for what its processor says. */
 export interface SessionFacts {
   readonly access: 'none' | 'required';
   readonly version: string;
@@ -11,8 +11,8 @@ export interface SessionFacts {
   readonly instance: string;
   readonly processor: {
     readonly name: string;
-    /** Null: it is not known. */
-    readonly movesMoney: boolean | null;
+    /** Null: the processor has not answered yet. */
+    movesMoney(): Promise<boolean | null>;
   };
   readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };
 }
@@ -33,7 +33,7 @@ export function registerSessionRoutes(app: FastifyInstance, facts: SessionFacts)
         version,
         deployment,
         instance,
-        processor,
+        processor: { name: processor.name, movesMoney: await processor.movesMoney() },
         recovery,
       });
     },

@@ -45,6 +45,9 @@ export function createServer(
     // An amount sent as a number is refused, not turned into text: its digits may be lost already.
     ajv: { customOptions: { coerceTypes: false } },
   });
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.header('moves-money', 'no');
+  });
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const status = error instanceof ChargeNotLogged ? 503 : (error.statusCode ?? 500);
     if (status >= 500) request.log.error({ err: error }, 'request failed');

@@ -43,6 +43,22 @@ const lookUp = async (of = reference) => shownOf(await lookUpCharge(url, of));
 const expectCharges = async (count: number) => expect(await processor.chargesOf(reference)).toHaveLength(count);
 
 describe('the reference processor', () => {
+  it('says on every answer that it moves no money', async () => {
+    await processor.behave({ refuseWith: null });
+    const answers = [
+      await sendCharge(url, reference, undefined),
+      await sendCharge(url, reference, {}),
+      await lookUpCharge(url, reference),
+      await lookUpCharge(url, randomUUID()),
+      await ask(`${url}/nothing`),
+      await ask(`${url}/behaviour`),
+    ];
+    await processor.behave({ refuseWith: 503 });
+    answers.push(await lookUpCharge(url, reference));
+    expect(answers.map(({ status }) => status)).toEqual([201, 400, 200, 404, 404, 200, 503]);
+    for (const { headers } of answers) expect(headers['moves-money']).toBe('no');
+  });
+
   it('logs every member of a charge as it was sent, with the reason of a decline', async () => {
     const before = Date.now();
     const [sent, declined] = [{ transactionId: 'TXN1', amount: '0100.500', currency: 'JPY' }, randomUUID()];

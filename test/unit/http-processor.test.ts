@@ -1,8 +1,10 @@
+import type { ServerResponse } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createAlarm } from '#idempay/payments/processors/alarm.js';
 import { cleanReason } from '#idempay/payments/processors/decline-reason.js';
-import { createHttpProcessor } from '#idempay/payments/processors/http.js';
+import { createHttpProcessor, type HttpProcessor } from '#idempay/payments/processors/http.js';
+import { createMovesMoney } from '#idempay/payments/processors/moves-money.js';
 import { processorAt, startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
@@ -18,7 +20,7 @@ const PROCESSING = '{"status":"processing"}';
 async function answering(status: number, body: string | Buffer = '', headers: Record<string, string> = {}) {
   const answer = { status, body };
   const server = await startHttpServer((response) => response.writeHead(answer.status, headers).end(answer.body));
-  return { ...processorAt(server), received: server.received, answer };
+  return Object.assign(processorAt(server), { received: server.received, answer });
 }
 
 /** Bodies that say nothing that we know. */
@@ -208,5 +210,63 @@ describe('the reason of a decline', () => {
         expect(cleanReason(reason)).toBe(reason);
       }),
     );
+  });
+});
+
+describe('whether a processor over HTTP moves money', () => {
+  const lookUpWith = async (processor: HttpProcessor) => {
+    await processor.lookUp(KEY);
+    return processor.movesMoney;
+  };
+
+  test('is not known before its first whole reply', async () => {
+    const silent = processorAt(await startHttpServer((response) => response.destroy()));
+    expect(silent.movesMoney).toBeNull();
+    expect(await lookUpWith(silent)).toBeNull();
+  });
+
+  test.each([
+    ['no', false],
+    ['NO', false],
+    ['yes', true],
+    ['no, no', true],
+    ['', true],
+    [undefined, true],
+  ])('with the header %j is %j, whatever the reply says else', async (value, movesMoney) => {
+    for (const status of [200, 404, 401, 500]) {
+      const processor = await answering(status, '{}', value === undefined ? {} : { 'Moves-Money': value });
+      expect(await lookUpWith(processor)).toBe(movesMoney);
+    }
+  });
+
+  test('is as the last reply said', async () => {
+    const values = ['no', undefined, 'no'];
+    const server = await startHttpServer((response) => {
+      const value = values.shift();
+      response.writeHead(404, value === undefined ? {} : { 'Moves-Money': value }).end();
+    });
+    const processor = processorAt(server);
+    for (const movesMoney of [false, true, false]) expect(await lookUpWith(processor)).toBe(movesMoney);
+  });
+
+  test('is asked for once where nothing is known yet, and not again', async () => {
+    const processor = await answering(404, '', { 'Moves-Money': 'no' });
+    const movesMoney = createMovesMoney(processor, processor);
+    expect(await Promise.all([movesMoney(), movesMoney(), movesMoney()])).toEqual([false, false, false]);
+    expect(await movesMoney()).toBe(false);
+    expect(processor.received.map(({ method, url }) => [method, url.replace(/[0-9a-f-]{36}$/, 'UUID')])).toEqual([
+      ['GET', '/charges/UUID'],
+    ]);
+  });
+
+  test('is null in time from a processor that does not answer, and known as soon as it has', async () => {
+    const waiting: ServerResponse[] = [];
+    const server = await startHttpServer((response) => waiting.push(response));
+    const processor = processorAt(server);
+    const movesMoney = createMovesMoney(processor, processor, 50);
+    expect([await movesMoney(), await movesMoney()]).toEqual([null, null]);
+    expect(waiting).toHaveLength(1);
+    waiting[0]?.writeHead(404, { 'Moves-Money': 'no' }).end();
+    await expect.poll(movesMoney).toBe(false);
   });
 });

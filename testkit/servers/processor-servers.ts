@@ -76,5 +76,5 @@ export function processorAt(
   const alarm = (cause: string) => alarms.push(cause);
   const processor = createHttpProcessor({ url, timeoutMs, dedupMs: 0, connections: MOST_CONNECTIONS, alarm });
   onTestFinished(() => processor.close());
-  return { ...processor, alarms };
+  return Object.assign(processor, { alarms });
 }

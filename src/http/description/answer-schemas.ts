@@ -114,7 +114,10 @@ const Session = whole('Who asks, what they may do, and of which process.', {
   instance: { type: 'string', format: 'uuid', description: 'The process that answered, until it ends.' },
   processor: whole('Who moves the money.', {
     name: { type: 'string' },
-    movesMoney: { type: ['boolean', 'null'], description: 'Null: it is not known.' },
+    movesMoney: {
+      type: ['boolean', 'null'],
+      description: 'Whether payments move money. Null: the processor has not answered yet.',
+    },
   }),
   recovery: whole('How long a payment can be finished by itself.', {
     dedupSeconds: {

@@ -11,8 +11,10 @@ export interface Question {
   readonly body?: string;
 }
 
+type ReplyHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
 export type Reply =
-  | { readonly complete: true; readonly status: number; readonly body: Buffer }
+  | { readonly complete: true; readonly status: number; readonly headers: ReplyHeaders; readonly body: Buffer }
   /** `status` is known when the reply broke off after its head. Not sent: no byte of the request has left, and none will. */
   | { readonly complete: false; readonly sent: boolean; readonly status: number | undefined; readonly cause: string };
 
@@ -50,6 +52,7 @@ export function createExchanges(
       const dueAt = clock.monotonic() + timeoutMs;
       let progress = 'the request was not sent';
       let status: number | undefined;
+      let replyHeaders: ReplyHeaders = {};
       let connection: Dispatcher.DispatchController | undefined;
       let answered = false;
       let sent = false;
@@ -85,6 +88,7 @@ export function createExchanges(
         onResponseStart(_controller, code, headers) {
           if (code < 200) return; // RFC 9110 15.2: interim; the final one follows.
           status = code;
+          replyHeaders = headers;
           progress = 'the reply did not end';
           const encoding = String(headers['content-encoding'] ?? 'identity');
           if (encoding.toLowerCase() !== 'identity') breakOff('the reply is encoded, which we do not accept');
@@ -93,7 +97,7 @@ export function createExchanges(
           chunks.push(chunk);
         },
         onResponseEnd() {
-          answer({ complete: true, status: status as number, body: Buffer.concat(chunks) });
+          answer({ complete: true, status: status as number, headers: replyHeaders, body: Buffer.concat(chunks) });
         },
         onResponseError(_controller, error) {
           answer({ complete: false, sent, status, cause: `${progress} (${describe(error)})` });

@@ -33,6 +33,8 @@ const CHARGE_REFUSED: Readonly<Record<number, string>> = {
 export interface HttpProcessor extends Processor {
   /** The last call that ended brought no whole reply, or an error of the server (5xx). */
   readonly isAway: boolean;
+  /** As its last whole reply said: true without the header `Moves-Money: no`. Null: there was none yet. */
+  readonly movesMoney: boolean | null;
   /** Closes the connections to it. A call still under way ends as unknown. */
   close(): Promise<void>;
 }
@@ -66,6 +68,7 @@ export function createHttpProcessor(settings: {
   const { name, formerName, origin, path, authorization } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
   let isAway = false;
+  let movesMoney: boolean | null = null;
 
   async function ask(question: Question): Promise<Reply> {
     const reply = await exchanges.ask({
@@ -80,6 +83,7 @@ export function createHttpProcessor(settings: {
       },
     });
     isAway = !reply.complete || reply.status >= 500;
+    if (reply.complete) movesMoney = String(reply.headers['moves-money']).toLowerCase() !== 'no';
     return reply;
   }
 
@@ -128,6 +132,10 @@ export function createHttpProcessor(settings: {
 
     get isAway() {
       return isAway;
+    },
+
+    get movesMoney() {
+      return movesMoney;
     },
 
     close: exchanges.close,

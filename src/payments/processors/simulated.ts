@@ -8,7 +8,9 @@ const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before t
  * it has no record of earlier charges, a reference may be sent again for ever, and a send cannot outlive its lease.
  * A charge that is under way at `close` ends as unknown.
  */
-export function createSimulatedProcessor(delayMs: number): Processor & { isAway: boolean; close(): Promise<void> } {
+export function createSimulatedProcessor(
+  delayMs: number,
+): Processor & { isAway: boolean; movesMoney: boolean; close(): Promise<void> } {
   const underWay = new Set<() => void>();
   let closed = false;
   return {
@@ -18,6 +20,7 @@ export function createSimulatedProcessor(delayMs: number): Processor & { isAway:
     dedupMs: Number.POSITIVE_INFINITY,
     certainResult: delayMs === 0 ? SUCCEEDED : undefined,
     isAway: false,
+    movesMoney: false,
     async charge() {
       if (closed) return CUT;
       if (delayMs === 0) return SUCCEEDED;

@@ -1,0 +1,27 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Processor } from '../ports/processor.js';
+
+/** Somebody looks at a page that waits for it. */
+const LIMIT_MS = 2_000;
+
+/**
+ * Whether payments move money, as the processor said last. Where it has said nothing yet it is asked: for a reference that
+ * nobody ever charged, one question at a time, and not longer than `limitMs`. Null: it does not answer.
+ */
+export function createMovesMoney(
+  client: { readonly movesMoney: boolean | null },
+  processor: Pick<Processor, 'lookUp'>,
+  limitMs = LIMIT_MS,
+): () => Promise<boolean | null> {
+  let asking: Promise<unknown> | undefined;
+
+  return async () => {
+    if (client.movesMoney !== null) return client.movesMoney;
+    asking ??= processor.lookUp(randomUUID()).finally(() => {
+      asking = undefined;
+    });
+    await Promise.race([asking, delay(limitMs, undefined, { ref: false })]);
+    return client.movesMoney;
+  };
+}
