@@ -16,7 +16,7 @@ export function ifNoneMatchCondition(header: string | undefined): TagCondition |
   const value = header.trim();
   if (value === '*') return () => true;
   // The common case, one strong tag, must not cost a parse.
-  return (tag) => value === tag || value === quoted(tag) || tagsOf(value).some((other) => other.opaque === tag);
+  return (tag) => isStrong(value, tag) || value === tag || tagsOf(value).some((other) => other.opaque === tag);
 }
 
 /** `If-Match` (RFC 9110 13.1.1) by strong comparison: a weak tag never matches. Undefined when absent or `*`. */
@@ -27,6 +27,11 @@ export function ifMatchCondition(header: string | undefined): TagCondition | und
     .map((tag) => tag.opaque);
   const bare = header.trim();
   return (tag) => strong.includes(tag) || bare === tag;
+}
+
+/** Whether the value is the tag in quotes. */
+function isStrong(value: string, tag: string): boolean {
+  return value.length === tag.length + 2 && value.startsWith('"') && value.endsWith('"') && value.startsWith(tag, 1);
 }
 
 function tagsOf(header: string): { weak: boolean; opaque: string }[] {

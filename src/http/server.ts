@@ -80,15 +80,13 @@ export function createServer(
   const fixedHeaders = securityHeaders(listener.server instanceof TlsServer);
   const nowhere = measures.route(NO_ROUTE);
   const app = fastify<Server>({
-    loggerInstance: logger,
+    loggerInstance: sharedByRequests(logger),
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIdOf,
     requestIdHeader: false,
     // It decides `request.ip` alone, which logs and limits use: no rule here looks at the forwarded host or protocol.
     trustProxy: trustedNetworks ? [...trustedNetworks] : false,
     bodyLimit: BODY_LIMIT_BYTES,
-    // A logger for each request would cost every request for the few that log; those name the request themselves.
-    childLoggerFactory: (parent) => parent,
     return503OnClosing: false,
     // It was open before this was made, and has listeners of its own for what never becomes a request.
     serverFactory: () => listener.server,
@@ -137,4 +135,13 @@ export function createServer(
   answerWrongMethods();
   app.openApiDocument();
   return app;
+}
+
+/**
+ * A logger that is its own child. One for each request would cost every request for the few that log; those name the request
+ * themselves. Not by `childLoggerFactory`: what that gives is checked, member by member, in each request.
+ */
+function sharedByRequests(logger: FastifyBaseLogger): FastifyBaseLogger {
+  const shared: FastifyBaseLogger = Object.assign(Object.create(logger), { child: () => shared });
+  return shared;
 }
