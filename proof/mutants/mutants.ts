@@ -81,11 +81,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a locked key is in progress although its row is final': `return conflict(key, fingerprint, begun);
 → return leaseMs > 0 ? inProgress(begun, fingerprint) : conflict(key, fingerprint, begun);`,
     'fail open: pays when the key store is down': `return lookAtRow(key, client, fault);
-    });
-    switch
+      })
+      .then
 → return { state: 'taken' as const, claimBy: askedAt + leaseMs, client };
-    });
-    switch`,
+      })
+      .then`,
   },
   'src/payments/answers.ts': {
     'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',

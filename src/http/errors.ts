@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
 import { AllSnapshotsInUse, reasonOf, StoreUnavailable, TooManyOpenKeys } from '../faults.js';
+import type { NowOrLater } from '../now-or-later.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
 import type { HttpMeasures } from './measures.js';
 import { CountedError, errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
@@ -33,16 +34,17 @@ export function installErrorHandler(
 }
 
 /**
- * Answers when the promise does, for a handler that returns at once: the framework's own wrapping of a returned promise
- * costs as much as a replay. A fault of either, the promise or `send`, is answered as an error.
+ * Answers with the result, now or when it comes, for a handler that returns at once: the framework's own wrapping of a returned
+ * promise costs as much as a replay. A fault of either, the result or `send`, is answered as an error.
  * `send` must not return the reply: it is a thenable, and would be waited for until the client has it all.
  */
 export function answerWith<T>(
   reply: FastifyReply,
-  promise: Promise<T>,
+  result: NowOrLater<T>,
   send: (value: T) => undefined | Promise<void>,
 ): void {
-  reply.server.requestsUnderWay.add(promise.then(send).catch((fault: unknown) => reply.send(fault)));
+  const sent = result instanceof Promise ? result.then(send) : send(result);
+  if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => reply.send(fault)));
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {

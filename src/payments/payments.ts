@@ -1,11 +1,13 @@
 import type { Clock } from '../clock.js';
 import { isUnknown, StoreUnavailable } from '../faults.js';
+import type { NowOrLater } from '../now-or-later.js';
 import { createAnswers, type PayAnswer, SOON } from './answers.js';
 import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';
 import type { OpenKeys } from './open-keys.js';
+import { createOutcomes } from './outcomes.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { KeyStore } from './ports/key-store.js';
+import type { BeginResult, KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
 import { fingerprintOf, type Money } from './values/money.js';
@@ -20,9 +22,9 @@ export interface Payments {
    * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for
    * its end before it is answered as in progress. A key of another client than `client` is one that was never issued.
    */
-  pay(key: string, request: PaymentRequest, patience?: Patience, client?: string): Promise<PayAnswer>;
+  pay(key: string, request: PaymentRequest, patience?: Patience, client?: string): NowOrLater<PayAnswer>;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none, or none that is the client's. */
-  outcome(key: string, client?: string): Promise<FinalOutcome | undefined>;
+  outcome(key: string, client?: string): NowOrLater<FinalOutcome | undefined>;
 }
 
 /** What is to be paid, or the problem with the request's content, which only rule 5 reports. */
@@ -77,7 +79,7 @@ export function createPayments(collaborators: {
     payloadMismatch,
     typicalMs,
   });
-  function tryToPay(key: string, request: PaymentRequest, client: string | undefined): Promise<PayAnswer> {
+  function tryToPay(key: string, request: PaymentRequest, client: string | undefined): NowOrLater<PayAnswer> {
     return 'problem' in request ? refuseContent(key, request.problem, client) : pay(key, request, client);
   }
 
@@ -115,28 +117,35 @@ export function createPayments(collaborators: {
     }
   }
 
-  async function pay(key: string, money: Money, client: string | undefined): Promise<PayAnswer> {
+  function pay(key: string, money: Money, client: string | undefined): NowOrLater<PayAnswer> {
     const owner = newOwner();
     const fingerprint = fingerprintOf(money);
     const askedAt = clock.monotonic();
 
-    const begun = await keys.begin({ key, owner, leaseMs, fingerprint, client }).catch(async (fault: unknown) => {
-      // The lock may be held although the reply was lost; release it so that retries are not blocked.
-      if (isUnknown(fault)) void endings.release(key, owner);
-      return lookAtRow(key, client, fault);
-    });
-    switch (begun.state) {
-      case 'locked':
-        return conflict(key, fingerprint, begun);
-      case 'final':
-        return replay(begun.final, fingerprint);
-      case 'absent':
-        return payFromRow(key, owner, fingerprint, client);
-      case 'taken':
-        return hasRoom()
-          ? counted(payWithLock(key, money, fingerprint, owner, begun, askedAt))
-          : turnAway(key, owner, fingerprint);
+    function goOn(begun: BeginResult): NowOrLater<PayAnswer> {
+      switch (begun.state) {
+        case 'locked':
+          return conflict(key, fingerprint, begun);
+        case 'final':
+          return replay(begun.final, fingerprint);
+        case 'absent':
+          return payFromRow(key, owner, fingerprint, client);
+        case 'taken':
+          return hasRoom()
+            ? counted(payWithLock(key, money, fingerprint, owner, begun, askedAt))
+            : turnAway(key, owner, fingerprint);
+      }
     }
+
+    const begun = keys.begin({ key, owner, leaseMs, fingerprint, client });
+    if (!(begun instanceof Promise)) return goOn(begun);
+    return begun
+      .catch((fault: unknown) => {
+        // The lock may be held although the reply was lost; release it so that retries are not blocked.
+        if (isUnknown(fault)) void endings.release(key, owner);
+        return lookAtRow(key, client, fault);
+      })
+      .then(goOn);
   }
 
   function hasRoom(): boolean {
@@ -268,6 +277,14 @@ export function createPayments(collaborators: {
     return found;
   }
 
+  async function lookOrRead(key: string, client: string | undefined): Promise<LookResult> {
+    try {
+      return await keys.look(key, client);
+    } catch (fault) {
+      return await lookAtRow(key, client, fault);
+    }
+  }
+
   /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */
   async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
     return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
@@ -275,7 +292,7 @@ export function createPayments(collaborators: {
 
   /** Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. */
   async function refuseContent(key: string, problem: string, client: string | undefined): Promise<PayAnswer> {
-    const looked = await keys.look(key, client).catch((fault: unknown) => lookAtRow(key, client, fault));
+    const looked = await lookOrRead(key, client);
     if (looked.state === 'locked') return conflict(key, undefined, looked);
     if (looked.state === 'final') return replay(looked.final, undefined);
     const found = await ledger.find(key, client);
@@ -322,17 +339,6 @@ export function createPayments(collaborators: {
     },
     pay: (key, request, patience, client) =>
       patience ? payPatiently(key, request, patience, client) : tryToPay(key, request, client),
-    async outcome(key, client) {
-      const looked = await keys.look(key, client).catch(forgotten);
-      if (looked.state === 'final') return looked.final;
-      const found = await ledger.find(key, client);
-      return found.state === 'final' ? found.final : undefined;
-    },
+    outcome: createOutcomes(keys, ledger),
   };
-}
-
-/** Treats a key store that is away as one that has forgotten the key: the row is read instead. */
-function forgotten(fault: unknown): { state: 'absent' } {
-  if (!(fault instanceof StoreUnavailable)) throw fault;
-  return { state: 'absent' };
 }

@@ -8,6 +8,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
+import type { NowOrLater } from '../now-or-later.js';
 
 /** What is under way at a place in the code. */
 export interface UnderWay {
@@ -53,7 +54,7 @@ export class Spans {
   async inside<T>(
     name: string,
     options: SpanOptions,
-    work: () => Promise<T>,
+    work: () => NowOrLater<T>,
     note: (span: Span, result: T) => void,
   ): Promise<T> {
     const parent = this.recorded();
@@ -61,7 +62,7 @@ export class Spans {
   }
 
   /** Ends the span with the work. */
-  async during<T>(span: Span, work: () => Promise<T>, note: (span: Span, result: T) => void): Promise<T> {
+  async during<T>(span: Span, work: () => NowOrLater<T>, note: (span: Span, result: T) => void): Promise<T> {
     try {
       const result = await this.storage.run({ span }, work);
       note(span, result);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { StoreUnavailable } from '../faults.js';
+import type { NowOrLater } from '../now-or-later.js';
 import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
 import type { TransactionFilter } from './transaction.js';
 import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
@@ -33,6 +34,8 @@ interface TaggedSnapshot {
   readonly snapshot: TransactionSnapshot;
 }
 
+export type OpenedTag = TaggedSnapshot | { readonly tag: string; readonly snapshot?: undefined };
+
 type Store = Pick<TransactionStore, 'listVersion' | 'openSnapshot'>;
 
 /**
@@ -60,28 +63,45 @@ export class ListTags {
    * The tag of the list as it was at some moment after the call, with the snapshot of that moment; without a snapshot when
    * `isEnough` says so of the tag. Who gives `isEnough` waits for a tag that another request makes, and holds no snapshot meanwhile.
    */
-  async open(
+  open(filter: TransactionFilter, store: Store, isEnough?: (tag: string) => boolean): NowOrLater<OpenedTag> {
+    const key = filterKey(filter);
+    if (!isEnough) return this.openFirst(key, filter, store);
+    const version = store.listVersion();
+    return version instanceof Promise
+      ? version.then((later) => this.openSince(later, key, filter, store, isEnough))
+      : this.openSince(version, key, filter, store, isEnough);
+  }
+
+  /** Of that version or a later one. */
+  private openSince(
+    version: number,
+    key: string,
     filter: TransactionFilter,
     store: Store,
-    isEnough?: (tag: string) => boolean,
-  ): Promise<TaggedSnapshot | { readonly tag: string; readonly snapshot?: undefined }> {
-    const key = filterKey(filter);
-    if (isEnough) {
-      const version = await store.listVersion();
-      // Nothing is awaited between this look and `openFirst`: only one of many requests goes on from here.
-      let made: MadeTag | undefined = this.known.get(key);
-      while ((made?.version ?? -1) < version) {
-        const other = this.opening.get(key);
-        if (!other) break;
-        made = await other;
-      }
-      if (made && made.version >= version && isEnough(made.tag)) {
-        this.counts.known += 1;
-        return { tag: made.tag };
-      }
+    isEnough: (tag: string) => boolean,
+  ): NowOrLater<OpenedTag> {
+    const made = this.known.get(key);
+    if (made && made.version >= version && isEnough(made.tag)) return { tag: this.alreadyKnown(made) };
+    return this.openOnceMade(version, key, filter, store, isEnough);
+  }
+
+  private async openOnceMade(
+    version: number,
+    key: string,
+    filter: TransactionFilter,
+    store: Store,
+    isEnough: (tag: string) => boolean,
+  ): Promise<OpenedTag> {
+    // Nothing is awaited between this look and `openFirst`: only one of many requests goes on from here.
+    let made: MadeTag | undefined = this.known.get(key);
+    while ((made?.version ?? -1) < version) {
+      const other = this.opening.get(key);
+      if (!other) break;
+      made = await other;
     }
+    if (made && made.version >= version && isEnough(made.tag)) return { tag: this.alreadyKnown(made) };
     const opened = await this.openFirst(key, filter, store);
-    if (!isEnough?.(opened.tag)) return opened;
+    if (!isEnough(opened.tag)) return opened;
     opened.snapshot.close();
     return { tag: opened.tag };
   }

@@ -1,3 +1,4 @@
+import type { NowOrLater } from '../now-or-later.js';
 import type { Transaction } from './transaction.js';
 
 /** The cache's name in the specification; its entries are seen by the health endpoint as `transactionCache::<id>`. */
@@ -10,7 +11,7 @@ export const TRANSACTION_CACHE = 'transactionCache';
  */
 export interface TransactionCache {
   /** On a miss, the token that permits one fill; none while another reader loads. */
-  lookUp(id: number): Promise<CacheLookUpResult>;
+  lookUp(id: number): NowOrLater<CacheLookUpResult>;
 
   /** Stores what the token's holder read from the store of record. False when the token was voided meanwhile. */
   fill(id: number, token: FillToken, transaction: Transaction): Promise<boolean>;

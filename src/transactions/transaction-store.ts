@@ -1,3 +1,4 @@
+import type { NowOrLater } from '../now-or-later.js';
 import type { CreationKey, CreationResult, KnownCreation } from './creation.js';
 import type {
   NewTransaction,
@@ -51,7 +52,7 @@ export interface TransactionStore {
   newest(search: TransactionSearch, mostRead: number): Promise<FoundTransactions>;
 
   /** At least as new as every create and delete that was acknowledged before the call. */
-  listVersion(): Promise<number>;
+  listVersion(): NowOrLater<number>;
 
   /** One consistent view of a filtered list; must be closed. */
   openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot>;

@@ -1,7 +1,8 @@
 import { isUnknown, StoreUnavailable } from '../faults.js';
+import type { NowOrLater } from '../now-or-later.js';
 import { canBeAccount } from './account.js';
 import { asCreated, type CreationName, type CreationResult, fingerprintOf } from './creation.js';
-import { EMPTY_LIST_TAG, ListTags } from './list-tags.js';
+import { EMPTY_LIST_TAG, ListTags, type OpenedTag } from './list-tags.js';
 import { transactionTag } from './representation.js';
 import {
   type NewTransaction,
@@ -39,13 +40,13 @@ export interface Transactions {
    */
   create(wanted: readonly NewTransaction[], rules?: CreateRules): Promise<CreateResult>;
   /** Spec 4.3 caching rule 1. `bypass`: the cache was not asked, or did not answer (decisions T8). */
-  get(id: number): Promise<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' | 'bypass' }>;
+  get(id: number): NowOrLater<{ transaction: Transaction | undefined; cache: 'hit' | 'miss' | 'bypass' }>;
   /** Spec 4.3 caching rule 2; `ifMatch` decides in the statement that changes the row (decisions T7). */
   changeStatus(id: number, status: TransactionStatus, ifMatch?: TagCondition): Promise<StatusChangeResult>;
   /** Spec 4.3 caching rule 3. */
   remove(id: number, ifMatch?: TagCondition): Promise<'removed' | 'not found' | 'precondition failed'>;
   /** The tag, and unless `ifNoneMatch` says that the client has it, the rows of the same snapshot, page by page. */
-  list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList>;
+  list(filter: TransactionFilter, ifNoneMatch?: TagCondition): NowOrLater<TransactionList>;
   /** A page of the newest, out of the store and never out of the cache. Short or even empty pages may have a next one. */
   search(search: TransactionSearch): Promise<FoundTransactions>;
 }
@@ -88,11 +89,17 @@ export function createTransactions(
 ): Transactions {
   const tags = new ListTags(idPage, counts.tags);
 
-  async function get(id: number): ReturnType<Transactions['get']> {
-    const seen = await cache.lookUp(id).catch(bypass);
-    counts.lookUps[seen.state] += 1;
-    if (seen.state === 'hit') return { transaction: seen.transaction, cache: 'hit' };
+  function get(id: number): ReturnType<Transactions['get']> {
+    const looked = cache.lookUp(id);
+    return looked instanceof Promise ? looked.catch(bypass).then((seen) => getAs(seen, id)) : getAs(looked, id);
+  }
 
+  function getAs(seen: CacheLookUpResult, id: number): ReturnType<Transactions['get']> {
+    counts.lookUps[seen.state] += 1;
+    return seen.state === 'hit' ? { transaction: seen.transaction, cache: 'hit' } : read(seen, id);
+  }
+
+  async function read(seen: Exclude<CacheLookUpResult, { state: 'hit' }>, id: number) {
     const token = seen.state === 'miss' ? seen.token : undefined;
     let filled = false;
     try {
@@ -158,13 +165,17 @@ export function createTransactions(
     return TRANSACTION_STATUSES.filter((status) => ifMatch(transactionTag(transaction, status)));
   }
 
-  async function list(filter: TransactionFilter, ifNoneMatch?: TagCondition): Promise<TransactionList> {
+  function list(filter: TransactionFilter, ifNoneMatch?: TagCondition): NowOrLater<TransactionList> {
     if (!canMatch(filter)) {
       return ifNoneMatch?.(EMPTY_LIST_TAG)
         ? { state: 'not modified', tag: EMPTY_LIST_TAG }
         : { state: 'list', tag: EMPTY_LIST_TAG, pages: NO_PAGES };
     }
-    const { tag, snapshot } = await tags.open(filter, store, ifNoneMatch);
+    const opened = tags.open(filter, store, ifNoneMatch);
+    return opened instanceof Promise ? opened.then(listOf) : listOf(opened);
+  }
+
+  function listOf({ tag, snapshot }: OpenedTag): TransactionList {
     return snapshot ? { state: 'list', tag, pages: pagesOf(snapshot) } : { state: 'not modified', tag };
   }
 

@@ -33,7 +33,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('2: of a hundred begins at once exactly one is taken, and the others find the key locked', async () => {
     const [key, other] = [await issuedKey(), await issuedKey()];
-    expect(await statesAtOnce(100, () => begin(key))).toEqual({ taken: 1, locked: 99 });
+    expect(await statesAtOnce(100, async () => begin(key))).toEqual({ taken: 1, locked: 99 });
     expect(await begin(other)).toMatchObject({ state: 'taken' });
   });
 
@@ -208,7 +208,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     const { key, owner, watch } = await watchedLock();
     const final = await settledKey(key);
     const told = new Promise<LookResult>((resolve, reject) => {
-      keys.watch(key, () => keys.look(key).then(resolve, reject)).catch(reject);
+      keys.watch(key, () => Promise.resolve(keys.look(key)).then(resolve, reject)).catch(reject);
     });
     await watching(key);
     await keys.finish(key, owner, final);

@@ -114,7 +114,7 @@ describe('an owner', () => {
     await expectPaidOnce(key, process);
   });
 
-  type End = (process: Composition, key: string) => Promise<unknown>;
+  type End = (process: Composition, key: string) => unknown;
   const pays: End = ({ another }, key) => another().payments.pay(key, MONEY);
   const declines: End = ({ another }, key) => another({ dedupMs: 0 }).records.resolve(key, VERDICT);
   // The protocol, step 4: a fenced-off owner answers the outcome of the winner, also when it never sent anything.

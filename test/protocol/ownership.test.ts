@@ -41,7 +41,7 @@ describe("another client's key (decisions A5)", () => {
     return key;
   };
 
-  test.each<[string, (key: string) => Promise<unknown>]>([
+  test.each<[string, (key: string) => unknown]>([
     ['a payment', (key) => payments.pay(key, MONEY, undefined, OTHER)],
     ['a payment that would wait', (key) => payments.pay(key, MONEY, patience(), OTHER)],
     ['a payment of nothing', (key) => payments.pay(key, NO_MONEY, undefined, OTHER)],

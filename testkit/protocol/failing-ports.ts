@@ -1,6 +1,6 @@
 /** Runs in place of, before or after the real operation: `proceed` is the real one, with the caller's own parameters. */
 type Interruption = (proceed: () => Promise<unknown>) => Promise<unknown>;
-type Operation<P> = { [N in keyof P]: P[N] extends (...parameters: never[]) => Promise<unknown> ? N : never }[keyof P];
+type Operation<P> = { [N in keyof P]: P[N] extends (...parameters: never[]) => unknown ? N : never }[keyof P];
 
 export type FailingPort<P extends object> = ReturnType<typeof failingPort<P>>;
 

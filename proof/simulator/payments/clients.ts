@@ -77,7 +77,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
       const one: Asked = { kind, amount, patienceMs, sentAt: simulation.time, knownAtSend };
       asked.push(one);
       const pausedMs = processes.pausedMs(instance);
-      const answer = await processes.call(instance, random, `${kind} ${amount} with ${key}`, ({ payments }) =>
+      const answer = await processes.call(instance, random, `${kind} ${amount} with ${key}`, async ({ payments }) =>
         payments.pay(uuid, money, patience),
       );
       const stoppedMs = processes.pausedMs(instance) - pausedMs;
@@ -95,8 +95,11 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
   async function inquire({ key, uuid, inquiries }: Issued, instance: number, random: Random): Promise<void> {
     const inquiry = { sentAt: simulation.time, finalAtSend: byKey.get(key)?.finalAt !== undefined };
     inquiries.push(inquiry);
-    const answer = await processes.call(instance, random, `tell the outcome of ${key}`, ({ payments }) =>
-      payments.outcome(uuid).then((final) => final ?? 'none'),
+    const answer = await processes.call(
+      instance,
+      random,
+      `tell the outcome of ${key}`,
+      async ({ payments }) => (await payments.outcome(uuid)) ?? 'none',
     );
     Object.assign(inquiry, { answer, answeredAt: simulation.time });
     simulation.count('inquiries');

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
-import type { KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
@@ -82,6 +82,18 @@ export function createEmbeddedKeyStore(
     return record;
   }
 
+  function beginNow({ key, owner, leaseMs, fingerprint, client: asker }: BeginAttempt): BeginResult {
+    const looked = lookAs(owner, key, asker);
+    if (looked.state !== 'generated') return looked;
+    const takenAt = clock.monotonic();
+    const record = findRecord(key);
+    const client = record?.client;
+    locks.set(key, { client, owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
+    // The record is not lengthened here, as Redis does it: so a claim must also come before the key's own expiry.
+    const keyRemainingMs = (record?.expiresAt ?? 0) - clock.now();
+    return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs), client };
+  }
+
   /** Whether there was a lock of that owner. */
   function deleteLock(key: string, owner: string): boolean {
     return locks.get(key)?.owner === owner && locks.delete(key);
@@ -93,19 +105,12 @@ export function createEmbeddedKeyStore(
       if (expiresAt !== null) remembered.set(key, { client, expiresAt, final: undefined });
     },
 
-    async begin({ key, owner, leaseMs, fingerprint, client: asker }) {
-      const looked = lookAs(owner, key, asker);
-      if (looked.state !== 'generated') return looked;
-      const takenAt = clock.monotonic();
-      const record = findRecord(key);
-      const client = record?.client;
-      locks.set(key, { client, owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
-      // The record is not lengthened here, as Redis does it: so a claim must also come before the key's own expiry.
-      const keyRemainingMs = (record?.expiresAt ?? 0) - clock.now();
-      return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs), client };
-    },
+    begin: (attempt) => (remembered.has(attempt.key) ? beginNow(attempt) : fromFile(() => beginNow(attempt))),
 
-    look: async (key, asker) => lookAs(undefined, key, asker),
+    look(key, asker) {
+      const lookNow = () => lookAs(undefined, key, asker);
+      return remembered.has(key) ? lookNow() : fromFile(lookNow);
+    },
 
     async watch(key, onEnd) {
       const looked = lookAs(undefined, key, undefined);
@@ -123,4 +128,9 @@ export function createEmbeddedKeyStore(
       if (deleteLock(key, owner)) endings.notify(key);
     },
   };
+}
+
+/** What the file has is read at once too, but reading it may fail. */
+async function fromFile<T>(read: () => T): Promise<T> {
+  return read();
 }

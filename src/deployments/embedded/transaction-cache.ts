@@ -47,7 +47,7 @@ export function createEmbeddedTransactionCache(
   }
 
   return {
-    async lookUp(id) {
+    lookUp(id) {
       const transaction = entries.get(id);
       if (transaction) {
         counters.hits += 1;

@@ -85,7 +85,7 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
 
     newest: createEmbeddedSearch(reader, listReads),
 
-    listVersion: async () => listVersion,
+    listVersion: () => listVersion,
 
     async openSnapshot(filter) {
       const snapshot = snapshotOf(await reader.openSnapshot(), filter, listReads);

@@ -1,3 +1,4 @@
+import type { NowOrLater } from '../../now-or-later.js';
 import type { FinalOutcome } from '../values/payment.js';
 
 /**
@@ -14,10 +15,10 @@ export interface KeyStore {
   issue(key: string, idempotencyTtlMs: number, client?: string): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
-  begin(attempt: BeginAttempt): Promise<BeginResult>;
+  begin(attempt: BeginAttempt): NowOrLater<BeginResult>;
 
   /** What `begin` would find, without taking anything. `client` undefined: sees every key. */
-  look(key: string, client?: string): Promise<LookResult>;
+  look(key: string, client?: string): NowOrLater<LookResult>;
 
   /**
    * Subscribes to the end of the key's lock, by `finish` or `release` of any process, then looks. `onEnd` may come late,

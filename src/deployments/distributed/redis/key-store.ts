@@ -1,5 +1,5 @@
 import type { Clock } from '../../../clock.js';
-import type { BeginResult, KeyStore, LookResult } from '../../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../../payments/ports/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../../payments/values/payment.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import type { KeyNames } from './key-names.js';
@@ -32,6 +32,17 @@ export function createRedisKeyStore(
   const finish = loadScript('finish', measures);
   const release = loadScript('release', measures);
 
+  async function runBegin({ key, owner, leaseMs, fingerprint, client: asker }: BeginAttempt): Promise<BeginResult> {
+    const askedAt = clock.monotonic();
+    const { record, lock } = names.payment(key);
+    const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker ?? EVERYBODY];
+    const reply = (await begin(client, [record, lock], values)) as unknown[];
+    if (reply[0] === 'taken') {
+      return { state: 'taken', claimBy: askedAt + Number(reply[1]), client: clientFrom(reply[2]) };
+    }
+    return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
+  }
+
   async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
     const { record, lock } = names.payment(key);
     const values = [NO_OWNER, 0, '', KEY_GENERATED, asker, ...watch];
@@ -49,20 +60,12 @@ export function createRedisKeyStore(
       await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs, owner]);
     },
 
-    async begin({ key, owner, leaseMs, fingerprint, client: asker }): Promise<BeginResult> {
-      const known = remembered.find(key, asker);
-      if (known) return { state: 'final', final: known };
-      const askedAt = clock.monotonic();
-      const { record, lock } = names.payment(key);
-      const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker ?? EVERYBODY];
-      const reply = (await begin(client, [record, lock], values)) as unknown[];
-      if (reply[0] === 'taken') {
-        return { state: 'taken', claimBy: askedAt + Number(reply[1]), client: clientFrom(reply[2]) };
-      }
-      return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
+    begin(attempt) {
+      const known = remembered.find(attempt.key, attempt.client);
+      return known ? { state: 'final', final: known } : runBegin(attempt);
     },
 
-    async look(key, asker) {
+    look(key, asker) {
       const known = remembered.find(key, asker);
       return known ? { state: 'final', final: known } : runLook(key, asker);
     },
