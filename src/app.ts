@@ -28,6 +28,7 @@ import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
 import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
+import { createPaymentActivity } from './payments/records/payment-activity.js';
 import { backOffMs, RECOVERY_CONCURRENCY, type RecoveryEvents } from './payments/recovery.js';
 import type { RetentionEvents } from './payments/retention.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
@@ -122,6 +123,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       payments,
       paymentRecords,
       askProcessor,
+      paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),
       transactions,
       health,
       readiness,

@@ -1,4 +1,4 @@
-import type { Selection, SettledPage, SettledPeriod } from '../payments/ports/payment-history.js';
+import type { Selection, SettledCounts, SettledPage, SettledPeriod } from '../payments/ports/payment-history.js';
 import { lowestKeyAt } from '../payments/values/key-time.js';
 import { type HistoryRow, recordOf } from './rows.js';
 
@@ -59,4 +59,18 @@ export function pageOf<Row extends HistoryRow>(
   const last = shown.at(-1);
   const next = last && rows.length > limit ? `${settledAtOf(last)}.${last.key}` : undefined;
   return { payments: shown.map(recordOf), next };
+}
+
+/** What a page counted, and its last row, in the store's own unit of time. */
+export interface CountedRow {
+  readonly completed: number;
+  readonly declined: number;
+  readonly key: string | null;
+  readonly last_settled_at: number | null;
+}
+
+/** A page that is full may have another one after it. */
+export function countsOf(row: CountedRow | undefined, limit: number): SettledCounts {
+  const { completed = 0, declined = 0, key, last_settled_at: settledAt } = row ?? {};
+  return { completed, declined, next: completed + declined === limit ? `${settledAt}.${key}` : undefined };
 }

@@ -6,6 +6,7 @@ import {
 } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
 import {
   COUNT_NAMED,
+  COUNT_SETTLED,
   NAMED,
   NEWEST,
   NTH_KEY,
@@ -104,6 +105,19 @@ describe('what is read and removed of payments in PostgreSQL', () => {
     for (const values of pages) {
       for (const plan of await plansOf(statement, values)) {
         expect(plan).toMatchObject({ nodes: ['Limit', 'Index Scan'], indexes: [index] });
+      }
+    }
+  });
+
+  test('counting what was settled reads a page of one index, whatever the parameters', async () => {
+    for (const values of [SETTLED_FIRST, SETTLED_LATER]) {
+      for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+        const plan = await planOf(stores.client, COUNT_SETTLED, mode, values, { executed: true });
+        const { nodes, indexes, tables, blocks } = plan;
+        expect({ indexes, tables }).toEqual({ indexes: ['payments_settled'], tables: [] });
+        expect(nodes).toEqual(expect.arrayContaining(['Limit', 'Index Scan']));
+        // The rows lie in the order in which they were claimed, so far fewer blocks than rows.
+        expect(blocks).toBeLessThan(PAGE / 4);
       }
     }
   });

@@ -5,6 +5,7 @@ import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { COUNT_PAGE } from '#idempay/deployments/embedded/open-key-counts.js';
 import {
   COUNT_NAMED,
+  COUNT_SETTLED,
   NAMED,
   NEWEST,
   NTH_KEY,
@@ -52,6 +53,13 @@ describe('the plan in SQLite', () => {
     ['settled payments', SETTLED, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of a page of %s is one range, in the order it has', (_what, sql, range) => {
     expect(planOf(sql)).toEqual([`SEARCH payments USING ${range}`]);
+  });
+
+  test('of counting settled payments is one range of their index, and sorts no more than its page', () => {
+    const plan = planOf(COUNT_SETTLED);
+    expect(plan).toContain('SEARCH payments USING INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)');
+    expect(plan.filter((step) => /payments(?!_settled)/.test(step))).toHaveLength(1);
+    expect(plan).not.toContain('SCAN payments');
   });
 
   test('of what is under way reads its index: for a count, or a page of newest payments, which is sorted', () => {

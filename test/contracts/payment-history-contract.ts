@@ -14,6 +14,7 @@ const ALL = 1_000;
  *  1. `find` tells every row as it is, also past its expiry. 2. `attempts` counts claims and takeovers, and no resolution.
  *  3. Pages of `newest` put together are the whole, the newest key first, while payments come and settle. 4. A selection is kept.
  *  5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
+ *  7. `countSettled` counts what `settled` tells, in pages of any size.
  *  7. Keys and transaction ids are found by how they begin. 8. A page of `newest` ends when it has read as much as it may.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {
@@ -287,5 +288,39 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     for (const after of ['', 'x', newKey(), '1.', `-1.${newKey()}`, `1.${newKey()}x`]) {
       await expect(history.settled({ from: 0, to: 1, after, limit: 10 }), after).rejects.toThrow(RangeError);
     }
+  });
+
+  test('7: counts of any pages add up to what is shown of the period, by outcome, and leave out what is under way', async () => {
+    await pass(SHORT_MS);
+    const from = clock.now();
+    const claims = await given.claims(31);
+    await Promise.all(
+      claims.slice(1).map((claim, index) => given.settled(claim, index % 3 === 0 ? { outcome: DECLINED } : {})),
+    );
+    await pass(1);
+    const to = clock.now();
+    await pass(1);
+    await given.settled(claims[0] as Claim);
+    const shown = (await settledPages(from, to)).flat();
+    expect(shown).toHaveLength(30);
+    for (const limit of [1, 7, 30, 31]) {
+      const counted = { completed: 0, declined: 0 };
+      let after: string | undefined;
+      let pages = 0;
+      do {
+        const page = await history.countSettled({ from, to, after, limit });
+        expect(page.completed + page.declined).toBeLessThanOrEqual(limit);
+        counted.completed += page.completed;
+        counted.declined += page.declined;
+        after = page.next;
+        pages += 1;
+      } while (after !== undefined);
+      expect(counted).toEqual({ completed: 20, declined: 10 });
+      expect(pages).toBe(Math.floor(30 / limit) + 1);
+    }
+    expect(await history.countSettled({ from: 0, to: 1, after: undefined, limit: 1 })).toEqual({
+      ...{ completed: 0, declined: 0, next: undefined },
+    });
+    await expect(history.countSettled({ from: 0, to: 1, after: 'x', limit: 1 })).rejects.toThrow(RangeError);
   });
 }

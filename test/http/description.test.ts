@@ -44,6 +44,7 @@ const OPERATION_IDS = [
   'getLiveness',
   'getMetrics',
   'getPayment',
+  'getPaymentActivity',
   'getPaymentStatus',
   'getProcessorAnswer',
   'getReadiness',

@@ -182,6 +182,15 @@ export const PAYMENT_STATEMENTS: Statements = {
     const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
     return settled.slice(0, limit).map(({ row }) => recordColumnsOf(row));
   },
+
+  count_settled(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
+    const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
+    const page = settled.slice(0, limit);
+    const count = (state: State) => page.filter(({ row }) => row.state === state).length;
+    const last = page.at(-1);
+    const position = { key: last?.row.key ?? null, last_settled_at: last?.us ?? null };
+    return [{ completed: count('COMPLETED'), declined: count('DECLINED'), ...position }];
+  },
 };
 
 type Filters = readonly (string | null)[];

@@ -51,7 +51,18 @@ function nthKeyOf(rows: string): string {
   return `SELECT key FROM payments WHERE ${rows} ORDER BY key DESC LIMIT 1 OFFSET ?3 - 1`;
 }
 
-export const SETTLED = `
-  SELECT ${COLUMNS} FROM payments
+const SETTLED_PAGE = `
+  FROM payments
   WHERE (settled_at, key) > (?, ?) AND settled_at >= ? AND settled_at < ?
   ORDER BY settled_at, key LIMIT ?`;
+
+export const SETTLED = `SELECT ${COLUMNS} ${SETTLED_PAGE}`;
+
+/** Of one page: how many, and its last row. The state is in the table itself, found by the key. */
+export const COUNT_SETTLED = `
+  WITH page AS MATERIALIZED (SELECT key, settled_at, state ${SETTLED_PAGE}),
+    last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
+  SELECT count(*) FILTER (WHERE state = 'COMPLETED') AS completed,
+    count(*) FILTER (WHERE state = 'DECLINED') AS declined,
+    (SELECT key FROM last) AS key, (SELECT settled_at FROM last) AS last_settled_at
+  FROM page`;

@@ -1,5 +1,5 @@
 import type { PaymentHistory } from '../../payments/ports/payment-history.js';
-import { pageOf, startOf } from '../history-pages.js';
+import { type CountedRow, countsOf, pageOf, startOf } from '../history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../newest-payments.js';
 import { type HistoryRow, recordOf } from '../rows.js';
 import * as statements from './payment-history-statements.js';
@@ -12,6 +12,7 @@ const UNITS_PER_MS = 1;
 export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
   const find = reader.prepare(statements.FIND);
   const settled = reader.prepare(statements.SETTLED);
+  const countSettled = reader.prepare(statements.COUNT_SETTLED);
   const newest = preparedAll(statements.NEWEST);
   const nthKey = preparedAll(statements.NTH_KEY);
   const named = reader.prepare(statements.NAMED);
@@ -46,6 +47,12 @@ export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
       const start = startOf(period, UNITS_PER_MS);
       const rows = settled.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
       return pageOf(rows, limit, (row) => row.settled_at ?? 0);
+    },
+
+    async countSettled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      return countsOf(countSettled.get(start.settledAt, start.key, from, to, limit) as CountedRow, limit);
     },
   };
 }

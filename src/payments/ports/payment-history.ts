@@ -13,6 +13,9 @@ export interface PaymentHistory {
 
   /** Up to `limit` payments that were settled in [from, to), in the order of their settling, then of their keys. */
   settled(period: SettledPeriod): Promise<SettledPage>;
+
+  /** Counts the same payments, page by page. */
+  countSettled(period: SettledPeriod): Promise<SettledCounts>;
 }
 
 /** Times are milliseconds since the epoch, by the store's clock. */
@@ -70,5 +73,12 @@ export interface SettledPeriod {
 export interface SettledPage {
   readonly payments: readonly PaymentRecord[];
   /** Where the next page begins; undefined after the last one. Opaque to all but the adapter. */
+  readonly next: string | undefined;
+}
+
+export interface SettledCounts {
+  readonly completed: number;
+  readonly declined: number;
+  /** As of a page; the last one may have counted nothing. */
   readonly next: string | undefined;
 }

@@ -73,12 +73,24 @@ function nthKeyOf(name: string, rows: string): Statement {
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */
-export const SETTLED: Statement = {
-  name: 'settled_payments',
-  text: `
-    SELECT ${COLUMNS} FROM idempay.payments
+const SETTLED_PAGE = `
+    FROM idempay.payments
     WHERE (payments.settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2)
       AND payments.settled_at >= 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
       AND payments.settled_at < 'epoch'::timestamptz + $4::float8 * interval '1 millisecond'
-    ORDER BY payments.settled_at, key LIMIT $5`,
+    ORDER BY payments.settled_at, key LIMIT $5`;
+
+export const SETTLED: Statement = { name: 'settled_payments', text: `SELECT ${COLUMNS} ${SETTLED_PAGE}` };
+
+/** Of one page: how many, and its last row. */
+export const COUNT_SETTLED: Statement = {
+  name: 'count_settled',
+  text: `
+    WITH page AS MATERIALIZED (SELECT key, payments.settled_at, state ${SETTLED_PAGE}),
+      last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
+    SELECT count(*) FILTER (WHERE state = 'COMPLETED')::float8 AS completed,
+      count(*) FILTER (WHERE state = 'DECLINED')::float8 AS declined,
+      (SELECT key FROM last) AS key,
+      (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM last) AS last_settled_at
+    FROM page`,
 };

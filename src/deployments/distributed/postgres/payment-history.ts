@@ -1,5 +1,5 @@
 import type { PaymentHistory } from '../../../payments/ports/payment-history.js';
-import { pageOf, startOf } from '../../history-pages.js';
+import { type CountedRow, countsOf, pageOf, startOf } from '../../history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../../newest-payments.js';
 import { type HistoryRow, recordOf } from '../../rows.js';
 import type { ConfirmDurable } from './durability.js';
@@ -45,6 +45,14 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
       const rows = await database.read<Row>(statements.SETTLED, [start.settledAt, start.key, from, to, limit + 1]);
       if (rows.length > 0) await confirmDurable();
       return pageOf(rows, limit, (row) => row.settled_at_us ?? 0);
+    },
+
+    async countSettled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const values = [start.settledAt, start.key, from, to, limit];
+      const [counted] = await database.read<CountedRow>(statements.COUNT_SETTLED, values);
+      return countsOf(counted, limit);
     },
   };
 }
