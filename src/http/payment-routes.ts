@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { PayAnswer } from '../payments/answers.js';
 import type { Payments } from '../payments/payments.js';
-import { readKeyHeader } from '../payments/values/idempotency-key.js';
+import { isKeyHeaderMissing, readKeyHeader } from '../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../payments/values/payment.js';
 import { visibleClient } from './access-check.js';
 import { requiredBody } from './body-parser.js';
@@ -93,8 +93,7 @@ export function registerPaymentRoutes(
 
 /** Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). */
 function requireKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-  const missing = readKeyHeader(keyHeaderOf(request)).state === 'missing';
-  done(missing ? publicErrors.missingIdempotencyKey() : undefined);
+  done(isKeyHeaderMissing(keyHeaderOf(request)) ? publicErrors.missingIdempotencyKey() : undefined);
 }
 
 /** Aborted when the connection ends before the answer. */

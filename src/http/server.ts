@@ -80,7 +80,8 @@ export function createServer(
   measures: HttpMeasures = NOT_MEASURED,
   traces?: RequestTraces,
 ): FastifyInstance {
-  const fixedHeaders = securityHeaders(listener.server instanceof TlsServer);
+  const fixedHeaders = lowerCase(securityHeaders(listener.server instanceof TlsServer));
+  const requestIdHeader = REQUEST_ID_HEADER.toLowerCase();
   const nowhere = measures.route(NO_ROUTE);
   const app = fastify<Server>({
     loggerInstance: sharedByRequests(logger),
@@ -98,7 +99,7 @@ export function createServer(
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
     frameworkErrors(error, request, reply) {
       const answer = publicErrorOf(error);
-      sendError(reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders), answer);
+      sendError(reply.header(requestIdHeader, request.id).headers(fixedHeaders), answer);
       // No hook is called for it.
       nowhere.ended(request.method, answer.status, 0);
     },
@@ -107,7 +108,7 @@ export function createServer(
   app.decorate('requestsUnderWay', new RequestsUnderWay());
   if (traces) traceRequests(app, traces);
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header(REQUEST_ID_HEADER, request.id).headers(fixedHeaders);
+    reply.header(requestIdHeader, request.id).headers(fixedHeaders);
     const problem = headProblem(request.raw);
     if (problem?.framing) reply.header('connection', 'close');
     // Refused before the body is looked at, as a wrong method is.
@@ -148,4 +149,9 @@ export function createServer(
 function sharedByRequests(logger: FastifyBaseLogger): FastifyBaseLogger {
   const shared: FastifyBaseLogger = Object.assign(Object.create(logger), { child: () => shared });
   return shared;
+}
+
+/** The framework makes each name so, for each answer: of one that is so already it makes no new text. */
+function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }

@@ -20,10 +20,14 @@ export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: '
 export function readKeyHeader(value: string | undefined): KeyHeader {
   // As the service gave it out: the usual case.
   if (value !== undefined && UUID.test(value)) return { state: 'present', key: value };
-  const bare = unquote((value ?? '').trim());
-  if (bare === '') return { state: 'missing' };
-  const key = bare.toLowerCase();
+  if (isKeyHeaderMissing(value)) return { state: 'missing' };
+  const key = unquote((value ?? '').trim()).toLowerCase();
   return UUID.test(key) ? { state: 'present', key } : { state: 'invalid' };
+}
+
+/** Whether `readKeyHeader` would say so. */
+export function isKeyHeaderMissing(value: string | undefined): boolean {
+  return unquote((value ?? '').trim()) === '';
 }
 
 function unquote(value: string): string {
