@@ -35,6 +35,7 @@ export function registerLiveRoute(server: FastifyInstance, live: LiveView): void
       let stopWatching = () => {};
       const opened = openLiveStream(
         () => server.mayStill(request, scopes),
+        () => reply.raw.destroy(),
         () => stopWatching(),
       );
       const watching = live.watch(since, opened);

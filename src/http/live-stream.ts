@@ -3,6 +3,8 @@ import { Readable } from 'node:stream';
 /** What a client has not taken for so long is memory held for nobody. */
 const STALLED_MS = 30_000;
 const LOOK_EVERY_MS = 1_000;
+/** For the last bytes of a stream that has ended, so that a drain waits for no client that does not read. */
+const LAST_BYTES_MS = 500;
 /** Credentials that were revoked or have expired end the stream within this time and what their check takes. */
 const CHECK_EVERY_MS = 4_000;
 
@@ -14,9 +16,9 @@ export interface LiveStream {
 
 /**
  * Lines for a client, until it goes, takes nothing for half a minute, may no longer read them, or `end`. What waits for the client are
- * texts that all streams share.
+ * texts that all streams share. `cut` ends its connection.
  */
-export function openLiveStream(mayStill: () => Promise<boolean>, onClosed: () => void): LiveStream {
+export function openLiveStream(mayStill: () => Promise<boolean>, cut: () => void, onClosed: () => void): LiveStream {
   const ready: string[] = [];
   /** The client waits for us, and not we for the client. */
   let isAsked = false;
@@ -34,9 +36,9 @@ export function openLiveStream(mayStill: () => Promise<boolean>, onClosed: () =>
   function end(): void {
     if (isEnded) return;
     isEnded = true;
-    // A client that reads has all of it; for one that does not a drain must not wait.
     ready.length = 0;
     deliver();
+    setTimeout(cut, LAST_BYTES_MS).unref();
   }
 
   const looking = setInterval(() => {

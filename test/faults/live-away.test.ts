@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import type { Sample } from '#idempay/live/sample.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';
 import { openLive } from '../../testkit/client/live.js';
+import { openConnection, requestText } from '../../testkit/client/raw-http.js';
 import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';
+import { pause } from '../../testkit/time/until.js';
 
 const stores = await openDistributedStores();
 afterAll(() => stores.close());
@@ -52,3 +55,23 @@ test.each([
       .toBe(200);
   },
 );
+
+test('a client that takes nothing of a long stream holds no drain up', { timeout: 60_000 }, async () => {
+  const service = await stores.serve();
+  const { samples: name } = await stores.keyNames();
+  const sample = { type: 'sample', at: Date.now(), instance: 'another', more: 'x'.repeat(2_000) };
+  const filling = stores.redis.client.pipeline();
+  for (let entry = 0; entry < 9_000; entry += 1) filling.xadd(name, '*', 'sample', JSON.stringify(sample));
+  await filling.exec();
+  const socket = openConnection(service.port, requestText('GET /api/live HTTP/1.1'));
+  const [head] = await once(socket, 'data');
+  expect(String(head)).toMatch(/^HTTP\/1\.1 200/);
+  socket.pause();
+  // Far more than the buffers of both sides hold is on its way.
+  await pause(2_000);
+  const begun = performance.now();
+  await service.stop(20_000);
+  expect(performance.now() - begun).toBeLessThan(3_000);
+  expect(socket.bytesRead).toBeLessThan(9_000 * 2_000);
+  socket.destroy();
+});

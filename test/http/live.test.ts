@@ -10,6 +10,7 @@ import { openLive } from '../../testkit/client/live.js';
 import { scrape, sumOf, valuesBy } from '../../testkit/client/metrics.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { serveInProcess } from '../../testkit/processes/service-in-process.js';
 
 const MOST_STREAMS = 32;
 const INTERVAL_MS = 5_000;
@@ -174,7 +175,22 @@ describeDeployments('the live view', (deployment) => {
     expect(sumOf(await scrape(url), 'idempay_http_requests_total', heads)).toBe(1);
   });
 
+  test(
+    'is not cut as idle between two lines',
+    async () => {
+      const stores = await deployment.open();
+      onTestFinished(() => stores.close());
+      const service = await serveInProcess(stores.environment, { unreadTimeout: 1_000, keepAliveTimeout: 1_000 });
+      onTestFinished(() => service.stop(50));
+      const reader = await openLive(service.url);
+      onTestFinished(reader.close);
+      await reader.until('two samples', ({ length }) => length === 2);
+    },
+    TEST_TIMEOUT_MS,
+  );
+
   if (deployment.name === 'embedded') return;
+
   test(
     'shows all processes in one stream, each from its own samples',
     async () => {
