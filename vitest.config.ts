@@ -5,6 +5,8 @@ const LONG_TESTS = [
   'test/adapters/doctor-servers.test.ts',
   'test/commands/import-killed.test.ts',
   'test/browser/browser-checkout.test.ts',
+  'test/browser/console-live-hour.test.ts',
+  'test/browser/console-live.test.ts',
   'test/browser/console.test.ts',
   'test/browser/reference-page.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',

@@ -17,6 +17,7 @@ export async function takeScreenshots(page: Page, view: string): Promise<void> {
     await page.emulateMedia({ colorScheme: theme });
     for (const [name, size] of SIZES) {
       await page.setViewportSize(size);
+      await page.evaluate(() => scrollTo(0, 0));
       // Charts draw in the next frame.
       await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
       await page.screenshot({ path: join(FOLDER, `${view}-${theme}-${name}.png`), fullPage: true });

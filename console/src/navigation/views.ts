@@ -19,5 +19,6 @@ export interface View {
 
 /** In the order of the navigation. The first that the credential may see is where the console opens. */
 export const VIEWS: readonly View[] = [
+  { name: 'live', label: 'Live', scopes: ['metrics'], load: () => import('../live/live-view.js') },
   { name: 'service', label: 'Service', scopes: [], load: () => import('../service/service-view.js') },
 ];

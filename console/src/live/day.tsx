@@ -1,0 +1,65 @@
+import { useEffect, useMemo } from 'preact/hooks';
+import type { Http } from '../http/http.js';
+import { countText } from '../parts/numbers.js';
+import { ErrorState } from '../parts/states.js';
+import { useAnswer } from '../parts/use-answer.js';
+import { Chart } from './chart.js';
+import type { PlotData } from './plot.js';
+
+/** `GET /api/payments/activity`: out of the rows, oldest first. */
+interface Activity {
+  readonly bucketMs: number;
+  readonly to: number;
+  readonly buckets: readonly { readonly from: number; readonly completed: number; readonly declined: number }[];
+}
+
+const AGAIN_MS = 60_000;
+/** The whole bar, and before it its lower part: what is left to be seen are the declined ones. */
+const SERIES = [
+  { name: 'declined', style: 2 },
+  { name: 'completed', style: 0 },
+] as const;
+const MINUTE_MS = 60_000;
+
+/** The last 24 hours, also those in which no page was open and no process lived. */
+export function Day({ http }: { http: Http }) {
+  const { answer, problem, again } = useAnswer(
+    async (signal) => (await http.ask<Activity>('api/payments/activity', { signal })).body,
+    [http],
+  );
+  useEffect(() => {
+    const timer = setInterval(again, AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [again]);
+  const data = useMemo<PlotData>(
+    () => [
+      (answer?.buckets ?? []).map(({ from }) => from),
+      (answer?.buckets ?? []).map(({ completed, declined }) => completed + declined || null),
+      (answer?.buckets ?? []).map(({ completed }) => completed || null),
+    ],
+    [answer],
+  );
+  if (!answer) {
+    if (problem === undefined) return null;
+    return (
+      <div class="chart full">
+        <ErrorState sentence={problem} action={{ label: 'Try again', run: again }} />
+      </div>
+    );
+  }
+  const { buckets } = answer;
+  return (
+    <Chart
+      title={`Last 24 hours, payments settled in ${countText(answer.bucketMs / MINUTE_MS)} minutes`}
+      kind="bars"
+      series={SERIES}
+      data={data}
+      shown={[true, true]}
+      latestIndex={buckets.length - 1}
+      version={answer.to}
+      text={countText}
+      shownValue={(line, index) => (line === 0 ? buckets[index]?.declined : buckets[index]?.completed) ?? 0}
+      width="full"
+    />
+  );
+}

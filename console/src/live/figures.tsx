@@ -1,0 +1,58 @@
+import { countText, roughText, shareText } from '../parts/numbers.js';
+import { durationText } from '../parts/time.js';
+import { allPayments, hitRatio, rateOf } from './charts.js';
+import { added, quantile } from './quantiles.js';
+import type { Sample } from './sample.js';
+
+/** What an operator looks at first. `samples`: those of now. */
+export function Figures({ samples }: { samples: readonly Sample[] }) {
+  const payments = rateOf(samples, allPayments);
+  const median = quantile(0.5, added(samples.map(({ latency }) => latency)));
+  const slowest = quantile(0.99, added(samples.map(({ latency }) => latency)));
+  const backlogs = samples.map(({ backlog }) => backlog).filter((backlog) => backlog !== null);
+  const waiting = backlogs.length === 0 ? null : Math.max(...backlogs.map((backlog) => backlog.payments));
+  const oldestMs = Math.max(0, ...backlogs.map((backlog) => backlog.oldestMs));
+  const underWay = samples.reduce((sum, { attempts }) => sum + attempts.request + attempts.recovery, 0);
+  const waiters = samples.reduce((sum, one) => sum + one.waiters, 0);
+  const hits = hitRatio(samples);
+  return (
+    <dl class="figures">
+      <Figure name="Payments" value={payments === null ? null : roughText(payments)} unit="per second" />
+      <Figure name="Median latency" value={median === null ? null : roughText(median * 1_000)} unit="ms" />
+      <Figure name="99th percentile" value={slowest === null ? null : roughText(slowest * 1_000)} unit="ms" />
+      <Figure
+        name="Under way"
+        value={samples.length === 0 ? null : countText(underWay)}
+        unit={`${countText(waiters)} waiting`}
+      />
+      <Figure
+        name="Awaiting recovery"
+        value={waiting === null ? null : countText(waiting)}
+        unit={waiting ? `oldest ${durationText(oldestMs)}` : 'claims'}
+        isBad={waiting !== null && waiting > 0}
+      />
+      <Figure name="Cache hits" value={hits === null ? null : shareText(hits)} unit="of reads by id" />
+    </dl>
+  );
+}
+
+function Figure({
+  name,
+  value,
+  unit,
+  isBad = false,
+}: {
+  name: string;
+  value: string | null;
+  unit: string;
+  isBad?: boolean;
+}) {
+  return (
+    <div class={isBad ? 'figure bad' : 'figure'}>
+      <dt>{name}</dt>
+      <dd>
+        <span class="value">{value ?? '–'}</span> <span class="muted">{value === null ? 'nothing now' : unit}</span>
+      </dd>
+    </div>
+  );
+}

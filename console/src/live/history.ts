@@ -1,0 +1,63 @@
+import type { Sample } from './sample.js';
+
+/** More processes than this are no deployment but a mistake; the ones that were silent longest are forgotten. */
+const MOST_PROCESSES = 100;
+
+/** The samples of one process that are kept, oldest first. */
+export interface ProcessHistory {
+  readonly instance: string;
+  /** The newest. */
+  readonly latest: Sample;
+  readonly samples: readonly Sample[];
+}
+
+/** What was heard of each process in the last minutes, however often it is told. Holds no more than that, however long it goes on. */
+export class History {
+  readonly #processes = new Map<string, { instance: string; latest: Sample; samples: Sample[] }>();
+  #latestAt = 0;
+
+  constructor(readonly keepMs: number) {}
+
+  /** Of the newest sample; 0: there is none. */
+  get latestAt(): number {
+    return this.#latestAt;
+  }
+
+  /** In the order in which they were started. */
+  get processes(): readonly ProcessHistory[] {
+    return [...this.#processes.values()].sort(
+      (a, b) => a.latest.process.startedAt - b.latest.process.startedAt || a.instance.localeCompare(b.instance),
+    );
+  }
+
+  /** Returns whether it was new. */
+  add(sample: Sample): boolean {
+    if (sample.at <= this.#latestAt - this.keepMs) return false;
+    const known = this.#processes.get(sample.instance);
+    if (!known) {
+      this.#processes.set(sample.instance, { instance: sample.instance, latest: sample, samples: [sample] });
+    } else if (sample.at > known.latest.at) {
+      known.samples.push(sample);
+      known.latest = sample;
+    } else {
+      // After a lost connection what is known comes again, and what was missed comes between it.
+      const next = known.samples.findIndex(({ at }) => at >= sample.at);
+      if (known.samples[next]?.at === sample.at) return false;
+      known.samples.splice(next, 0, sample);
+    }
+    this.#latestAt = Math.max(this.#latestAt, sample.at);
+    this.#forgetOld();
+    return true;
+  }
+
+  #forgetOld(): void {
+    const oldest = this.#latestAt - this.keepMs;
+    for (const { instance, latest, samples } of this.#processes.values()) {
+      while (samples[0] && samples[0].at <= oldest) samples.shift();
+      if (latest.at <= oldest) this.#processes.delete(instance);
+    }
+    if (this.#processes.size <= MOST_PROCESSES) return;
+    const [silent] = [...this.#processes.values()].sort((a, b) => a.latest.at - b.latest.at);
+    if (silent) this.#processes.delete(silent.instance);
+  }
+}

@@ -1,0 +1,152 @@
+import { type ChartDefinition, chartsOf } from './charts.js';
+import { Grid } from './grid.js';
+import { History, type ProcessHistory } from './history.js';
+import type { PlotData } from './plot.js';
+import type { Line, Sample } from './sample.js';
+
+/** Until the service says others. */
+const USUAL_INTERVAL_MS = 5_000;
+const USUAL_KEEP_MS = 900_000;
+/** What is older is not of now. */
+const NOW_INTERVALS = 3;
+
+export interface ShownChart {
+  readonly definition: ChartDefinition;
+  /** The same arrays as long as the lines are the same. */
+  readonly data: PlotData;
+  readonly shown: boolean[];
+}
+
+/** What the live view shows, made of the lines of the stream. Its size depends on the processes, and not on how long it is open. */
+export class LiveModel {
+  #history = new History(USUAL_KEEP_MS);
+  #grid = new Grid(USUAL_INTERVAL_MS, USUAL_KEEP_MS);
+  #charts: readonly ShownChart[] = [];
+  #queues = '';
+  /** The page's clock when the newest sample came: from there time goes on, also while nothing comes. */
+  #heardAt = 0;
+  /** Undefined: all processes. */
+  #only: string | undefined;
+  #now = 0;
+  #taken = 0;
+  #drawn = '';
+  #version = 0;
+
+  /** Returns whether there is something new to show. */
+  take(line: Line, pageNow: number): boolean {
+    switch (line.type) {
+      case 'hello': {
+        if (line.intervalMs === this.#grid.intervalMs && line.keepMs === this.#grid.keepMs) return false;
+        this.#history = new History(line.keepMs);
+        this.#grid = new Grid(line.intervalMs, line.keepMs);
+        this.#charts = [];
+        return true;
+      }
+      case 'sample': {
+        const newest = this.#history.latestAt;
+        if (!this.#history.add(line)) return false;
+        this.#taken += 1;
+        if (this.#history.latestAt > newest) this.#heardAt = pageNow;
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  /** Fills the charts up to now. Needs to be called where `take` said so, and as time goes by. */
+  show(only: string | undefined, pageNow: number): void {
+    this.#only = only;
+    if (this.#history.latestAt === 0) return;
+    this.#now = this.#history.latestAt + Math.max(0, pageNow - this.#heardAt);
+    const drawing = `${Math.floor(this.#now / this.#grid.intervalMs)} ${this.#taken} ${only}`;
+    if (drawing === this.#drawn) return;
+    this.#drawn = drawing;
+    this.#version += 1;
+    this.#grid.fill(this.#chosen(), this.#now);
+    this.#makeCharts();
+    for (const { definition, data, shown } of this.#charts) {
+      definition.series.forEach(({ value, isRare }, line) => {
+        const values = data[line + 1] as (number | null)[];
+        let isThere = !isRare;
+        for (const [index, samples] of this.#grid.covering.entries()) {
+          const now = value(samples);
+          values[index] = now;
+          isThere ||= now !== null && now > 0;
+        }
+        shown[line] = isThere;
+      });
+    }
+  }
+
+  /** Changes when the charts did. */
+  get version(): number {
+    return this.#version;
+  }
+
+  get charts(): readonly ShownChart[] {
+    return this.#charts;
+  }
+
+  get processes(): readonly ProcessHistory[] {
+    return this.#history.processes;
+  }
+
+  /** Of the newest sample; 0: there is none. */
+  get latestAt(): number {
+    return this.#history.latestAt;
+  }
+
+  /** By the clocks of the processes. */
+  get now(): number {
+    return this.#now;
+  }
+
+  /** Where the lines end. */
+  get lastIndex(): number {
+    return this.#grid.lastIndex;
+  }
+
+  get times(): readonly number[] {
+    return this.#grid.times;
+  }
+
+  /** Of each moment of the charts. */
+  get covering(): readonly (readonly Sample[])[] {
+    return this.#grid.covering;
+  }
+
+  /** The samples of now; none: there are no new ones. */
+  get current(): readonly Sample[] {
+    const isNow = this.#now - (this.times[this.lastIndex] ?? 0) <= NOW_INTERVALS * this.#grid.intervalMs;
+    return isNow ? (this.#grid.covering[this.lastIndex] ?? []) : [];
+  }
+
+  /** All that is kept of what is shown. */
+  get kept(): readonly Sample[] {
+    return this.#chosen().flatMap(({ samples }) => samples);
+  }
+
+  isSilent({ latest }: ProcessHistory): boolean {
+    return this.#now - latest.at > NOW_INTERVALS * this.#grid.intervalMs;
+  }
+
+  #chosen(): readonly ProcessHistory[] {
+    const { processes } = this.#history;
+    return this.#only === undefined ? processes : processes.filter(({ instance }) => instance === this.#only);
+  }
+
+  /** Queues come with the first who waits, and charts are made anew for their lines only. */
+  #makeCharts(): void {
+    const names = new Set(this.#history.processes.flatMap(({ latest }) => Object.keys(latest.queues)));
+    const queues = [...names].sort();
+    if (this.#charts.length > 0 && queues.join('\n') === this.#queues) return;
+    this.#queues = queues.join('\n');
+    const { times } = this.#grid;
+    this.#charts = chartsOf(queues).map((definition) => ({
+      definition,
+      data: [times, ...definition.series.map(() => times.map(() => null as number | null))] as PlotData,
+      shown: definition.series.map(() => true),
+    }));
+  }
+}

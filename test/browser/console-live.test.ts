@@ -1,0 +1,184 @@
+import type { Page } from 'playwright-core';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { credentialOf } from '../../testkit/client/credentials.js';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { scrape, valuesBy } from '../../testkit/client/metrics.js';
+import { accessibilityProblems, consoles, expectClean } from '../../testkit/console/console.js';
+import { requireKeys, secretOf } from '../../testkit/console/key-file.js';
+import { DEPLOYMENTS, describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { pause, until } from '../../testkit/time/until.js';
+
+/** Two samples, on a busy machine. */
+const SAMPLES_MS = 30_000;
+/** Long enough for two moments of the charts without a sample. */
+const AWAY_MS = 12_000;
+const distributed = DEPLOYMENTS.find(({ name }) => name !== 'embedded') ?? embedded;
+
+const reader = credentialOf('reader', ['payments:read']);
+const watcher = credentialOf('watcher', ['metrics']);
+const keys = await requireKeys(reader, watcher);
+
+/** By outcome, out of the table that has what the charts show. */
+async function shownPayments(page: Page): Promise<Record<string, number>> {
+  const rows = await page.getByRole('table', { name: 'Payments in the time shown' }).locator('tbody tr').all();
+  const cells = await Promise.all(rows.map((row) => row.locator('td').allInnerTexts()));
+  return Object.fromEntries(cells.map(([outcome = '', count = '']) => [outcome, Number(count.replaceAll(',', ''))]));
+}
+
+async function countedPayments(url: string): Promise<Record<string, number>> {
+  const counted = valuesBy(await scrape(url), 'idempay_payments_total', 'outcome');
+  return Object.fromEntries(Object.entries(counted).filter(([, count]) => count > 0));
+}
+
+async function openTables(page: Page): Promise<void> {
+  await page.getByText('The same as tables').click({ timeout: SAMPLES_MS });
+}
+
+async function payTimes(url: string, count: number): Promise<void> {
+  for (let time = 0; time < count; time += 1) expect((await pay(url, await generateKey(url))).status).toBe(200);
+}
+
+describeDeployments('the live view', (deployment) => {
+  const tabs = consoles();
+
+  test('moves under load and agrees with /metrics', { timeout: 120_000 }, async () => {
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const { url } = await stores.serve();
+    const tab = await tabs.open(url, { hash: '#/live', locale: 'en-US' });
+    const { page } = tab;
+    await openTables(page);
+    const chart = page.getByRole('slider', { name: /^Payments per second/ });
+    expect(await chart.getAttribute('aria-valuetext')).toMatch(/processed (0\/s|–)/);
+
+    const key = await generateKey(url);
+    await payTimes(url, 40);
+    for (let time = 0; time < 10; time += 1) await pay(url, key);
+    expect((await pay(url, 'no key')).status).toBe(400);
+    const counted = await countedPayments(url);
+    expect(counted).toEqual({ processed: 41, replayed: 9, invalid_key: 1 });
+    await vi.waitFor(async () => expect(await shownPayments(page)).toEqual(counted), SAMPLES_MS);
+    // By keyboard, back to where they were.
+    await chart.focus();
+    const seen: string[] = [];
+    for (let step = 0; step < 8; step += 1) {
+      await page.keyboard.press('ArrowLeft');
+      seen.push((await chart.getAttribute('aria-valuetext')) ?? '');
+    }
+    expect(
+      seen.some((text) => /: processed [1-9][\d.]*\/s, replayed [1-9]?[\d.]+\/s, invalid key 0\.2\/s/.test(text)),
+      seen.join('\n'),
+    ).toBe(true);
+    expect(await accessibilityProblems(page)).toEqual([]);
+    expectClean(tab, url);
+  });
+
+  test('shows the gap of a process that was killed, and goes on by itself', { timeout: 180_000 }, async () => {
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const first = await stores.start();
+    const { page } = await tabs.open(first.url, { hash: '#/live' });
+    const badge = page.getByRole('status').filter({ hasText: /live/ });
+    const chart = page.getByRole('slider', { name: /^Memory/ });
+    await until(
+      'two samples are shown',
+      SAMPLES_MS,
+      async () => (await lineOf(page, chart)).filter(isThere).length >= 2,
+    );
+
+    await first.kill();
+    await badge.getByText('not live').waitFor();
+    await page.getByText('The connection to the service is lost.').waitFor();
+    await pause(AWAY_MS);
+    const second = await stores.start({ PORT: String(first.port) });
+    await badge.getByText('live', { exact: true }).waitFor({ timeout: 60_000 });
+    await until('both processes are shown', SAMPLES_MS, async () =>
+      ((await page.getByLabel('Processes').textContent()) ?? '').includes(`:${second.pid}`),
+    );
+    await until('the line goes on behind a gap', SAMPLES_MS, async () => {
+      const line = (await lineOf(page, chart)).map(isThere);
+      const gap = line.indexOf(false, line.indexOf(true));
+      const isBack = line.indexOf(true, gap) > gap + 1;
+      return gap > 0 && isBack;
+    });
+    expect(await page.getByLabel('Processes').textContent()).toContain(`:${first.pid}`);
+  });
+});
+
+describe('the live view of several processes', () => {
+  const tabs = consoles();
+
+  test('adds them up, and shows one of them alone', { timeout: 120_000 }, async () => {
+    const stores = await distributed.open();
+    onTestFinished(() => stores.close());
+    const [first, second] = await Promise.all([stores.start(), stores.start()]);
+    const tab = await tabs.open(first.url, { hash: '#/live', locale: 'en-US' });
+    const { page } = tab;
+    await openTables(page);
+    const button = ({ pid }: { pid: number }) => page.getByRole('button', { name: new RegExp(`:${pid} `) });
+    await button(first).waitFor({ timeout: SAMPLES_MS });
+    await button(second).waitFor({ timeout: SAMPLES_MS });
+    await payTimes(first.url, 3);
+    await payTimes(second.url, 5);
+    await until('all payments are shown', SAMPLES_MS, async () => (await shownPayments(page)).processed === 8);
+
+    await button(second).click();
+    expect(await shownPayments(page)).toEqual(await countedPayments(second.url));
+    expect(await button(second).getAttribute('aria-pressed')).toBe('true');
+    await button(first).click();
+    expect(await shownPayments(page)).toEqual(await countedPayments(first.url));
+    await page.getByRole('button', { name: 'All 2 processes' }).click();
+    expect(await shownPayments(page)).toEqual({ processed: 8 });
+    expectClean(tab, first.url);
+  });
+});
+
+describe('the live view with AUTH=required', { timeout: 60_000 }, () => {
+  const shared = shareService(embedded, keys.environment);
+  const tabs = consoles();
+
+  test('is not offered without the scope metrics, and its address names it', async () => {
+    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(reader), hash: '#/live' });
+    await page.getByRole('heading', { name: 'Live needs another scope' }).waitFor();
+    expect(await page.locator('main code').allInnerTexts()).toEqual(['metrics']);
+    expect(await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Live' }).count()).toBe(0);
+    expect(asked.filter((address) => address.includes('/api/live'))).toEqual([]);
+  });
+
+  test('ends when the credential is revoked, and goes back to the sign-in', async () => {
+    const leaving = credentialOf('leaving', ['metrics']);
+    await keys.write(reader, watcher, leaving);
+    const { page, signIn } = await tabs.open(shared.url, { hash: '#/live' });
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await until('the key is taken', SAMPLES_MS, async () => {
+      if ((await page.getByLabel('API key or token').count()) === 0) return true;
+      await signIn(secretOf(leaving));
+      await pause(300);
+      return false;
+    });
+    await page.getByRole('heading', { name: 'Live' }).waitFor({ timeout: SAMPLES_MS });
+    await keys.write(reader, watcher);
+    await page
+      .getByText('The service no longer takes your credential: sign in again.')
+      .waitFor({ timeout: SAMPLES_MS });
+    await signIn(secretOf(watcher));
+    await page.getByRole('heading', { name: 'Live' }).waitFor({ timeout: SAMPLES_MS });
+  });
+});
+
+const isThere = (text: string) => !text.endsWith('–');
+
+/** What the keyboard reads out of a chart with one line, oldest first, as far as something was heard. */
+async function lineOf(page: Page, chart: ReturnType<Page['getByRole']>): Promise<string[]> {
+  if ((await chart.count()) === 0) return [];
+  await chart.focus();
+  await page.keyboard.press('End');
+  const texts: string[] = [];
+  for (let step = 0; step < 20; step += 1) {
+    texts.unshift((await chart.getAttribute('aria-valuetext')) ?? '');
+    await page.keyboard.press('ArrowLeft');
+  }
+  await page.keyboard.press('Escape');
+  return texts;
+}
