@@ -22,7 +22,7 @@ describeDeployments('the console without AUTH', (deployment) => {
   const tabs = consoles();
 
   test('asks nobody to sign in, and shows which service it is', { timeout: 60_000 }, async () => {
-    const tab = await tabs.open(shared.url);
+    const tab = await tabs.open(shared.url, { hash: '#/service' });
     await tab.page.getByRole('heading', { name: 'This process' }).waitFor();
     const { instance } = (await ask(`${shared.url}/api/session`)).json<{ instance: string }>();
     await tab.page.getByText(instance, { exact: true }).waitFor();
@@ -40,7 +40,7 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
   const tabs = consoles();
 
   test('refuses a credential in a sentence, and takes another one', async () => {
-    const tab = await tabs.open(shared.url);
+    const tab = await tabs.open(shared.url, { hash: '#/service' });
     await tab.page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(await accessibilityProblems(tab.page)).toEqual([]);
     await takeScreenshots(tab.page, 'sign-in');
@@ -57,7 +57,7 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
   });
 
   test('keeps the credential in no storage, and forgets it with the page', async () => {
-    const { page } = await tabs.open(shared.url, { secret: secretOf(operator) });
+    const { page } = await tabs.open(shared.url, { secret: secretOf(operator), hash: '#/service' });
     await page.getByRole('heading', { name: 'This process' }).waitFor();
     const kept = await page.evaluate(async () => [
       localStorage.length,
@@ -88,7 +88,7 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
   });
 
   test('signs out, and forgets the credential', async () => {
-    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(operator) });
+    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(operator), hash: '#/service' });
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(await page.getByLabel('API key or token').inputValue()).toBe('');
@@ -113,7 +113,7 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
   });
 
   test('follows the system or its switch, and is used by keyboard alone', async () => {
-    const { page } = await tabs.open(shared.url, { secret: secretOf(operator) });
+    const { page } = await tabs.open(shared.url, { secret: secretOf(operator), hash: '#/service' });
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.getByRole('heading', { name: 'This process' }).waitFor();
     await page.emulateMedia({ colorScheme: 'light' });
@@ -156,7 +156,7 @@ describe('the files of the console', () => {
   });
 
   test('are found behind a path that ends with a slash', async () => {
-    const { page } = await tabs.open(shared.url);
+    const { page } = await tabs.open(shared.url, { hash: '#/service' });
     await page.goto(`${shared.url}/console/#/service`);
     await page.getByRole('heading', { name: 'This process' }).waitFor();
     expect(page.url()).toBe(`${shared.url}/console#/service`);

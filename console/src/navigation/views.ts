@@ -20,5 +20,18 @@ export interface View {
 /** In the order of the navigation. The first that the credential may see is where the console opens. */
 export const VIEWS: readonly View[] = [
   { name: 'live', label: 'Live', scopes: ['metrics'], load: () => import('../live/live-view.js') },
+  {
+    name: 'payments',
+    label: 'Payments',
+    scopes: ['payments:read', 'operations'],
+    load: () => import('../payments/payments-view.js'),
+  },
+  {
+    name: 'payment',
+    label: 'Payment',
+    scopes: ['payments:read', 'operations'],
+    within: 'payments',
+    load: () => import('../payments/payment-view.js'),
+  },
   { name: 'service', label: 'Service', scopes: [], load: () => import('../service/service-view.js') },
 ];

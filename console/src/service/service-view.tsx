@@ -1,7 +1,7 @@
-import type { ComponentChildren } from 'preact';
 import type { ViewProperties } from '../navigation/views.js';
 import { Badge } from '../parts/badge.js';
 import { Copyable } from '../parts/copy-button.js';
+import { Fact } from '../parts/facts.js';
 import { bytesText, countText, shareText } from '../parts/numbers.js';
 import { ErrorState, LoadingState } from '../parts/states.js';
 import { durationText } from '../parts/time.js';
@@ -122,15 +122,6 @@ function Statistics({ store }: { store: StoreStatistics }) {
       <Fact name="Found">{hitShare(store)}</Fact>
       <Fact name="Connections">{countText(store.connectedClients)}</Fact>
     </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
   );
 }
 

@@ -1,0 +1,111 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { hashOf, navigate } from '../navigation/route.js';
+import { type Filters, hashOfFilters, localMoment, utcMoment } from './filters.js';
+import { isWholeKey } from './payment.js';
+
+/** A pause in typing. */
+const TYPED_MS = 350;
+const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'];
+
+/** What is typed is applied after a pause, or with Enter; a whole key leads to its payment with Enter. */
+export function FilterForm({ filters }: { filters: Filters }) {
+  const [find, setFind] = useState(filters.find);
+  const [processor, setProcessor] = useState(filters.processor);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => setFind(filters.find), [filters.find]);
+  useEffect(() => setProcessor(filters.processor), [filters.processor]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+
+  const typed = { ...filters, find: find.trim(), processor: processor.trim() };
+
+  function apply(changes: Partial<Filters>) {
+    clearTimeout(timer.current);
+    navigate(hashOfFilters({ ...typed, ...changes }), { replace: true });
+  }
+
+  function applySoon(changes: Partial<Filters>) {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => apply(changes), TYPED_MS);
+  }
+
+  function submit(event: SubmitEvent) {
+    event.preventDefault();
+    apply({});
+    if (isWholeKey(typed.find)) navigate(hashOf('payment', typed.find.toLowerCase()));
+  }
+
+  return (
+    <form class="filters" aria-label="Filters" onSubmit={submit}>
+      <div class="find">
+        <label for="find">Key or transaction id</label>
+        <input
+          id="find"
+          type="search"
+          autocomplete="off"
+          spellcheck={false}
+          placeholder="its beginning is enough: 0198f3, TXN1795"
+          value={find}
+          onInput={({ currentTarget: { value } }) => {
+            setFind(value);
+            applySoon({ find: value.trim() });
+          }}
+        />
+      </div>
+      <div>
+        <label for="state">State</label>
+        <select id="state" value={filters.state} onChange={(event) => apply({ state: event.currentTarget.value })}>
+          <option value="">any</option>
+          {STATES.map((state) => (
+            <option key={state} value={state}>
+              {state.toLowerCase()}
+            </option>
+          ))}
+        </select>
+      </div>
+      <Moment name="from" label="Generated from" value={filters.from} apply={(from) => apply({ from })} />
+      <Moment name="to" label="before" value={filters.to} apply={(to) => apply({ to })} />
+      <div>
+        <label for="processor">Processor</label>
+        <input
+          id="processor"
+          autocomplete="off"
+          spellcheck={false}
+          placeholder="any"
+          value={processor}
+          onInput={({ currentTarget: { value } }) => {
+            setProcessor(value);
+            applySoon({ processor: value.trim() });
+          }}
+        />
+      </div>
+      <button type="submit" class="visually-hidden">
+        Search
+      </button>
+    </form>
+  );
+}
+
+function Moment({
+  name,
+  label,
+  value,
+  apply,
+}: {
+  name: string;
+  label: string;
+  value: string;
+  apply(moment: string): void;
+}) {
+  return (
+    <div>
+      <label for={name}>{label}</label>
+      <input
+        id={name}
+        type="datetime-local"
+        value={localMoment(value)}
+        title={value === '' ? undefined : `${value} (UTC)`}
+        onChange={(event) => apply(utcMoment(event.currentTarget.value))}
+      />
+    </div>
+  );
+}

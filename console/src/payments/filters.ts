@@ -1,0 +1,38 @@
+import { hashOf, type Route } from '../navigation/route.js';
+
+/** What a list is asked for; in the address, so that it can be shared. */
+export interface Filters {
+  /** The beginning of a key or of a transaction id. */
+  readonly find: string;
+  readonly state: string;
+  /** Moments in UTC, as the service takes them. */
+  readonly from: string;
+  readonly to: string;
+  readonly processor: string;
+}
+
+export function filtersOf({ query }: Route): Filters {
+  const text = (name: string) => query.get(name) ?? '';
+  return {
+    find: text('find'),
+    state: text('state'),
+    from: text('from'),
+    to: text('to'),
+    processor: text('processor'),
+  };
+}
+
+export const hashOfFilters = (filters: Filters) => hashOf('payments', '', { ...filters });
+
+/** For a `datetime-local` field, in the reader's zone; empty for what is no moment. */
+export function localMoment(text: string): string {
+  const ms = Date.parse(text);
+  if (Number.isNaN(ms)) return '';
+  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** What such a field has, as a moment in UTC. */
+export function utcMoment(local: string): string {
+  const ms = local === '' ? Number.NaN : new Date(local).getTime();
+  return Number.isNaN(ms) ? '' : new Date(ms).toISOString();
+}

@@ -1,0 +1,138 @@
+import { useState } from 'preact/hooks';
+import { hashOf } from '../navigation/route.js';
+import type { ViewProperties } from '../navigation/views.js';
+import { StatusBadge } from '../parts/badge.js';
+import { Copyable } from '../parts/copy-button.js';
+import { Fact } from '../parts/facts.js';
+import { Money } from '../parts/money.js';
+import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
+import { Time } from '../parts/time.js';
+import type { Payment } from './payment.js';
+import { Resolution } from './resolution.js';
+import { ResolutionNote, type ResolutionResult } from './resolution-note.js';
+import { TimelineList } from './timeline.js';
+import { usePayment } from './use-payment.js';
+import './payments.css';
+
+/** One payment: what is known of it, what happened, what comes next, and what an operator can do. */
+export default function PaymentView({ http, route, may }: ViewProperties) {
+  const key = route.rest.trim();
+  const [isDeciding, setDeciding] = useState(false);
+  const [resolved, setResolved] = useState<ResolutionResult>();
+  const watched = usePayment(http, key, isDeciding);
+  const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;
+  const payment = seen?.payment;
+  const isForOperator = payment?.state === 'PROCESSING' && may('operations') && timeline?.next.what !== 'under way';
+  return (
+    <div class="payment-view">
+      <div class="view-head">
+        <div>
+          <a class="back" href={hashOf('payments')}>
+            Payments
+          </a>
+          <h1>
+            {payment?.state === 'PENDING' ? 'Key without a payment' : 'Payment'}
+            {payment && <StatusBadge status={payment.state} />}
+          </h1>
+        </div>
+        <button type="button" onClick={again}>
+          Refresh
+        </button>
+      </div>
+      {resolved && <ResolutionNote result={resolved} dismiss={() => setResolved(undefined)} />}
+      {isUnknown && <Unknown text={key} />}
+      {problem && <ErrorState sentence={problem} action={{ label: 'Try again', run: again }} />}
+      {!payment && !isUnknown && !problem && <LoadingState what="the payment" />}
+      {payment && (
+        <>
+          <section class="panel summary">
+            <Facts payment={payment} />
+          </section>
+          {(isForOperator || isDeciding) && seen && (
+            <Resolution
+              http={http}
+              seen={seen}
+              decide={setDeciding}
+              ended={(result) => {
+                setResolved(result);
+                again();
+              }}
+            />
+          )}
+          {(timeline || timelineProblem) && (
+            <section class="panel">
+              <header>
+                <h2>Timeline</h2>
+              </header>
+              {timeline && <TimelineList life={timeline} state={payment.state} />}
+              {timelineProblem && <ErrorState sentence={timelineProblem} />}
+            </section>
+          )}
+        </>
+      )}
+    </div>
+  );
+}
+
+function Unknown({ text }: { text: string }) {
+  return (
+    <EmptyState title={`No payment has the key ${text === '' ? 'that is missing here' : `“${text}”`}`}>
+      The key was never issued, has expired unpaid, belongs to another client, or its payment is older than payments are
+      kept. <a href={hashOf('payments', '', { find: text.slice(0, 8) })}>Look for what begins like it</a>
+    </EmptyState>
+  );
+}
+
+function Facts({ payment }: { payment: Payment }) {
+  const { state, amount, currency, transactionId, processor, attempts, reason, resolution } = payment;
+  return (
+    <>
+      {amount !== null && (
+        <p class="amount">
+          <Money amount={amount} currency={currency} />
+        </p>
+      )}
+      <dl class="facts">
+        <Fact name="Key">
+          <Copyable text={payment.idempotencyKey} what="the key" />
+        </Fact>
+        {transactionId !== null && (
+          <Fact name="Transaction">
+            <Copyable text={transactionId} what="the transaction id" />
+          </Fact>
+        )}
+        {processor !== null && (
+          <Fact name="Processor">
+            <bdi>{processor}</bdi>
+          </Fact>
+        )}
+        <Fact name="Generated">
+          <Time at={payment.createdAt} />
+        </Fact>
+        {state === 'PENDING' ? (
+          <Fact name="Paid">Nobody has paid with this key yet.</Fact>
+        ) : (
+          <>
+            <Fact name="Claimed">
+              <Time at={payment.claimedAt} />
+            </Fact>
+            <Fact name="Settled">
+              <Time at={payment.settledAt} />
+            </Fact>
+            <Fact name="Attempts">{attempts}</Fact>
+          </>
+        )}
+        {reason !== null && (
+          <Fact name="Reason">
+            <bdi>{reason}</bdi>
+          </Fact>
+        )}
+        {resolution !== null && (
+          <Fact name="Resolution">
+            <bdi>{resolution}</bdi>
+          </Fact>
+        )}
+      </dl>
+    </>
+  );
+}

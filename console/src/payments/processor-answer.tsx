@@ -1,0 +1,54 @@
+import type { Http } from '../http/http.js';
+import { Badge, type Tone } from '../parts/badge.js';
+import { ErrorState, LoadingState } from '../parts/states.js';
+import { Time } from '../parts/time.js';
+import { type Asked, useAnswer } from '../parts/use-answer.js';
+import type { ProcessorAnswer } from './payment.js';
+
+const MEANINGS: Readonly<Record<ProcessorAnswer['answer'], { readonly tone: Tone; readonly text: string }>> = {
+  succeeded: { tone: 'good', text: 'The processor says that it charged this payment.' },
+  declined: { tone: 'bad', text: 'The processor says that it declined this payment: no money moved.' },
+  'no record': { tone: 'warn', text: 'The processor has no record of this payment.' },
+  unknown: { tone: 'plain', text: 'The processor gave no answer that decides. Ask it by other means.' },
+};
+
+/** Asked on opening and on demand. It is only a look-up: nothing is sent and nothing is written. */
+export function useProcessorAnswer(http: Http, key: string): Asked<ProcessorAnswer> {
+  return useAnswer(
+    async (signal) =>
+      (await http.ask<ProcessorAnswer>(`api/payments/${encodeURIComponent(key)}/processor-answer`, { signal })).body,
+    [http, key],
+  );
+}
+
+export function ProcessorAnswerPanel({ asked }: { asked: Asked<ProcessorAnswer> }) {
+  const { answer, problem, isLoading, again } = asked;
+  const meaning = answer && (MEANINGS[answer.answer] ?? MEANINGS.unknown);
+  return (
+    <section class="processor-answer" aria-label="The processor’s latest answer" aria-live="polite">
+      <div class="answer-head">
+        <h3>The processor’s latest answer</h3>
+        <button type="button" disabled={isLoading} onClick={again}>
+          {isLoading ? 'Asking…' : 'Ask again'}
+        </button>
+      </div>
+      {problem && <ErrorState sentence={problem} />}
+      {!answer && !problem && <LoadingState what="the answer" />}
+      {answer && meaning && (
+        <>
+          <p>
+            <Badge tone={meaning.tone}>{answer.answer}</Badge> {meaning.text}
+          </p>
+          {answer.reason !== null && (
+            <p class="detail">
+              <bdi>{answer.reason}</bdi>
+            </p>
+          )}
+          <p class="muted">
+            <bdi>{answer.processor}</bdi>, asked <Time at={answer.askedAt} clockOnly />
+          </p>
+        </>
+      )}
+    </section>
+  );
+}

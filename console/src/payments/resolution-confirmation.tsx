@@ -1,0 +1,83 @@
+import { useState } from 'preact/hooks';
+import { Dialog } from '../parts/dialog.js';
+import { amountText } from '../parts/money.js';
+import type { Payment, ProcessorAnswer } from './payment.js';
+
+interface Properties {
+  readonly payment: Payment;
+  readonly outcome: 'completed' | 'declined';
+  readonly reason: string;
+  /** The processor says something else. */
+  readonly contradicted: ProcessorAnswer | undefined;
+  send(): Promise<void>;
+  close(): void;
+}
+
+/** Repeats in words what will be final. Against the processor's answer the outcome must be typed. */
+export function ResolutionConfirmation({ payment, outcome, reason, contradicted, send, close }: Properties) {
+  const [typed, setTyped] = useState('');
+  const [isSending, setSending] = useState(false);
+  const isHeldBack = contradicted !== undefined && typed.trim().toLowerCase() !== outcome;
+  const sum = `${amountText(payment.amount ?? '')} ${payment.currency}`;
+
+  async function submit(event: SubmitEvent) {
+    event.preventDefault();
+    if (isHeldBack || isSending) return;
+    setSending(true);
+    await send();
+  }
+
+  return (
+    <Dialog title={`Record this payment as ${outcome}?`} close={close}>
+      <form onSubmit={submit} class="confirmation">
+        <p>
+          {outcome === 'completed' ? 'The payer has paid ' : 'The payer has not paid '}
+          <strong>{sum}</strong> ({currencyName(payment.currency ?? '')}).{' '}
+          {outcome === 'completed'
+            ? 'The money has moved once. From now on the payment counts as completed.'
+            : 'No money has moved. From now on the payment counts as declined.'}{' '}
+          This cannot be undone.
+        </p>
+        <p class="detail">
+          <bdi>{reason}</bdi>
+        </p>
+        {contradicted && (
+          <>
+            <p class="problem">
+              The processor says something else: <strong>{contradicted.answer}</strong>.
+            </p>
+            <label for="deliberate">
+              To record it all the same, type <kbd>{outcome}</kbd>
+            </label>
+            <input
+              id="deliberate"
+              autocomplete="off"
+              value={typed}
+              onInput={(event) => setTyped(event.currentTarget.value)}
+            />
+          </>
+        )}
+        <div class="actions">
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+          <button
+            type="submit"
+            class={outcome === 'declined' ? 'danger' : 'primary'}
+            disabled={isHeldBack || isSending}
+          >
+            {isSending ? 'Recording…' : `Record ${sum} as ${outcome}`}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function currencyName(code: string): string {
+  try {
+    return new Intl.DisplayNames(undefined, { type: 'currency' }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}

@@ -1,0 +1,84 @@
+import type { Http } from '../http/http.js';
+import { ServiceError, sentenceOf, Unreachable } from '../http/service-error.js';
+import { Countdown } from './countdown.js';
+import { changesBetween, type Payment } from './payment.js';
+import { seePayment } from './use-payment.js';
+
+/** How a resolution ended. */
+export type ResolutionResult =
+  | { readonly kind: 'recorded'; readonly outcome: string }
+  | { readonly kind: 'changed'; readonly changes: ReturnType<typeof changesBetween> }
+  | { readonly kind: 'later'; readonly sentence: string; readonly at: number }
+  | { readonly kind: 'other'; readonly sentence: string };
+
+/** Above the payment as it is now, until a person has read it. */
+export function ResolutionNote({ result, dismiss }: { result: ResolutionResult; dismiss(): void }) {
+  return (
+    <section class={result.kind === 'recorded' ? 'state done' : 'state error'} role="alert">
+      <Content result={result} />
+      <button type="button" onClick={dismiss}>
+        Dismiss
+      </button>
+    </section>
+  );
+}
+
+function Content({ result }: { result: ResolutionResult }) {
+  switch (result.kind) {
+    case 'recorded':
+      return <p>Recorded as {result.outcome}. Clients get this result from now on.</p>;
+    case 'changed':
+      return (
+        <>
+          <p>
+            Nothing was recorded: the payment changed while you decided. Look at it, and decide again if it is still
+            open.
+          </p>
+          <ul class="changes">
+            {result.changes.map(({ name, before, now }) => (
+              <li key={name}>
+                {name}: <bdi class="before">{before}</bdi> → <bdi>{now}</bdi>
+              </li>
+            ))}
+          </ul>
+        </>
+      );
+    case 'later':
+      return (
+        <>
+          <p>
+            <bdi>{result.sentence}</bdi>
+          </p>
+          <p>
+            Not before <Countdown to={result.at} />
+          </p>
+        </>
+      );
+    case 'other':
+      return (
+        <p>
+          <bdi>{result.sentence}</bdi>
+        </p>
+      );
+  }
+}
+
+/** Why it was not recorded, and what to do now. */
+export async function refusalOf(error: unknown, http: Http, before: Payment): Promise<ResolutionResult> {
+  if (error instanceof Unreachable || (error instanceof ServiceError && error.status >= 500)) {
+    return {
+      kind: 'other',
+      sentence: `${sentenceOf(error)} It may have been recorded: look at the state of the payment.`,
+    };
+  }
+  if (!(error instanceof ServiceError)) return { kind: 'other', sentence: sentenceOf(error) };
+  const seconds = Number(error.headers.get('retry-after') ?? Number.NaN);
+  if (error.status === 409 && !Number.isNaN(seconds)) {
+    return { kind: 'later', sentence: error.message, at: Date.now() + seconds * 1_000 };
+  }
+  if (error.status === 412) {
+    const now = await seePayment(http, before.idempotencyKey).catch(() => undefined);
+    if (now) return { kind: 'changed', changes: changesBetween(before, now.payment) };
+  }
+  return { kind: 'other', sentence: error.message };
+}

@@ -1,0 +1,138 @@
+import { useState } from 'preact/hooks';
+import type { Http } from '../http/http.js';
+import type { ProcessorAnswer, Seen } from './payment.js';
+import { ProcessorAnswerPanel, useProcessorAnswer } from './processor-answer.js';
+import { ResolutionConfirmation } from './resolution-confirmation.js';
+import { type ResolutionResult, refusalOf } from './resolution-note.js';
+
+export type Outcome = 'completed' | 'declined';
+
+const MOST_REASON_CODE_POINTS = 500;
+
+interface Properties {
+  readonly http: Http;
+  readonly seen: Seen;
+  /** While a person decides, what is shown must not change. */
+  decide(isDeciding: boolean): void;
+  /** It was sent: the payment is to be shown as it is now. */
+  ended(result: ResolutionResult): void;
+}
+
+/**
+ * What an operator found out. Sent with the tag of the payment that was shown at the decision, so that nobody decides on what has
+ * changed meanwhile. Sent twice (a lost answer): the second is refused by the tag, and shows what the first one wrote.
+ */
+export function Resolution({ http, seen, decide, ended }: Properties) {
+  const key = seen.payment.idempotencyKey;
+  const asked = useProcessorAnswer(http, key);
+  const [outcome, setOutcome] = useState<Outcome>();
+  const [reason, setReason] = useState('');
+  const [problem, setProblem] = useState<string>();
+  /** The payment that is decided on; undefined: nobody does. */
+  const [basis, setBasis] = useState<Seen>();
+
+  function close() {
+    setBasis(undefined);
+    decide(false);
+  }
+
+  function open(event: SubmitEvent) {
+    event.preventDefault();
+    const found = problemOf(outcome, reason.trim());
+    setProblem(found);
+    if (found) return;
+    setBasis(seen);
+    decide(true);
+  }
+
+  async function send() {
+    if (!basis || !outcome) return;
+    let result: ResolutionResult = { kind: 'recorded', outcome };
+    try {
+      await http.ask(`api/payments/${encodeURIComponent(key)}/resolution`, {
+        method: 'POST',
+        headers: { 'If-Match': basis.etag },
+        json: { outcome, reason: reason.trim() },
+      });
+    } catch (error) {
+      result = await refusalOf(error, http, basis.payment);
+      asked.again();
+    }
+    close();
+    ended(result);
+  }
+
+  return (
+    <section class="panel resolution">
+      <header>
+        <h2>Resolve</h2>
+      </header>
+      <div class="resolution-body">
+        <ProcessorAnswerPanel asked={asked} />
+        <form onSubmit={open} noValidate>
+          <p class="muted">
+            For an outcome that you found out yourself: on a bank statement, or at the processor. It is final, and
+            clients get it as the result of their payment.
+          </p>
+          <fieldset>
+            <legend>Outcome</legend>
+            {(['completed', 'declined'] as const).map((value) => (
+              <label key={value} class="choice">
+                <input
+                  type="radio"
+                  name="outcome"
+                  value={value}
+                  checked={outcome === value}
+                  onChange={() => setOutcome(value)}
+                />
+                {value === 'completed' ? 'Completed: the money has moved' : 'Declined: no money has moved'}
+              </label>
+            ))}
+          </fieldset>
+          <label for="reason">How it was found out</label>
+          <input
+            id="reason"
+            autocomplete="off"
+            placeholder="on the bank statement of 20 November"
+            value={reason}
+            aria-describedby="reason-problem"
+            aria-invalid={problem !== undefined}
+            onInput={(event) => setReason(event.currentTarget.value)}
+          />
+          <p id="reason-problem" class="problem" role="alert">
+            {problem}
+          </p>
+          <div class="actions">
+            <button type="submit" class="primary">
+              Resolve…
+            </button>
+          </div>
+        </form>
+      </div>
+      {basis && outcome && (
+        <ResolutionConfirmation
+          payment={basis.payment}
+          outcome={outcome}
+          reason={reason.trim()}
+          contradicted={contradictionOf(asked.answer, outcome)}
+          send={send}
+          close={close}
+        />
+      )}
+    </section>
+  );
+}
+
+function problemOf(outcome: Outcome | undefined, reason: string): string | undefined {
+  if (!outcome) return 'Choose the outcome.';
+  if (reason === '') return 'Say how the outcome was found out: it is kept with the payment.';
+  if ([...reason].length > MOST_REASON_CODE_POINTS) return `Say it in at most ${MOST_REASON_CODE_POINTS} characters.`;
+  return undefined;
+}
+
+/** What the processor says that the operator does not. */
+function contradictionOf(answer: ProcessorAnswer | undefined, outcome: Outcome): ProcessorAnswer | undefined {
+  if (!answer) return undefined;
+  const contradicting = outcome === 'completed' ? ['declined', 'no record'] : ['succeeded'];
+  return contradicting.includes(answer.answer) ? answer : undefined;
+}

@@ -1,0 +1,89 @@
+import type { Tone } from '../parts/badge.js';
+import { durationText, Time } from '../parts/time.js';
+import { Countdown } from './countdown.js';
+import type { Timeline as Life, Payment, TimelineEvent } from './payment.js';
+
+/** Shorter than this, one thing follows the other at once. */
+const GAP_MS = 1_000;
+const SHORT_ID = 8;
+
+/** Each event, and what it means for the eye. */
+const EVENTS: ReadonlyMap<string, { readonly title: string; readonly tone?: Tone }> = new Map([
+  ['issued', { title: 'Key issued' }],
+  ['claimed', { title: 'Claimed', tone: 'active' }],
+  ['charged', { title: 'Charged', tone: 'active' }],
+  ['not sent', { title: 'Charge not sent', tone: 'warn' }],
+  ['unknown', { title: 'Outcome unknown', tone: 'warn' }],
+  ['looked up', { title: 'Looked up at the processor' }],
+  ['taken over', { title: 'Taken over', tone: 'active' }],
+  ['settled', { title: 'Settled', tone: 'good' }],
+  ['resolved', { title: 'Resolved by an operator', tone: 'good' }],
+]);
+
+/** The life of a payment from top to bottom, and what comes next at its end. */
+export function TimelineList({ life, state }: { life: Life; state: Payment['state'] }) {
+  const { events, omitted, next } = life;
+  return (
+    <ol class="timeline" aria-label="What happened, in order">
+      {events.map((event, index) => (
+        <Event key={index} event={event} before={events[index - 1]} state={state} />
+      ))}
+      {omitted > 0 && (
+        <li class="omitted muted">
+          {omitted === 1 ? 'One more event was' : `${omitted} more events were`} not kept: a payment keeps a bounded
+          number.
+        </li>
+      )}
+      <li class="next">
+        <span class="dot" />
+        <div>
+          <strong>Next</strong>
+          <p>
+            <bdi>{next.text}</bdi>
+          </p>
+          {next.at !== null && <Countdown to={next.at} />}
+        </div>
+      </li>
+    </ol>
+  );
+}
+
+function Event({
+  event: { at, event, attempt, process, detail },
+  before,
+  state,
+}: {
+  event: TimelineEvent;
+  before: TimelineEvent | undefined;
+  state: Payment['state'];
+}) {
+  const { title, tone = 'plain' } = EVENTS.get(event) ?? { title: event };
+  const gapMs = at && before?.at ? Date.parse(at) - Date.parse(before.at) : 0;
+  return (
+    <>
+      {gapMs >= GAP_MS && <li class="gap muted">{durationText(gapMs)} later</li>}
+      <li class={tone === 'good' && state === 'DECLINED' ? 'bad' : tone}>
+        <span class="dot" />
+        <div>
+          <div class="event-head">
+            <strong>
+              <bdi>{title}</bdi>
+            </strong>
+            {attempt !== null && <span class="muted">attempt {attempt}</span>}
+            {process !== null && (
+              <span class="muted">
+                by <code title={`Process ${process}`}>{process.slice(0, SHORT_ID)}</code>
+              </span>
+            )}
+            <span class="event-time">{at === null ? <span class="muted">time not kept</span> : <Time at={at} />}</span>
+          </div>
+          {detail !== null && (
+            <p class="detail">
+              <bdi>{detail}</bdi>
+            </p>
+          )}
+        </div>
+      </li>
+    </>
+  );
+}
