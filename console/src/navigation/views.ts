@@ -33,5 +33,11 @@ export const VIEWS: readonly View[] = [
     within: 'payments',
     load: () => import('../payments/payment-view.js'),
   },
+  {
+    name: 'reconciliation',
+    label: 'Reconciliation',
+    scopes: ['operations'],
+    load: () => import('../reconciliation/reconciliation-view.js'),
+  },
   { name: 'service', label: 'Service', scopes: [], load: () => import('../service/service-view.js') },
 ];

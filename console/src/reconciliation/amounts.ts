@@ -1,0 +1,40 @@
+/** Amounts are whole numbers of this part of a unit of the currency, so that sums are exact. */
+const DECIMALS = 8;
+const MOST_DIGITS = 18;
+
+const PLAIN = /^(-?)(\d+)(?:\.(\d+))?$/;
+/** `1,000`, `1 000.50`, `1'000`, `1.000.000,00`. `1.000` alone is one with three decimals. */
+const GROUPED = /^-?\d{1,3}(?:[,'’\s]\d{3})+(?:[.,]\d+)?$|^-?\d{1,3}(?:\.\d{3})+(?:,\d+|\.\d{3})$/;
+const COMMA = /^-?\d+,\d+$/;
+
+export type Amount = { readonly units: bigint } | { readonly problem: string };
+
+/** Reads a plain decimal number, however many zeros stand at its ends: `100.5` is `100.50`. Refuses what could be read in two ways. */
+export function readAmount(text: string): Amount {
+  const [, sign = '', whole = '', decimals = ''] = PLAIN.exec(text) ?? [];
+  if (whole === '') return { problem: problemOf(text) };
+  const significant = decimals.replace(/0+$/, '');
+  if (significant.length > DECIMALS || whole.replace(/^0+/, '').length > MOST_DIGITS) {
+    return { problem: `The amount “${text}” has more than ${MOST_DIGITS} digits, or more than ${DECIMALS} decimals.` };
+  }
+  const units = BigInt(whole + significant.padEnd(DECIMALS, '0'));
+  return { units: sign === '' ? units : -units };
+}
+
+/** The plain decimal number, with at least so many decimals. */
+export function amountOf(units: bigint, atLeastDecimals = 0): string {
+  const digits = (units < 0n ? -units : units).toString().padStart(DECIMALS + 1, '0');
+  const decimals = digits.slice(-DECIMALS).replace(/0+$/, '').padEnd(atLeastDecimals, '0');
+  return `${units < 0n ? '-' : ''}${digits.slice(0, -DECIMALS)}${decimals === '' ? '' : `.${decimals}`}`;
+}
+
+export const decimalsOf = (text: string): number => PLAIN.exec(text)?.[3]?.length ?? 0;
+
+function problemOf(text: string): string {
+  if (text === '') return 'It has no amount.';
+  if (GROUPED.test(text)) {
+    return `The amount “${text}” has thousands separators, which mean different numbers in different countries. Export amounts without them: 1000.50.`;
+  }
+  if (COMMA.test(text)) return `The amount “${text}” has a comma. Export amounts with a decimal point: 100.50.`;
+  return `The amount “${text}” is not a plain decimal number such as 100.50.`;
+}

@@ -1,0 +1,74 @@
+import { useEffect, useState } from 'preact/hooks';
+import { Badge } from '../parts/badge.js';
+import { countText } from '../parts/numbers.js';
+import { KINDS } from './comparison.js';
+import { DifferenceList } from './difference-list.js';
+import { ResultSummary } from './result-summary.js';
+import type { Compared } from './use-reconciliation.js';
+
+/** Whether it agrees, in numbers, and then each difference. */
+export function ReconciliationResult({ compared }: { compared: Compared }) {
+  const { day, processor, statement, result } = compared;
+  const { groups, problems, rows, payments, file } = result;
+  const differences = KINDS.reduce((sum, kind) => sum + groups[kind].count, 0);
+  return (
+    <section class="result" aria-label="Result">
+      <div class="view-head" role="status">
+        <h2>
+          {differences === 0 ? (
+            <Badge tone={problems.count === 0 ? 'good' : 'warn'}>no differences</Badge>
+          ) : (
+            <Badge tone="bad">{differences === 1 ? 'one difference' : `${countText(differences)} differences`}</Badge>
+          )}{' '}
+          {day}, <bdi>{processor === '' ? 'all processors' : processor}</bdi>
+        </h2>
+        {differences > 0 && <Download file={file} name={`differences-${day}.csv`} />}
+      </div>
+      <p class="muted">
+        {countText(payments)} payments settled with us, {countText(rows)} lines in <bdi>{statement}</bdi>.
+      </p>
+      {problems.count > 0 && <Problems problems={problems} />}
+      <ResultSummary groups={groups} decimals={result.decimals} />
+      {KINDS.map(
+        (kind) =>
+          groups[kind].count > 0 && (
+            <DifferenceList key={kind} kind={kind} count={groups[kind].count} shown={result.shown[kind]} day={day} />
+          ),
+      )}
+    </section>
+  );
+}
+
+/** The file is in the memory of the tab: nobody is asked for it. */
+function Download({ file, name }: { file: Blob; name: string }) {
+  const [address, setAddress] = useState<string>();
+  useEffect(() => {
+    const made = URL.createObjectURL(file);
+    setAddress(made);
+    return () => URL.revokeObjectURL(made);
+  }, [file]);
+  return (
+    <a class="button" href={address} download={name}>
+      Download the differences (CSV)
+    </a>
+  );
+}
+
+function Problems({ problems: { count, first } }: { problems: Compared['result']['problems'] }) {
+  return (
+    <section class="state error">
+      <p>
+        {count === 1 ? 'One line of the statement' : `${countText(count)} lines of the statement`} could not be read,
+        and {count === 1 ? 'is' : 'are'} not in the comparison:
+      </p>
+      <ul class="problems">
+        {first.map(({ line, problem }) => (
+          <li key={line}>
+            Line {countText(line)}: <bdi>{problem}</bdi>
+          </li>
+        ))}
+      </ul>
+      {count > first.length && <p class="muted">These are the first {first.length}.</p>}
+    </section>
+  );
+}

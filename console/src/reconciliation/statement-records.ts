@@ -1,0 +1,47 @@
+import type { Line } from './lines.js';
+
+/** One record of a statement: its fields in the order of the columns, or what is wrong with it. */
+export type StatementRecord =
+  | { readonly line: number; readonly fields: readonly string[] }
+  | { readonly line: number; readonly problem: string };
+
+export interface RecordReader {
+  /** The records that end with this line. */
+  add(line: Line): StatementRecord[];
+  /** What was still open when the file ended. */
+  end(): StatementRecord[];
+}
+
+/** A JSON string, or a number outside of one. */
+const STRING_OR_NUMBER = /("(?:[^"\\]|\\.)*")|-?\d[\d.eE+-]*/g;
+
+/** One JSON object for each line. Numbers stay text: `0.1` must not pass through a binary fraction. */
+export function createNdjsonRecords(names: readonly string[]): RecordReader {
+  return {
+    add({ number, text }) {
+      if (text.trim() === '') return [];
+      const members = objectIn(text);
+      if (!members) return [{ line: number, problem: 'It is not one whole JSON object.' }];
+      return [{ line: number, fields: names.map((name) => textOf(members[name])) }];
+    },
+    end: () => [],
+  };
+}
+
+/** The object of a line, its numbers as text; undefined: it is none. */
+export function objectIn(line: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(
+      line.replace(STRING_OR_NUMBER, (token, string) => (string ? token : `"${token}"`)),
+    );
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject ? Object.assign(Object.create(null), value) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

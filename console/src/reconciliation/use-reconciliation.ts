@@ -1,0 +1,83 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { Http } from '../http/http.js';
+import { isAborted, sentenceOf } from '../http/service-error.js';
+import { type Columns, recognisedColumns } from './columns.js';
+import type { Progress, Reconciliation } from './reconcile.js';
+import { compareStatement, lookAtStatement } from './reconciler.js';
+import type { StatementHead } from './statement-format.js';
+
+export interface ChosenStatement {
+  readonly file: File;
+  readonly head: StatementHead;
+  readonly columns: Columns;
+}
+
+export interface Compared {
+  readonly day: string;
+  readonly processor: string;
+  readonly statement: string;
+  readonly result: Reconciliation;
+}
+
+interface State {
+  readonly chosen?: ChosenStatement | undefined;
+  readonly compared?: Compared | undefined;
+}
+
+/** Left for a payment and come back to: what was compared is still there. Forgotten with the session, whose `Http` it is. */
+const kept = new WeakMap<Http, State>();
+
+export function useReconciliation(http: Http) {
+  const [state, setState] = useState<State>(() => kept.get(http) ?? {});
+  const [problem, setProblem] = useState<string>();
+  const [progress, setProgress] = useState<Progress>();
+  const [controller, setController] = useState<AbortController>();
+  useEffect(() => void kept.set(http, state), [http, state]);
+  useEffect(() => () => controller?.abort(), [controller]);
+
+  async function run(work: (signal: AbortSignal) => Promise<State>): Promise<void> {
+    const own = new AbortController();
+    setController(own);
+    setProblem(undefined);
+    try {
+      const next = await work(own.signal);
+      if (!own.signal.aborted) setState(next);
+    } catch (error) {
+      if (!own.signal.aborted && !isAborted(error)) setProblem(sentenceOf(error));
+    } finally {
+      setProgress(undefined);
+    }
+  }
+
+  return {
+    ...state,
+    problem,
+    /** Undefined: nothing is compared just now. */
+    progress,
+
+    choose: (file: File) =>
+      run(async (signal) => {
+        setState({});
+        const head = await lookAtStatement(file, signal);
+        return { chosen: { file, head, columns: recognisedColumns(head.format.names) } };
+      }),
+
+    assign(columns: Columns) {
+      setState(({ chosen, compared }) => ({ chosen: chosen && { ...chosen, columns }, compared }));
+    },
+
+    compare: (day: string, processor: string) =>
+      run(async (signal) => {
+        const { chosen } = state;
+        if (!chosen) return state;
+        setState({ chosen });
+        setProgress({ rows: 0, payments: 0 });
+        const { file, head, columns } = chosen;
+        const comparing = { file, format: head.format, columns, day, processor };
+        const result = await compareStatement(http, comparing, setProgress, signal);
+        return { chosen, compared: { day, processor, statement: file.name, result } };
+      }),
+
+    cancel: () => controller?.abort(),
+  };
+}

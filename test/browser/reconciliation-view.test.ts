@@ -1,0 +1,167 @@
+import { readFile } from 'node:fs/promises';
+import { parse } from 'csv-parse/sync';
+import type { Page, Request } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { generateKey, pay } from '../../testkit/client/http-client.js';
+import { shownPaymentOf } from '../../testkit/client/payment-records.js';
+import { accessibilityProblems, consoles, expectClean } from '../../testkit/console/console.js';
+import { takeScreenshots } from '../../testkit/console/screenshots.js';
+import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import type { ChargeLine } from '../../testkit/processes/reference-processor.js';
+
+const TIMEOUT_MS = 60_000;
+/** Markup, a bidi override, and a text of 64 emoji. */
+const HOSTILE = `<img src=x onerror="document.title='owned'">\u202e gnp.exe ${'🧾'.repeat(64)}`;
+const MARKER = 'marker-5d1f9c';
+
+const ndjson = (lines: readonly object[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+
+/** A row of the summary: its count and its totals. */
+async function summaryOf(page: Page, title: string): Promise<string[]> {
+  const row = page.locator('.summary tr', { hasText: title });
+  return (await row.locator('td').allInnerTexts()).slice(1).map((text) => text.replace(/\s+/g, ' ').trim());
+}
+
+async function compare(page: Page, name: string, content: string): Promise<void> {
+  await page.setInputFiles('input[type=file]', { name, mimeType: 'text/plain', buffer: Buffer.from(content) });
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.getByRole('region', { name: 'Result' }).waitFor();
+}
+
+describeDeployments('the reconciliation view', (deployment) => {
+  const processed = shareProcessedService(deployment);
+  const tabs = consoles();
+  let charges: readonly ChargeLine[];
+  let day: string;
+
+  beforeAll(async () => {
+    const { url, processor } = processed();
+    for (const amount of ['100.50', '20.00', '3.10', '7.99', '0.10', '0.20']) {
+      await pay(url, await generateKey(url), { amount, currency: 'USD' });
+    }
+    await pay(url, await generateKey(url), { amount: '500', currency: 'JPY' });
+    await processor.behave({ declineRate: 1 });
+    await pay(url, await generateKey(url), { amount: '9.00', currency: 'EUR' });
+    await processor.behave({ declineRate: 0 });
+    charges = await processor.charges();
+    day = (await shownPaymentOf(url, charges[0]?.reference ?? '')).settledAt?.slice(0, 10) ?? '';
+  }, TIMEOUT_MS);
+
+  const open = () => tabs.open(processed().url, { hash: `#/reconciliation?day=${day}`, locale: 'en-GB' });
+
+  test('agrees with the processor’s own log', { timeout: TIMEOUT_MS }, async () => {
+    const { page } = await open();
+    await compare(page, 'charges.ndjson', await readFile(processed().processor.chargeLog, 'utf8'));
+    await page.getByText('no differences').waitFor();
+    expect(await summaryOf(page, 'The same on both sides')).toEqual(['8', '500 JPY 131.89 USD', '500 JPY 131.89 USD']);
+  });
+
+  test('names what was removed, changed, added and repeated, and sends nothing of it', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const tab = await open();
+    const { page } = tab;
+    const requests: Request[] = [];
+    page.context().on('request', (request) => requests.push(request));
+    const [removed, changed, repeated] = charges as [ChargeLine, ChargeLine, ChargeLine];
+    const foreign = { ...removed, reference: HOSTILE, transactionId: MARKER, amount: '6.66', status: HOSTILE };
+    const statement = [
+      ...charges.filter(({ reference }) => reference !== removed.reference && reference !== changed.reference),
+      { ...changed, amount: '20.01' },
+      repeated,
+      foreign,
+      { ...removed, reference: 'x', amount: '1,000.00' },
+    ];
+    await compare(page, `${HOSTILE.slice(0, 60)}.ndjson`, ndjson(statement));
+    await page.getByText('4 differences').waitFor();
+    expect(await summaryOf(page, 'The same on both sides')).toEqual(['6', '500 JPY 11.39 USD', '500 JPY 11.39 USD']);
+    expect(await summaryOf(page, 'Different')).toEqual(['1', '20.00 USD', '20.01 USD']);
+    expect(await summaryOf(page, 'Only with us')).toEqual(['1', '100.50 USD', '–']);
+    expect(await summaryOf(page, 'Only with the processor')).toEqual(['1', '–', '6.66 USD']);
+    expect(await summaryOf(page, 'Twice on the statement')).toEqual(['1', '–', '3.10 USD']);
+    await page.getByText(`Line ${statement.length}: The amount “1,000.00” has thousands separators`).waitFor();
+    await page.getByText(HOSTILE.toLowerCase().trim(), { exact: true }).first().waitFor();
+    expect(await accessibilityProblems(page)).toEqual([]);
+    await takeScreenshots(page, `reconciliation-${deployment.name}`);
+
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'Download the differences' }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe(`differences-${day}.csv`);
+    const rows = parse<Record<string, string>>(await readFile(await download.path()), { columns: true });
+    expect(rows.map((row) => row.difference).sort()).toEqual([
+      'different',
+      'only with the processor',
+      'only with us',
+      'twice on the statement',
+    ]);
+
+    expectClean(tab, processed().url);
+    await page.getByRole('link', { name: changed.reference }).click();
+    await page.getByRole('heading', { name: 'Payment' }).waitFor();
+    await page.goBack();
+    // What was compared is still there.
+    await page.getByText('4 differences').waitFor();
+
+    const sent = requests.map((request) => [request.method(), request.url(), request.postData(), request.headers()]);
+    expect(requests.length).toBeGreaterThan(0);
+    expect(requests.filter((request) => request.method() !== 'GET')).toEqual([]);
+    for (const secret of [MARKER, '6.66', '20.01', 'gnp.exe']) expect(JSON.stringify(sent)).not.toContain(secret);
+    expect(await page.title()).not.toBe('owned');
+  });
+
+  test('lets a person assign the columns of a CSV file', { timeout: TIMEOUT_MS }, async () => {
+    const { page } = await open();
+    const lines = charges.map(({ reference, amount, currency, status }) =>
+      [reference, amount.replace('100.50', '100.5'), currency, status].join(';'),
+    );
+    const csv = ['Verweis;Betrag;Währung;Zustand', ...lines].join('\r\n');
+    await page.setInputFiles('input[type=file]', {
+      name: 'statement.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from(csv),
+    });
+    await page.getByText('Choose the column that has the idempotency key').waitFor();
+    expect(await page.getByRole('button', { name: 'Compare' }).isDisabled()).toBe(true);
+    await page.getByLabel('Idempotency key (reference)').selectOption('Verweis');
+    await page.getByLabel('Amount').selectOption('Betrag');
+    await page.getByLabel('Currency').selectOption('Währung');
+    await page.getByLabel('Status').selectOption('Zustand');
+    await page.getByRole('button', { name: 'Compare' }).click();
+    await page.getByText('no differences').waitFor();
+    expect(await summaryOf(page, 'The same on both sides')).toEqual(['8', '500 JPY 131.89 USD', '500 JPY 131.89 USD']);
+  });
+});
+
+describe('the reconciliation view with files that are no statements', { timeout: TIMEOUT_MS }, () => {
+  const processed = shareProcessedService(embedded);
+  const tabs = consoles();
+
+  test.each([
+    ['an empty file', '', 'The file is empty.'],
+    ['one JSON text', '[{"amount":"1"}]', 'The file is one JSON text.'],
+    ['a sentence', 'a sentence', 'The first line has no names of columns.'],
+  ])('says what to do with %s', async (_, content, sentence) => {
+    const { page } = await tabs.open(processed().url, { hash: '#/reconciliation' });
+    await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(content) });
+    await page.getByText(sentence).waitFor();
+  });
+
+  test('is empty until a statement is there, and takes one that is dropped', async () => {
+    const { page } = await tabs.open(processed().url, { hash: '#/reconciliation' });
+    await page.getByText('Drop the processor’s statement here').waitFor();
+    expect(await accessibilityProblems(page)).toEqual([]);
+    await takeScreenshots(page, 'reconciliation-empty');
+    const transfer = await page.evaluateHandle(() => {
+      const data = new DataTransfer();
+      data.items.add(new File(['key,amount,currency\nk,1,USD\n'], 'dropped.csv'));
+      return data;
+    });
+    await page.dispatchEvent('.drop', 'drop', { dataTransfer: transfer });
+    await page.getByText('dropped.csv').waitFor();
+    await page.getByRole('button', { name: 'Compare' }).click();
+    await page.getByText('one difference').waitFor();
+  });
+});

@@ -1,0 +1,224 @@
+import { parse } from 'csv-parse/sync';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { recognisedColumns } from '../../../console/src/reconciliation/columns.js';
+import type { Kind, SettledPayment } from '../../../console/src/reconciliation/comparison.js';
+import {
+  type DayOffset,
+  MOST_SHOWN,
+  type Reconciliation,
+  reconcile,
+} from '../../../console/src/reconciliation/reconcile.js';
+import { readHead } from '../../../console/src/reconciliation/statement-format.js';
+import { totalTexts } from '../../../console/src/reconciliation/totals.js';
+
+const keyOf = (number: number) => `0190a000-0000-7000-8000-${String(number).padStart(12, '0')}`;
+const paymentOf = (number: number, changes: Partial<SettledPayment> = {}): SettledPayment => ({
+  idempotencyKey: keyOf(number),
+  state: 'COMPLETED',
+  amount: '100.50',
+  currency: 'USD',
+  transactionId: `TXN${number}`,
+  claimedAt: '2026-11-20T10:00:00.000Z',
+  settledAt: '2026-11-20T10:00:01.000Z',
+  ...changes,
+});
+
+interface StatedRow {
+  readonly reference?: string;
+  readonly transactionId?: string;
+  readonly amount: string;
+  readonly currency: string;
+  readonly status?: string;
+}
+const rowOf = ({ idempotencyKey, transactionId, amount, currency, state }: SettledPayment): StatedRow => ({
+  reference: idempotencyKey,
+  transactionId,
+  amount,
+  currency,
+  status: state === 'COMPLETED' ? 'succeeded' : 'declined',
+});
+
+async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+const ndjson = (objects: readonly object[]) => objects.map((object) => `${JSON.stringify(object)}\n`).join('');
+
+function compare(
+  rows: readonly StatedRow[],
+  payments: readonly SettledPayment[],
+  beside: Partial<Record<DayOffset, SettledPayment[]>> = {},
+) {
+  return compareText(ndjson(rows.length > 0 ? rows : [{ reference: '', amount: '', currency: '' }]), (day) =>
+    day === 0 ? payments : (beside[day] ?? []),
+  );
+}
+
+async function compareText(
+  text: string,
+  exportOf: (day: DayOffset) => readonly SettledPayment[],
+): Promise<Reconciliation> {
+  const { format } = readHead(text.split('\n'));
+  const columns = recognisedColumns(format.names);
+  return reconcile({ bytes: bytesOf(text), format, columns }, (day) => bytesOf(ndjson(exportOf(day))));
+}
+
+const countsOf = ({ groups }: Reconciliation) =>
+  Object.fromEntries(Object.entries(groups).flatMap(([kind, { count }]) => (count > 0 ? [[kind, count]] : [])));
+const totalsOf = ({ groups, decimals }: Reconciliation, kind: Kind | 'matched') => ({
+  ours: totalTexts(groups[kind].ours, decimals),
+  theirs: totalTexts(groups[kind].theirs, decimals),
+});
+
+describe('a reconciliation', () => {
+  it('finds what differs, what is missing on either side, and what is there twice', async () => {
+    const [same, amount, currency, state, onlyOurs] = [1, 2, 3, 4, 5].map((number) => paymentOf(number)) as [
+      SettledPayment,
+      SettledPayment,
+      SettledPayment,
+      SettledPayment,
+      SettledPayment,
+    ];
+    const result = await compare(
+      [
+        { ...rowOf(same), amount: '100.5' },
+        { ...rowOf(amount), amount: '100.51' },
+        { ...rowOf(currency), currency: 'EUR' },
+        { ...rowOf(state), status: 'declined' },
+        rowOf(same),
+        rowOf(paymentOf(6)),
+      ],
+      [same, amount, currency, state, onlyOurs],
+    );
+    expect(countsOf(result)).toEqual({ matched: 1, different: 3, ours: 1, theirs: 1, duplicate: 1 });
+    expect(result.shown.different.map(({ differs }) => differs)).toEqual([['amount'], ['currency'], ['state']]);
+    expect(result.shown.duplicate).toMatchObject([{ firstLine: 1, theirs: { line: 5 } }]);
+    expect(result.shown.ours).toMatchObject([{ ours: onlyOurs }]);
+    expect(result.shown.theirs).toMatchObject([{ theirs: { line: 6, reference: keyOf(6) } }]);
+    expect(totalsOf(result, 'different')).toEqual({
+      ours: [{ currency: 'USD', amount: '301.50' }],
+      theirs: [
+        { currency: 'EUR', amount: '100.50' },
+        { currency: 'USD', amount: '100.51' },
+      ],
+    });
+  });
+
+  it('matches by transaction id alone, and reports another one behind the same key', async () => {
+    const { reference: _, ...row } = rowOf(paymentOf(1));
+    const other = { ...rowOf(paymentOf(2)), transactionId: 'TXN99' };
+    const result = await compare([row, other], [paymentOf(1), paymentOf(2)]);
+    expect(countsOf(result)).toEqual({ matched: 1, different: 1 });
+    expect(result.shown.different).toMatchObject([{ differs: ['transaction id'] }]);
+  });
+
+  it('counts the line that moved money where a reference is there twice', async () => {
+    const payment = paymentOf(1);
+    const declined = { ...rowOf(payment), status: 'declined' };
+    for (const rows of [
+      [declined, rowOf(payment)],
+      [rowOf(payment), declined],
+    ]) {
+      const result = await compare(rows, [payment]);
+      expect(countsOf(result)).toEqual({ matched: 1, duplicate: 1 });
+      expect(result.shown.duplicate).toMatchObject([{ theirs: { state: 'DECLINED' } }]);
+    }
+  });
+
+  it('asks for the days beside it only for rows that are left over', async () => {
+    const asked: DayOffset[] = [];
+    const days: Partial<Record<DayOffset, SettledPayment[]>> = { 0: [paymentOf(1)], 1: [paymentOf(2), paymentOf(3)] };
+    const ask = (day: DayOffset) => {
+      asked.push(day);
+      return days[day] ?? [];
+    };
+    await compareText(ndjson([rowOf(paymentOf(1))]), ask);
+    expect(asked).toEqual([0]);
+    const result = await compareText(ndjson([1, 2].map((number) => rowOf(paymentOf(number)))), ask);
+    expect(asked).toEqual([0, 0, 1]);
+    expect(countsOf(result)).toEqual({ matched: 1, otherDay: 1 });
+  });
+
+  it('expects no decline on a statement, and takes one with us and not there for no difference', async () => {
+    const declined = paymentOf(1, { state: 'DECLINED' });
+    expect(countsOf(await compare([], [declined]))).toEqual({ unlisted: 1 });
+    const listed = await compare([rowOf(declined)], [declined]);
+    expect(countsOf(listed)).toEqual({ matched: 1 });
+    expect(totalsOf(listed, 'matched')).toEqual({ ours: [], theirs: [] });
+    const paid = await compare([{ ...rowOf(declined), status: 'succeeded' }], [declined]);
+    expect(paid.shown.different).toMatchObject([{ differs: ['state'] }]);
+  });
+
+  it('names the line that it could not read, and compares the rest', async () => {
+    const text = `key,amount,currency\n${keyOf(1)},"1,000.00",USD\n${keyOf(2)},100.5,USD\n`;
+    const result = await compareText(text, () => [paymentOf(2)]);
+    expect(result.problems).toEqual({ count: 1, first: [{ line: 2, problem: expect.stringContaining('thousands') }] });
+    expect(countsOf(result)).toEqual({ matched: 1 });
+    expect(result).toMatchObject({ rows: 2, payments: 1 });
+  });
+
+  it('shows the first thousand of each kind, and all in the file', async () => {
+    const rows = Array.from({ length: MOST_SHOWN + 200 }, (_, number) => rowOf(paymentOf(number)));
+    const result = await compare(rows, []);
+    expect(result.shown.theirs).toHaveLength(MOST_SHOWN);
+    expect(parse(await result.file.text(), { columns: true })).toHaveLength(rows.length);
+  });
+
+  it('writes a file that a spreadsheet does not run', async () => {
+    const hostile = ['=HYPERLINK("http://a")', '+1+1', '-2-2', '@SUM(A1)', '\t=1', '＝1', 'a,"b"\nc'];
+    const rows = hostile.map((status, number) => ({ ...rowOf(paymentOf(number)), status }));
+    const result = await compare([...rows, { ...rowOf(paymentOf(50)), amount: '-5.00' }], []);
+    const records = parse<Record<string, string>>(await result.file.text(), { columns: true });
+    expect(records.map((record) => record['statement status'])).toEqual([
+      ...['\'=HYPERLINK("http://a")', "'+1+1", "'-2-2", "'@SUM(A1)"],
+      ...['=1', '＝1'].map((text) => `'${text}`),
+      'a,"b"\nc',
+      'succeeded',
+    ]);
+    expect(records.at(-1)).toMatchObject({ 'statement amount': '-5.00' });
+  });
+
+  it('counts each row and each payment exactly once, and its totals are exact', async () => {
+    const side = fc.record({
+      with: fc.constantFrom('both', 'ours', 'theirs'),
+      cents: fc.bigInt(1n, 10n ** 15n),
+      more: fc.constantFrom(0n, 0n, 1n, 10n ** 13n),
+      currency: fc.constantFrom('USD', 'EUR'),
+      twice: fc.nat(3).map((number) => number === 0),
+    });
+    const amountOf = (cents: bigint) => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`;
+    await fc.assert(
+      fc.asyncProperty(fc.array(side, { maxLength: 30 }), fc.infiniteStream(fc.nat()), async (sides, order) => {
+        const payments: SettledPayment[] = [];
+        const rows: StatedRow[] = [];
+        for (const [number, { with: who, cents, more, currency, twice }] of sides.entries()) {
+          const payment = paymentOf(number, { amount: amountOf(cents), currency });
+          const row = { ...rowOf(payment), amount: amountOf(cents + more) };
+          if (who !== 'theirs') payments.push(payment);
+          if (who !== 'ours') rows.push(...(twice ? [row, row] : [row]));
+        }
+        const shuffled = rows.map((row) => ({ row, at: order.next().value })).sort((one, two) => one.at - two.at);
+        const result = await compare(
+          shuffled.map(({ row }) => row),
+          payments,
+        );
+        const { matched, different, ours, theirs, duplicate } = result.groups;
+        expect(matched.count + different.count + ours.count).toBe(payments.length);
+        expect(matched.count + different.count + theirs.count + duplicate.count).toBe(rows.length);
+        expect(different.count).toBe(sides.filter((one) => one.with === 'both' && one.more > 0n).length);
+        expect(duplicate.count).toBe(sides.filter((one) => one.with !== 'ours' && one.twice).length);
+        for (const currency of ['USD', 'EUR']) {
+          const sumOf = (list: readonly { amount: string; currency: string }[]) =>
+            list.reduce(
+              (sum, row) => (row.currency === currency ? sum + BigInt(row.amount.replace('.', '')) : sum),
+              0n,
+            );
+          const counted = (side: 'ours' | 'theirs', kinds: readonly (keyof typeof result.groups)[]) =>
+            kinds.reduce((sum, kind) => sum + (result.groups[kind][side].get(currency) ?? 0n), 0n) / 1_000_000n;
+          expect(counted('ours', ['matched', 'different', 'ours'])).toBe(sumOf(payments));
+          expect(counted('theirs', ['matched', 'different', 'theirs', 'duplicate'])).toBe(sumOf(rows));
+        }
+      }),
+    );
+  });
+});
