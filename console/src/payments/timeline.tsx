@@ -1,4 +1,5 @@
 import type { Tone } from '../parts/badge.js';
+import { countText } from '../parts/numbers.js';
 import { durationText, Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import type { Timeline as Life, Payment, TimelineEvent } from './payment.js';
@@ -24,41 +25,43 @@ const EVENTS: ReadonlyMap<string, { readonly title: string; readonly tone?: Tone
 export function TimelineList({ life, state }: { life: Life; state: Payment['state'] }) {
   const { events, omitted, next } = life;
   return (
-    <ol class="timeline" aria-label="What happened, in order">
-      {events.map((event, index) => (
-        <Event key={index} event={event} before={events[index - 1]} state={state} />
-      ))}
+    <>
       {omitted > 0 && (
-        <li class="omitted muted">
-          {omitted === 1 ? 'One more event was' : `${omitted} more events were`} not kept: a payment keeps a bounded
-          number.
-        </li>
+        <p class="omitted muted">
+          {omitted === 1 ? 'One event' : `${countText(omitted)} events`} between the first and the last ones{' '}
+          {omitted === 1 ? 'is' : 'are'} not kept.
+        </p>
       )}
-      <li class="next">
-        <span class="dot" />
-        <div>
-          <strong>Next</strong>
-          <p>
-            <bdi>{next.text}</bdi>
-          </p>
-          {next.at !== null && <Countdown to={next.at} />}
-        </div>
-      </li>
-    </ol>
+      <ol class="timeline" aria-label="What happened, in order">
+        {events.map((event, index) => (
+          <Event key={index} event={event} after={lastTimeBefore(events, index)} state={state} />
+        ))}
+        <li class="next">
+          <span class="dot" />
+          <div>
+            <strong>Next</strong>
+            <p>
+              <bdi>{next.text}</bdi>
+            </p>
+            {next.at !== null && <Countdown to={next.at} />}
+          </div>
+        </li>
+      </ol>
+    </>
   );
 }
 
 function Event({
   event: { at, event, attempt, process, detail },
-  before,
+  after,
   state,
 }: {
   event: TimelineEvent;
-  before: TimelineEvent | undefined;
+  after: string | undefined;
   state: Payment['state'];
 }) {
   const { title, tone = 'plain' } = EVENTS.get(event) ?? { title: event };
-  const gapMs = at && before?.at ? Date.parse(at) - Date.parse(before.at) : 0;
+  const gapMs = at && after ? Date.parse(at) - Date.parse(after) : 0;
   return (
     <>
       {gapMs >= GAP_MS && <li class="gap muted">{durationText(gapMs)} later</li>}
@@ -75,7 +78,7 @@ function Event({
                 by <code title={`Process ${process}`}>{process.slice(0, SHORT_ID)}</code>
               </span>
             )}
-            <span class="event-time">{at === null ? <span class="muted">time not kept</span> : <Time at={at} />}</span>
+            <span class="event-time">{at === null ? <span class="muted">in between</span> : <Time at={at} />}</span>
           </div>
           {detail !== null && (
             <p class="detail">
@@ -86,4 +89,9 @@ function Event({
       </li>
     </>
   );
+}
+
+/** Of some events the time is not kept. */
+function lastTimeBefore(events: readonly TimelineEvent[], index: number): string | undefined {
+  return events.slice(0, index).findLast(({ at }) => at !== null)?.at ?? undefined;
 }
