@@ -73,11 +73,28 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
   });
 
   test('shows what the scopes allow, and asks for nothing else', async () => {
-    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(reader) });
+    const { page, asked } = await tabs.open(shared.url, { secret: secretOf(reader), hash: '#/service' });
     await page.getByRole('heading', { name: 'Your access' }).waitFor();
     await page.locator('dd').getByText('transactions:read').waitFor();
     expect(await page.getByRole('heading', { name: 'Key-value store' }).count()).toBe(0);
     expect(asked.filter((address) => address.includes('/stats'))).toEqual([]);
+  });
+
+  test('opens at the first view that the scopes allow, and offers only those', async () => {
+    const offered = async (credential: typeof operator) => {
+      const { page } = await tabs.open(shared.url, { secret: secretOf(credential) });
+      const links = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
+      await links.first().waitFor();
+      const current = page.locator('nav [aria-current=page]');
+      return { all: await links.allTextContents(), current: await current.textContent() };
+    };
+    const forOperator = await offered(operator);
+    expect(forOperator.current).toBe('Live');
+    expect(forOperator.all).toEqual(expect.arrayContaining(['Live', 'Service']));
+    const forReader = await offered(reader);
+    expect(forReader.current).not.toBe('Live');
+    expect(forReader.all).toContain('Service');
+    expect(forReader.all).not.toContain('Live');
   });
 
   test('says that there is no such view', async () => {
