@@ -108,7 +108,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const live = createLiveView(instance, deployment.sharedSamples, clock);
   const sampler = createSampler({ instance, process: processIdentity() }, metrics.look, clock, live.add);
 
-  const { payments, records: paymentRecords, askProcessor, recovery, retention, waiting, endings } = area;
+  const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
   const transactions = createTransactions(ports.transactions, ports.transactionCache, {
     counts: metrics.transactions,
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
@@ -122,6 +122,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     {
       payments,
       paymentRecords,
+      findTimeline,
       askProcessor,
       paymentActivity: createPaymentActivity(deployment.paymentHistory, clock),
       transactions,

@@ -23,9 +23,9 @@ const EMBEDDED = 'src/deployments/embedded';
  */
 const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
   'src/payments/attempt.ts': {
-    'answer before commit': `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+    'answer before commit': `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
 → const outcome = outcomeOf(claim, result);
-      ledger.settle(claim, outcome, idempotencyTtlMs).catch(() => {});
+      ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     'the key store is finished before the row is settled': `const settled = await ledger.settle(
@@ -33,17 +33,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
       const settled = await ledger.settle(`,
     'a fenced-off attempt answers as if it had settled': [
-      `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+      `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
 → const outcome = outcomeOf(claim, result);
-      await ledger.settle(claim, outcome, idempotencyTtlMs);
+      await ledger.settle(claim, outcome, idempotencyTtlMs, note);
       const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
-      `return processor.charge({ reference: key, transactionId, amount, currency });
+      `const answer = await processor.charge({ reference: key, transactionId, amount, currency });
 → const charge = { reference: key, transactionId, amount, currency };
     const first = await processor.charge(charge);
-    return first.state === 'unknown' ? processor.charge(charge) : first;`,
+    const answer = first.state === 'unknown' ? await processor.charge(charge) : first;`,
     ],
     'new reference per attempt': [
       'charge({ reference: key, → charge({ reference: `${key}/${claim.epoch}`,',
@@ -54,9 +54,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'takeover without look-up': "'first claim') { → 'first claim' && leases === undefined) {",
     'a lock is released before its row is abandoned': [
       'const isGivenUp = → await endings.release(claim.key, claim.owner);\n    const isGivenUp =',
-      `mark).catch(ignoreUnavailable);
+      `note).catch(ignoreUnavailable);
     await endings.release(claim.key, claim.owner);
-→ mark).catch(ignoreUnavailable);`,
+→ note).catch(ignoreUnavailable);`,
     ],
     'the charge is sent although the lease is lost': '(await stillOurs())) → (await stillOurs()) && !leases)',
     "the charge is sent again after the processor's memory": '(ageMs >= 0 && ageMs < limitMs) → ageMs > -1e12',
@@ -112,12 +112,18 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         settled_at = NULL, expires_at = NULL, reason = NULL`,
     'settle without epoch, in PostgreSQL': 'payment.epoch = settled.epoch AND  → ',
     'settle without owner, in PostgreSQL': ' AND payment.owner = settled.owner\n → \n',
+    'a takeover forgets whom it took the payment from, in PostgreSQL':
+      "eventsWith('epoch + 1', \"'taken ' || owner\") → eventsWith('epoch + 1', \"'taken '\")",
     'takeover of a live lease, in PostgreSQL':
       ' AND lease_until <= clock_timestamp() AND processor IN ($4, $5) →  AND processor IN ($4, $5)',
     "takeover of another processor's payment, in PostgreSQL":
       "AND processor IN ($4, $5) → AND ($4::text > '' OR $5::text > '')",
     'a claim on a timeline that is not recorded yet, in PostgreSQL':
       '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT →     ON CONFLICT',
+  },
+  'src/deployments/newest-payments.ts': {
+    'a page of a list reads on until it is full, however rare what it looks for is':
+      'isWhole ? undefined : await reads.nthKey(query, readLimit) → isWhole ? await reads.nthKey(query, readLimit) : undefined',
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
@@ -131,6 +137,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
 → settled_hour = ?
   WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'\`;`,
+    'a takeover forgets whom it took the payment from, in SQLite':
+      "eventsWith('epoch + 1', \"'taken ' || owner\") → eventsWith('epoch + 1', \"'taken '\")",
     'takeover of a live lease, in SQLite':
       'lease_until <= ? AND processor IN (?, ?)\n  RETURNING * → ? > 0 AND processor IN (?, ?)\n  RETURNING *',
     'a key below the retention horizon can be claimed again, in SQLite': ' && !mayBeRemoved(key) → ',

@@ -1,7 +1,8 @@
-import type { PaymentRecord } from '../payments/ports/payment-history.js';
+import type { PaymentLife, PaymentRecord } from '../payments/ports/payment-history.js';
 import type { FinalOutcome, Outcome } from '../payments/values/payment.js';
 import { fromTenThousandths } from '../transactions/amount.js';
 import type { Transaction, TransactionStatus } from '../transactions/transaction.js';
+import { readEvents } from './payment-events.js';
 
 /** A payment that is COMPLETED or DECLINED, as both databases give it. */
 export interface FinalRow {
@@ -59,6 +60,31 @@ export function recordOf(row: HistoryRow): PaymentRecord {
     settledAt: row.settled_at ?? undefined,
     reason: row.reason ?? undefined,
     resolution: row.resolution ?? undefined,
+  };
+}
+
+/** With what only its timeline shows. */
+export interface LifeRow extends HistoryRow {
+  readonly owner: string;
+  readonly unsent: boolean | number;
+  readonly lease_until: number;
+  readonly recover_at: number;
+  readonly expires_at: number | null;
+  readonly events: string | null;
+  readonly now: number;
+}
+
+export function lifeOf(row: LifeRow): PaymentLife {
+  return {
+    payment: recordOf(row),
+    now: row.now,
+    epoch: row.epoch,
+    owner: row.owner || undefined,
+    unsent: Boolean(row.unsent),
+    leaseUntil: row.lease_until,
+    recoverAt: row.recover_at,
+    expiresAt: row.expires_at ?? undefined,
+    ...readEvents(row.events),
   };
 }
 

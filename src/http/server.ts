@@ -9,6 +9,7 @@ import type { RequestLimit } from '../limits/request-limit.js';
 import type { LiveView } from '../live/live-view.js';
 import type { Payments } from '../payments/payments.js';
 import type { AskProcessor } from '../payments/records/ask-processor.js';
+import type { FindTimeline } from '../payments/records/find-timeline.js';
 import type { Activity } from '../payments/records/payment-activity.js';
 import type { PaymentRecords } from '../payments/records/payment-records.js';
 import type { Transactions } from '../transactions/transactions.js';
@@ -49,6 +50,7 @@ const MAX_PARAMETER_LENGTH = 16_384;
 export interface Features {
   readonly payments: Payments;
   readonly paymentRecords: PaymentRecords;
+  readonly findTimeline: FindTimeline;
   readonly askProcessor: AskProcessor;
   readonly paymentActivity: () => Promise<Activity>;
   readonly transactions: Transactions;
@@ -125,7 +127,7 @@ export function createServer(
   installErrorHandler(app, onUnavailable, measures);
   registerPaymentRoutes(app, features.payments, measures);
   registerPaymentRecordRoutes(app, features.paymentRecords);
-  registerPaymentLifeRoutes(app, features.askProcessor);
+  registerPaymentLifeRoutes(app, features);
   registerPaymentActivityRoute(app, features.paymentActivity);
   registerTransactionRoutes(app, features.transactions);
   registerTransactionCreationRoutes(app, features.transactions);

@@ -5,6 +5,7 @@ import type { Leases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
+import type { AttemptNote, LookedUp } from './values/attempt-note.js';
 import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
 
 export type AttemptResult =
@@ -22,6 +23,9 @@ export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 
 /** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
 export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<AttemptResult>;
+
+/** What an attempt has done so far. */
+type Done = { -readonly [Member in Exclude<keyof AttemptNote, 'cause'>]: AttemptNote[Member] };
 
 export function createCarryOut(collaborators: {
   endings: Endings;
@@ -51,21 +55,23 @@ export function createCarryOut(collaborators: {
   return async function carryOut(claim, askedAt, origin) {
     const lease = leases.hold(claim, askedAt);
     const ageMs = () => claim.ageMs + clock.monotonic() - askedAt;
+    const done: Done = { lookedUp: undefined, sent: false };
     let charged = false;
     try {
-      const result = await askProcessor(claim, origin, ageMs, () => lease.outlives(processor.timeoutMs));
+      const result = await askProcessor(claim, origin, ageMs, done, () => lease.outlives(processor.timeoutMs));
       if (result.state === 'unknown' || result.state === 'not sent') {
         // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
         const isUnsent = result.state === 'not sent' && claim.unsent;
-        const left = await giveUp(claim, ageMs(), isUnsent);
+        const left = await giveUp(claim, ageMs(), isUnsent, { ...done, cause: result.cause });
         if (left === 'fenced off') counts.fencedOff += 1;
         // Only a row that is known to be marked unsent is answered so.
         if (isUnsent && left === 'given up') return { state: 'not sent', cause: result.cause };
         return outcomeElsewhere(claim, result.cause);
       }
       charged = true;
-      const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs);
+      const note = origin === 'first claim' ? undefined : done;
+      const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
       if (settled.state === 'settled') counts.settled[origin] += 1;
       else counts.fencedOff += 1;
       if (settled.state === 'fenced off') {
@@ -82,7 +88,8 @@ export function createCarryOut(collaborators: {
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
     } catch (fault) {
       lease.drop();
-      await giveUp(claim, ageMs(), false);
+      const cause = charged ? 'the processor answered, and the outcome could not be written' : 'the store failed';
+      await giveUp(claim, ageMs(), false, { ...done, cause });
       throw charged ? new StoreUnavailable('unknown', 'the outcome could not be written', fault) : fault;
     } finally {
       lease.drop();
@@ -97,10 +104,12 @@ export function createCarryOut(collaborators: {
     claim: Claim,
     origin: Origin,
     ageMs: () => number,
+    done: Done,
     stillOurs: () => Promise<boolean>,
   ): Promise<ChargeResult | NotSent> {
     if (origin !== 'first claim') {
       const found = await processor.lookUp(claim.key);
+      done.lookedUp = lookedUpAs(found.state);
       if (found.state === 'unknown') return { state: 'not sent', cause: found.cause };
       if (found.state !== 'no record') return found;
       const obstacle = obstacleToSending(claim, origin, ageMs());
@@ -108,7 +117,10 @@ export function createCarryOut(collaborators: {
     }
     if (!(await stillOurs())) return { state: 'not sent', cause: 'the lease was lost before the charge was sent' };
     const { key, transactionId, amount, currency } = claim;
-    return processor.charge({ reference: key, transactionId, amount, currency });
+    done.sent = true;
+    const answer = await processor.charge({ reference: key, transactionId, amount, currency });
+    if (answer.state === 'not sent') done.sent = false;
+    return answer;
   }
 
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
@@ -132,13 +144,23 @@ export function createCarryOut(collaborators: {
    * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends
    * last, because its end wakes the waiters and they must find the row free. Undefined: the store does not say.
    */
-  async function giveUp(claim: Claim, ageMs: number, unsent: boolean): Promise<'given up' | 'fenced off' | undefined> {
+  async function giveUp(
+    claim: Claim,
+    ageMs: number,
+    unsent: boolean,
+    note: AttemptNote,
+  ): Promise<'given up' | 'fenced off' | undefined> {
     const mark = unsent ? 'unsent' : undefined;
-    const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark).catch(ignoreUnavailable);
+    const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark, note).catch(ignoreUnavailable);
     await endings.release(claim.key, claim.owner);
     if (isGivenUp === undefined) return undefined;
     return isGivenUp ? 'given up' : 'fenced off';
   }
+}
+
+function lookedUpAs(state: ChargeResult['state'] | 'no record'): LookedUp {
+  if (state === 'no record') return state;
+  return state === 'unknown' ? 'no answer' : 'found';
 }
 
 /** In a store that is away the lease runs out by itself. Any other exception is a bug and is thrown. */

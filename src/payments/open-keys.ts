@@ -99,8 +99,8 @@ export function closingKeys(ledger: Ledger, openKeys: OpenKeys | undefined): Led
       if (claimed.state === 'settled') openKeys.close(attempt.key);
       return claimed;
     },
-    async settle(claim, outcome, idempotencyTtlMs) {
-      const settled = await ledger.settle(claim, outcome, idempotencyTtlMs);
+    async settle(claim, outcome, idempotencyTtlMs, note) {
+      const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
       if (settled.state === 'settled') openKeys.close(claim.key);
       return settled;
     },

@@ -11,6 +11,7 @@ import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
 import { type AskProcessor, createAskProcessor } from './records/ask-processor.js';
+import { createFindTimeline, type FindTimeline } from './records/find-timeline.js';
 import { createFinishByLookUp } from './records/finish-by-look-up.js';
 import { createPaymentRecords, type PaymentRecords } from './records/payment-records.js';
 import { createRecovery, type Recovery, type RecoveryEvents } from './recovery.js';
@@ -21,6 +22,7 @@ import { createWaiting, type Waiting } from './waiting.js';
 export interface PaymentArea {
   readonly payments: Payments;
   readonly records: PaymentRecords;
+  readonly findTimeline: FindTimeline;
   readonly askProcessor: AskProcessor;
   readonly recovery: Recovery;
   readonly retention: Retention;
@@ -115,6 +117,12 @@ export function createPaymentArea(collaborators: {
     ...(events.resolved && { onResolved: events.resolved }),
     counts,
   });
+  const findTimeline = createFindTimeline({
+    keys,
+    history,
+    rules: { processors: [processor.name, processor.formerName], dedupMs, idempotencyTtlMs },
+    clock,
+  });
   const askProcessor = createAskProcessor({ history, processor, clock });
   const recovery = createRecovery({
     ledger,
@@ -129,5 +137,5 @@ export function createPaymentArea(collaborators: {
     counts,
   });
   const retention = createRetention(ledger, retentionMs, clock, keyTimes, events);
-  return { payments, records, askProcessor, recovery, retention, waiting, endings };
+  return { payments, records, findTimeline, askProcessor, recovery, retention, waiting, endings };
 }

@@ -79,17 +79,17 @@ export function tracePorts<Ports extends PaymentPorts>(spans: Spans, ports: Port
           if (claim) span.setAttribute(TRANSACTION_ID, claim.transactionId);
         },
       ),
-    settle: (claim, outcome, idempotencyTtlMs) =>
+    settle: (claim, outcome, idempotencyTtlMs, note) =>
       spans.inside(
         'payment.settle',
         step,
-        () => ledger.settle(claim, outcome, idempotencyTtlMs),
+        () => ledger.settle(claim, outcome, idempotencyTtlMs, note),
         (span, settled) => {
           span.setAttributes({ [RESULT]: settled.state, [TRANSACTION_ID]: claim.transactionId });
         },
       ),
-    abandon: (fence, recoverAfterMs, mark) =>
-      spans.inside('payment.abandon', step, () => ledger.abandon(fence, recoverAfterMs, mark), nothing),
+    abandon: (fence, recoverAfterMs, mark, note) =>
+      spans.inside('payment.abandon', step, () => ledger.abandon(fence, recoverAfterMs, mark, note), nothing),
     resolve: (resolution) =>
       spans.inside(
         'payment.resolve',

@@ -6,9 +6,13 @@ import {
   RENEW,
   RESOLVE,
   SETTLE,
+  SETTLE_NOTED,
   TAKE_OVER,
 } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
-import { FIND as FIND_RECORD } from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
+import {
+  FIND_LIFE,
+  FIND as FIND_RECORD,
+} from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
 import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
 import {
   CHANGE_STATUS,
@@ -40,11 +44,13 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefi
   [CLAIM, claim, undefined],
   [FIND, [keys], 'payments_pkey'],
   [FIND_RECORD, [FIRST], 'payments_pkey'],
+  [FIND_LIFE, [FIRST], 'payments_pkey'],
   [RENEW, [...fence, each(60_000)], 'payments_pkey'],
   [TAKE_OVER, [FIRST, 'other', 60_000, 'test', null], 'payments_pkey'],
   [RESOLVE, [FIRST, 'operator', 'DECLINED', 'why', 1, 1], 'payments_pkey'],
   [SETTLE, [...fence, each('COMPLETED'), each(null), each(60_000)], 'payments_pkey'],
-  [ABANDON, [...fence, each(1), each('false')], 'payments_pkey'],
+  [SETTLE_NOTED, [...fence, each('COMPLETED'), each(null), each(60_000), each('settled found o')], 'payments_pkey'],
+  [ABANDON, [...fence, each(1), each('false'), each('unknown - o why')], 'payments_pkey'],
   [FIND_TRANSACTION, [NO_NEWEST_ID + MANY / 2], 'transactions_pkey'],
   [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS], 'transactions_pkey'],
   [REMOVE, [NO_NEWEST_ID + MANY / 2, null, LATER_MS], 'transactions_pkey'],

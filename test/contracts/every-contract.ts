@@ -6,6 +6,7 @@ import { ledgerContract } from './ledger-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
+import { paymentLifeContract } from './payment-life-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
 import { transactionCreationContract } from './transaction-creation-contract.js';
 import { transactionSearchContract } from './transaction-search-contract.js';
@@ -16,6 +17,7 @@ const CONTRACTS = {
   ledger: ledgerContract,
   'ledger recovery': ledgerRecoveryContract,
   'payment history': paymentHistoryContract,
+  'payment life': paymentLifeContract,
   'transaction store': transactionStoreContract,
   'transaction search': transactionSearchContract,
   'transaction creation': transactionCreationContract,

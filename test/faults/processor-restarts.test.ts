@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, paymentStatus } from '../../testkit/client/http-client.js';
 import { expectFirst, expectInProgress, expectReplay, NO_PAYMENT } from '../../testkit/client/payment-answers.js';
-import { resolvePayment } from '../../testkit/client/payment-records.js';
+import { resolvePayment, type ShownTimeline, timelineOf } from '../../testkit/client/payment-records.js';
 import { shownPayment, untilFinished } from '../../testkit/client/processor-payer.js';
 import { givenTransaction } from '../../testkit/client/transactions.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
@@ -20,6 +20,7 @@ import {
 } from '../../testkit/deployments/processor-environment.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ALARM_LEVEL = 50;
 /** Recovery takes over nothing that was given up less than this long ago. */
 const FIRST_BACK_OFF_MS = 1_000;
@@ -61,9 +62,31 @@ describeDeployments('a service over a processor', (deployment) => {
       expect(state).toBe('COMPLETED');
       expect(await processor.chargesOf(key)).toMatchObject([{ transactionId }]);
       expectReplay(await payer.pay(url, key), transactionId as string);
+      if (isKilled) expectTakenFromKilled(await timelineOf(url, key), end === 'killed after');
       await environment.check();
     },
   );
+
+  /** The process that was killed has written nothing after its claim: the takeover tells whose claim it was. */
+  function expectTakenFromKilled({ events, omitted, next }: ShownTimeline, wasCharged: boolean): void {
+    const [issued, claimed, ...rest] = events;
+    expect([issued, claimed]).toMatchObject([{ event: 'issued' }, { event: 'claimed', attempt: 1 }]);
+    const killed = claimed?.process;
+    expect(killed).toMatch(UUID);
+    const taken = rest.find(({ event }) => event === 'taken over');
+    const other = taken?.process;
+    expect(other).toMatch(UUID);
+    expect(other).not.toBe(killed);
+    expect(taken).toMatchObject({ attempt: 2, detail: `from process ${killed}, which left it without an outcome` });
+    // The charge that was under way may still have been at work when it was looked up first.
+    const end = rest.slice(-3);
+    const attempt = end.at(-1)?.attempt;
+    expect(end.at(-1)).toMatchObject({ event: 'settled', process: other, detail: 'COMPLETED' });
+    const found = { event: 'looked up', attempt, process: other, detail: 'the processor knows its outcome' };
+    if (wasCharged) expect(end.at(-2)).toMatchObject(found);
+    else expect([found.event, 'charged']).toContain(end.at(-2)?.event);
+    expect({ omitted, what: next.what }).toEqual({ omitted: 0, what: 'replayed' });
+  }
 
   test('that is killed waits for nobody when it starts again: its port opens while the processor does not answer', async () => {
     const { payer, processor } = environment;

@@ -46,6 +46,7 @@ const OPERATION_IDS = [
   'getPayment',
   'getPaymentActivity',
   'getPaymentStatus',
+  'getPaymentTimeline',
   'getProcessorAnswer',
   'getReadiness',
   'getReferencePage',

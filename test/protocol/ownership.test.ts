@@ -27,7 +27,7 @@ describe("another client's key (decisions A5)", () => {
     ledger: recorded(ports.ledger, calls),
     paymentHistory: recorded(ports.paymentHistory, calls),
   });
-  const { payments, records, processor } = process;
+  const { payments, records, findTimeline, processor } = process;
 
   const unpaid = async () => payments.issueKey(OWNER);
   const paid = async () => {
@@ -47,6 +47,7 @@ describe("another client's key (decisions A5)", () => {
     ['a payment of nothing', (key) => payments.pay(key, NO_MONEY, undefined, OTHER)],
     ['a status', (key) => payments.outcome(key, OTHER)],
     ['a look', (key) => records.get(key, OTHER)],
+    ['a timeline', (key) => findTimeline(key, OTHER)],
   ])('%s is answered as an unknown one is, and asks the stores the same', async (_what, question) => {
     const answersAndCalls = async (key: string) => {
       calls.length = 0;

@@ -100,3 +100,35 @@ export function resolvePayment(
 }
 
 export const keysOf = (payments: readonly ShownPayment[]) => payments.map(({ idempotencyKey }) => idempotencyKey);
+
+/** As `GET /api/payments/{key}/timeline` shows it. */
+export interface ShownTimeline {
+  readonly idempotencyKey: string;
+  readonly state: ShownPayment['state'];
+  readonly events: readonly {
+    readonly at: string | null;
+    readonly event: string;
+    readonly attempt: number | null;
+    readonly process: string | null;
+    readonly detail: string | null;
+  }[];
+  readonly omitted: number;
+  readonly next: { readonly what: string; readonly at: string | null; readonly text: string };
+}
+
+export const readTimeline = (url: string, key: string, options: Ask = {}) =>
+  ask(`${url}/api/payments/${key}/timeline`, options);
+
+/** Its events are in the order of their times, where these are known. */
+export async function timelineOf(url: string, key: string): Promise<ShownTimeline> {
+  const answer = await readTimeline(url, key);
+  expect(answer.status, answer.text).toBe(200);
+  expect(answer.headers).toMatchObject({ 'content-type': JSON_UTF8, 'cache-control': 'no-store' });
+  const timeline = answer.json<ShownTimeline>();
+  expect(Object.keys(timeline)).toEqual(['idempotencyKey', 'state', 'events', 'omitted', 'next']);
+  const times = timeline.events.flatMap(({ at }) => at ?? []);
+  expect(times).toEqual(times.toSorted());
+  expect(times.length).toBeGreaterThan(0);
+  expect(timeline.idempotencyKey).toBe(key);
+  return timeline;
+}

@@ -1,5 +1,6 @@
 import type { PaymentRow } from '#idempay/deployments/distributed/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
+import { resolvedEvent, takenEvent, withEvent } from '#idempay/deployments/payment-events.js';
 import type { HistoryRow } from '#idempay/deployments/rows.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { currentHour, settledAfter } from './retention-statements.js';
@@ -9,6 +10,7 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
   readonly lease_until: number;
   readonly recover_at: number;
   readonly settled_hour: number | null;
+  readonly events: string | null;
 };
 type State = StoredPayment['state'];
 type NewRow = [
@@ -43,6 +45,17 @@ function fencedUpdate(
     });
 }
 
+function settled(_row: StoredPayment, fenced: Fenced, now: number, { retention }: Tables): Partial<StoredPayment> {
+  const [, , , state, reason, ttlMs] = fenced;
+  return {
+    ...{ state: state as State, reason: reason as string | null },
+    ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + Number(ttlMs) },
+  };
+}
+
+const eventsOf = ({ events }: StoredPayment, now: number, epoch: number, event: string) =>
+  withEvent(events, `${floor(now)} ${epoch} ${event}`);
+
 function takeOver(
   { payments }: Tables,
   row: StoredPayment | undefined,
@@ -52,7 +65,8 @@ function takeOver(
 ): PaymentRow[] {
   if (row?.state !== 'PROCESSING' || row.lease_until > now || !processors.includes(row.processor)) return [];
   const leaseUntil = now + leaseMs;
-  const taken = { ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil };
+  const events = eventsOf(row, now, row.epoch + 1, takenEvent(row.owner));
+  const taken = { ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil, events };
   payments.set(row.key, taken);
   return [columnsOf(taken, now)];
 }
@@ -85,7 +99,7 @@ export const PAYMENT_STATEMENTS: Statements = {
       const row: StoredPayment = {
         ...{ key, transaction_id, amount, currency, fingerprint, client, processor, owner },
         ...{ epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
-        ...{ unsent_epoch: null, resolution: null, state: outcome ?? 'PROCESSING', reason },
+        ...{ unsent_epoch: null, resolution: null, events: null, state: outcome ?? 'PROCESSING', reason },
         ...(outcome
           ? { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour }
           : { expires_at: null, settled_at: null, settled_hour: null }),
@@ -119,14 +133,16 @@ export const PAYMENT_STATEMENTS: Statements = {
     return { lease_until: leaseUntil, recover_at: leaseUntil };
   }),
 
-  abandon: fencedUpdate(({ epoch }, [, , , recoverAfterMs, unsent], now) => ({
+  abandon: fencedUpdate((row, [, , , recoverAfterMs, unsent, event], now) => ({
     ...{ owner: '', lease_until: 0, recover_at: now + Number(recoverAfterMs) },
-    unsent_epoch: unsent ? epoch : null,
+    unsent_epoch: unsent ? row.epoch : null,
+    events: eventsOf(row, now, row.epoch, event as string),
   })),
 
-  settle: fencedUpdate((_row, [, , , state, reason, ttlMs], now, { retention }) => ({
-    ...{ state: state as State, reason: reason as string | null },
-    ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + Number(ttlMs) },
+  settle: fencedUpdate(settled),
+  settle_noted: fencedUpdate((row, fenced, now, tables) => ({
+    ...settled(row, fenced, now, tables),
+    ...(fenced[6] !== null && { events: eventsOf(row, now, row.epoch, fenced[6] as string) }),
   })),
 
   resolve({ payments, retention }, values: [string, string, State, string, number, number], [now]) {
@@ -137,6 +153,7 @@ export const PAYMENT_STATEMENTS: Statements = {
     const resolved = {
       ...{ ...row, state, owner, resolution: reason, epoch: row.epoch + 1 },
       reason: state === 'DECLINED' ? reason : null,
+      events: eventsOf(row, now, row.epoch + 1, resolvedEvent(row.owner)),
       ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + idempotencyTtlMs },
     };
     payments.set(key, resolved);
@@ -159,6 +176,14 @@ export const PAYMENT_STATEMENTS: Statements = {
   backlog({ payments }, _values, [now]) {
     const dead = [...payments.values()].filter((row) => row.state === 'PROCESSING' && row.lease_until <= now);
     return [{ payments: dead.length, oldest_ms: Math.max(0, ...dead.map(({ claimed_at }) => now - claimed_at)) }];
+  },
+
+  find_life({ payments }, [key]: [string], [now]) {
+    const row = payments.get(key);
+    if (!row) return [];
+    const { unsent_epoch, epoch, lease_until, recover_at, expires_at } = row;
+    const times = { lease_until: floor(lease_until), recover_at: floor(recover_at), expires_at: floor(expires_at) };
+    return [{ ...recordColumnsOf(row), ...times, unsent: unsent_epoch === epoch, now: floor(now as number) }];
   },
 
   find_record: ({ payments }, [key]: [string]) => [payments.get(key) ?? []].flat().map(recordColumnsOf),

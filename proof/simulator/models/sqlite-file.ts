@@ -112,7 +112,7 @@ export class SqliteFile {
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters, REMEMBERED),
       ledger: createEmbeddedLedger(writer, reader, clock),
-      paymentHistory: createEmbeddedPaymentHistory(reader),
+      paymentHistory: createEmbeddedPaymentHistory(reader, clock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
       async close() {},

@@ -1,11 +1,16 @@
 import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
 import type { ClaimAttempt, FindResult, Ledger } from '../../payments/ports/ledger.js';
+import type { AttemptNote } from '../../payments/values/attempt-note.js';
 import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
+import { abandonedEvent, settledEvent } from '../payment-events.js';
 import { finalOf } from '../rows.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
+
+/** What the timeline is told of a claim that was written after its request had been answered. */
+const CLAIMED_LATE: AttemptNote = { sent: false, cause: 'the claim was written too late for its request' };
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
@@ -26,7 +31,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
    * end of its lease. Nothing was sent under it.
    */
   async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
-    const giveUp = (claim: Claim) => abandon(claim, 0, claim.unsent ? 'unsent' : undefined);
+    const giveUp = (claim: Claim) => abandon(claim, 0, claim.unsent ? 'unsent' : undefined, CLAIMED_LATE);
     return claiming.catch((fault: StoreUnavailable) => {
       const ended = fault.ended as Promise<T> | undefined;
       ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
@@ -34,8 +39,15 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     });
   }
 
-  function abandon({ key, epoch, owner }: Fence, recoverAfterMs: number, mark?: 'unsent'): Promise<boolean> {
-    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, unsent: mark === 'unsent' });
+  function abandon(
+    { key, epoch, owner }: Fence,
+    recoverAfterMs: number,
+    mark?: 'unsent',
+    note?: AttemptNote,
+  ): Promise<boolean> {
+    const unsent = mark === 'unsent';
+    const event = abandonedEvent({ owner }, note ?? { sent: !unsent });
+    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, unsent, event });
   }
 
   return {
@@ -77,8 +89,9 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
     abandon,
 
-    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs) {
-      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs };
+    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs, note) {
+      const event = note && settledEvent({ owner }, note);
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event };
       const settled = await writer.write('settle', settlement);
       if (typeof settled !== 'number') return settled;
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };

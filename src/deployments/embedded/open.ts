@@ -60,7 +60,7 @@ export async function openEmbedded(options: {
     return {
       keys: createEmbeddedKeyStore(writer, reader, clock, counters),
       ledger: createEmbeddedLedger(writer, reader, clock),
-      paymentHistory: createEmbeddedPaymentHistory(reader),
+      paymentHistory: createEmbeddedPaymentHistory(reader, clock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,

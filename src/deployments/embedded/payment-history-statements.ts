@@ -5,6 +5,11 @@ const COLUMNS =
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 
+/** What only the timeline of a payment shows. */
+export const FIND_LIFE = `
+  SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch, 0) AS unsent, lease_until, recover_at, expires_at, events, ?2 AS now
+  FROM payments WHERE key = ?1`;
+
 const RANGE = 'key >= ?1 AND key < ?2';
 /** What no index serves, and is not meant to: the rows that are read this way are bounded (see `newest-payments.ts`). */
 const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)

@@ -1,7 +1,7 @@
 import type { PaymentHistory } from '../../payments/ports/payment-history.js';
 import { type CountedRow, countsOf, pageOf, startOf } from '../history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../newest-payments.js';
-import { type HistoryRow, recordOf } from '../rows.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../rows.js';
 import * as statements from './payment-history-statements.js';
 import type { PreparedRead, Reader } from './reader.js';
 
@@ -9,8 +9,9 @@ import type { PreparedRead, Reader } from './reader.js';
 const UNITS_PER_MS = 1;
 
 /** Reads on the main thread: pages are short, and each comes from an index or the table in its own order. */
-export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
+export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => number): PaymentHistory {
   const find = reader.prepare(statements.FIND);
+  const findLife = reader.prepare(statements.FIND_LIFE);
   const settled = reader.prepare(statements.SETTLED);
   const countSettled = reader.prepare(statements.COUNT_SETTLED);
   const newest = preparedAll(statements.NEWEST);
@@ -38,6 +39,11 @@ export function createEmbeddedPaymentHistory(reader: Reader): PaymentHistory {
     async find(key) {
       const row = find.get(key) as HistoryRow | undefined;
       return row && recordOf(row);
+    },
+
+    async findLife(key) {
+      const row = findLife.get(key, wallClock()) as LifeRow | undefined;
+      return row && lifeOf(row);
     },
 
     newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),

@@ -8,6 +8,7 @@ import type {
 } from '../../payments/ports/ledger.js';
 import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/values/payment.js';
+import { withEvent } from '../payment-events.js';
 import { finalOf, reasonOf } from '../rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import type { PaymentRow } from './payment-row.js';
@@ -23,13 +24,18 @@ const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
+/** The function is `withEvent`. In front stand the time, as text because a number would be bound as a float, and the epoch. */
+const eventsWith = (epoch: string, event: string) => `with_event(events, ? || ' ' || (${epoch}) || ' ' || ${event})`;
+/** With the owner that is overwritten. */
+const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
+
 const TAKE_OVER = `
-  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?
+  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor IN (?, ?)
   RETURNING *`;
 
 export const TAKE_OVER_ABANDONED = `
-  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?
+  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
   WHERE key IN (
     SELECT key FROM payments
     WHERE state = 'PROCESSING' AND recover_at <= ? AND lease_until <= ? AND processor IN (?, ?)
@@ -45,17 +51,21 @@ const SET_LEASE = `
  * clock that is set back does not bring it to life.
  */
 const ABANDON = `
-  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?
+  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?, events = ${eventsWith('epoch', '?')}
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
 const SETTLE = `
   UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
+/** The same of an attempt that has something to tell. */
+const SETTLE_NOTED = SETTLE.replace('settled_hour = ?', `settled_hour = ?, events = ${eventsWith('epoch', '?')}`);
+
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
 const RESOLVE = `
   UPDATE payments
-  SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?
+  SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?,
+    events = ${eventsWith('epoch + 1', "'resolved ' || owner")}
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
     AND claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
   RETURNING *`;
@@ -79,6 +89,7 @@ export type BoundedTakeover = Takeover & { readonly limit: number };
 export interface AbandonWrite extends Fence {
   readonly recoverAfterMs: number;
   readonly unsent: boolean;
+  readonly event: string;
 }
 
 export interface SettleWrite extends Fence {
@@ -86,6 +97,8 @@ export interface SettleWrite extends Fence {
   readonly client: string | undefined;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
+  /** What its timeline is told; undefined of a plain first attempt. */
+  readonly event?: string | undefined;
 }
 
 /**
@@ -99,6 +112,7 @@ export function createPaymentWrites(
   currentHour: () => number,
   wallClock: () => number,
 ) {
+  database.function('with_event', { deterministic: true }, withEvent);
   const insertClaim = database.prepare(INSERT_CLAIM);
   const find = database.prepare(FIND);
   const takeOver = database.prepare(TAKE_OVER);
@@ -106,13 +120,14 @@ export function createPaymentWrites(
   const setLease = database.prepare(SET_LEASE);
   const abandon = database.prepare(ABANDON);
   const settle = database.prepare(SETTLE);
+  const settleNoted = database.prepare(SETTLE_NOTED);
   const resolve = database.prepare(RESOLVE);
   const { look_up_before: lookUpBefore } = database.prepare(LOOK_UP_BEFORE).get() as { look_up_before: string };
 
   function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
     const { key, owner, leaseMs, processor, formerProcessor } = takeover;
     const leaseUntil = now + leaseMs;
-    const values = [owner, leaseUntil, leaseUntil, key, now, processor, formerProcessor ?? null];
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processor, formerProcessor ?? null];
     const row = takeOver.get(...values) as PaymentRow | undefined;
     return row && claimOf(row, now);
   }
@@ -175,7 +190,7 @@ export function createPaymentWrites(
     takeOverAbandoned({ owner, leaseMs, processor, formerProcessor, limit }: BoundedTakeover): Claim[] {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
-      const values = [owner, leaseUntil, leaseUntil, now, now, processor, formerProcessor ?? null, limit];
+      const values = [owner, leaseUntil, leaseUntil, `${now}`, now, now, processor, formerProcessor ?? null, limit];
       const rows = takeOverAbandoned.all(...values) as PaymentRow[];
       return rows.map((row) => claimOf(row, now));
     },
@@ -185,17 +200,23 @@ export function createPaymentWrites(
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
     },
 
-    abandon({ key, epoch, owner, recoverAfterMs, unsent }: AbandonWrite): boolean {
-      const recoverAt = wallClock() + Math.ceil(recoverAfterMs);
-      return abandon.run(recoverAt, unsent ? epoch : null, key, epoch, owner).changes > 0;
+    abandon({ key, epoch, owner, recoverAfterMs, unsent, event }: AbandonWrite): boolean {
+      const now = wallClock();
+      const recoverAt = now + Math.ceil(recoverAfterMs);
+      return abandon.run(recoverAt, unsent ? epoch : null, `${now}`, event, key, epoch, owner).changes > 0;
     },
 
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
-      const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs } = settlement;
+      const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event } = settlement;
       const now = wallClock();
       const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
-      if (settle.run(...endOf(final, now), key, epoch, owner).changes > 0) {
+      const end = endOf(final, now);
+      const { changes } =
+        event === undefined
+          ? settle.run(...end, key, epoch, owner)
+          : settleNoted.run(...end, `${now}`, event, key, epoch, owner);
+      if (changes > 0) {
         recordOutcome(key, final);
         return final.expiresAt;
       }
@@ -210,7 +231,19 @@ export function createPaymentWrites(
       const declined = state === 'DECLINED' ? reason : null;
       const latestClaims = [now - idempotencyTtlMs, now - dedupMs];
       const expiresAt = now + idempotencyTtlMs;
-      const values = [state, declined, reason, expiresAt, now, currentHour(), owner, key, now, ...latestClaims];
+      const values = [
+        state,
+        declined,
+        reason,
+        expiresAt,
+        now,
+        currentHour(),
+        owner,
+        `${now}`,
+        key,
+        now,
+        ...latestClaims,
+      ];
       const resolved = resolve.get(...values) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);

@@ -1,3 +1,4 @@
+import type { AttemptNote } from '../values/attempt-note.js';
 import type { Money } from '../values/money.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
 
@@ -27,16 +28,19 @@ export interface Ledger {
   /** Lengthens the lease; false when the attempt has been fenced off. */
   renew(fence: Fence, leaseMs: number): Promise<boolean>;
 
-  /** Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. */
-  settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number): Promise<SettleResult>;
+  /**
+   * Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. `note`: kept
+   * for its timeline; an attempt that claimed, charged and settles has none.
+   */
+  settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number, note?: AttemptNote): Promise<SettleResult>;
 
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
    * from now on, `takeOverAbandoned` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
    * that arrives later changes nothing. `unsent`: surely nothing was ever sent for it; only the next takeover sees this
-   * mark. Resolves to whether it was still the attempt's.
+   * mark. `note`: kept for its timeline. Resolves to whether it was still the attempt's.
    */
-  abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent'): Promise<boolean>;
+  abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent', note?: AttemptNote): Promise<boolean>;
 
   /**
    * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only

@@ -1,8 +1,12 @@
+import type { AttemptNote, LookedUp } from '../values/attempt-note.js';
 import type { Money } from '../values/money.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
 export interface PaymentHistory {
   find(key: string): Promise<PaymentRecord | undefined>;
+
+  /** A payment with what became of it step by step, as far as its row tells. */
+  findLife(key: string): Promise<PaymentLife | undefined>;
 
   /**
    * Up to `limit` payments, newest key first. Keys are time-ordered (UUIDv7), so this is the order of their generation. To
@@ -35,6 +39,39 @@ export interface PaymentRecord extends Money {
   /** Why an operator resolved it; undefined where the processor's own answer settled it. */
   readonly resolution: string | undefined;
 }
+
+/** Times are milliseconds since the epoch, by the store's clock. */
+export interface PaymentLife {
+  readonly payment: PaymentRecord;
+  /** When it was read. */
+  readonly now: number;
+  /** That of the row, of which a resolution has one of its own. */
+  readonly epoch: number;
+  /** Of this epoch: the attempt at work, the one that settled it, or the resolution; undefined: it was given up. */
+  readonly owner: string | undefined;
+  /** Surely nothing was ever sent for it. */
+  readonly unsent: boolean;
+  readonly leaseUntil: number;
+  /** Recovery takes it then, unless it is final. */
+  readonly recoverAt: number;
+  /** Until then a final outcome is repeated. */
+  readonly expiresAt: number | undefined;
+  /** All but what every payment has: its first claim, and its end. Oldest first. */
+  readonly events: readonly PaymentEvent[];
+  /** Events that were left out, between the first ones and the last ones. */
+  readonly omitted: number;
+}
+
+/** `attempt` is the epoch; owners are those of attempts. */
+export type PaymentEvent = { readonly at: number; readonly attempt: number } & (
+  | {
+      readonly kind: 'taken over' | 'resolved';
+      /** The owner before, if it had neither settled nor given up the payment: its process died, was stopped or cut off. */
+      readonly from: string | undefined;
+    }
+  | ({ readonly kind: 'given up'; readonly owner: string } & AttemptNote)
+  | { readonly kind: 'settled'; readonly owner: string; readonly lookedUp?: LookedUp | undefined }
+);
 
 export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;

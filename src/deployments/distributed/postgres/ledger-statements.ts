@@ -18,6 +18,13 @@ const UNDER_WAY = 'settled_at IS NULL';
 const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
 
 /**
+ * The events of a row with one more. Its time is that of the statement, and its text what follows the epoch
+ * (`payment-events.ts`). Only what is no plain first payment has any.
+ */
+const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
+      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint || ' ' || ${epoch} || ' ' || ${event})`;
+
+/**
  * `clock_timestamp()` and not `now()`: after a wait the present moment counts. The attempts are sorted below the condition
  * (`OFFSET 0` keeps it so), so that each is checked just before its own insert, not all before the first. An insert that
  * then waits for another one of its key was checked before the wait; where the other is rolled back, it comes later than its
@@ -63,12 +70,16 @@ export const FIND: Statement = {
   text: `SELECT ${PAYMENT_COLUMNS} FROM idempay.payments WHERE key = ANY ($1::uuid[])`,
 };
 
+/** With the owner that is overwritten. */
+const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
+
 export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
-      recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
+      recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
+      events = ${TAKEN}
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor IN ($4, $5)
       AND ${ON_KNOWN_TIMELINE}
     RETURNING ${PAYMENT_COLUMNS}`,
@@ -80,7 +91,8 @@ export const TAKE_OVER_ABANDONED: Statement = {
   text: `
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
-      recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond'
+      recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond',
+      events = ${TAKEN}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
       WHERE state = 'PROCESSING' AND recover_at <= now() AND lease_until <= clock_timestamp() AND processor IN ($3, $4)
@@ -112,9 +124,10 @@ export const ABANDON: Statement = {
     UPDATE idempay.payments payment
     SET owner = '', lease_until = to_timestamp(0),
       recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond',
-      unsent_epoch = CASE WHEN fence.unsent THEN payment.epoch END
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[])
-      AS fence (key, epoch, owner, recover_after_ms, unsent)
+      unsent_epoch = CASE WHEN fence.unsent THEN payment.epoch END,
+      events = ${eventsWith('payment.epoch', 'fence.event')}
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[], $6::text[])
+      AS fence (key, epoch, owner, recover_after_ms, unsent, event)
     WHERE ${keyIs('fence.key')} AND payment.epoch = fence.epoch AND payment.owner = fence.owner
       AND payment.${UNDER_WAY}
     RETURNING fence.key, fence.owner`,
@@ -133,13 +146,27 @@ export const SETTLE: Statement = {
     RETURNING payment.key, payment.owner, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
 };
 
+/** The same for a batch in which an attempt has something to tell. So all others are settled by a statement that knows of no events. */
+export const SETTLE_NOTED: Statement = {
+  name: 'settle_noted',
+  text: SETTLE.text
+    .replace(
+      '\n    FROM unnest',
+      `,
+      events = CASE WHEN settled.event IS NULL THEN events ELSE ${eventsWith('payment.epoch', 'settled.event')} END
+    FROM unnest`,
+    )
+    .replace('$6::float8[])', '$6::float8[], $7::text[])')
+    .replace('idempotency_ttl_ms)\n', 'idempotency_ttl_ms, event)\n'),
+};
+
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
 export const RESOLVE: Statement = {
   name: 'resolve',
   text: `
     UPDATE idempay.payments
     SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
-      settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
+      settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWith('epoch + 1', "'resolved ' || owner")},
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
       AND claimed_at <= clock_timestamp()

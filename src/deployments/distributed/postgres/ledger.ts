@@ -16,6 +16,7 @@ import {
   isVisibleTo,
   type Outcome,
 } from '../../../payments/values/payment.js';
+import { abandonedEvent, settledEvent } from '../../payment-events.js';
 import { finalOf, reasonOf } from '../../rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import { Batcher, LANES } from './batcher.js';
@@ -32,6 +33,8 @@ interface Settlement {
   readonly claim: Claim;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
+  /** What its timeline is told; null of a plain first attempt. */
+  readonly event: string | null;
 }
 
 interface FencedMs {
@@ -41,6 +44,7 @@ interface FencedMs {
 
 interface Abandonment extends FencedMs {
   readonly unsent: boolean;
+  readonly event: string;
 }
 
 /** The payment rows in PostgreSQL. Every write is one statement that commits by itself; leases are the database's. */
@@ -62,13 +66,16 @@ export function createPostgresLedger(
   /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
   async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
     const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
-    const rows = await database.write<{ key: string; owner: string; expires_at: number }>(statements.SETTLE, [
+    const isNoted = batch.some(({ event }) => event !== null);
+    const statement = isNoted ? statements.SETTLE_NOTED : statements.SETTLE;
+    const rows = await database.write<{ key: string; owner: string; expires_at: number }>(statement, [
       sorted.map(({ claim }) => claim.key),
       sorted.map(({ claim }) => claim.epoch),
       sorted.map(({ claim }) => claim.owner),
       sorted.map(({ outcome }) => outcome.state),
       sorted.map(({ outcome }) => reasonOf(outcome)),
       sorted.map(({ idempotencyTtlMs }) => idempotencyTtlMs),
+      ...(isNoted ? [sorted.map(({ event }) => event)] : []),
     ]);
     const expiries = new Map(rows.map((row) => [`${row.key} ${row.owner}`, row.expires_at]));
     return batch.map(({ claim }) => {
@@ -87,7 +94,7 @@ export function createPostgresLedger(
 
   async function abandonAll(batch: readonly Abandonment[]): Promise<boolean[]> {
     const sorted = sortedByKey(batch);
-    const values = [...columnsOf(sorted), sorted.map(({ unsent }) => unsent)];
+    const values = [...columnsOf(sorted), sorted.map(({ unsent }) => unsent), sorted.map(({ event }) => event)];
     return whichOf(batch, await database.write<FencedRow>(statements.ABANDON, values));
   }
 
@@ -204,11 +211,15 @@ export function createPostgresLedger(
 
     renew: (fence, leaseMs) => renewals.add({ fence, ms: leaseMs }),
 
-    abandon: (fence, recoverAfterMs, mark) =>
-      abandonments.add({ fence, ms: recoverAfterMs, unsent: mark === 'unsent' }),
+    abandon(fence, recoverAfterMs, mark, note) {
+      const unsent = mark === 'unsent';
+      const event = abandonedEvent(fence, note ?? { sent: !unsent });
+      return abandonments.add({ fence, ms: recoverAfterMs, unsent, event });
+    },
 
-    async settle(claim, outcome, idempotencyTtlMs): Promise<SettleResult> {
-      const expiresAt = await settleOrReadBack({ claim, outcome, idempotencyTtlMs });
+    async settle(claim, outcome, idempotencyTtlMs, note): Promise<SettleResult> {
+      const event = note ? settledEvent(claim, note) : null;
+      const expiresAt = await settleOrReadBack({ claim, outcome, idempotencyTtlMs, event });
       if (expiresAt !== undefined) {
         const { fingerprint, client } = claim;
         const final: FinalOutcome = { outcome, fingerprint, client, expiresAt };

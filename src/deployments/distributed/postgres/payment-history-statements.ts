@@ -12,6 +12,18 @@ export const FIND: Statement = {
   text: `SELECT ${COLUMNS} FROM idempay.payments WHERE key = $1`,
 };
 
+/** What only the timeline of a payment shows. */
+export const FIND_LIFE: Statement = {
+  name: 'find_life',
+  text: `
+    SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch, false) AS unsent, events,
+      floor(extract(epoch FROM lease_until) * 1000)::float8 AS lease_until,
+      floor(extract(epoch FROM recover_at) * 1000)::float8 AS recover_at,
+      floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at,
+      floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now
+    FROM idempay.payments WHERE key = $1`,
+};
+
 const RANGE = 'key >= $1 AND key < $2';
 /**
  * What no index serves, and is not meant to, also in a plan of its own for each execution (so the `|| ''`): the rows that are

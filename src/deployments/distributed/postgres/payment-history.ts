@@ -1,7 +1,7 @@
 import type { PaymentHistory } from '../../../payments/ports/payment-history.js';
 import { type CountedRow, countsOf, pageOf, startOf } from '../../history-pages.js';
 import { type NewestQuery, type NewestReads, newestPage } from '../../newest-payments.js';
-import { type HistoryRow, recordOf } from '../../rows.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../../rows.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './payment-history-statements.js';
 import type { Postgres } from './postgres.js';
@@ -35,6 +35,12 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
       const [row] = await database.read<Row>(statements.FIND, [key]);
       if (row && row.state !== 'PROCESSING') await confirmDurable();
       return row && recordOf(row);
+    },
+
+    async findLife(key) {
+      const [row] = await database.read<LifeRow>(statements.FIND_LIFE, [key]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && lifeOf(row);
     },
 
     newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),

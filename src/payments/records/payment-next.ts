@@ -1,0 +1,69 @@
+import type { PaymentLife } from '../ports/payment-history.js';
+
+/** What happens next with a payment. */
+export interface NextStep {
+  readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired';
+  /** Until or from when, as the text says; milliseconds since the epoch. Undefined: not known. */
+  readonly at?: number | undefined;
+  /** One plain sentence. */
+  readonly text: string;
+}
+
+export interface TimelineRules {
+  /** The names of this service's processor: only payments of these are taken over here. */
+  readonly processors: readonly (string | undefined)[];
+  /** From this age on a payment that may have been sent is an operator's to resolve. */
+  readonly dedupMs: number;
+  /** The same of one that was surely never sent. */
+  readonly idempotencyTtlMs: number;
+}
+
+export const pay = (until: number): NextStep => ({
+  what: 'pay',
+  at: until,
+  text: 'The key is issued, and can be paid with until then.',
+});
+
+export const underWay = (until: number): NextStep => ({
+  what: 'under way',
+  at: until,
+  text: 'An attempt is at work; another one may take the payment over when its lease has ended without an outcome.',
+});
+
+export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {
+  const { payment, now, expiresAt } = life;
+  if (payment.state !== 'PROCESSING') {
+    return (expiresAt ?? 0) > now
+      ? {
+          what: 'replayed',
+          at: expiresAt,
+          text: 'It is final: a repeat with its key gets this outcome again until then.',
+        }
+      : { what: 'expired', at: expiresAt, text: 'It is final, and its key has expired: a repeat is refused.' };
+  }
+  if (life.leaseUntil > now) return underWay(life.leaseUntil);
+  const operatorFrom = payment.claimedAt + (life.unsent ? rules.idempotencyTtlMs : rules.dedupMs);
+  const isOurs = rules.processors.includes(payment.processor);
+  if (operatorFrom <= now) {
+    return {
+      what: 'operator',
+      at: operatorFrom,
+      text: isOurs
+        ? 'An operator may resolve it since then; meanwhile recovery goes on to look it up at the processor.'
+        : `An operator may resolve it since then; only a service with the processor ${payment.processor} looks it up.`,
+    };
+  }
+  if (!isOurs) {
+    return { what: 'recovery', text: `Only a service with the processor ${payment.processor} goes on with it.` };
+  }
+  const operator = Number.isFinite(operatorFrom)
+    ? `, and an operator may resolve it from ${isoOf(operatorFrom)} on`
+    : '';
+  return {
+    what: 'recovery',
+    at: life.recoverAt,
+    text: `Recovery asks the processor again then, a repeat with its key at once${operator}.`,
+  };
+}
+
+const isoOf = (ms: number) => new Date(ms).toISOString();

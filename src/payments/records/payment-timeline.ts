@@ -1,0 +1,124 @@
+import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
+import type { AttemptNote } from '../values/attempt-note.js';
+import { keyTimeOf } from '../values/key-time.js';
+import { type NextStep, nextOf, type TimelineRules } from './payment-next.js';
+
+/** A payment's whole life, as far as its row tells, and what happens next. */
+export interface Timeline {
+  readonly key: string;
+  readonly state: PaymentLife['payment']['state'] | 'PENDING';
+  readonly events: readonly TimelineEvent[];
+  /** Events that were not kept, between the first ones and the last ones. */
+  readonly omitted: number;
+  readonly next: NextStep;
+}
+
+export const EVENT_NAMES = [
+  'issued',
+  'claimed',
+  'charged',
+  'not sent',
+  'unknown',
+  'looked up',
+  'taken over',
+  'settled',
+  'resolved',
+] as const;
+
+export interface TimelineEvent {
+  /** Milliseconds since the epoch; undefined: some time between its neighbours. */
+  readonly at?: number | undefined;
+  readonly event: (typeof EVENT_NAMES)[number];
+  /** 1 is the first claim. */
+  readonly attempt?: number | undefined;
+  /** Which process it was. */
+  readonly process?: string | undefined;
+  readonly detail?: string | undefined;
+}
+
+const LOOKED_UP: Readonly<Record<NonNullable<AttemptNote['lookedUp']>, string>> = {
+  found: 'the processor knows its outcome',
+  'no record': 'the processor has no record of it',
+  'no answer': 'the processor gave no clear answer',
+};
+
+export const issuedEvent = (key: string): TimelineEvent => ({ at: keyTimeOf(key), event: 'issued' });
+
+/** Who claimed first is in the row, until a takeover overwrites it: then the takeover tells from whom it took the payment. */
+export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
+  const { payment, events, omitted } = life;
+  const owners = ownersOf(life);
+  const of = (attempt: number) => ({ attempt, process: processOf(owners.get(attempt)) });
+  return {
+    key: payment.key,
+    state: payment.state,
+    events: [
+      issuedEvent(payment.key),
+      { at: payment.claimedAt, event: 'claimed', ...of(1) },
+      ...events.flatMap((event) => stepsOf(event, of(event.attempt), of(event.attempt - 1).process)),
+      ...endOf(life, of(life.epoch)),
+    ],
+    omitted,
+    next: nextOf(life, rules),
+  };
+}
+
+/** Of each attempt, by its epoch, as far as they were kept. */
+function ownersOf({ epoch, owner, events }: PaymentLife): ReadonlyMap<number, string> {
+  const owners = new Map<number, string>();
+  for (const event of events) {
+    if ('owner' in event) owners.set(event.attempt, event.owner);
+    // One that gave up is named where it did.
+    else if (event.from !== undefined) owners.set(event.attempt - 1, event.from);
+  }
+  return owner === undefined ? owners : owners.set(epoch, owner);
+}
+
+/** An owner is named `process:attempt`. */
+function processOf(owner: string | undefined): string | undefined {
+  return owner?.replace(/:\d+$/, '');
+}
+
+type Actor = Pick<TimelineEvent, 'attempt' | 'process'>;
+
+function stepsOf(event: PaymentEvent, actor: Actor, before: string | undefined): TimelineEvent[] {
+  const { at } = event;
+  switch (event.kind) {
+    case 'taken over': {
+      const detail = event.from === undefined ? undefined : `from process ${before}, which left it without an outcome`;
+      return [{ at, event: 'taken over', ...actor, detail }];
+    }
+    case 'given up': {
+      const { lookedUp, sent, cause } = event;
+      if (lookedUp === 'no answer') return [lookUp(at, actor, lookedUp, cause)];
+      const end: TimelineEvent = { at, event: sent ? 'unknown' : 'not sent', ...actor, detail: cause };
+      return lookedUp ? [lookUp(undefined, actor, lookedUp), end] : [end];
+    }
+    case 'settled':
+      return event.lookedUp ? [lookUp(undefined, actor, event.lookedUp)] : [];
+    case 'resolved':
+      return [];
+  }
+}
+
+function lookUp(
+  at: number | undefined,
+  actor: Actor,
+  lookedUp: NonNullable<AttemptNote['lookedUp']>,
+  cause?: string,
+): TimelineEvent {
+  const detail = cause === undefined ? LOOKED_UP[lookedUp] : `${LOOKED_UP[lookedUp]}: ${cause}`;
+  return { at, event: 'looked up', ...actor, detail };
+}
+
+function endOf({ payment, events }: PaymentLife, actor: Actor): TimelineEvent[] {
+  const { state, settledAt: at, reason, resolution } = payment;
+  if (at === undefined) return [];
+  if (resolution !== undefined) {
+    return [{ at, event: 'resolved', process: actor.process, detail: `${state}: ${resolution}` }];
+  }
+  const settled: TimelineEvent = { at, event: 'settled', ...actor, detail: reason ? `${state}: ${reason}` : state };
+  const last = events.at(-1);
+  const wasFound = last?.kind === 'settled' && last.lookedUp === 'found';
+  return state === 'COMPLETED' && !wasFound ? [{ event: 'charged', ...actor }, settled] : [settled];
+}

@@ -1,0 +1,12 @@
+/** What an attempt did beyond a plain first one, kept in the payment's row for its timeline. */
+export interface AttemptNote {
+  /** What the look-up before it said; undefined: there was none. */
+  readonly lookedUp?: LookedUp | undefined;
+  /** Its charge may have left this process. */
+  readonly sent: boolean;
+  /** Why it ended without an outcome; undefined where it has one. */
+  readonly cause?: string | undefined;
+}
+
+/** `no answer`: none that says anything. */
+export type LookedUp = 'found' | 'no record' | 'no answer';

@@ -1,0 +1,133 @@
+import { expect, test } from 'vitest';
+import type { Claim } from '#idempay/payments/values/payment.js';
+import {
+  claimAttempt,
+  DECLINED,
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+  newProcessorName,
+  SHORT_MS,
+} from '../../testkit/protocol/payment-attempts.js';
+import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
+import type { ContractPorts } from '../../testkit/protocol/ports.js';
+
+/**
+ * What every PaymentHistory guarantees of `findLife` beyond its type: 1. It tells each step that is no plain first attempt, and
+ * whose it was; of a plain one there is nothing to tell. 2. Of many steps the first and the last are kept, and the others counted.
+ */
+export function paymentLifeContract(ports: ContractPorts): void {
+  const { ledger, paymentHistory: history, clock, pass } = ports;
+  const given = paymentSteps(ports);
+
+  function expectBetween(time: number | undefined, from: number): void {
+    expect(time).toBeGreaterThanOrEqual(Math.floor(from));
+    expect(time).toBeLessThanOrEqual(clock.now());
+  }
+
+  const lifeOf = async (key: string) => {
+    const life = await history.findLife(key);
+    if (!life) throw new Error('there is no such payment');
+    return life;
+  };
+
+  test('1: of a payment that one attempt claims and settles nothing more is kept, whatever its outcome', async () => {
+    expect(await history.findLife(newKey())).toBeUndefined();
+    const claims = (await given.claims(3)) as [Claim, Claim, Claim];
+    const [paid, declined, open] = claims;
+    // In one batch with one that has something to tell.
+    const noted = await given.takeover(await given.abandoned());
+    await Promise.all([
+      given.settled(paid),
+      given.settled(declined, { outcome: DECLINED }),
+      ledger.settle(noted, { ...DECLINED }, LONG_MS, { lookedUp: 'found', sent: false }),
+    ]);
+    for (const { key, owner } of claims) {
+      const life = await lifeOf(key);
+      expect(life).toMatchObject({ events: [], omitted: 0, epoch: 1, owner, unsent: false });
+      expect(life.payment).toEqual(await history.find(key));
+    }
+    expect((await lifeOf(noted.key)).events).toHaveLength(3);
+    const { leaseUntil, recoverAt, now, expiresAt, payment } = await lifeOf(open.key);
+    expect([recoverAt, expiresAt]).toEqual([leaseUntil, undefined]);
+    expect(leaseUntil - payment.claimedAt).toBe(LONG_MS);
+    expectBetween(now, payment.claimedAt);
+    expect((await lifeOf(paid.key)).expiresAt).toBeGreaterThan(now);
+    const at = { ...claimAttempt(), settleAs: { outcome: DECLINED, idempotencyTtlMs: LONG_MS } };
+    expect(await ledger.claim(at)).toMatchObject({ state: 'settled' });
+    expect(await lifeOf(at.key)).toMatchObject({ events: [], owner: at.owner, payment: DECLINED });
+  });
+
+  test('1: each step names the attempt and its owner, also one that ended without a word', async () => {
+    const before = Math.floor(clock.now());
+    const first = await given.deadClaim();
+    const second = await given.takeover(first);
+    const cause = 'no connection\nto \u0000 the processor \ud83d';
+    await ledger.abandon(second, 0, undefined, { sent: false, lookedUp: 'no record', cause });
+    const third = await given.takeover(first, { leaseMs: SHORT_MS });
+    await pass(SHORT_MS);
+    const fourth = inState(await ledger.claim(claimAttempt({ key: first.key })), 'taken over').claim;
+    await ledger.settle(fourth, { ...DECLINED }, LONG_MS, { lookedUp: 'no record', sent: true });
+    const life = await lifeOf(first.key);
+    expect(life).toMatchObject({ epoch: 4, owner: fourth.owner, omitted: 0, payment: { attempts: 4, ...DECLINED } });
+    expect(life.events).toEqual([
+      { kind: 'taken over', attempt: 2, from: first.owner, at: expect.any(Number) },
+      {
+        ...{ kind: 'given up', attempt: 2, owner: second.owner, at: expect.any(Number), sent: false },
+        ...{ lookedUp: 'no record', cause: 'no connection to   the processor \ufffd' },
+      },
+      { kind: 'taken over', attempt: 3, from: undefined, at: expect.any(Number) },
+      { kind: 'taken over', attempt: 4, from: third.owner, at: expect.any(Number) },
+      { kind: 'settled', attempt: 4, owner: fourth.owner, lookedUp: 'no record', at: expect.any(Number) },
+    ]);
+    const times = [before, ...life.events.map(({ at }) => at), clock.now()];
+    expect(times).toEqual(times.toSorted((a, b) => a - b));
+  });
+
+  test('1: recovery and an operator name the owner that they overwrite, and a fenced-off attempt writes nothing', async () => {
+    const processor = newProcessorName();
+    const [first, second] = [await given.deadClaim({ processor }), await given.deadClaim({ processor })];
+    await ledger.abandon(second, 0, 'unsent', { sent: false, cause: 'é'.repeat(500) });
+    expect(await lifeOf(second.key)).toMatchObject({ unsent: true, owner: undefined });
+    const owner = newOwner();
+    await ledger.takeOverAbandoned({ owner, leaseMs: SHORT_MS, processor, limit: 10 });
+    expect(await ledger.abandon(first, 0, undefined, { sent: true, cause: 'late' })).toBe(false);
+    await pass(SHORT_MS);
+    await given.resolve(first.key, { owner: 'operator' });
+    const taken = { kind: 'taken over', attempt: 2, at: expect.any(Number) };
+    const resolved = { kind: 'resolved', attempt: 3, from: owner, at: expect.any(Number) };
+    expect(await lifeOf(first.key)).toMatchObject({
+      ...{ events: [{ ...taken, from: first.owner }, resolved], owner: 'operator' },
+      payment: { attempts: 2, resolution: 'seen on the statement' },
+    });
+    const [given2 = { kind: 'none' }, ...rest] = (await lifeOf(second.key)).events;
+    expect(given2).toMatchObject({
+      kind: 'given up',
+      attempt: 1,
+      owner: second.owner,
+      sent: false,
+      lookedUp: undefined,
+    });
+    expect('cause' in given2 && given2.cause).toMatch(/^é{89}…$/);
+    expect(rest).toEqual([{ ...taken, from: undefined }]);
+  });
+
+  test('2: of many steps the first eight and the last forty are kept, in a column that stops growing', async () => {
+    let claim = await given.claim();
+    const cause = '語'.repeat(200);
+    for (let attempt = 1; attempt <= 40; attempt += 1) {
+      await ledger.abandon(claim, 0, undefined, { sent: true, lookedUp: 'no record', cause });
+      claim = await given.takeover(claim);
+      const { events, omitted } = await lifeOf(claim.key);
+      expect(events.length + omitted).toBe(2 * attempt);
+      expect(events.length).toBeLessThanOrEqual(48);
+    }
+    const { events, omitted } = await lifeOf(claim.key);
+    expect([events.length, omitted]).toEqual([48, 32]);
+    const attempts = events.map(({ attempt }) => attempt);
+    expect(attempts.slice(0, 8)).toEqual([1, 2, 2, 3, 3, 4, 4, 5]);
+    expect(attempts.slice(8, 11)).toEqual([21, 22, 22]);
+    expect(attempts.at(-1)).toBe(41);
+  });
+}
