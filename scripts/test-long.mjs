@@ -2,7 +2,8 @@
 //   npm run test:long -- files [FILE ...]          the project `long` of vitest.config.ts, or some of its files
 //   npm run test:long -- faults [OPTION ...]       minutes of random faults on each deployment (`npm run faults`)
 //   npm run test:long -- topologies [NAME ...]     see test-topologies.mjs
-//   npm run test:long -- fuzz                      50,000 good and broken requests to each deployment, against the description (FUZZ_REQUESTS, FUZZ_SEED)
+//   npm run test:long -- fuzz                      50,000 good and broken requests to each deployment, against the description (FUZZ_REQUESTS, FUZZ_SEED),
+//                                                  and 10,000 bodies of each kind to schema and judge (DESCRIBED_BODIES)
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
 //   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults
 //   npm run test:long -- bench                     every row of the benchmark for a second: that it works, not how fast
@@ -38,7 +39,7 @@ const PARTS = {
       ...options,
     ]),
   topologies: (names) => [[process.execPath, 'scripts/test-topologies.mjs', ...names]],
-  fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz']],
+  fuzz: () => [[process.execPath, VITEST, 'run', 'test/http/fuzz', 'test/unit/described-bodies']],
   node24: (names) => [['npx', ...NODE_24, VITEST, 'run', '--project', 'unit', '--project', 'fast', ...names]],
   mutants: (names) => [
     [
@@ -60,7 +61,7 @@ const PARTS = {
   ],
 };
 /** What a part asks for, unless the caller asks for something else. */
-const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000' } };
+const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000', DESCRIBED_BODIES: '10000' } };
 /** One round of a second: it shows that the benchmark works. */
 const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1' };
 
