@@ -18,6 +18,8 @@ const DEDUP_SECONDS = 2;
 const UNCLEAR = { PROCESSOR_DEDUP_SECONDS: `${DEDUP_SECONDS}`, PROCESSOR_TIMEOUT_MS: '900', LOCK_TTL_SECONDS: '1' };
 /** Markup, a bidi override, and 64 emoji. */
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202egnp.exe ${'🧾'.repeat(64)}`;
+const DELIBERATE = 'To record it all the same, type';
+
 const stateShown = (page: Page, state: string) => page.locator('h1 .badge', { hasText: state }).waitFor();
 
 describeDeployments('the view of one payment', (deployment) => {
@@ -90,6 +92,8 @@ describeDeployments('a resolution', (deployment) => {
   async function record(page: Page, outcome: string, reason: string): Promise<void> {
     await until('the resolution is recorded', 30_000, async () => {
       await fill(page, outcome, reason);
+      const deliberate = page.getByLabel(DELIBERATE);
+      if (await deliberate.isVisible()) await deliberate.fill(outcome);
       await page.getByRole('button', { name: `Record 1,200.50 USD as ${outcome}` }).click();
       await page.getByRole('button', { name: 'Dismiss' }).waitFor();
       const isDone = await page.getByText(`Recorded as ${outcome}.`).isVisible();
@@ -163,12 +167,13 @@ describeDeployments('a resolution', (deployment) => {
     await fill(page, 'completed', 'on the bank statement');
     const button = page.getByRole('button', { name: 'Record 1,200.50 USD as completed' });
     expect(await button.isDisabled()).toBe(true);
-    await page.getByLabel('To record it all the same, type').fill('declined');
+    await page.getByLabel(DELIBERATE).fill('declined');
     expect(await button.isDisabled()).toBe(true);
-    await page.getByLabel('To record it all the same, type').fill('Completed');
+    await page.getByLabel(DELIBERATE).fill('Completed');
+    expect(await button.isDisabled()).toBe(false);
     await takeScreenshots(page, 'payment-contradiction');
-    await button.click();
-    await page.getByText('Recorded as completed.').waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await record(page, 'completed', 'on the bank statement');
     expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'COMPLETED', resolution: 'on the bank statement' });
   });
 });

@@ -17,6 +17,11 @@ import './payments.css';
 /** One payment: what is known of it, what happened, what comes next, and what an operator can do. */
 export default function PaymentView({ http, route, may }: ViewProperties) {
   const key = route.rest.trim();
+  // Of another payment nothing is kept: no decision that was begun, and no note.
+  return <OnePayment key={key} name={key} http={http} may={may} />;
+}
+
+function OnePayment({ name: key, http, may }: { name: string } & Pick<ViewProperties, 'http' | 'may'>) {
   const [isDeciding, setDeciding] = useState(false);
   const [resolved, setResolved] = useState<ResolutionResult>();
   const watched = usePayment(http, key, isDeciding);
@@ -44,7 +49,7 @@ export default function PaymentView({ http, route, may }: ViewProperties) {
       {problem && <ErrorState sentence={problem} action={{ label: 'Try again', run: again }} />}
       {!payment && !isUnknown && !problem && <LoadingState what="the payment" />}
       {payment && (
-        <>
+        <div class="payment-body">
           <section class="panel summary">
             <Facts payment={payment} />
           </section>
@@ -68,7 +73,7 @@ export default function PaymentView({ http, route, may }: ViewProperties) {
               {timelineProblem && <ErrorState sentence={timelineProblem} />}
             </section>
           )}
-        </>
+        </div>
       )}
     </div>
   );

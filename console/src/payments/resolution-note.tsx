@@ -1,5 +1,6 @@
 import type { Http } from '../http/http.js';
 import { ServiceError, sentenceOf, Unreachable } from '../http/service-error.js';
+import { Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import { changesBetween, type Payment } from './payment.js';
 import { seePayment } from './use-payment.js';
@@ -37,7 +38,11 @@ function Content({ result }: { result: ResolutionResult }) {
           <ul class="changes">
             {result.changes.map(({ name, before, now }) => (
               <li key={name}>
-                {name}: <bdi class="before">{before}</bdi> → <bdi>{now}</bdi>
+                {name}:{' '}
+                <del>
+                  <Value text={before} />
+                </del>{' '}
+                → <Value text={now} />
               </li>
             ))}
           </ul>
@@ -61,6 +66,11 @@ function Content({ result }: { result: ResolutionResult }) {
         </p>
       );
   }
+}
+
+/** A time is shown as one. */
+function Value({ text }: { text: string }) {
+  return /^\d{4}-\d\d-\d\dT/.test(text) ? <Time at={text} /> : <bdi>{text}</bdi>;
 }
 
 /** Why it was not recorded, and what to do now. */

@@ -27,7 +27,7 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
   const asked = useProcessorAnswer(http, key);
   const [outcome, setOutcome] = useState<Outcome>();
   const [reason, setReason] = useState('');
-  const [problem, setProblem] = useState<string>();
+  const [problem, setProblem] = useState<Problem>();
   /** The payment that is decided on; undefined: nobody does. */
   const [basis, setBasis] = useState<Seen>();
 
@@ -74,7 +74,7 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
             For an outcome that you found out yourself: on a bank statement, or at the processor. It is final, and
             clients get it as the result of their payment.
           </p>
-          <fieldset>
+          <fieldset aria-describedby="resolution-problem">
             <legend>Outcome</legend>
             {(['completed', 'declined'] as const).map((value) => (
               <label key={value} class="choice">
@@ -95,12 +95,12 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
             autocomplete="off"
             placeholder="on the bank statement of 20 November"
             value={reason}
-            aria-describedby="reason-problem"
-            aria-invalid={problem !== undefined}
+            aria-describedby="resolution-problem"
+            aria-invalid={problem?.of === 'reason'}
             onInput={(event) => setReason(event.currentTarget.value)}
           />
-          <p id="reason-problem" class="problem" role="alert">
-            {problem}
+          <p id="resolution-problem" class="problem" role="alert">
+            {problem?.sentence}
           </p>
           <div class="actions">
             <button type="submit" class="primary">
@@ -123,11 +123,18 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
   );
 }
 
-function problemOf(outcome: Outcome | undefined, reason: string): string | undefined {
-  if (!outcome) return 'Choose the outcome.';
-  if (reason === '') return 'Say how the outcome was found out: it is kept with the payment.';
-  if ([...reason].length > MOST_REASON_CODE_POINTS) return `Say it in at most ${MOST_REASON_CODE_POINTS} characters.`;
-  return undefined;
+interface Problem {
+  readonly of: 'outcome' | 'reason';
+  readonly sentence: string;
+}
+
+function problemOf(outcome: Outcome | undefined, reason: string): Problem | undefined {
+  if (!outcome) return { of: 'outcome', sentence: 'Choose the outcome.' };
+  if (reason === '') {
+    return { of: 'reason', sentence: 'Say how the outcome was found out: it is kept with the payment.' };
+  }
+  if ([...reason].length <= MOST_REASON_CODE_POINTS) return undefined;
+  return { of: 'reason', sentence: `Say it in at most ${MOST_REASON_CODE_POINTS} characters.` };
 }
 
 /** What the processor says that the operator does not. */
