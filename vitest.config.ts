@@ -8,6 +8,7 @@ const LONG_TESTS = [
   'test/browser/console-live-hour.test.ts',
   'test/browser/console-live.test.ts',
   'test/browser/console.test.ts',
+  'test/browser/payment-timeline.test.ts',
   'test/browser/payment-view.test.ts',
   'test/browser/payments-view.test.ts',
   'test/browser/reconciliation-view.test.ts',

@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { parse } from 'csv-parse/sync';
 import type { Page, Request } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -98,7 +101,6 @@ describeDeployments('the reconciliation view', (deployment) => {
       'twice on the statement',
     ]);
 
-    expectClean(tab, processed().url);
     await page.getByRole('link', { name: changed.reference }).click();
     await page.getByRole('heading', { name: 'Payment' }).waitFor();
     await page.goBack();
@@ -110,6 +112,7 @@ describeDeployments('the reconciliation view', (deployment) => {
     expect(requests.filter((request) => request.method() !== 'GET')).toEqual([]);
     for (const secret of [MARKER, '6.66', '20.01', 'gnp.exe']) expect(JSON.stringify(sent)).not.toContain(secret);
     expect(await page.title()).not.toBe('owned');
+    expectClean(tab, processed().url);
   });
 
   test('lets a person assign the columns of a CSV file', { timeout: TIMEOUT_MS }, async () => {
@@ -147,6 +150,34 @@ describe('the reconciliation view with files that are no statements', { timeout:
     const { page } = await tabs.open(processed().url, { hash: '#/reconciliation' });
     await page.setInputFiles('input[type=file]', { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(content) });
     await page.getByText(sentence).waitFor();
+  });
+
+  test('shows no result when the export ends early', async () => {
+    const { url, processor } = processed();
+    for (let paid = 0; paid < 3; paid += 1) await pay(url, await generateKey(url));
+    const cutting = createServer(async (request, response) => {
+      const answer = await fetch(`${url}${request.url}`);
+      const body = Buffer.from(await answer.arrayBuffer());
+      const type = answer.headers.get('content-type') ?? '';
+      response.writeHead(answer.status, { 'content-type': type, 'transfer-encoding': 'chunked' });
+      if (!request.url?.includes('/export')) return response.end(body);
+      // As a service that dies: whole lines, and no end.
+      return response.write(body.subarray(0, body.indexOf('\n') + 1), () => response.destroy());
+    }).listen(0, '127.0.0.1');
+    await once(cutting, 'listening');
+    try {
+      const { port } = cutting.address() as AddressInfo;
+      const day = new Date().toISOString().slice(0, 10);
+      const { page } = await tabs.open(`http://127.0.0.1:${port}`, { hash: `#/reconciliation?day=${day}` });
+      const buffer = await readFile(processor.chargeLog);
+      await page.setInputFiles('input[type=file]', { name: 'a.ndjson', mimeType: 'text/plain', buffer });
+      await page.getByRole('button', { name: 'Compare' }).click();
+      await page.getByText('The service cannot be reached.').waitFor();
+      expect(await page.getByRole('region', { name: 'Result' }).count()).toBe(0);
+    } finally {
+      cutting.closeAllConnections();
+      cutting.close();
+    }
   });
 
   test('is empty until a statement is there, and takes one that is dropped', async () => {
