@@ -101,7 +101,7 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
     const { page } = await tabs.open(shared.url, { secret: secretOf(reader), hash: '#/<b>nowhere</b>' });
     await page.getByRole('heading', { name: 'There is no view “<b>nowhere<”' }).waitFor();
     await page.getByRole('link', { name: /^Open / }).click();
-    await page.getByRole('heading', { name: 'Your access' }).waitFor();
+    await page.getByRole('heading', { name: 'Transactions', exact: true }).waitFor();
   });
 
   test('signs out, and forgets the credential', async () => {
@@ -141,9 +141,9 @@ describe('the console with AUTH=required', { timeout: 60_000 }, () => {
     const switched = page.getByRole('button', { name: /^Theme/ });
     await switched.focus();
     await page.keyboard.press('Enter');
-    expect(await ground()).toBe(light);
+    await expect.poll(ground).toBe(light);
     await page.keyboard.press('Enter');
-    expect(await ground()).toBe(dark);
+    await expect.poll(ground).toBe(dark);
     await page.keyboard.press('Tab');
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Sign out');
   });

@@ -39,5 +39,12 @@ export const VIEWS: readonly View[] = [
     scopes: ['operations'],
     load: () => import('../reconciliation/reconciliation-view.js'),
   },
+  {
+    name: 'transactions',
+    label: 'Transactions',
+    scopes: ['transactions:read'],
+    load: () => import('../transactions/transactions-view.js'),
+  },
+  { name: 'try-it', label: 'Try it', scopes: ['payments:write'], load: () => import('../try-it/try-it-view.js') },
   { name: 'service', label: 'Service', scopes: [], load: () => import('../service/service-view.js') },
 ];

@@ -1,0 +1,75 @@
+import type { Http } from '../http/http.js';
+import { type Call, type Outcome, sendCall, stringIn } from './call.js';
+
+export interface Exchange {
+  readonly calls: readonly Call[];
+  /** In the order of the calls; empty while they are under way. */
+  readonly outcomes: readonly Outcome[];
+}
+
+export interface Step {
+  readonly number: number;
+  readonly title: string;
+  readonly exchanges: readonly Exchange[];
+  /** Of the payment that it was about. */
+  readonly key: string | undefined;
+  /** What the answers show, in a sentence. */
+  readonly note?: string | undefined;
+}
+
+export interface Payment {
+  readonly amount: string;
+  readonly currency: string;
+}
+
+/** How long a duplicate may wait (spec of the service: 30 seconds at most). */
+const WAIT_SECONDS = 10;
+
+export const generateKeyCall: Call = { method: 'GET', path: 'api/server-generated/generate-key', headers: {} };
+
+export const payCall = (key: string, payment: Payment, headers: Call['headers'] = {}): Call => ({
+  method: 'POST',
+  path: 'api/payment',
+  headers: { 'Idempotency-Key': key, ...headers },
+  json: payment,
+});
+
+export const statusCall = (key: string): Call => ({
+  method: 'GET',
+  path: 'api/payment-status',
+  headers: { 'Idempotency-Key': key },
+});
+
+export const waiting = { Prefer: `wait=${WAIT_SECONDS}` };
+
+/** Sends calls at once; `show` is called before the answers and after them. */
+export async function exchange(http: Http, calls: readonly Call[], show: (exchange: Exchange) => void) {
+  show({ calls, outcomes: [] });
+  const outcomes = await Promise.all(calls.map((call) => sendCall(http, call)));
+  const done = { calls, outcomes };
+  show(done);
+  return done;
+}
+
+/** The key that the answer gives; undefined: it refused. */
+export const keyIn = ({ outcomes: [outcome] }: Exchange) =>
+  outcome && !('problem' in outcome) && outcome.status === 200 ? stringIn(outcome) : undefined;
+
+/** What two payments at once came to, as it was and not as one would like it. */
+export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean, slowDown: string): string {
+  const statuses = outcomes.map((outcome) => ('problem' in outcome ? 0 : outcome.status));
+  const isPaidOnce = statuses.filter((status) => status === 200).length > 0;
+  if (!isPaidOnce) return 'Neither was answered 200: the answers say why. Repeat them with the same key.';
+  if (statuses.includes(409)) {
+    return 'One request pays; the other one is told 409, because the payment is under way. Repeated later it gets the stored result.';
+  }
+  if (statuses.every((status) => status === 200)) {
+    const replayed = outcomes.filter(
+      (outcome) => !('problem' in outcome) && outcome.headers.some(([name]) => name === 'idempotent-replayed'),
+    ).length;
+    const both = `Both were answered 200, and one payment was made: ${replayed === 1 ? 'one answer is a replay' : 'both answers name the same transaction'}.`;
+    if (duplicateWaits) return `${both} The duplicate may wait, so it is not told 409.`;
+    return `${both} No 409 this time: the payment had ended before the second request was looked at. ${slowDown}`;
+  }
+  return 'One request was answered 200; the other answer says what to do.';
+}

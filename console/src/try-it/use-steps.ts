@@ -1,0 +1,29 @@
+import { useState } from 'preact/hooks';
+import type { Http } from '../http/http.js';
+import type { Step } from './steps.js';
+
+/** By session, so that the steps are still there after a look at a timeline, and gone after a sign-out. */
+const KEPT = new WeakMap<Http, readonly Step[]>();
+
+/** What was tried in this tab, the latest first. */
+export function useSteps(http: Http) {
+  const [steps, setSteps] = useState(KEPT.get(http) ?? []);
+
+  function keep(change: (before: readonly Step[]) => readonly Step[]): void {
+    const after = change(KEPT.get(http) ?? []);
+    KEPT.set(http, after);
+    setSteps(after);
+  }
+
+  return {
+    steps,
+    /** Adds a step, and returns how to change it. */
+    begin(title: string, key: string | undefined): (change: Partial<Step>) => void {
+      const number = (KEPT.get(http)?.[0]?.number ?? 0) + 1;
+      keep((before) => [{ number, title, key, exchanges: [] }, ...before]);
+      return (change) =>
+        keep((before) => before.map((step) => (step.number === number ? { ...step, ...change } : step)));
+    },
+    clear: () => keep(() => []),
+  };
+}

@@ -1,0 +1,167 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { credentialOf } from '../../testkit/client/credentials.js';
+import { ask } from '../../testkit/client/http-client.js';
+import { accessibilityProblems, consoles, expectClean, type OpenConsole } from '../../testkit/console/console.js';
+import { requireKeys, secretOf } from '../../testkit/console/key-file.js';
+import { takeScreenshots } from '../../testkit/console/screenshots.js';
+import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+import { serveReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import { startHttpServer } from '../../testkit/servers/processor-servers.js';
+
+const LIMIT = { timeout: 90_000 };
+/** Long enough that a second request comes while the first is under way, on a busy machine too. */
+const DELAY_MS = '3000';
+const REFUSED = /the server responded with a status of (400|404|409)/;
+const HASH = '#/try-it';
+const payer = credentialOf('payer', ['payments:write']);
+const reader = credentialOf('reader', ['payments:read']);
+const keys = await requireKeys(payer, reader);
+const run = promisify(execFile);
+
+const latest = ({ page }: OpenConsole) => page.locator('.steps > li').first();
+const press = ({ page }: OpenConsole, name: string) => page.getByRole('button', { name, exact: true }).click();
+
+describeDeployments('trying payments in the console', (deployment) => {
+  const slow = shareService(deployment, { PROCESSOR_DELAY_MS: DELAY_MS });
+  const tabs = consoles();
+  const statusesIn = (tab: OpenConsole) => latest(tab).locator('.answer .badge').allTextContents();
+  const keyShown = async ({ page }: OpenConsole) => (await page.locator('.key code').textContent()) ?? '';
+
+  test('pays with a key, repeats, and asks for the status', LIMIT, async () => {
+    const tab = await tabs.open(slow.url, { hash: HASH });
+    const { page } = tab;
+    await page.getByRole('heading', { name: 'What you try appears here' }).waitFor();
+    await press(tab, 'Generate a key');
+    const key = await keyShown(tab);
+    expect(key).toMatch(/^[0-9a-f-]{36}$/);
+    await press(tab, 'Ask for the status');
+    await latest(tab).getByText('404 Not Found').waitFor();
+    await press(tab, 'Pay, and repeat');
+    await latest(tab).getByText('Payment processed successfully with Transaction ID:').waitFor();
+    await press(tab, 'Pay, and repeat');
+    await latest(tab).getByText('idempotent-replayed').waitFor();
+    expect(await latest(tab).locator('.answer pre').textContent()).toMatch(/^"Transaction ID: TXN\d+"$/);
+    await press(tab, 'Ask for the status');
+    await latest(tab).getByText('200 OK').waitFor();
+    const payment = (await ask(`${slow.url}/api/payments/${key}`)).json<{ transactionId: string; attempts: number }>();
+    expect(await latest(tab).locator('.answer pre').textContent()).toBe(`"Transaction ID: ${payment.transactionId}"`);
+    expect(payment.attempts).toBe(1);
+    expect(await page.locator('.steps > li').count()).toBe(5);
+    expect(await latest(tab).getByRole('link', { name: 'Timeline of the payment' }).getAttribute('href')).toBe(
+      `#/payment/${key}`,
+    );
+    expect(await accessibilityProblems(page)).toEqual([]);
+    await takeScreenshots(page, `try-it-${deployment.name}`);
+    expectClean(tab, slow.url, REFUSED);
+
+    // The steps are there after a look at something else.
+    await page.getByRole('link', { name: 'Service', exact: true }).click();
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    await page.goBack();
+    expect(await page.locator('.steps > li').count()).toBe(5);
+    expect(await keyShown(tab)).toBe(key);
+  });
+
+  test('pays twice at once: one pays, and the other one is told 409', LIMIT, async () => {
+    const tab = await tabs.open(slow.url, { hash: HASH });
+    await press(tab, 'Pay twice at once');
+    await latest(tab).getByText('409 Conflict').waitFor();
+    expect((await statusesIn(tab)).toSorted()).toEqual(['200 OK', '200 OK', '409 Conflict']);
+    await latest(tab).getByText('retry-after').waitFor();
+    await latest(tab).getByText('the other one is told 409').waitFor();
+    await takeScreenshots(tab.page, `try-it-conflict-${deployment.name}`);
+    await press(tab, 'Pay, and repeat');
+    await latest(tab).getByText('idempotent-replayed').waitFor();
+  });
+
+  test('lets a duplicate wait', LIMIT, async () => {
+    const tab = await tabs.open(slow.url, { hash: HASH });
+    await press(tab, 'Pay twice, and wait');
+    await latest(tab).getByText('The duplicate may wait, so it is not told 409.').waitFor();
+    expect(await statusesIn(tab)).toEqual(['200 OK', '200 OK', '200 OK']);
+    expect(await latest(tab).locator('.answer').filter({ hasText: 'idempotent-replayed' }).count()).toBe(1);
+  });
+
+  test('says honestly when the payment was too quick for a 409, and how to see one', LIMIT, async () => {
+    const stores = await deployment.open();
+    onTestFinished(() => stores.close());
+    const { url } = await stores.serve();
+    const tab = await tabs.open(url, { hash: HASH });
+    await press(tab, 'Pay twice at once');
+    await latest(tab).locator('.note').waitFor();
+    const note = await latest(tab).locator('.note').textContent();
+    // Of two at once one may meet the other all the same.
+    expect(note).toMatch(/PROCESSOR_DELAY_MS=3000|is told 409/);
+  });
+
+  test('shows commands that do in a shell what the page did', LIMIT, async () => {
+    const tab = await tabs.open(slow.url, { hash: HASH });
+    await press(tab, 'Generate a key');
+    await latest(tab).getByText('200 OK').waitFor();
+    await tab.page.getByLabel('Currency').fill(`it's "$HOME" \\`);
+    await press(tab, 'Pay, and repeat');
+    await latest(tab).getByText('400 Bad Request').waitFor();
+    const command = (await latest(tab).locator('.command pre').textContent()) ?? '';
+    const { stdout } = await run('sh', ['-c', command]);
+    expect(stdout.split('\r\n\r\n')[1]).toBe(await latest(tab).locator('.answer pre').textContent());
+    await tab.page.getByLabel('Currency').fill('USD');
+    await press(tab, 'Pay twice at once');
+    await latest(tab).locator('.note').waitFor();
+    const both = (await latest(tab).locator('.command pre').last().textContent()) ?? '';
+    const again = await run('sh', ['-c', both]);
+    expect(again.stdout.match(/idempotent-replayed: true/g)).toHaveLength(2);
+  });
+});
+
+describe('trying payments in the console', LIMIT, () => {
+  const tabs = consoles();
+
+  async function servedWith(environment: Record<string, string>): Promise<string> {
+    const stores = await embedded.open();
+    onTestFinished(() => stores.close());
+    return (await stores.serve(environment)).url;
+  }
+
+  test('is offered with the reference processor', async () => {
+    const processor = await serveReferenceProcessor();
+    onTestFinished(() => processor.close());
+    const url = await servedWith({ PROCESSOR_URL: processor.url });
+    const tab = await tabs.open(url, { hash: HASH });
+    await processor.behave({ latencyMs: Number(DELAY_MS) });
+    await press(tab, 'Pay twice at once');
+    await latest(tab).getByText('409 Conflict').waitFor();
+    expect(await processor.chargesOf((await tab.page.locator('.key code').textContent()) ?? '')).toHaveLength(1);
+  });
+
+  test('is not offered where a processor moves money, or does not say', async () => {
+    const real = await startHttpServer((response) => response.writeHead(404).end());
+    const away = await startHttpServer((response) => response.destroy());
+    for (const [{ port }, sentence] of [
+      [real, 'moves money: a payment from this page would be a real one.'],
+      [away, 'has not answered yet, so it is not known whether it moves money.'],
+    ] as const) {
+      const url = await servedWith({ PROCESSOR_URL: `http://127.0.0.1:${port}` });
+      const tab = await tabs.open(url, { hash: HASH });
+      await tab.page.getByRole('heading', { name: 'Nothing is tried here' }).waitFor();
+      await tab.page.getByText(sentence).waitFor();
+      expect(await tab.page.getByRole('button', { name: /Pay|key/ }).count()).toBe(0);
+      expect(await accessibilityProblems(tab.page)).toEqual([]);
+    }
+  });
+
+  test('puts no credential into a command, and asks only for what the scopes allow', async () => {
+    const url = await servedWith(keys.environment);
+    const tab = await tabs.open(url, { hash: HASH, secret: secretOf(payer) });
+    await press(tab, 'Generate a key');
+    await latest(tab).getByText('200 OK').waitFor();
+    expect(await latest(tab).locator('.command pre').textContent()).toContain('-H "Authorization: Bearer $TOKEN"');
+    expect(await tab.page.content()).not.toContain(secretOf(payer));
+    expect(await tab.page.getByRole('button', { name: 'Ask for the status' }).count()).toBe(0);
+    expect(await tab.page.getByRole('link', { name: 'Timeline of the payment' }).count()).toBe(0);
+    const other = await tabs.open(url, { hash: HASH, secret: secretOf(reader) });
+    await other.page.getByRole('heading', { name: 'Try it needs another scope' }).waitFor();
+  });
+});
