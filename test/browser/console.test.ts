@@ -35,6 +35,22 @@ describeDeployments('the console without AUTH', (deployment) => {
   });
 });
 
+describe('the console after an update of the service', () => {
+  const shared = shareService(embedded);
+  const tabs = consoles();
+
+  test('says to reload where a part has another name now', async () => {
+    const { page } = await tabs.open(shared.url, { hash: '#/service' });
+    await page.getByRole('heading', { name: 'This process' }).waitFor();
+    await page.route('**/console/live-view-*', (route) => route.fulfill({ status: 404, body: '' }));
+    await page.getByRole('link', { name: 'Live' }).click();
+    await page.getByRole('alert').getByText('The service may have been updated: reload the page.').waitFor();
+    await page.unroute('**/console/live-view-*');
+    await page.getByRole('button', { name: 'Reload' }).click();
+    await page.getByRole('heading', { name: 'Live' }).waitFor();
+  });
+});
+
 describe('the console with AUTH=required', { timeout: 60_000 }, () => {
   const shared = shareService(embedded, keys.environment);
   const tabs = consoles();

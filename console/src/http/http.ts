@@ -41,7 +41,8 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
       ...(json !== undefined && { body: JSON.stringify(json) }),
       // What is shown is always of this moment.
       cache: 'no-store',
-      credentials: 'omit',
+      // The service knows no cookies; a proxy in front of it may.
+      credentials: 'same-origin',
       redirect: 'error',
       signal: signal ?? null,
     }).catch(reject);
