@@ -11,11 +11,15 @@ const images = join(root, 'docs', 'images');
 const tests = readdirSync(join(root, 'test', 'browser')).filter((name) => name.startsWith('console'));
 
 rmSync(folder, { recursive: true, force: true });
-const { status } = spawnSync('npx', ['vitest', 'run', ...tests.map((name) => join('test', 'browser', name))], {
-  cwd: root,
-  env: { ...process.env, IDEMPAY_SCREENSHOTS: folder },
-  stdio: 'inherit',
-});
+const { status } = spawnSync(
+  'npx',
+  ['vitest', 'run', '--maxWorkers=1', ...tests.map((name) => join('test', 'browser', name))],
+  {
+    cwd: root,
+    env: { ...process.env, IDEMPAY_SCREENSHOTS: folder },
+    stdio: 'inherit',
+  },
+);
 if (status !== 0) process.exit(status ?? 1);
 const made = readdirSync(folder);
 for (const image of readdirSync(images).filter((name) => /^console-.*\.png$/.test(name))) {
