@@ -131,6 +131,8 @@ describeDeployments('a resolution', (deployment) => {
     await stateShown(page, 'DECLINED');
     expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'DECLINED', resolution: HOSTILE });
     await page.locator('dd', { hasText: HOSTILE }).first().waitFor();
+    await page.locator('.timeline strong', { hasText: 'Resolved by an operator' }).waitFor();
+    await page.locator('.timeline .detail', { hasText: HOSTILE }).waitFor();
     expect(await page.title()).not.toBe('owned');
   });
 
