@@ -21,6 +21,7 @@ import {
   ROWS_WITH_STATUS,
 } from '#idempay/deployments/embedded/transaction-list-statements.js';
 import type { ListSelection } from '#idempay/deployments/list-selection.js';
+import { withEvent } from '#idempay/deployments/payment-events.js';
 
 const FILL_TIMEOUT_MS = 60_000;
 
@@ -29,6 +30,8 @@ let database: InstanceType<typeof DatabaseSync>;
 beforeAll(() => {
   database = new DatabaseSync(':memory:');
   migrate(database);
+  // As the writer has it; a statement that names an unknown function has no plan.
+  database.function('with_event', withEvent);
 });
 afterAll(() => database.close());
 
