@@ -45,7 +45,7 @@ export function readSelection(query: ListQuery): Selection {
   return {
     find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
-    processor: query.processor || undefined,
+    processor: query.processor ? processorNamed(query.processor) : undefined,
     createdFrom: query.from ? momentOf('from', query.from) : undefined,
     createdTo: query.to ? momentOf('to', query.to) : undefined,
     before: query.cursor ? cursorOf(query.cursor) : undefined,
@@ -102,6 +102,12 @@ function prefixOf(text: string): Prefix {
   throw publicErrors.invalidRequest(
     "'find' must be the beginning of a key (hexadecimal digits and dashes) or of a transaction id (TXN and digits).",
   );
+}
+
+/** No processor has a name with a control character, and a database takes not each of them. */
+function processorNamed(text: string): string {
+  if (!CONTROL_CHARACTER.test(text)) return text;
+  throw publicErrors.invalidRequest("'processor' must be the name of a processor, as a payment shows it.");
 }
 
 function momentOf(name: string, text: string): number {
