@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { credentialOf } from '../../testkit/client/credentials.js';
-import { ask } from '../../testkit/client/http-client.js';
+import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { accessibilityProblems, consoles, expectClean, type OpenConsole } from '../../testkit/console/console.js';
 import { requireKeys, secretOf } from '../../testkit/console/key-file.js';
 import { takeScreenshots } from '../../testkit/console/screenshots.js';
@@ -61,6 +62,7 @@ describeDeployments('trying payments in the console', (deployment) => {
     await page.getByRole('link', { name: 'Service', exact: true }).click();
     await page.getByRole('heading', { name: 'This process' }).waitFor();
     await page.goBack();
+    await latest(tab).waitFor();
     expect(await page.locator('.steps > li').count()).toBe(5);
     expect(await keyShown(tab)).toBe(key);
   });
@@ -150,6 +152,25 @@ describe('trying payments in the console', LIMIT, () => {
       expect(await tab.page.getByRole('button', { name: /Pay|key/ }).count()).toBe(0);
       expect(await accessibilityProblems(tab.page)).toEqual([]);
     }
+  });
+
+  test('ends before a payment once the processor moves money', async () => {
+    let moves = false;
+    const processor = await startHttpServer((response) => {
+      response.writeHead(404, moves ? {} : { 'Moves-Money': 'no' }).end();
+    });
+    const url = await servedWith({ PROCESSOR_URL: `http://127.0.0.1:${processor.port}` });
+    const tab = await tabs.open(url, { hash: HASH });
+    await press(tab, 'Generate a key');
+    await latest(tab).getByText('200 OK').waitFor();
+    const key = (await tab.page.locator('.key code').textContent()) ?? '';
+    moves = true;
+    // The service hears of it with the processor's next answer, in a payment of somebody else.
+    await pay(url, await generateKey(url));
+    await press(tab, 'Pay, and repeat');
+    await tab.page.getByText('moves money: a payment from this page would be a real one.').waitFor();
+    expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'PENDING' });
+    expect(tab.asked).not.toContain(`${url}/api/payment`);
   });
 
   test('puts no credential into a command, and asks only for what the scopes allow', async () => {

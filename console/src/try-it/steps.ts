@@ -1,4 +1,5 @@
 import type { Http } from '../http/http.js';
+import { sentenceOf } from '../http/service-error.js';
 import { type Call, type Outcome, sendCall, stringIn } from './call.js';
 
 export interface Exchange {
@@ -42,13 +43,27 @@ export const statusCall = (key: string): Call => ({
 
 export const waiting = { Prefer: `wait=${WAIT_SECONDS}` };
 
-/** Sends calls at once; `show` is called before the answers and after them. */
-export async function exchange(http: Http, calls: readonly Call[], show: (exchange: Exchange) => void) {
+/** Sends calls at once, payments only where `mayPay` says so now; `show` is called before the answers and after them. */
+export async function exchange(
+  http: Http,
+  calls: readonly Call[],
+  mayPay: () => Promise<boolean>,
+  show: (exchange: Exchange) => void,
+) {
   show({ calls, outcomes: [] });
-  const outcomes = await Promise.all(calls.map((call) => sendCall(http, call)));
+  const obstacle = calls.some(({ method }) => method === 'POST') ? await obstacleTo(mayPay) : undefined;
+  const outcomes = await Promise.all(calls.map((call) => obstacle ?? sendCall(http, call)));
   const done = { calls, outcomes };
   show(done);
   return done;
+}
+
+async function obstacleTo(mayPay: () => Promise<boolean>): Promise<Outcome | undefined> {
+  try {
+    return (await mayPay()) ? undefined : { problem: 'Not sent: it is not sure any more that no money moves.' };
+  } catch (error) {
+    return { problem: sentenceOf(error) };
+  }
 }
 
 /** The key that the answer gives; undefined: it refused. */

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import type { Session } from '../access/session.js';
 import type { ViewProperties } from '../navigation/views.js';
 import { Copyable } from '../parts/copy-button.js';
 import { EmptyState } from '../parts/states.js';
@@ -20,8 +21,17 @@ import './try-it.css';
 
 /** The protocol by hand, where no money moves: each button is a request, with its command and its answer. */
 export default function TryItView(properties: ViewProperties) {
-  const { movesMoney, name } = properties.session.processor;
-  if (movesMoney === false) return <TryIt {...properties} />;
+  const { http, session } = properties;
+  const [{ movesMoney, name }, setProcessor] = useState(session.processor);
+
+  /** The service may have been started anew since the sign-in, with a processor that moves money. */
+  async function mayPay(): Promise<boolean> {
+    const { processor } = (await http.ask<Session>('api/session')).body;
+    setProcessor(processor);
+    return processor.movesMoney === false;
+  }
+
+  if (movesMoney === false) return <TryIt {...properties} mayPay={mayPay} />;
   return (
     <div class="try-it-view">
       <div class="view-head">
@@ -45,7 +55,7 @@ export default function TryItView(properties: ViewProperties) {
   );
 }
 
-function TryIt({ http, session, may }: ViewProperties) {
+function TryIt({ http, session, may, mayPay }: ViewProperties & { mayPay(): Promise<boolean> }) {
   const [payment, setPayment] = useState<Payment>({ amount: '100.50', currency: 'USD' });
   const { steps, begin, clear } = useSteps(http);
   const [isBusy, setBusy] = useState(false);
@@ -66,7 +76,7 @@ function TryIt({ http, session, may }: ViewProperties) {
         change,
         async send(calls) {
           const place = exchanges.length;
-          return exchange(http, calls, (shown) => {
+          return exchange(http, calls, mayPay, (shown) => {
             exchanges[place] = shown;
             change({ exchanges: [...exchanges] });
           });
