@@ -15,6 +15,7 @@ interface Properties {
   readonly text: (value: number) => string;
   readonly kind?: 'lines' | 'bars';
   readonly most?: number | undefined;
+  readonly steps?: readonly number[] | undefined;
   readonly group?: string;
   readonly width?: 'wide' | 'full' | undefined;
   /** What a bar or line has for this series, where it is drawn as something else. */
@@ -25,7 +26,20 @@ const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
 /** A chart with its legend. By keyboard the arrow keys move its cursor, and the values are said. */
 export function Chart(properties: Properties) {
-  const { title, series, data, shown, latestIndex, version, text, kind = 'lines', most, group, width } = properties;
+  const {
+    title,
+    series,
+    data,
+    shown,
+    latestIndex,
+    version,
+    text,
+    kind = 'lines',
+    most,
+    steps,
+    group,
+    width,
+  } = properties;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | undefined>(undefined);
   const [cursor, setCursor] = useState<number | null>(null);
@@ -39,7 +53,7 @@ export function Chart(properties: Properties) {
 
   useEffect(() => {
     if (!place.current) return;
-    const made = new Plot(place.current, { series, kind, text, most, group, onCursor: setCursor }, data);
+    const made = new Plot(place.current, { series, kind, text, most, steps, group, onCursor: setCursor }, data);
     plot.current = made;
     return () => made.end();
   }, [series, data]);

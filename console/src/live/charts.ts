@@ -21,6 +21,8 @@ export interface ChartDefinition {
   text(value: number): string;
   /** The highest value of the axis; undefined: as the data wants it. */
   readonly most?: number;
+  /** Between the marks of the axis; undefined: any. */
+  readonly steps?: readonly number[];
   readonly width?: 'wide';
 }
 
@@ -47,6 +49,12 @@ const PERCENTILES = [
 ] as const;
 /** Where both are made of the same samples, less may be worth a line. */
 const FEWER_PERCENTILES = [PERCENTILES[0], PERCENTILES[2]] as const;
+
+/** Half a payment is nowhere. */
+export const WHOLE_STEPS = Array.from({ length: 9 }, (_, digits) =>
+  [1, 2, 5].map((step) => step * 10 ** digits),
+).flat();
+const WHOLE_SECONDS_MS = WHOLE_STEPS.map((step) => step * 1_000);
 
 const perSecond = (value: number) => `${roughText(value)}/s`;
 const seconds = (value: number) =>
@@ -88,6 +96,7 @@ export function chartsOf(queues: readonly string[]): readonly ChartDefinition[] 
       name: 'flight',
       title: 'Under way',
       text: countText,
+      steps: WHOLE_STEPS,
       series: [
         { name: 'requests', style: 0, value: sumOf(({ attempts }) => attempts.request) },
         { name: 'recovery', style: 1, value: sumOf(({ attempts }) => attempts.recovery) },
@@ -98,18 +107,21 @@ export function chartsOf(queues: readonly string[]): readonly ChartDefinition[] 
       name: 'backlog',
       title: 'Claims awaiting recovery',
       text: countText,
+      steps: WHOLE_STEPS,
       series: [{ name: 'claims', style: 4, value: highestOf(({ backlog }) => backlog?.payments ?? null) }],
     },
     {
       name: 'oldest',
       title: 'Oldest claim awaiting recovery',
       text: durationText,
+      steps: WHOLE_SECONDS_MS,
       series: [{ name: 'age', style: 4, value: highestOf(({ backlog }) => backlog?.oldestMs ?? null) }],
     },
     {
       name: 'queues',
       title: 'Waiting for a store',
       text: countText,
+      steps: WHOLE_STEPS,
       series: queues.map((name, style) => ({ name, style, value: sumOf((sample) => sample.queues[name] ?? 0) })),
     },
     { name: 'commit', title: 'Commit', text: seconds, series: percentilesOf(({ commit }) => commit) },

@@ -4,6 +4,7 @@ import { countText } from '../parts/numbers.js';
 import { ErrorState } from '../parts/states.js';
 import { useAnswer } from '../parts/use-answer.js';
 import { Chart } from './chart.js';
+import { WHOLE_STEPS } from './charts.js';
 import type { PlotData } from './plot.js';
 
 /** `GET /api/payments/activity`: out of the rows, oldest first. */
@@ -58,6 +59,7 @@ export function Day({ http }: { http: Http }) {
       latestIndex={buckets.length - 1}
       version={answer.to}
       text={countText}
+      steps={WHOLE_STEPS}
       shownValue={(line, index) => (line === 0 ? buckets[index]?.declined : buckets[index]?.completed) ?? 0}
       width="full"
     />

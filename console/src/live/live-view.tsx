@@ -91,6 +91,7 @@ export default function LiveView({ http, may }: ViewProperties) {
             version={shown.version}
             text={definition.text}
             most={definition.most}
+            steps={definition.steps}
             width={definition.width}
             group="live"
           />

@@ -13,6 +13,7 @@ export interface PlotOptions {
   readonly kind: 'lines' | 'bars';
   readonly text: (value: number) => string;
   readonly most?: number | undefined;
+  readonly steps?: readonly number[] | undefined;
   /** Whose cursors move together. */
   readonly group?: string | undefined;
   /** The value that the cursor is at; null: it is not on the chart. */
@@ -82,7 +83,7 @@ export class Plot {
   }
 
   #settings(width: number): uPlot.Options {
-    const { series, kind, text, most, group, onCursor } = this.options;
+    const { series, kind, text, most, steps, group, onCursor } = this.options;
     const axis = {
       stroke: () => this.#palette.muted,
       grid: { stroke: () => this.#palette.line, width: 1 },
@@ -112,6 +113,7 @@ export class Plot {
           ...axis,
           size: AXIS_WIDTH,
           space: 32,
+          ...(steps && { incrs: [...steps] }),
           values: (_plot, splits) => splits.map((value) => (value === 0 ? '0' : text(value))),
         },
       ],
