@@ -1,14 +1,16 @@
 // Makes images of each view of the console, light and dark, for a phone, a desktop and a wide screen, in build/screenshots; and again the ones
 // that the documents show (docs/images/console-*.png):  node scripts/screenshots.mjs
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'build', 'screenshots');
 const images = join(root, 'docs', 'images');
-const tests = readdirSync(join(root, 'test', 'browser')).filter((name) => name.startsWith('console'));
+const tests = readdirSync(join(root, 'test', 'browser')).filter((name) =>
+  readFileSync(join(root, 'test', 'browser', name), 'utf8').includes('takeScreenshots('),
+);
 
 rmSync(folder, { recursive: true, force: true });
 const { status } = spawnSync(
