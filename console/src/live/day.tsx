@@ -11,10 +11,13 @@ import type { PlotData } from './plot.js';
 interface Activity {
   readonly bucketMs: number;
   readonly to: number;
+  /** Else older ones are still to be counted, and the next question goes on with them. */
+  readonly complete: boolean;
   readonly buckets: readonly { readonly from: number; readonly completed: number; readonly declined: number }[];
 }
 
 const AGAIN_MS = 60_000;
+const GO_ON_MS = 1_000;
 /** The whole bar, and before it its lower part: what is left to be seen are the declined ones. */
 const SERIES = [
   { name: 'declined', style: 2 },
@@ -24,14 +27,17 @@ const MINUTE_MS = 60_000;
 
 /** The last 24 hours, also those in which no page was open and no process lived. */
 export function Day({ http }: { http: Http }) {
-  const { answer, problem, again } = useAnswer(
+  const { answer, problem, isLoading, again } = useAnswer(
     async (signal) => (await http.ask<Activity>('api/payments/activity', { signal })).body,
     [http],
   );
+  const isCounting = answer?.complete === false;
   useEffect(() => {
-    const timer = setInterval(again, AGAIN_MS);
-    return () => clearInterval(timer);
-  }, [again]);
+    // To ask again would end a question that is under way.
+    if (isLoading) return;
+    const timer = setTimeout(again, isCounting ? GO_ON_MS : AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [again, answer, isLoading, isCounting]);
   const data = useMemo<PlotData>(
     () => [
       (answer?.buckets ?? []).map(({ from }) => from),
@@ -51,7 +57,7 @@ export function Day({ http }: { http: Http }) {
   const { buckets } = answer;
   return (
     <Chart
-      title={`Last 24 hours, payments settled in ${countText(answer.bucketMs / MINUTE_MS)} minutes`}
+      title={`Last 24 hours, payments settled in ${countText(answer.bucketMs / MINUTE_MS)} minutes${isCounting ? ' (older ones are still counted)' : ''}`}
       kind="bars"
       series={SERIES}
       data={data}
