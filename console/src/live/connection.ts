@@ -25,7 +25,10 @@ interface Listener {
   latestAt(): number;
 }
 
-/** Reads `GET /api/live` until it is ended, whatever happens to connections. */
+/**
+ * Reads `GET /api/live` until it is ended, whatever happens to connections. A browser opens at most six of them to a host: a tab that
+ * nobody sees holds none, and fetches what it missed when it is seen again.
+ */
 export class LiveConnection {
   #ended = false;
   #pauseMs = FIRST_PAUSE_MS;
@@ -37,6 +40,7 @@ export class LiveConnection {
     readonly listener: Listener,
   ) {
     addEventListener('online', this.tryNow);
+    document.addEventListener('visibilitychange', this.#onVisibility);
     void this.#run();
   }
 
@@ -49,18 +53,31 @@ export class LiveConnection {
   end(): void {
     this.#ended = true;
     removeEventListener('online', this.tryNow);
+    document.removeEventListener('visibilitychange', this.#onVisibility);
     this.#attempt.abort();
     this.#endPause();
   }
 
+  #onVisibility = (): void => {
+    if (document.hidden) this.#attempt.abort();
+    else this.tryNow();
+  };
+
   async #run(): Promise<void> {
     while (!this.#ended) {
+      if (document.hidden) {
+        await new Promise<void>((resolve) => {
+          this.#endPause = resolve;
+        });
+        continue;
+      }
       this.listener.state({ name: 'connecting' });
       try {
         await this.#read();
         await this.#pause('The service ended the connection.');
       } catch (error) {
         if (this.#ended) return;
+        if (document.hidden) continue;
         if (error instanceof ServiceError && error.status < 500 && error.status !== 429) {
           this.listener.state({ name: 'refused', sentence: sentenceOf(error) });
           return;
