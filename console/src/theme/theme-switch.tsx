@@ -26,7 +26,7 @@ export function ThemeSwitch() {
   );
 }
 
-/** Calls when colours may have changed, whoever changed them. Returns what ends that. */
+/** Calls when colours may have changed, by the system or by the switch. Returns what ends that. */
 export function onThemeChange(changed: () => void): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)');
   system.addEventListener('change', changed);

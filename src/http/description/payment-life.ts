@@ -138,7 +138,7 @@ export const getProcessorAnswer: RouteDescription = {
   operationId: 'getProcessorAnswer',
   tag: 'Payment records',
   summary: 'Ask the processor now what it knows of a payment',
-  text: 'For an operator, before a resolution. The processor is asked by a look-up: nothing is charged, and nothing is written. Also of a payment that is final. Each process asks for a few payments at once.',
+  text: 'For an operator, before a resolution. The processor is asked by a look-up: nothing is charged, and nothing is written. Also of a payment that is final. Each process asks for a few payments at once. The simulated processor keeps no records: its answer is always `no record`.',
   parameters: { key },
   answers: {
     200: {
