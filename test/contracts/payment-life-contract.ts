@@ -14,8 +14,8 @@ import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
- * What every PaymentHistory guarantees of `findLife` beyond its type: 1. It tells each step that is no plain first attempt, and
- * whose it was; of a plain one there is nothing to tell. 2. Of many steps the first and the last are kept, and the others counted.
+ * What every PaymentHistory guarantees of `findLife` beyond its type: 1. It tells each step beside the first attempt and its
+ * settlement, and whose it was; of a payment that has no other it tells nothing. 2. Of many steps the first and the last are kept, and the others counted.
  */
 export function paymentLifeContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;

@@ -35,7 +35,7 @@ export function FilterForm({ filters }: { filters: Filters }) {
   }
 
   return (
-    <form class="filters" aria-label="Filters" onSubmit={submit}>
+    <form class="payment-filters" aria-label="Filters" onSubmit={submit}>
       <div class="find">
         <label for="find">Key or transaction id</label>
         <input

@@ -31,7 +31,7 @@ export function TransactionFilters({ filter }: { filter: Filter }) {
   return (
     <search>
       <form
-        class="filters"
+        class="transaction-filters"
         onSubmit={(event) => {
           event.preventDefault();
           show({ ...typed, id: typed.id.trim() });

@@ -19,7 +19,7 @@ const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
 
 /**
  * The events of a row with one more. Its time is that of the statement, and its text what follows the epoch
- * (`payment-events.ts`). Only what is no plain first payment has any.
+ * (`payment-events.ts`). A payment that its first attempt settled has none.
  */
 const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
       floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint || ' ' || ${epoch} || ' ' || ${event})`;
