@@ -29,5 +29,5 @@ EXPOSE 8080
 # Asks no store, so that a container is not restarted because a store is away.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# An array, so that SIGTERM reaches the service and drains it. The option: docs/decisions/0059.
-ENTRYPOINT ["node", "--concurrent-marking-max-worker-num=1", "/app/dist/main.js"]
+# An array, so that SIGTERM reaches the service and drains it.
+ENTRYPOINT ["node", "/app/dist/main.js"]

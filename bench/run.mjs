@@ -19,7 +19,6 @@
 //   BENCH_ALSO         servers that take part besides, comma-separated: `secured` (the service with an API key on each
 //                      request), `traced` and `sampled` (with traces of all requests and of one in a hundred, to a collector
 //                      that takes them), `express-idempotency`, `powertools`
-//   BENCH_ENGINE_OPTIONS  of Node.js for the service, instead of those of `npm start`; empty: none
 const RUNS = {
   latency: () => import('./latency.mjs'),
   trickle: () => import('./trickle.mjs'),

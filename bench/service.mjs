@@ -1,7 +1,6 @@
 // Starts and ends the servers that are measured.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,9 +8,6 @@ import { fileURLToPath } from 'node:url';
 import { cpuTimeUs, deadline, watch } from './processes.mjs';
 import { freePort } from './servers.mjs';
 
-const SERVICE = 'dist/main.js';
-/** Those of `npm start` (docs/decisions/0059), or others to compare with. */
-const ENGINE_OPTIONS = (process.env.BENCH_ENGINE_OPTIONS ?? startOptions()).split(' ').filter(Boolean);
 const START_DEADLINE_MS = 20_000;
 const POLL_MS = 50;
 
@@ -51,7 +47,7 @@ export async function startPeer(name, environment) {
 
 async function start(module, environment, portOf) {
   const entry = fileURLToPath(new URL(`../${module}`, import.meta.url));
-  const child = spawn(process.execPath, [...(module === SERVICE ? ENGINE_OPTIONS : []), entry], {
+  const child = spawn(process.execPath, [entry], {
     env: { PATH: process.env.PATH, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -75,11 +71,6 @@ async function start(module, environment, portOf) {
       await ended;
     },
   };
-}
-
-function startOptions() {
-  const { scripts } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-  return /exec node (.*) dist\/main\.js$/.exec(scripts.start)[1];
 }
 
 /** @returns {Promise<number>} */

@@ -25,11 +25,3 @@ test('what the image copies is enough to build, and is let through to it', () =>
   for (const file of ['main.js', 'client/index.js', 'console/index.html.gz'])
     expect(existsSync(join(folder, 'dist', file)), file).toBe(true);
 });
-
-test('npm start, the image and systemd give the engine the same options', () => {
-  const { scripts } = JSON.parse(read('package.json')) as { scripts: { start: string } };
-  const options = /exec node (\S+) dist\/main\.js$/.exec(scripts.start)?.[1];
-  expect(options).toBe('--concurrent-marking-max-worker-num=1');
-  expect(read('Dockerfile')).toContain(`ENTRYPOINT ["node", "${options}", "/app/dist/main.js"]`);
-  expect(read('ops/systemd/idempay.service')).toContain(`ExecStart=/usr/bin/node ${options} /opt/idempay/dist/main.js`);
-});
