@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
+import { writeBeforeClosing, writeInBursts } from './burst-writes.js';
 import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
 import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
@@ -44,7 +45,7 @@ export function guardConnections(
   });
   const keepIn = (group: Set<Socket>) => (socket: Socket) => {
     if (closing) socket.destroy();
-    writeWhole(socket);
+    writeInBursts(socket);
     group.add(socket);
     socket.once('close', () => group.delete(socket));
   };
@@ -56,6 +57,7 @@ export function guardConnections(
     // There is no TLS yet in which we could answer. Node would report it as malformed HTTP, and close it in its own time.
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
+  writeBeforeClosing(server);
   limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
   return {
     open: sockets,
@@ -65,19 +67,6 @@ export function guardConnections(
       for (const socket of handshakes) socket.destroy();
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     },
-  };
-}
-
-/**
- * Node ends an answer with an empty chunk, and hands two chunks over as a list, which costs several microseconds more than one
- * text.
- */
-function writeWhole(socket: Socket): void {
-  const writeAll = socket._writev?.bind(socket);
-  socket._writev = (chunks, done) => {
-    const [whole, end] = chunks;
-    if (whole && chunks.length === 2 && end?.chunk.length === 0) socket._write(whole.chunk, whole.encoding, done);
-    else writeAll?.(chunks, done);
   };
 }
 
