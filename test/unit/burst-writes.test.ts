@@ -1,0 +1,42 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setImmediate as endOfTurn } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { writeBeforeClosing, writeInBursts } from '../../src/http/burst-writes.js';
+
+async function serve(answer: RequestListener) {
+  const server = createServer(answer);
+  server.on('connection', writeInBursts);
+  writeBeforeClosing(server);
+  onTestFinished(() => {
+    server.close();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+test('an answer waits for the end of its turn, and no longer', async () => {
+  const waiting: number[] = [];
+  const { url } = await serve(async ({ socket }, response) => {
+    response.end('paid');
+    waiting.push(socket.writableLength);
+    await endOfTurn();
+    waiting.push(socket.writableLength);
+  });
+  expect(await (await fetch(url)).text()).toBe('paid');
+  await expect.poll(() => waiting).toEqual([expect.toSatisfy((bytes) => bytes > 0), 0]);
+});
+
+test.each(['closeIdleConnections', 'closeAllConnections', 'close'] as const)(
+  '%s in its turn loses no answer',
+  async (close) => {
+    const { server, url } = await serve(async (_request, response) => {
+      // Until the request is read to its end, its connection is not idle for Node.
+      await endOfTurn();
+      response.end('paid');
+      server[close]();
+    });
+    expect(await (await fetch(url)).text()).toBe('paid');
+  },
+);
