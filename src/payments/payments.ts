@@ -328,7 +328,7 @@ export function createPayments(collaborators: {
   return {
     async issueKey(client) {
       const key = newKey();
-      await openKeys?.open(key);
+      if (openKeys) await openKeys.open(key);
       try {
         await keys.issue(key, idempotencyTtlMs, client);
       } catch (fault) {

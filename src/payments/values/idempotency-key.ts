@@ -1,6 +1,15 @@
+import { randomFillSync } from 'node:crypto';
 import { v7 as uuidV7 } from 'uuid';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+const RANDOM_BYTES_OF_A_KEY = 16;
+/**
+ * Of 256 keys: to ask for the bytes of one costs as much as for those of all, and was the largest cost of a key beside its
+ * commit. `crypto.randomUUID` does the same.
+ */
+const randomBytes = new Uint8Array(256 * RANDOM_BYTES_OF_A_KEY);
+let used = randomBytes.length;
 
 /**
  * A new idempotency key: a UUIDv7, whose first bits are the time. Keys of one hour then lie together in the store's
@@ -8,7 +17,16 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
  * The time is always given: left to itself the library never goes back after a clock that was ahead for a moment.
  */
 export function generateIdempotencyKey(atMs: number = Date.now()): string {
-  return uuidV7({ msecs: atMs });
+  return uuidV7({ msecs: atMs, random: unusedRandomBytes() });
+}
+
+function unusedRandomBytes(): Uint8Array {
+  if (used === randomBytes.length) {
+    randomFillSync(randomBytes);
+    used = 0;
+  }
+  used += RANDOM_BYTES_OF_A_KEY;
+  return randomBytes.subarray(used - RANDOM_BYTES_OF_A_KEY, used);
 }
 
 export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: 'present'; key: string };
