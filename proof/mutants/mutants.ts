@@ -190,6 +190,9 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
       'settled_hour <= hour &&  → ',
   },
+  [`${REDIS}/redis-script.ts`]: {
+    'each call of a turn is told what the first one was told, in Redis': 'replies[index] → replies[0]',
+  },
   [`${REDIS}/key-store.ts`]: {
     'claimBy counts from the reply, in Redis': 'claimBy: askedAt + Number → claimBy: clock.monotonic() + Number',
     'an outcome is remembered although the lock of another owner stands':
@@ -222,8 +225,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${REDIS}/scripts/cache-mark.lua`]: {
     'no write mark, in Redis':
-      "redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now + ARGV[2]) .. ' ' .. source)\n → ",
-    'an orphaned write mark is renewed by later writes, in Redis': 'if tonumber(ends) <= now then → if not ends then',
+      "redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now() + ARGV[2]) .. ' ' .. source)\n → ",
+    'an orphaned write mark is renewed by later writes, in Redis': 'if tonumber(ends) <= now() then → if not ends then',
   },
   'proof/simulator/models/redis-server.ts': {
     'what has expired is there, in the modelled Redis':

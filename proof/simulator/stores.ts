@@ -66,8 +66,8 @@ export function distributedStores(
       const [, payment] = RECORD.exec(key) ?? [];
       if (payment) goodUntil.set(nameOf(payment), simulation.time + ms);
     },
-    deletedFor(key, owner, holder) {
-      if (key.endsWith(':lock')) payments.broken.push(`${key}: ${owner} deleted the lock of ${holder}`);
+    deletedFor(key, holder) {
+      if (key.endsWith(':lock')) payments.broken.push(`${key}: another owner deleted the lock of ${holder}`);
     },
   });
 

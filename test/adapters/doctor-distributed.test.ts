@@ -1,7 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/clock.js';
 import { doctor } from '#idempay/commands/operation/doctor.js';
+import { readScripts } from '#idempay/deployments/distributed/redis/script-text.js';
 import { findingsOfPostgres, findingsOfRedis, rowOf, runDoctor, verdictsOf } from '../../testkit/deployments/doctor.js';
 import { runToExit } from '../../testkit/processes/service.js';
 import { PASSWORD } from '../../testkit/servers/certificates.js';
@@ -11,7 +11,6 @@ import { startSecuredPostgres } from '../../testkit/servers/secured-postgres.js'
 import { startSecuredRedis } from '../../testkit/servers/secured-redis.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
-const SCRIPTS = new URL('../../src/deployments/distributed/redis/scripts/', import.meta.url);
 const shiftedClock = (ms: number) => ({ ...systemClock, now: () => Date.now() + ms });
 /** Nobody listens there. */
 const NOBODY = '127.0.0.1:1';
@@ -105,8 +104,9 @@ describe('of Redis', { timeout: 60_000 }, () => {
     await setUser('-eval');
     expect(await found()).toMatchObject({ verdict: 'wrong', found: expect.stringContaining('NOPERM') });
     await setUser('-@all', '+eval', '+info', '+time');
-    const scripts = readdirSync(SCRIPTS).map((file) => readFileSync(new URL(file, SCRIPTS), 'utf8'));
-    const sent = scripts.flatMap((script) => [...script.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name]) => name));
+    const sent = readScripts().flatMap(({ text }) =>
+      [...text.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name]) => name),
+    );
     const missing = (await found())?.found.replace('not allowed: ', '').split(', ');
     expect(sent.length).toBeGreaterThan(20);
     expect(missing, 'a command of a script is missing in redis-rights.ts').toEqual(

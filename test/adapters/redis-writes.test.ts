@@ -1,15 +1,19 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { infoOfMasters, numberIn } from '#idempay/deployments/distributed/redis/redis-info.js';
 import { openRedis } from '../../testkit/deployments/topologies/open-stores.js';
-import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { NAMES, openRedisProcess, type RedisProcess } from '../../testkit/protocol/redis-process.js';
 import { startRedis } from '../../testkit/servers/redis.js';
+import { freePort } from '../../testkit/servers/server-process.js';
 import { startTcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 15_000;
 /** Together less than what a server takes in one read (16 KiB). */
 const COMMANDS = 60;
+/** More than are sent together. */
+const CALLS = 100;
+const FEW_COMMANDS = CALLS / 20;
 /** Of the question itself, and of replicas and Sentinels, which speak to the server as well. */
 const OTHER_READS = 12;
 
@@ -54,6 +58,85 @@ test('the commands of one turn arrive in one read at each server', async () => {
   // The first read of a script that a server does not know is followed by another one.
   await one.keys.issue(newKey(), LONG_MS);
   expect(await readsOfOneTurn(one)).toBeLessThanOrEqual(OTHER_READS);
+});
+
+test('each of many calls of one turn is answered for itself, and one that is refused refuses no other', async () => {
+  const states = ['absent', 'taken', 'locked', 'refused'];
+  const keys = await Promise.all(
+    Array.from({ length: CALLS }, async (_, index) => {
+      const state = states[index % states.length];
+      if (state === 'locked') return (await one.lockedKey()).key;
+      const key = newKey();
+      if (state === 'taken') await one.keys.issue(key, LONG_MS);
+      if (state === 'refused') await one.client.set(NAMES.payment(key).record, 'no hash');
+      return key;
+    }),
+  );
+  const begun = await Promise.all(
+    keys.map(async (key) => {
+      const attempt = { key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '100.50 USD' };
+      return Promise.resolve(one.keys.begin(attempt)).catch((fault: unknown) => fault);
+    }),
+  );
+  for (const [index, answer] of begun.entries()) {
+    const state = states[index % states.length];
+    if (state === 'refused') {
+      expect(answer).toMatchObject({ effect: 'unchanged', message: expect.stringContaining('WRONGTYPE') });
+    } else expect(answer).toMatchObject({ state });
+  }
+});
+
+test('the calls of one turn are few commands', async () => {
+  const server = await startRedis();
+  const process = await openRedisProcess(server.url);
+  onTestFinished(async () => {
+    process.close();
+    await server.close();
+  });
+  await process.keys.issue(newKey(), LONG_MS);
+  const before = await server.timesRun('evalsha');
+  await Promise.all(Array.from({ length: CALLS }, () => process.keys.issue(newKey(), LONG_MS)));
+  expect((await server.timesRun('evalsha')) - before).toBeLessThanOrEqual(FEW_COMMANDS);
+});
+
+test('a replica refuses every call of a turn, as unchanged and so that the client sees what it is', async () => {
+  const master = await startRedis();
+  const replica = await startRedis(['--replicaof', '127.0.0.1', `${master.port}`]);
+  const [writer, process] = [await openRedisProcess(master.url), await openRedisProcess(replica.url)];
+  onTestFinished(async () => {
+    for (const { close } of [writer, process]) close();
+    for (const { close } of [replica, master]) await close();
+  });
+  const keys = Array.from({ length: 3 }, () => newKey());
+  for (const key of keys) await writer.keys.issue(key, LONG_MS);
+  await until('the replica to have the keys', DEADLINE_MS, async () => (await replica.client.dbsize()) === keys.length);
+
+  const faults = await Promise.all(
+    keys.map((key) => Promise.resolve(process.begin(key)).catch((fault: unknown) => fault)),
+  );
+  const refused = { effect: 'unchanged', message: expect.stringMatching(/^Redis: READONLY/) };
+  expect(faults).toEqual(keys.map(() => expect.objectContaining(refused)));
+  expect(await master.client.dbsize()).toBe(keys.length);
+});
+
+/** What some vendors put before their Cluster: clients see one server, and it refuses keys of several slots. */
+test('a server that takes only keys of one slot at once gets each call alone', async () => {
+  const server = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`]);
+  await server.client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+  await until('all slots to be served', DEADLINE_MS, async () =>
+    String(await server.client.cluster('INFO')).includes('cluster_state:ok'),
+  );
+  const process = await openRedisProcess(server.url);
+  onTestFinished(async () => {
+    process.close();
+    await server.close();
+  });
+  for (let turn = 0; turn < 2; turn += 1) {
+    const keys = Array.from({ length: CALLS }, () => newKey());
+    await Promise.all(keys.map((key) => process.keys.issue(key, LONG_MS)));
+    const looked = await Promise.all(keys.map((key) => process.keys.look(key)));
+    expect(looked).toEqual(keys.map(() => ({ state: 'generated' })));
+  }
 });
 
 test('the commands of a turn are sent while the replies of the turn before are on their way', async () => {

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { readScripts } from '#idempay/deployments/distributed/redis/script-text.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { untilFullService } from '../../testkit/client/full-service.js';
 import { ask, generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
@@ -28,7 +27,6 @@ import { executionOf, openDistributedStores, openTestStores } from '../../testki
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 import { until } from '../../testkit/time/until.js';
 
-const SCRIPTS = new URL('../../dist/deployments/distributed/redis/scripts/', import.meta.url);
 /** A watch that looks every few seconds has looked twice by then. */
 const DEADLINE_MS = 15_000;
 const MIB = 1024 * 1024;
@@ -112,8 +110,7 @@ describe('the settings of Redis', () => {
 test('every script is known to Redis once the service is connected, and again after a restart of Redis', async () => {
   const { redis, serve } = await openTestStores();
   await serve();
-  const texts = readdirSync(SCRIPTS).map((file) => readFileSync(new URL(file, SCRIPTS)));
-  const digests = texts.map((text) => createHash('sha1').update(text).digest('hex'));
+  const digests = readScripts().map(({ digest }) => digest);
   const untilAllAreKnown = () =>
     until('every script to be known', DEADLINE_MS, async () => {
       return !((await redis.client.script('EXISTS', ...digests)) as number[]).includes(0);

@@ -41,6 +41,11 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
     port,
     url: `redis://127.0.0.1:${port}`,
     client,
+    /** How often the command was run so far, also within scripts. */
+    async timesRun(command: string): Promise<number> {
+      const stats = await client.info('commandstats');
+      return Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(stats)?.[1] ?? 0);
+    },
     signal: (name: NodeJS.Signals): void => void child?.kill(name),
     /** SIGKILL; the folder stays, so that `start` brings back what was on the disk. */
     kill: () => endServer(child, 'SIGKILL'),

@@ -1,7 +1,9 @@
 import luaparse, { type Node } from 'luaparse';
 
 /** A value of Lua: nil is undefined, a table is an array (the scripts use lists only), a string is its text. */
-export type LuaValue = string | number | boolean | undefined | LuaValue[] | { readonly err: string };
+export type LuaValue = string | number | boolean | undefined | LuaValue[] | { readonly err: string } | LuaFunction;
+
+type LuaFunction = (...values: LuaValue[]) => LuaValue;
 
 export type RedisCall = (command: string, ...values: LuaValue[]) => LuaValue;
 
@@ -10,6 +12,13 @@ export type LuaScript = (
   parameters: readonly string[],
   redis: { readonly call: RedisCall; readonly pcall: RedisCall; error_reply(text: string): LuaValue },
 ) => LuaValue;
+
+/** What `error` raised. */
+class LuaError extends Error {
+  constructor(readonly value: LuaValue) {
+    super('a script raised an error that nothing of it caught');
+  }
+}
 
 /** What a function of Lua returns that returns several values. */
 class Several extends Array<LuaValue> {}
@@ -38,6 +47,21 @@ const library = {
     const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
     return typeof number === 'number' && !Number.isNaN(number) ? number : undefined;
   },
+  list: (...values: LuaValue[]) => values.flatMap((value) => (value instanceof Several ? [...value] : [value])),
+  type: (value: LuaValue) => (typeof value === 'object' ? 'table' : typeof value),
+  unpack: (list: LuaValue[], from: number, to: number) => Several.from(list.slice(from - 1, to)),
+  error(value: LuaValue): never {
+    throw new LuaError(value);
+  },
+  /** Only what a script raises: what is wrong with a model must end the run. */
+  pcall(run: LuaFunction, ...values: LuaValue[]): LuaValue {
+    try {
+      return Several.of(true, library.first(run(...values)));
+    } catch (raised) {
+      if (!(raised instanceof LuaError)) throw raised;
+      return Several.of(false, raised.value);
+    }
+  },
   math: { floor: (value: LuaValue) => Math.floor(library.number(value)) },
   string: {
     sub: (text: string, from: number, to: number) => text.slice(from - 1, to),
@@ -61,7 +85,7 @@ const patternOf = memoize((lua) => new RegExp(lua.replaceAll('%d', '[0-9]').repl
 /** A script of Redis as a function, each text once: what it does not know of Lua it refuses here, not when it is run. */
 export const compileLua = memoize((text): LuaScript => {
   const tree = luaparse.parse(text, { luaVersion: '5.1', encodingMode: 'pseudo-latin1' });
-  const body = `"use strict"; const { tonumber, math, string } = lua;\n${block(tree.body)}`;
+  const body = `"use strict"; const { tonumber, type, unpack, error, pcall, math, string } = lua;\n${block(tree.body)}`;
   const run = new Function('KEYS', 'ARGV', 'redis', 'lua', body);
   return (keys, parameters, redis) => run(keys, parameters, redis, library);
 });
@@ -78,11 +102,12 @@ function memoize<Made>(make: (text: string) => Made): (text: string) => Made {
 const STATEMENTS: Readonly<Record<string, (node: Node) => string>> = {
   LocalStatement({ variables, init }) {
     const names = variables.map(({ name }: Node) => name).join(', ');
+    if (init.length === 0) return `let ${names};`;
     return variables.length === 1
       ? `let ${names} = ${expression(init[0])};`
       : `let [${names}] = ${call(init[0])} ?? [];`;
   },
-  AssignmentStatement: ({ variables, init }) => `${variables[0].name} = ${expression(init[0])};`,
+  AssignmentStatement: ({ variables, init }) => `${expression(variables[0])} = ${expression(init[0])};`,
   CallStatement: (node) => `${call(node.expression)};`,
   ReturnStatement: (node) => `return ${expression(node.arguments[0])};`,
   IfStatement({ clauses }) {
@@ -92,6 +117,11 @@ const STATEMENTS: Readonly<Record<string, (node: Node) => string>> = {
     });
     return branches.join(' else ');
   },
+  FunctionDeclaration({ identifier, parameters, body }) {
+    const names = parameters.map(({ name }: Node) => name).join(', ');
+    return `const ${identifier.name} = (${names}) => { ${block(body)} };`;
+  },
+  WhileStatement: ({ condition, body }) => `while (lua.isTrue(${expression(condition)})) { ${block(body)} }`,
   ForNumericStatement({ variable: { name }, start, end, step, body }) {
     const by = step ? expression(step) : '1';
     const range = `let ${name} = ${expression(start)}; ${name} <= ${expression(end)}; ${name} += ${by}`;
@@ -109,7 +139,15 @@ const EXPRESSIONS: typeof STATEMENTS = {
   Identifier: ({ name }) => name,
   IndexExpression: ({ base, index }) => `${expression(base)}[${expression(index)} - 1]`,
   CallExpression: (node) => `lua.first(${call(node)})`,
-  TableConstructorExpression: ({ fields }) => `[${fields.map(({ value }: Node) => expression(value)).join(', ')}]`,
+  MemberExpression: ({ base, identifier: { name } }) => `${expression(base)}.${name}`,
+  TableConstructorExpression({ fields }) {
+    if (fields[0]?.type === 'TableKeyString') return `{ ${fields[0].key.name}: ${expression(fields[0].value)} }`;
+    const values = fields.map(({ value }: Node) => value);
+    const last = values.pop();
+    // Only a call that comes last may give several values.
+    const several = last?.type === 'CallExpression' ? call(last) : last && expression(last);
+    return `lua.list(${[...values.map(expression), several].join(', ')})`;
+  },
   LogicalExpression: ({ operator, left, right }) => `lua.${operator}(${expression(left)}, () => ${expression(right)})`,
   UnaryExpression({ operator, argument }) {
     const value = expression(argument);

@@ -1,22 +1,17 @@
-import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
 import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { readScripts } from '#idempay/deployments/distributed/redis/script-text.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import type { Line } from './line.js';
 import type { RedisServer } from './redis-server.js';
-
-/** From the root of the repository, where everything here is run. */
-const SCRIPTS = 'dist/deployments/distributed/redis/scripts';
-let names: ReadonlyMap<string, string> | undefined;
 
 /** As ioredis says it where it has no connection: surely nothing was sent. */
 const NOT_SENT = "Stream isn't writeable and enableOfflineQueue options is false";
 
 /** What the adapters use of ioredis, over a line to a modelled server. */
 export function connectRedis(server: RedisServer, line: Line): RedisClient {
-  function ask<T>(operation: string, key: string, serve: () => T): Promise<T> {
-    const asked = line.send<T>(operation, [subjectOf(key)], (reply, refuse) => {
+  function ask<T>(operation: string, keys: readonly string[], serve: () => T): Promise<T> {
+    const asked = line.send<T>(operation, [...new Set(keys.map(subjectOf))], (reply, refuse) => {
       try {
         reply(serve());
       } catch (refusal) {
@@ -30,8 +25,8 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
 
   const run = (how: 'eval' | 'evalsha', script: string, count: number, values: readonly unknown[]) => {
     const texts = values.map(String);
-    const name = nameOf(how === 'eval' ? createHash('sha1').update(script).digest('hex') : script);
-    return ask(name, texts[0] ?? '', () => server[how](script, texts.slice(0, count), texts.slice(count)));
+    const keys = texts.slice(0, count);
+    return ask(nameOf(script), keys, () => server[how](script, keys, texts.slice(count)));
   };
 
   /** The connection beside the client that hears what is published. */
@@ -41,11 +36,11 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
     return Object.assign(emitter, {
       status: 'wait',
       async connect() {
-        await ask('connect', '', () => undefined);
+        await ask('connect', [''], () => undefined);
         this.status = 'ready';
       },
       async subscribe(channel: string) {
-        await ask('subscribe', '', () => {
+        await ask('subscribe', [''], () => {
           const hear = (message: string) => void (this.status === 'ready' && emitter.emit('message', channel, message));
           const deliver = (message: string) =>
             line.deliver(subjectOf(message), 'hears the end of', () => hear(message));
@@ -66,25 +61,22 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
   const client = {
     evalsha: (digest: string, count: number, ...values: string[]) => run('evalsha', digest, count, values),
     eval: (text: string, count: number, ...values: string[]) => run('eval', text, count, values),
-    hget: (key: string, field: string) => ask('hget', key, () => server.hash(key)?.get(field) ?? null),
-    pttl: (key: string) => ask('pttl', key, () => server.pttl(key)),
-    ping: () => ask('ping', '', () => 'PONG'),
-    dbsize: () => ask('dbsize', '', () => [...server.keys()].length),
-    info: () => ask('info', '', () => server.info()),
+    hget: (key: string, field: string) => ask('hget', [key], () => server.hash(key)?.get(field) ?? null),
+    pttl: (key: string) => ask('pttl', [key], () => server.pttl(key)),
+    ping: () => ask('ping', [''], () => 'PONG'),
+    dbsize: () => ask('dbsize', [''], () => [...server.keys()].length),
+    info: () => ask('info', [''], () => server.info()),
     duplicate,
   };
   return client as unknown as RedisClient;
 }
 
+const SCRIPTS = readScripts();
+
 /** What a key is about: what stands in its braces, without the name of the cache. */
 const subjectOf = (key: string) => /\{(?:\w+::)?(.*?)\}/.exec(key)?.[1] ?? '';
 
-function nameOf(digest: string): string {
-  names ??= new Map(
-    readdirSync(SCRIPTS).map((file) => {
-      const text = readFileSync(`${SCRIPTS}/${file}`, 'utf8');
-      return [createHash('sha1').update(text).digest('hex'), file.replace('.lua', '')] as const;
-    }),
-  );
-  return names.get(digest) ?? digest;
+/** Of its text or its digest. */
+function nameOf(script: string): string {
+  return SCRIPTS.find(({ text, digest }) => text === script || digest === script)?.name ?? script;
 }

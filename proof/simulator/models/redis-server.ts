@@ -15,8 +15,8 @@ class ReplyError extends Error {
 export interface RedisEvents {
   /** The life of a key was set; milliseconds from now. */
   lifeSet?(key: string, ms: number): void;
-  /** A script that was given `owner` first has deleted a hash with another owner. */
-  deletedFor?(key: string, owner: string, holder: string): void;
+  /** A script has deleted a hash whose owner it was not given. */
+  deletedFor?(key: string, holder: string): void;
 }
 
 /**
@@ -101,15 +101,17 @@ export class RedisServer {
 
   private run(script: LuaScript, keys: readonly string[], parameters: readonly string[]): unknown {
     this.frozenAt = this.now();
-    const call = (name: string, ...values: LuaValue[]) => this.call(name, values.map(String), parameters[0] ?? '');
+    const call = (name: string, ...values: LuaValue[]) => this.call(name, values.map(String), parameters);
     try {
-      return replyOf(script(keys, parameters, { call, pcall: call, error_reply: (err) => ({ err }) }));
+      const reply = replyOf(script(keys, parameters, { call, pcall: call, error_reply: (err) => ({ err }) }));
+      if (reply instanceof ReplyError) throw reply;
+      return reply;
     } finally {
       this.frozenAt = undefined;
     }
   }
 
-  private call(name: string, [key = '', ...values]: readonly string[], caller: string): LuaValue {
+  private call(name: string, [key = '', ...values]: readonly string[], given: readonly string[]): LuaValue {
     const stored = this.living(key);
     const fields = stored?.fields ?? new Map<string, string>();
     const [first = ''] = values;
@@ -122,7 +124,7 @@ export class RedisServer {
       INFO: () => this.info(),
       PUBLISH: () => this.publish(key, first),
       EXISTS: () => (stored ? 1 : 0),
-      DEL: () => [key, ...values].filter((each) => this.delete(each, caller)).length,
+      DEL: () => [key, ...values].filter((each) => this.delete(each, given)).length,
       PTTL: () => Math.floor(this.pttl(key)),
       PEXPIRE: () => {
         this.events.lifeSet?.(key, Number(first));
@@ -156,9 +158,9 @@ export class RedisServer {
     return stored.fields.size - before;
   }
 
-  private delete(key: string, caller: string): boolean {
+  private delete(key: string, given: readonly string[]): boolean {
     const holder = this.living(key)?.fields.get('owner');
-    if (holder !== undefined && holder !== caller) this.events.deletedFor?.(key, caller, holder);
+    if (holder !== undefined && !given.includes(holder)) this.events.deletedFor?.(key, holder);
     return this.data.delete(key);
   }
 
@@ -189,13 +191,14 @@ export class RedisServer {
   }
 }
 
-/** As a server tells what a script returned: a number without its fraction, false as nothing, a list up to its first nil. */
+/** As a client sees what a script returned: a number without its fraction, false as nothing, a list up to its first nil. */
 function replyOf(value: LuaValue): unknown {
   if (typeof value === 'number') return Math.trunc(value);
   if (value === undefined || value === false) return null;
   if (value === true) return 1;
   if (typeof value === 'string') return value;
-  if (!Array.isArray(value)) throw new ReplyError(value.err);
+  if (typeof value === 'function') throw new Error('a script returned a function');
+  if (!Array.isArray(value)) return new ReplyError(value.err);
   const end = value.indexOf(undefined);
   return value.slice(0, end < 0 ? value.length : end).map(replyOf);
 }

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
-import { holdUntilEndOfTurn } from './one-write-per-turn.js';
+import { type Call, collectCall, separateCalls } from './calls-of-a-turn.js';
 import type { RedisClient } from './redis-client.js';
 import { messageOf, redisFault } from './redis-fault.js';
+import { readScript, readScripts } from './script-text.js';
 
 export type Script = (
   client: RedisClient,
@@ -12,49 +11,74 @@ export type Script = (
   parameters: readonly (string | number)[],
 ) => Promise<unknown>;
 
-const SCRIPTS = new URL('./scripts/', import.meta.url);
+/** What servers say that refuse a command with keys of several slots, and execute nothing of it. */
+const SEVERAL_SLOTS = /cross-?slot|same slot/i;
 
 /** Makes a server know every script before it is asked to run one. Best effort: `loadScript` sends the text where it must. */
 export function teachScripts(server: Redis): void {
-  for (const file of readdirSync(SCRIPTS)) {
-    server.script('LOAD', readFileSync(new URL(file, SCRIPTS), 'utf8')).catch(() => {});
-  }
+  for (const { text } of readScripts()) server.script('LOAD', text).catch(() => {});
 }
 
-/**
- * A Lua script, run by its digest. A server that does not know it (after a restart, or another node of a Cluster) has not
- * executed anything, so it may be sent the text. Faults are StoreUnavailable.
- */
+/** A Lua script, run once for all calls of a turn (`scripts/batch/`). Each call is one atomic step. Faults are StoreUnavailable. */
 export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED): Script {
   const trips = measures.roundTrips('redis', name);
-  const text = readFileSync(new URL(`${name}.lua`, SCRIPTS), 'utf8');
-  const digest = createHash('sha1').update(text).digest('hex');
-  return async function run(client, keys, parameters) {
-    const values = [...keys, ...parameters];
+  const queue = measures.queue('redis', name);
+  const { text, digest } = readScript(name);
+
+  return (client, keys, parameters) =>
+    new Promise((resolve, reject) => {
+      collectCall(client, send, { keys, parameters, resolve, reject, asker: queue.traces?.asker() });
+    });
+
+  function send(client: RedisClient, calls: readonly Call[]): void {
+    queue.batch(calls.length);
+    const { traces } = queue;
+    if (!traces) run(client, calls);
+    else {
+      const askers = calls.map(({ asker }) => asker);
+      traces.together(askers, () => run(client, calls));
+    }
+  }
+
+  async function run(client: RedisClient, calls: readonly Call[]): Promise<void> {
     const begun = trips.begin();
     let failed = true;
     try {
-      holdUntilEndOfTurn(client);
-      const reply = await client.evalsha(digest, keys.length, ...values);
-      failed = false;
-      return reply;
+      const replies = await evaluate(client, calls);
+      failed = replies.some((reply) => reply instanceof Error);
+      for (const [index, { resolve, reject }] of calls.entries()) {
+        const reply = replies[index];
+        if (reply instanceof Error) reject(redisFault(reply));
+        else resolve(reply);
+      }
     } catch (error) {
-      const reply = await sendAgain(client, error, values, keys.length);
-      failed = false;
-      return reply;
+      if (calls.length > 1 && SEVERAL_SLOTS.test(messageOf(error))) {
+        separateCalls(client);
+        for (const call of calls) run(client, [call]);
+      } else {
+        const fault = redisFault(error);
+        for (const { reject } of calls) reject(fault);
+      }
     } finally {
       trips.end(begun, failed);
     }
-  };
+  }
 
-  /** What was surely not executed. Else throws the fault. */
-  async function sendAgain(client: RedisClient, fault: unknown, values: (string | number)[], keyCount: number) {
-    if (!messageOf(fault).startsWith('NOSCRIPT')) throw redisFault(fault);
-    try {
-      holdUntilEndOfTurn(client);
-      return await client.eval(text, keyCount, ...values);
-    } catch (error) {
-      throw redisFault(error);
-    }
+  /**
+   * By its digest. A server that does not know it (after a restart, or another node of a Cluster) has not executed anything, so
+   * it may be sent the text.
+   */
+  async function evaluate(client: RedisClient, calls: readonly Call[]): Promise<unknown[]> {
+    const values: (string | number)[] = [];
+    for (const { keys } of calls) values.push(...keys);
+    const keyCount = values.length;
+    values.push(keyCount / calls.length);
+    for (const { parameters } of calls) values.push(parameters.length, ...parameters);
+    const replies = await client.evalsha(digest, keyCount, ...values).catch((error: unknown) => {
+      if (messageOf(error).startsWith('NOSCRIPT')) return client.eval(text, keyCount, ...values);
+      throw error;
+    });
+    if (Array.isArray(replies) && replies.length === calls.length) return replies;
+    throw new Error(`${name}: no list of ${calls.length} replies`);
   }
 }

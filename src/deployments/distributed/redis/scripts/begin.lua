@@ -4,9 +4,6 @@
 --       5 the client that asks ('' sees every key), 6 'watch', or nothing: the end of a lock that is found is to be announced
 -- Returns: {'locked', fingerprint, held ms, remaining ms} | {'final', value, fingerprint, reason, expires at, client, the asker's own lock or nothing}
 --          | {'taken', ms within which to claim, client} | {'generated'} | {'absent'}
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
 local lock = redis.call('HMGET', KEYS[2], 'owner', 'fingerprint', 'taken_at', 'client')
 local record = redis.call('HMGET', KEYS[1], 'value', 'fingerprint', 'reason', 'expires_at', 'client')
 -- Another client's key is judged before the lock: not even a 409 may tell that it exists.
@@ -16,7 +13,7 @@ if ARGV[5] ~= '' and client ~= '' and client ~= ARGV[5] then return {'absent'} e
 if lock[1] and lock[1] ~= ARGV[1] then
   -- A server that has no room for that still returns what it found.
   if ARGV[6] then redis.pcall('HSET', KEYS[2], 'watched', 1) end
-  return {'locked', lock[2], now - lock[3], redis.call('PTTL', KEYS[2])}
+  return {'locked', lock[2], now() - lock[3], redis.call('PTTL', KEYS[2])}
 end
 
 if not record[1] then return {'absent'} end
@@ -25,7 +22,7 @@ if record[1] ~= ARGV[4] then
 end
 if ARGV[1] == '' then return {'generated'} end
 
-redis.call('HSET', KEYS[2], 'owner', ARGV[1], 'fingerprint', ARGV[3], 'taken_at', now, 'client', client)
+redis.call('HSET', KEYS[2], 'owner', ARGV[1], 'fingerprint', ARGV[3], 'taken_at', now(), 'client', client)
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
 -- The record must not vanish while its payment is about to be claimed.
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end

@@ -3,7 +3,7 @@
 -- KEYS: 1 entry, 2 fill token, 3 write marks
 -- ARGV: 1 token, 2 version, 3 transaction, 4 life of the entry in ms, 5 database server
 -- Returns: 1 stored, 0 refused
-local source = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') .. ' ' .. ARGV[5]
+local source = source_of(ARGV[5])
 local held = redis.call('HMGET', KEYS[2], 'token', 'source')
 if held[1] ~= ARGV[1] or held[2] ~= source then return 0 end
 redis.call('DEL', KEYS[2])

@@ -5,7 +5,7 @@
 -- KEYS: 1 entry, 2 fill token, 3 write marks
 -- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms, 5 database server
 -- Returns: 1 the mark stood, 0 it did not
-local source = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') .. ' ' .. ARGV[5]
+local source = source_of(ARGV[5])
 local field = 'mark:' .. ARGV[1]
 redis.call('DEL', KEYS[1], KEYS[2])
 local mark = redis.call('HGET', KEYS[3], field)

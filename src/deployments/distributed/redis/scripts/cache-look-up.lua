@@ -2,13 +2,11 @@
 -- Entries, tokens and marks count only under the source that they were written under: the Redis master and the database
 -- server. The master by its replication id, which it gets anew whenever it starts or is promoted: so what a restart from
 -- disk or a failover of Redis brings back is a miss, also on a server that was master before. The database server by what
--- the caller last saw: another one may lack rows that were cached. A replica repeats its master's id, late, and is refused.
+-- the caller last saw: another one may lack rows that were cached.
 -- KEYS: 1 entry, 2 fill token, 3 write marks
 -- ARGV: 1 new token, 2 life of a token in ms, 3 database server
 -- Returns: {'hit', transaction} | {'load'} (the token is ours) | {'wait'} (another loads) | {'pass'} (a mark stands)
-local replication = redis.call('INFO', 'replication')
-if not string.find(replication, 'role:master', 1, true) then return redis.error_reply('READONLY no cache on a replica') end
-local source = string.match(replication, 'master_replid:(%w+)') .. ' ' .. ARGV[3]
+local source = source_of(ARGV[3])
 local entry = redis.call('HMGET', KEYS[1], 'source', 'transaction')
 if entry[1] == source then return {'hit', entry[2]} end
 if redis.call('EXISTS', KEYS[3]) == 1 then return {'pass'} end

@@ -5,9 +5,7 @@
 -- KEYS: 1 entry, 2 fill token, 3 write marks
 -- ARGV: 1 token of the mark, 2 life of a mark in ms, 3 database server
 -- Returns: 1
-local source = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') .. ' ' .. ARGV[3]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local source = source_of(ARGV[3])
 redis.call('DEL', KEYS[1], KEYS[2])
 
 local marks = redis.call('HGETALL', KEYS[3])
@@ -16,7 +14,7 @@ local foreign = false
 for field = 1, #marks, 2 do
   local ends, other = string.match(marks[field + 1], '^(%d+) (.*)$')
   if string.sub(marks[field], 1, 5) == 'mark:' then
-    if tonumber(ends) <= now then
+    if tonumber(ends) <= now() then
       redis.call('HDEL', KEYS[3], marks[field])
     else
       standing = standing + 1
@@ -28,6 +26,6 @@ if standing == 0 then redis.call('DEL', KEYS[3]) end
 -- Versions of rows that were read from different servers cannot be compared.
 if foreign then redis.call('HSET', KEYS[3], 'newest', 'none') end
 
-redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now + ARGV[2]) .. ' ' .. source)
+redis.call('HSET', KEYS[3], 'mark:' .. ARGV[1], string.format('%.0f', now() + ARGV[2]) .. ' ' .. source)
 if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[3], ARGV[2]) end
 return 1
