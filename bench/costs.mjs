@@ -14,6 +14,7 @@ import pg from 'pg';
 const DISK_BYTES = /^write_bytes: (\d+)$/m;
 const CALLS_OF_COMMAND = /^cmdstat_([^:]+):calls=(\d+)/gm;
 const ROUND_TRIPS = /^idempay_store_round_trip_seconds_count\{(.*)\} (\d+)$/gm;
+const REDIS_CALLS = /^idempay_store_batch_size_sum\{[^}]*store="redis"[^}]*\} (\d+)$/gm;
 const COMMITS = /^idempay_store_commit_seconds_count (\d+)$/m;
 
 /** The log and the transaction ids are exact at once. The rest each connection reports once a second while it works, or after 10 s of rest. */
@@ -104,7 +105,7 @@ function combine(one = {}, other = {}, operation) {
   );
 }
 
-/** As the service counts them (docs/operations.md). A batch is one round trip; `commits` are those of the embedded store. */
+/** As the service counts them (docs/operations.md). A batch is one round trip, of any number of calls; `commits` are those of the embedded store. */
 async function readService({ url, pid }) {
   const metrics = await (await fetch(`${url}/metrics`)).text();
   const roundTrips = {};
@@ -115,6 +116,7 @@ async function readService({ url, pid }) {
   }
   return withoutAbsent({
     roundTrips,
+    redisCalls: Array.from(metrics.matchAll(REDIS_CALLS)).reduce((all, [, calls]) => all + Number(calls), 0),
     commits: Number(COMMITS.exec(metrics)?.[1] ?? 0) || undefined,
     diskBytes: pid === undefined ? undefined : diskBytesOf(pid),
   });

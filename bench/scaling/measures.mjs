@@ -27,7 +27,7 @@ export const CELLS = {
   serviceUs: { head: 'service us', least: 5 },
   redisUs: { head: 'Redis us', least: 3 },
   postgresUs: { head: 'PostgreSQL us', least: 5 },
-  redisTrips: { head: 'Redis calls', least: 0.05 },
+  redisCalls: { head: 'Redis calls', least: 0.05 },
   postgresTrips: { head: 'statements', least: 0.05 },
   sqliteTrips: { head: 'batches', least: 0.05 },
   commits: { head: 'commits', least: 0.05 },
@@ -121,7 +121,7 @@ async function withServices({ settings, redis, postgres }, processes, more, work
           : {
               redisUs: cpuUs.redis,
               postgresUs: cpuUs.postgres,
-              redisTrips: tripsTo('redis'),
+              redisCalls: service.redisCalls,
               postgresTrips: tripsTo('postgresql'),
               commits: ofPostgres.writingTransactions,
               walBytes: ofPostgres.walBytes,

@@ -25,7 +25,7 @@ export function planFor(rate, costs) {
     ['service', `processes at ${BUSY * 100} % of one`, Math.ceil(processors('serviceUs') / BUSY)],
     ['Redis', 'processors', processors('redisUs')],
     ['Redis', `masters at ${BUSY * 100} % of one`, Math.ceil(processors('redisUs') / BUSY)],
-    ['Redis', 'calls a second', all('redisTrips')],
+    ['Redis', 'calls a second', all('redisCalls')],
     ['Redis', 'MB a second, both ways', all('redisBytes') / MEGA],
     ['Redis', 'GB of memory for keys that live for a day', (keys * BYTES.key) / GIGA],
     ['Redis', 'GB on the disk for them', (keys * BYTES.keyOnDisk) / GIGA],
