@@ -68,7 +68,7 @@ test('each of many calls of one turn is answered for itself, and one that is ref
       if (state === 'locked') return (await one.lockedKey()).key;
       const key = newKey();
       if (state === 'taken') await one.keys.issue(key, LONG_MS);
-      if (state === 'refused') await one.client.set(NAMES.payment(key).record, 'no hash');
+      if (state === 'refused') await one.client.xadd(NAMES.payment(key).record, '*', 'no', 'hash');
       return key;
     }),
   );
