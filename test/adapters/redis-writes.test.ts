@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { infoOfMasters, numberIn } from '#idempay/deployments/distributed/redis/redis-info.js';
+import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
+import { NOT_MEASURED } from '#idempay/deployments/store-measures.js';
 import { openRedis } from '../../testkit/deployments/topologies/open-stores.js';
 import { LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { NAMES, openRedisProcess, type RedisProcess } from '../../testkit/protocol/redis-process.js';
@@ -13,6 +15,8 @@ const DEADLINE_MS = 15_000;
 const COMMANDS = 60;
 /** More than are sent together. */
 const CALLS = 100;
+/** Lua takes 8,000 values at once. */
+const TOO_MANY = 9_000;
 const FEW_COMMANDS = CALLS / 20;
 /** Of the question itself, and of replicas and Sentinels, which speak to the server as well. */
 const OTHER_READS = 12;
@@ -84,6 +88,25 @@ test('each of many calls of one turn is answered for itself, and one that is ref
       expect(answer).toMatchObject({ effect: 'unchanged', message: expect.stringContaining('WRONGTYPE') });
     } else expect(answer).toMatchObject({ state });
   }
+});
+
+test('a call with more parameters than a script can unpack refuses no other, and its command counts as failed', async () => {
+  const [sizes, ends]: [number[], boolean[]] = [[], []];
+  const exchange = loadScript('exchange-open-keys', {
+    ...NOT_MEASURED,
+    roundTrips: () => ({ begin: () => 0, end: (_begun, failed = false) => void ends.push(failed) }),
+    queue: () => ({ watch() {}, batch: (size) => void sizes.push(size) }),
+  });
+  const life = LONG_MS + Math.floor(Math.random() * LONG_MS);
+  const open = (...pairs: number[]) => exchange(one.client, [NAMES.openKeys(life)], [10, 0, LONG_MS, 0, ...pairs]);
+  const answers = await Promise.allSettled([
+    open(1, 2),
+    open(...Array.from({ length: TOO_MANY }, () => 1)),
+    open(1, 3),
+  ]);
+  expect(answers).toMatchObject([{ value: 2 }, { reason: { effect: 'unchanged' } }, { value: 3 }]);
+  expect(sizes.reduce((all, size) => all + size)).toBe(answers.length);
+  expect(ends).toContain(true);
 });
 
 test('the calls of one turn are few commands', async () => {

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { writeBeforeClosing, writeInBursts } from '../../src/http/burst-writes.js';
+import { writeBeforeClosing, writeInBursts } from '#idempay/http/burst-writes.js';
 
 async function serve(answer: RequestListener) {
   const server = createServer(answer);

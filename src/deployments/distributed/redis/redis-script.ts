@@ -30,18 +30,8 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
       collectCall(client, send, { keys, parameters, resolve, reject, asker: queue.traces?.asker() });
     });
 
-  function send(client: RedisClient, calls: readonly Call[]): void {
-    queue.batch(calls.length);
-    const { traces } = queue;
-    if (!traces) run(client, calls);
-    else {
-      const askers = calls.map(({ asker }) => asker);
-      traces.together(askers, () => run(client, calls));
-    }
-  }
-
-  async function run(client: RedisClient, calls: readonly Call[]): Promise<void> {
-    const begun = trips.begin();
+  async function send(client: RedisClient, calls: readonly Call[]): Promise<void> {
+    const begun = begin(calls);
     let failed = true;
     try {
       const replies = await evaluate(client, calls);
@@ -54,7 +44,7 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     } catch (error) {
       if (calls.length > 1 && SEVERAL_SLOTS.test(messageOf(error))) {
         separateCalls(client);
-        for (const call of calls) run(client, [call]);
+        for (const call of calls) send(client, [call]);
       } else {
         const fault = redisFault(error);
         for (const { reject } of calls) reject(fault);
@@ -62,6 +52,16 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     } finally {
       trips.end(begun, failed);
     }
+  }
+
+  function begin(calls: readonly Call[]): unknown {
+    queue.batch(calls.length);
+    const { traces } = queue;
+    if (!traces) return trips.begin();
+    return traces.together(
+      calls.map(({ asker }) => asker),
+      () => trips.begin(),
+    );
   }
 
   /**
