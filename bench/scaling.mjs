@@ -2,11 +2,11 @@
 // processes and more Redis masters. docs/scaling.md plans with these figures.
 //
 //   npm run bench -- scaling               every topology beside the model; ends with 1 where a cell is off by more than a fifth.
-//                                          CPU times are compared with those of the smallest one, measured just before
+//                                          CPU times are compared with those of the smallest of its kind, measured just before
 //   npm run bench -- scaling 3 2           three processes, two masters
 //   npm run bench -- scaling embedded      the embedded deployment
 //   npm run bench -- scaling plan 1000     what so many payments a second need, by the model
-//   npm run bench -- scaling model         measures the model anew: one process, one master, and embedded
+//   npm run bench -- scaling model         measures the model anew: embedded, one process with one master, and with a Cluster
 //
 //   SCALING_OPERATIONS  of each kind, 12000
 //
@@ -21,6 +21,9 @@ import { planFor } from './scaling/plan.mjs';
 const MODEL = fileURLToPath(new URL('./scaling/model.json', import.meta.url));
 const EMBEDDED = { deployment: 'embedded', processes: 1, masters: 0 };
 const SMALLEST = { deployment: 'distributed', processes: 1, masters: 1 };
+/** Where calls of a turn do not share a command (decision 0063). */
+const SMALLEST_CLUSTER = { deployment: 'distributed', processes: 1, masters: 2 };
+const MODELLED = { embedded: EMBEDDED, distributed: SMALLEST, cluster: SMALLEST_CLUSTER };
 const TOPOLOGIES = [
   EMBEDDED,
   ...[
@@ -37,7 +40,7 @@ const MOST_OFF = 0.2;
 const [first, second] = process.argv.slice(3);
 
 if (first === 'model') await renewModel();
-else if (first === 'plan') console.log(planFor(Number(second), (await readModel()).distributed.costs));
+else if (first === 'plan') console.log(planFor(Number(second), await readModel()));
 else await compare(chosen());
 process.exit();
 
@@ -52,17 +55,18 @@ async function readModel() {
 
 async function renewModel() {
   const model = { at: new Date().toISOString() };
-  for (const topology of [EMBEDDED, SMALLEST]) model[topology.deployment] = await measureTopology(topology);
+  for (const [kind, topology] of Object.entries(MODELLED)) model[kind] = await measureTopology(topology);
   await writeFile(MODEL, `${JSON.stringify(model, roundedNumber, 2)}\n`);
-  for (const topology of [EMBEDDED, SMALLEST]) print(topology, model[topology.deployment].costs, () => '');
+  for (const [kind, topology] of Object.entries(MODELLED)) print(topology, model[kind].costs, () => '');
 }
 
 async function compare(topologies) {
   const model = await readModel();
   let [cells, off] = [0, 0];
   for (const topology of topologies) {
-    const now = topology === EMBEDDED ? undefined : await measureTopology(SMALLEST);
-    const expected = withCpuOf(now?.costs, model[topology.deployment].costs);
+    const kind = topology.masters > 1 ? 'cluster' : topology.deployment;
+    const now = topology === EMBEDDED ? undefined : await measureTopology(MODELLED[kind]);
+    const expected = withCpuOf(now?.costs, model[kind].costs);
     const { costs } = await measureTopology(topology);
     print(topology, costs, (operation, cell, value) => {
       cells += 1;

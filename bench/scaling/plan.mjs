@@ -16,8 +16,12 @@ const DAY_SECONDS = 86_400;
 const BYTES = { row: 337, key: 306, keyOnDisk: 184 };
 const [MEGA, GIGA] = [1e6, 1e9];
 
-export function planFor(rate, costs) {
-  const all = (cell) => rate * sum(Object.entries(MIX).map(([operation, times]) => times * costs[operation][cell]));
+/** With one Redis master as long as it is enough, else with a Cluster. */
+export function planFor(rate, { distributed, cluster }) {
+  const allOf = ({ costs }, cell) =>
+    rate * sum(Object.entries(MIX).map(([operation, times]) => times * costs[operation][cell]));
+  const model = allOf(distributed, 'redisUs') / 1e6 > BUSY ? cluster : distributed;
+  const all = (cell) => allOf(model, cell);
   const processors = (cell) => all(cell) / 1e6;
   const keys = rate * DAY_SECONDS;
   const rows = [
