@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js';
+import { ShortLivedMap } from '../short-lived-map.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Fence } from './values/payment.js';
@@ -43,13 +44,13 @@ export function createLeases(
 ): Leases {
   const renewAfterMs = leaseMs / RENEWALS_PER_LEASE;
   /** Earliest due first: all wait equally long, and whatever is renewed goes to the end. */
-  const held = new Set<Held>();
+  const held = new ShortLivedMap<Fence, Held>();
   let cancelRenewal: (() => void) | undefined;
 
   async function renew(lease: Held): Promise<void> {
     const askedAt = clock.monotonic();
     lease.dueAt = askedAt + renewAfterMs;
-    if (held.delete(lease)) held.add(lease);
+    if (held.delete(lease.fence)) held.set(lease.fence, lease);
     if (await ledger.renew(lease.fence, leaseMs)) lease.endsAt = askedAt + leaseMs;
     else lease.fencedOff = true;
     if (lease.fencedOff) renewals.fencedOff += 1;
@@ -62,21 +63,28 @@ export function createLeases(
   }
 
   function scheduleRenewal(): void {
-    const [first] = held;
+    const [first] = held.values();
     if (first) cancelRenewal = clock.after(Math.max(TURN_PAUSE_MS, first.dueAt - clock.monotonic()), renewDue);
   }
 
   function renewDue(): void {
-    const now = clock.monotonic();
-    let left = RENEWALS_AT_ONCE;
-    for (const lease of held) {
-      if (lease.dueAt > now || left === 0) break;
-      left -= 1;
+    for (const lease of dueNow()) {
       // Nothing is left to renew; the attempt finds that out when it asks, or when it settles.
-      if (lease.fencedOff) held.delete(lease);
+      if (lease.fencedOff) held.delete(lease.fence);
       else renew(lease).catch(noteFailure);
     }
     scheduleRenewal();
+  }
+
+  /** Those of one turn. */
+  function dueNow(): Held[] {
+    const now = clock.monotonic();
+    const due: Held[] = [];
+    for (const lease of held.values()) {
+      if (lease.dueAt > now || due.length === RENEWALS_AT_ONCE) break;
+      due.push(lease);
+    }
+    return due;
   }
 
   return {
@@ -87,7 +95,7 @@ export function createLeases(
         dueAt: clock.monotonic() + renewAfterMs,
         fencedOff: false,
       };
-      held.add(lease);
+      held.set(fence, lease);
       if (held.size === 1) scheduleRenewal();
       return {
         async outlives(ms) {
@@ -96,7 +104,7 @@ export function createLeases(
           return enough();
         },
         drop() {
-          if (held.delete(lease) && held.size === 0) cancelRenewal?.();
+          if (held.delete(fence) && held.size === 0) cancelRenewal?.();
         },
       };
     },

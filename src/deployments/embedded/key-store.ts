@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../clock.js';
 import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
+import { ShortLivedMap } from '../../short-lived-map.js';
 import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
 import type { Reader } from './reader.js';
@@ -24,11 +25,11 @@ interface Lock {
   readonly endsAt: number;
 }
 
-interface RememberedRecord {
+/** `KEY GENERATED`. */
+interface IssuedKey {
   readonly client: string | undefined;
   readonly expiresAt: number;
-  /** Undefined: `KEY GENERATED`. */
-  readonly final: FinalOutcome | undefined;
+  readonly outcome?: undefined;
 }
 
 /**
@@ -43,9 +44,9 @@ export function createEmbeddedKeyStore(
   rememberedRecords = REMEMBERED_RECORDS,
 ): KeyStore {
   const recordByKey = reader.prepare(FIND_RECORD);
-  const locks = new Map<string, Lock>();
+  const locks = new ShortLivedMap<string, Lock>();
   const endings = new EndListeners();
-  const remembered = new LRUCache<string, RememberedRecord>({ max: rememberedRecords });
+  const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
 
   /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
   function lookAs(owner: string | undefined, key: string, asker: string | undefined): LookResult {
@@ -68,16 +69,16 @@ export function createEmbeddedKeyStore(
       return { state: 'absent' };
     }
     counters.hits += 1;
-    return record.final ? { state: 'final', final: record.final } : { state: 'generated' };
+    return record.outcome ? { state: 'final', final: record } : { state: 'generated' };
   }
 
-  function findRecord(key: string): RememberedRecord | undefined {
+  function findRecord(key: string): IssuedKey | FinalOutcome | undefined {
     const known = remembered.get(key);
     if (known) return known;
     const row = recordByKey.get(key) as KeyRecord | undefined;
     if (!row) return undefined;
-    const final = row.value === KEY_GENERATED ? undefined : finalOfRecord(row);
-    const record = { client: row.client ?? undefined, expiresAt: row.expires_at, final };
+    const isIssued = row.value === KEY_GENERATED;
+    const record = isIssued ? { client: row.client ?? undefined, expiresAt: row.expires_at } : finalOfRecord(row);
     remembered.set(key, record);
     return record;
   }
@@ -102,7 +103,7 @@ export function createEmbeddedKeyStore(
   return {
     async issue(key, idempotencyTtlMs, client) {
       const expiresAt = await writer.write('issueKey', { key, client, idempotencyTtlMs });
-      if (expiresAt !== null) remembered.set(key, { client, expiresAt, final: undefined });
+      if (expiresAt !== null) remembered.set(key, { client, expiresAt });
     },
 
     begin: (attempt) => (remembered.has(attempt.key) ? beginNow(attempt) : fromFile(() => beginNow(attempt))),
@@ -119,7 +120,7 @@ export function createEmbeddedKeyStore(
 
     /** The record's value was written by the very commit that settled the row. */
     async finish(key, owner, final) {
-      remembered.set(key, { client: final.client, expiresAt: final.expiresAt, final });
+      remembered.set(key, final);
       deleteLock(key, owner);
       endings.notify(key);
     },

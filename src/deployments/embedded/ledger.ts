@@ -52,9 +52,23 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   return {
     async claim(attempt) {
-      const { fingerprint, client, settleAs } = attempt;
+      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
       const claimed = await claimInTime(
-        writer.write('claim', { ...attempt, claimBefore: clock.now() + attempt.claimBy - clock.monotonic() }),
+        // Member by member: a copy with one more member is made in the old generation (decision 0064).
+        writer.write('claim', {
+          key,
+          owner,
+          fingerprint,
+          client,
+          transactionId,
+          amount,
+          currency,
+          processor: attempt.processor,
+          formerProcessor: attempt.formerProcessor,
+          leaseMs: attempt.leaseMs,
+          claimBefore: clock.now() + attempt.claimBy - clock.monotonic(),
+          settleAs,
+        }),
         (late) => {
           if (late === 'claimed') return [firstClaim(attempt)];
           return typeof late === 'object' && late.state === 'taken over' ? [late.claim] : [];

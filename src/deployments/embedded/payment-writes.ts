@@ -78,7 +78,7 @@ const END_ALL_LEASES = `
 /** The end of a payment that has none yet. */
 const NO_END = ['PROCESSING', null, null, null, 0] as const;
 
-export interface ClaimWrite extends ClaimAttempt {
+export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
   /** `claimBy` by the wall clock. */
   readonly claimBefore: number;
 }
