@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { newSecret, sha256Of } from '#idempay/access/api-keys.js';
@@ -26,21 +26,19 @@ const ON_DEMAND = ['express-idempotency', 'powertools'];
  * What runs is handed to `keep` at once, so that it is ended whatever happens next.
  * @param {'embedded' | 'distributed'} deployment
  * @param {string} folder  for the data of the service
- * @param {string[]} also  names of BENCH_ALSO
+ * @param {{ also: string[], before?: string }} more  names of BENCH_ALSO, and the folder of BENCH_BEFORE
  * @param {<T extends { stop: () => Promise<void> }>(starting: Promise<T>) => Promise<T>} keep
  * @returns {Promise<Record<string, Contestant>>} by name; with `, HTTP` after it the server that charges at the reference
  *   processor instead of simulating the charge
  */
-export async function startContestants(deployment, folder, also, keep) {
+export async function startContestants(deployment, folder, { also, before }, keep) {
   const redis = await keep(startRedis());
   const postgres = await keep(startPostgres());
   // The service and a peer both have a table of payments.
   const peersDatabase = await createDatabase(postgres, 'peers');
   const processor = await keep(startProcessor(join(folder, 'charges.ndjson')));
-  const where = (name) =>
-    deployment === 'distributed'
-      ? { REDIS_URL: redis.url, DATABASE_URL: postgres.url }
-      : { DATA_DIR: join(folder, `${name}-data`) };
+  const where = (name, stores = { REDIS_URL: redis.url, DATABASE_URL: postgres.url }) =>
+    deployment === 'distributed' ? stores : { DATA_DIR: join(folder, `${name}-data`) };
   const idempay = (name, settings) => startServer('dist/main.js', { ...where(name), ...settings });
   const peer = (name, settings) =>
     startPeer(name, { REDIS_URL: redis.url, DATABASE_URL: peersDatabase.url, ...settings });
@@ -57,7 +55,9 @@ export async function startContestants(deployment, folder, also, keep) {
     started[name] = { ...server, meter, ...about };
   };
 
-  await add('bare', () => startServer('bench/bare-fastify.mjs'), { ...ours, issuesKeys: false });
+  const nothing = { ...ours, issuesKeys: false };
+  await add('bare', () => startServer('bench/bare-fastify.mjs'), nothing);
+  await add('bare, HTTP', () => startServer('bench/bare-fastify.mjs', overHttp), nothing);
   if (deployment === 'distributed') {
     const { NAIVE_AUTO_PIPELINING = '' } = process.env;
     await add(
@@ -68,6 +68,15 @@ export async function startContestants(deployment, folder, also, keep) {
   }
   await add('ours', () => idempay('ours', {}), ours);
   await add('ours, HTTP', () => idempay('http', overHttp), ours);
+  if (before) {
+    // Its scripts and tables may differ from ours.
+    const database = await createDatabase(postgres, 'before');
+    const stores = { REDIS_URL: `${redis.url}/1`, DATABASE_URL: database.url };
+    const earlier = (name, settings) =>
+      startServer(resolve(before, 'dist/main.js'), { ...where(name, stores), ...settings });
+    await add('before', () => earlier('before', {}), ours);
+    await add('before, HTTP', () => earlier('before-http', overHttp), ours);
+  }
   await installPeers();
   for (const name of [...ALWAYS, ...ON_DEMAND.filter((each) => also.includes(each))]) {
     await add(name, () => peer(name, {}), theirs);

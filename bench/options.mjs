@@ -8,6 +8,7 @@ export const options = {
   connections: wholeNumber('BENCH_CONNECTIONS', 64),
   rows: list('BENCH_ROW'),
   also: list('BENCH_ALSO'),
+  before: process.env.BENCH_BEFORE,
 };
 
 /** The one that is named, else the embedded one. */

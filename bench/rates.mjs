@@ -26,7 +26,7 @@ export async function measureRates(name) {
   let file;
   try {
     const folder = await temporaryFolder();
-    const servers = await startContestants(deployment, folder, options.also, keep);
+    const servers = await startContestants(deployment, folder, options, keep);
     for (const row of describeRows(servers, folder)) {
       if (options.rows.length > 0 && !options.rows.some((beginning) => row.name.startsWith(beginning))) continue;
       process.stderr.write(`${row.name}\n`);

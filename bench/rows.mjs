@@ -32,8 +32,10 @@ const WITH_PAYMENTS = [
   'secured',
   'traced',
   'sampled',
+  'before',
 ];
 const WITH_KEYS = ['naive'];
+const STORE_NOTHING = ['bare', 'relay'];
 
 /**
  * @typedef {object} Row
@@ -56,10 +58,12 @@ export function describeRows(servers, folder) {
   );
   /** Those of `names` that take part, each by its name. */
   const present = (names) => Object.fromEntries(names.filter((name) => servers[name]).map((name) => [name, name]));
-  const alone = { bare: 'bare', ours: 'ours' };
+  const alone = { bare: 'bare', ours: 'ours', ...present(['before']) };
   const beside = { ...alone, ...present(WITH_PAYMENTS) };
+  const withKeys = { ...alone, ...present(WITH_KEYS) };
   const overHttp = {
     bare: 'bare',
+    relay: 'bare, HTTP',
     ours: 'ours, HTTP',
     ...Object.fromEntries(
       WITH_PAYMENTS.filter((name) => servers[`${name}, HTTP`]).map((name) => [name, `${name}, HTTP`]),
@@ -78,16 +82,16 @@ export function describeRows(servers, folder) {
     { ...transactions.reads('read by id (256 connections)', alone), connections: MANY_CONNECTIONS },
     {
       name: 'generate-key',
-      entrants: { ...alone, ...present(WITH_KEYS) },
-      loads: async () => eachOf(['bare', 'ours', 'naive'], () => ({ script: 'report.lua', path: GENERATE_KEY })),
+      entrants: withKeys,
+      loads: async () => eachOf(withKeys, () => ({ script: 'report.lua', path: GENERATE_KEY })),
       async verify() {
         const issue = async () => (await fetch(servers.ours.url + GENERATE_KEY)).json();
         assert.notEqual(await issue(), await issue());
       },
     },
     {
-      ...repeats('payment-status', { ...alone, ...present(WITH_KEYS) }, payers),
-      loads: async () => paidLoads({ ...alone, ...present(WITH_KEYS) }, payers, (payer) => payer.statuses()),
+      ...repeats('payment-status', withKeys, payers),
+      loads: async () => paidLoads(withKeys, payers, (payer) => payer.statuses()),
     },
   ];
 }
@@ -104,7 +108,7 @@ function firstPayments(name, entrants, payers) {
       }),
     async verify(results) {
       for (const [part, server] of Object.entries(entrants)) {
-        if (part !== 'bare') await payers[server].checkFirstPayments(results[part]);
+        if (!STORE_NOTHING.includes(part)) await payers[server].checkFirstPayments(results[part]);
       }
     },
   };
@@ -133,62 +137,69 @@ function paidLoads(entrants, payers, loadOf) {
   });
 }
 
-/** The transactions of the service: made once, when the first row needs them. */
-function createTransactions({ ours, bare }, folder) {
-  const ids = join(folder, 'transaction-ids');
-  let making;
-  const made = () => {
-    making ??= runWrk(
-      ours.url,
+/** The transactions of each build of the service: made once, when the first row needs them. */
+function createTransactions(servers, folder) {
+  const ids = (part) => join(folder, `${part}-transaction-ids`);
+  const making = {};
+  const make = (part) => {
+    making[part] ??= runWrk(
+      servers[part].url,
       {
         script: 'collect.lua',
-        args: ['POST', LIST, TRANSACTION, '"transactionId":(%d+)', ids, String(TRANSACTIONS)],
+        args: ['POST', LIST, TRANSACTION, '"transactionId":(%d+)', ids(part), String(TRANSACTIONS)],
         headers: JSON_TYPE,
       },
       PREPARATION,
     );
-    return making;
+    return making[part];
   };
+  const services = (entrants) => Object.keys(entrants).filter((part) => part !== 'bare');
 
   return {
-    /** The list with the tag that it has: 304 from either server. */
+    /** The list with the tag that it has: 304 from each server. */
     knownList(name, entrants) {
       let tags;
       return {
         name,
         entrants,
         async loads() {
-          await made();
-          tags ??= { bare: await settledListTag(bare.url), ours: await settledListTag(ours.url) };
-          return eachOf(['bare', 'ours'], (part) => ({
+          for (const part of services(entrants)) await make(part);
+          tags ??= await eachInTurn(entrants, (part) => settledListTag(servers[part].url));
+          return eachOf(entrants, (part) => ({
             script: 'report.lua',
             path: LIST,
             headers: { 'If-None-Match': tags[part] },
           }));
         },
         async verify() {
-          const answer = await fetch(ours.url + LIST, { headers: { 'If-None-Match': tags.ours } });
-          assert.equal(answer.status, 304);
+          for (const part of services(entrants)) {
+            const answer = await fetch(servers[part].url + LIST, { headers: { 'If-None-Match': tags[part] } });
+            assert.equal(answer.status, 304);
+          }
         },
       };
     },
     /** Spread over all of them: nothing is gained by a look-up that two requests of one id share. */
     reads(name, entrants) {
-      let before;
-      const load = (mode) => ({ script: 'keyed.lua', args: ['GET', `${LIST}/{token}`, '', ids, mode] });
+      const before = {};
+      const load = (part, mode) => ({ script: 'keyed.lua', args: ['GET', `${LIST}/{token}`, '', ids(part), mode] });
       return {
         name,
         entrants,
         async loads() {
-          await made();
-          if (!before) await runWrk(ours.url, load('once'), PREPARATION);
-          before = await lookUps(ours.url);
-          return eachOf(['bare', 'ours'], () => load('cycle'));
+          for (const part of services(entrants)) {
+            await make(part);
+            if (!before[part]) await runWrk(servers[part].url, load(part, 'once'), PREPARATION);
+            before[part] = await lookUps(servers[part].url);
+          }
+          return eachOf(entrants, (part) => load(part === 'bare' ? 'ours' : part, 'cycle'));
         },
         async verify() {
-          const after = await lookUps(ours.url);
-          const hits = (after.hits - before.hits) / (after.all - before.all);
-          assert.ok(hits > LEAST_HITS, `only ${hits} of the reads were hits`);
+          for (const part of services(entrants)) {
+            const after = await lookUps(servers[part].url);
+            const hits = (after.hits - before[part].hits) / (after.all - before[part].all);
+            assert.ok(hits > LEAST_HITS, `only ${hits} of the reads were hits`);
+          }
         },
       };
     },
@@ -219,8 +230,8 @@ async function listTag(url) {
   return answer.headers.get('etag');
 }
 
-function eachOf(parts, loadOf) {
-  return Object.fromEntries(parts.map((part) => [part, loadOf(part)]));
+function eachOf(entrants, loadOf) {
+  return Object.fromEntries(Object.keys(entrants).map((part) => [part, loadOf(part)]));
 }
 
 /** One after the other: what prepares one part must not disturb another. */

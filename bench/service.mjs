@@ -2,12 +2,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { cpuTimeUs, deadline, watch } from './processes.mjs';
 import { freePort } from './servers.mjs';
 
+const REPOSITORY = fileURLToPath(new URL('../', import.meta.url));
 const START_DEADLINE_MS = 20_000;
 const POLL_MS = 50;
 
@@ -22,9 +24,9 @@ const POLL_MS = 50;
  */
 
 /**
- * Starts a module of this repository on a free port of 127.0.0.1 and waits until it listens. It says so the way the
- * service does: a line of JSON with `msg` "listening" and `port`.
- * @param {string} module  relative to the repository
+ * Starts a module of this repository, or of another one by its whole path, on a free port of 127.0.0.1 and waits until it
+ * listens. It says so the way the service does: a line of JSON with `msg` "listening" and `port`.
+ * @param {string} module  relative to the repository, or absolute
  * @param {Record<string, string>} environment
  * @returns {Promise<Server>}
  */
@@ -46,7 +48,7 @@ export async function startPeer(name, environment) {
 }
 
 async function start(module, environment, portOf) {
-  const entry = fileURLToPath(new URL(`../${module}`, import.meta.url));
+  const entry = resolve(REPOSITORY, module);
   const child = spawn(process.execPath, [entry], {
     env: { PATH: process.env.PATH, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -33,10 +33,12 @@ test('a ratio below its target is called missed, one that reaches it met', () =>
 
 test('the cost of the processor apart: a rate that the same CPU time is enough for without it', () => {
   const ours = answered(100, { service: 50, generator: 10, processor: 40 });
-  const [measured, apart] = ratiosOf(run(HTTP_ROW, [{ ours, bare: answered(1000) }]));
+  const relay = answered(200, { service: 15, generator: 5, processor: 20 });
+  const [measured, apart, relayed] = ratiosOf(run(HTTP_ROW, [{ ours, relay, bare: answered(1000) }]));
   expect(measured).toMatchObject({ name: HTTP_ROW, median: 0.1, target: undefined });
   expect(apart.median).toBeCloseTo(0.1 / 0.6);
   expect(apart.target).toBe(0.36);
+  expect(relayed).toMatchObject({ name: 'relay over HTTP, its cost apart', median: 0.4, target: undefined });
 });
 
 test('costs for an operation are the difference of two readings, also of what the first one did not have', () => {
