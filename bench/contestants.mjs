@@ -47,9 +47,8 @@ export async function startContestants(deployment, folder, { also, before }, kee
   const ours = { paymentPath: '/api/payment', issuesKeys: true };
   const theirs = { paymentPath: '/payments', issuesKeys: false };
   const started = {};
-  const add = async (name, start, about) => {
+  const add = async (name, start, about, database = about === theirs ? peersDatabase : postgres) => {
     const server = await keep(start());
-    const database = about === theirs ? peersDatabase : postgres;
     const meter = await openMeter({ service: [server], redis: [redis], postgres: [database], processor: [processor] });
     await keep(Promise.resolve({ stop: meter.close }));
     started[name] = { ...server, meter, ...about };
@@ -74,8 +73,8 @@ export async function startContestants(deployment, folder, { also, before }, kee
     const stores = { REDIS_URL: `${redis.url}/1`, DATABASE_URL: database.url };
     const earlier = (name, settings) =>
       startServer(resolve(before, 'dist/main.js'), { ...where(name, stores), ...settings });
-    await add('before', () => earlier('before', {}), ours);
-    await add('before, HTTP', () => earlier('before-http', overHttp), ours);
+    await add('before', () => earlier('before', {}), ours, database);
+    await add('before, HTTP', () => earlier('before-http', overHttp), ours, database);
   }
   await installPeers();
   for (const name of [...ALWAYS, ...ON_DEMAND.filter((each) => also.includes(each))]) {

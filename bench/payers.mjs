@@ -68,9 +68,12 @@ export function createPayer(name, { url, headers = {}, paymentPath, issuesKeys }
     },
     /** The same of a server that asks for no key of its own. */
     anyPayments: () => load('POST', paymentPath, PAYMENT, keys, 'cycle'),
-    /** Throws when a first payment was not one. */
-    async checkFirstPayments({ requests, requestsPerSecond, used }) {
+    /** For how many keys the next round has. */
+    noteRate({ requestsPerSecond }) {
       keysForASecond = Math.max(keysForASecond, requestsPerSecond);
+    },
+    /** Throws when a first payment was not one. */
+    async checkFirstPayments({ requests, used }) {
       assert.ok(requests <= used && used <= issued, `${requests} answers to ${used} of ${issued} keys`);
       // No key is sent twice, so an answer of 200 (wrk counts the others as errors) is a first one, if it is a payment.
       // wrk takes one request before it starts and never sends it: the first key was not paid.

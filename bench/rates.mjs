@@ -47,17 +47,17 @@ async function measureRow(servers, row) {
   await measureRound(servers, row, connections, WARM_UP_SECONDS);
   const rounds = [];
   for (let round = 0; round < options.rounds; round += 1) {
-    rounds.push(await measureRound(servers, row, connections, options.seconds));
+    rounds.push(await measureRound(servers, row, connections, options.seconds, round % 2 === 1));
   }
   return { name: row.name, connections, measuredAt: new Date(), seconds: options.seconds, rounds };
 }
 
-/** The service last: whatever drifts meets all in turn. */
-async function measureRound(servers, row, connections, seconds) {
+/** The service last, or backwards: nobody always comes after the same one. */
+async function measureRound(servers, row, connections, seconds, backwards = false) {
   const loads = await row.loads(seconds);
   const results = {};
   const parts = Object.entries(row.entrants).toSorted(([one], [other]) => (one === 'ours') - (other === 'ours'));
-  for (const [part, name] of parts) {
+  for (const [part, name] of backwards ? parts.toReversed() : parts) {
     results[part] = await measureRun(servers[name], loads[part], { seconds, connections });
   }
   await row.verify(results);

@@ -108,6 +108,7 @@ function firstPayments(name, entrants, payers) {
       }),
     async verify(results) {
       for (const [part, server] of Object.entries(entrants)) {
+        payers[server].noteRate(results[part]);
         if (!STORE_NOTHING.includes(part)) await payers[server].checkFirstPayments(results[part]);
       }
     },

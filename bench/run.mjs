@@ -19,8 +19,8 @@
 //   BENCH_ALSO         servers that take part besides, comma-separated: `secured` (the service with an API key on each
 //                      request), `traced` and `sampled` (with traces of all requests and of one in a hundred, to a collector
 //                      that takes them), `express-idempotency`, `powertools`
-//   BENCH_BEFORE       folder of another version of this repository, built: its service takes part as `before`, with stores of
-//                      its own. Says what a change is worth, since both versions meet the same minutes:
+//   BENCH_BEFORE       folder of another version of this repository, built: its service takes part as `before`, with databases
+//                      of its own. Says what a change is worth, since both versions meet the same minutes:
 //                      git worktree add ../before COMMIT && (cd ../before && npm ci && npm run build)
 const RUNS = {
   latency: () => import('./latency.mjs'),

@@ -27,7 +27,9 @@ export function ratiosOf({ deployment, rows }) {
     if (row.name === HTTP_ROW) {
       const apart = `${HTTP_ROW}, its cost apart`;
       all.push({ name: apart, ...ratio(({ ours }) => rateWithoutProcessor(ours)) });
-      all.push({ name: 'relay over HTTP, its cost apart', ...ratio(({ relay }) => rateWithoutProcessor(relay)) });
+      if (row.rounds[0].relay) {
+        all.push({ name: 'relay over HTTP, its cost apart', ...ratio(({ relay }) => rateWithoutProcessor(relay)) });
+      }
     }
     return all.map((each) => ({ ...each, target: OF_BARE[each.name]?.[deployment] }));
   });

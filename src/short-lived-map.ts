@@ -4,7 +4,7 @@ const LEAST_SETS = 64;
 /**
  * A Map of what is there as long as a request. The engine's own Map keeps a link from each table that it has outgrown to the
  * next one. Once such a table is in the old generation, it keeps all later ones alive, with what was in them, until the old
- * generation is collected (decision 0064). A copy has no such link, so the entries are copied into a new Map before that happens.
+ * generation is collected (decision 0064). A new Map has no such link, so the entries are copied into one now and then.
  */
 export class ShortLivedMap<Key, Value> {
   private entries = new Map<Key, Value>();

@@ -181,7 +181,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'unlock without token, in memory':
       '?.owner === owner && locks → ?.owner !== undefined && owner !== undefined && locks',
     'a record is replayed after its expiry, in memory':
-      '!record || record.expiresAt <= clock.now() → !record || (!record.final && record.expiresAt <= clock.now())',
+      '!record || record.expiresAt <= clock.now() → !record || (!record.outcome && record.expiresAt <= clock.now())',
   },
   [`${REDIS}/scripts/release.lua`]: {
     'unlock without token, in Redis': 'if lock[1] ~= ARGV[1] then → if not lock[1] then',
