@@ -2,7 +2,7 @@
 set terminal svg size 1100,440 dynamic enhanced font 'sans-serif,12' background '#ffffff'
 set output image
 set title 'Requests a second, of those of a bare Fastify (line: lowest to highest round)' font ',15'
-set yrange [0:1.1]
+set yrange [0:1.5]
 set grid ytics lc rgb '#dddddd'
 set boxwidth 0.34
 set style fill solid 0.9 noborder
