@@ -26,17 +26,17 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'answer before commit': `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
 → const outcome = outcomeOf(claim, result);
       ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
-      const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
+      const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     'the key store is finished before the row is settled': `const settled = await ledger.settle(
-→ const early = { fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
+→ const early = { fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
       const settled = await ledger.settle(`,
     'a fenced-off attempt answers as if it had settled': [
       `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
 → const outcome = outcomeOf(claim, result);
       await ledger.settle(claim, outcome, idempotencyTtlMs, note);
-      const final = { outcome, fingerprint: claim.fingerprint, expiresAt: clock.now() + idempotencyTtlMs };
+      const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     ],
     'an unclear charge is sent again at once': [
