@@ -5,8 +5,10 @@
 //
 // The capacity is what wrk gets from the same service just before each round: a shared machine may be half as fast a minute
 // later, and half of what it carried then would be all of it. Just after each round a bare Fastify gets the same rate: what it
-// takes is the machine's share. BENCH_SECONDS and BENCH_ROUNDS as for the other rows.
+// takes is the machine's share. BENCH_SECONDS, BENCH_ROUNDS, BENCH_ROW and BENCH_BEFORE as for the other rows: the version before
+// gets the same rate in the same round.
 import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
 import { startClient, startService } from './open-loop.mjs';
 import { deploymentOf, options } from './options.mjs';
 import { createPayer } from './payers.mjs';
@@ -17,6 +19,7 @@ import { latencyTable } from './tables.mjs';
 import { requireWrk, runWrk } from './wrk.mjs';
 
 const PARTS = { half: 0.5, '80 %': 0.8 };
+const KINDS = ['first payment', 'repeat'];
 /** The connections are opened then. */
 const UNMEASURED_SECONDS = 0.5;
 /** As for the row of the rates: fewer than any cache remembers. */
@@ -26,54 +29,80 @@ const SPARE_KEYS = 1.1;
 const extent = { connections: options.connections };
 const deployment = deploymentOf(process.argv[3]);
 const seconds = options.seconds + UNMEASURED_SECONDS;
+const started = [];
 await requireWrk();
-const service = await startService(deployment);
-const bare = await startServer('bench/bare-fastify.mjs');
 try {
-  const rows = await measure();
-  const run = { kind: 'latency', deployment, rows };
+  const subjects = { ours: await openService() };
+  if (options.before) subjects.before = await openService(resolve(options.before, 'dist/main.js'));
+  subjects.bare = await openBare();
+  const run = { kind: 'latency', deployment, rows: await measure(subjects) };
   console.log(latencyTable([run]));
   console.log(`Written to ${await writeResults(run)}`);
 } finally {
-  await bare.stop();
-  await service.stopAll();
+  for (const stop of started.toReversed()) await stop();
 }
 
-async function measure() {
+/** A service with its stores, and its clients: one that pays, and one that knows 5,000 payments and repeats them. */
+async function openService(module) {
+  const service = await startService(deployment, {}, module);
+  started.push(service.stopAll);
   const payer = createPayer(
     'ours',
     { ...service, paymentPath: '/api/payment', issuesKeys: true },
     await temporaryFolder(),
   );
-  const firstLoad = () => payer.firstPayments(options.seconds);
   await payer.payFresh(REPEATED_PAYMENTS);
-  const repeatLoad = () => payer.repeats();
-
-  const paced = (mix) => (rate) => ({ mix: [mix], rate, seconds, unmeasuredSeconds: UNMEASURED_SECONDS, ...extent });
-  const prepare = (client, mix, count) => client.run({ mix: [mix], count, ...extent });
-  const client = startClient(service);
-  const pay = async (rate) => {
-    await prepare(client, 'key', Math.ceil(rate * seconds * SPARE_KEYS));
-    return client.run(paced('pay')(rate));
-  };
-  // Another client, that knows these payments alone.
-  const repeater = startClient(service);
+  const loads = { 'first payment': () => payer.firstPayments(options.seconds), repeat: () => payer.repeats() };
+  const [client, repeater] = [openClient(service), openClient(service)];
   for (const mix of ['key', 'pay']) await prepare(repeater, mix, REPEATED_PAYMENTS);
-  const repeat = (rate) => repeater.run(paced('repeat')(rate));
-  const control = startClient(bare);
-  for (const mix of ['key', 'pay']) await prepare(control, mix, 1);
-  const payBare = (rate) => control.run(paced('repeat')(rate));
+  return {
+    /** Requests a second that wrk gets, without a pause. */
+    async capacity(kind) {
+      const load = { seconds: options.seconds, ...extent };
+      return (await runWrk(service.url, await loads[kind](), load)).requestsPerSecond;
+    },
+    async send(kind, rate) {
+      if (kind === 'repeat') return repeater.run(paced('repeat', rate));
+      await prepare(client, 'key', Math.ceil(rate * seconds * SPARE_KEYS));
+      return client.run(paced('pay', rate));
+    },
+  };
+}
 
-  const rows = [
-    ...(await rounds('first payment', firstLoad, pay, payBare)),
-    ...(await rounds('repeat', repeatLoad, repeat, payBare)),
-  ];
-  for (const each of [client, repeater, control]) each.stop();
+/** Answers the same to whatever it is asked. */
+async function openBare() {
+  const bare = await startServer('bench/bare-fastify.mjs');
+  started.push(bare.stop);
+  const client = openClient(bare);
+  for (const mix of ['key', 'pay']) await prepare(client, mix, 1);
+  return { send: (_kind, rate) => client.run(paced('repeat', rate)) };
+}
+
+function openClient(server) {
+  const client = startClient(server);
+  started.push(client.stop);
+  return client;
+}
+
+function prepare(client, mix, count) {
+  return client.run({ mix: [mix], count, ...extent });
+}
+
+function paced(mix, rate) {
+  return { mix: [mix], rate, seconds, unmeasuredSeconds: UNMEASURED_SECONDS, ...extent };
+}
+
+async function measure(subjects) {
+  const rows = [];
+  for (const kind of KINDS) {
+    const isAsked = options.rows.length === 0 || options.rows.some((beginning) => kind.startsWith(beginning));
+    if (isAsked) rows.push(...(await rounds(kind, subjects)));
+  }
   return rows;
 }
 
 /** The rates in turn, so that whatever drifts meets all of them. */
-async function rounds(kind, loadOf, send, sendToBare) {
+async function rounds(kind, { ours, before, bare }) {
   const rows = Object.entries(PARTS).map(([part, share]) => ({
     name: `${kind}, ${part}`,
     kind,
@@ -83,27 +112,30 @@ async function rounds(kind, loadOf, send, sendToBare) {
     measuredAt: new Date(),
     rounds: [],
   }));
-  const warmUpRate = rows[0].share * (await capacity(loadOf));
-  for (const each of [send, sendToBare]) await each(warmUpRate);
+  const warmUpRate = rows[0].share * (await ours.capacity(kind));
+  for (const subject of [ours, before, bare]) await subject?.send(kind, warmUpRate);
   for (let round = 0; round < options.rounds; round += 1) {
     for (const { name, share, rounds: done } of rows) {
       process.stderr.write(`${name}\n`);
-      const rate = share * (await capacity(loadOf));
-      const { answers, lost, p50Ms, p99Ms, p999Ms, clientCpuUs } = await send(rate);
-      assert.deepEqual(
-        Object.keys(answers).filter((answer) => !answer.endsWith(' 200')),
-        [],
-        'not every answer was 200',
-      );
-      assert.equal(lost, 0, 'a request had no answer');
-      const { p99Ms: bareP99Ms } = await sendToBare(rate);
-      done.push({ rate, p50Ms, p99Ms, p999Ms, clientCpuUs, bareP99Ms });
+      const rate = share * (await ours.capacity(kind));
+      // What a load without a pause leaves to be collected, both have.
+      await before?.capacity(kind);
+      const sendTo = async (service) => latencies(await service.send(kind, rate));
+      // Nobody always comes after the same one.
+      const earlier = before && round % 2 === 0 && (await sendTo(before));
+      const latest = await sendTo(ours);
+      const result = { rate, ...latest };
+      if (before) result.before = earlier || (await sendTo(before));
+      const { p99Ms: bareP99Ms } = await bare.send(kind, rate);
+      done.push({ ...result, bareP99Ms });
     }
   }
   return rows;
 }
 
-/** Requests a second that wrk gets, without a pause. */
-async function capacity(loadOf) {
-  return (await runWrk(service.url, await loadOf(), { seconds: options.seconds, ...extent })).requestsPerSecond;
+function latencies({ answers, lost, p50Ms, p99Ms, p999Ms, clientCpuUs }) {
+  const others = Object.keys(answers).filter((answer) => !answer.endsWith(' 200'));
+  assert.deepEqual(others, [], 'not every answer was 200');
+  assert.equal(lost, 0, 'a request had no answer');
+  return { p50Ms, p99Ms, p999Ms, clientCpuUs };
 }

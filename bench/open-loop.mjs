@@ -9,14 +9,20 @@ import { temporaryFolder, watch } from './processes.mjs';
 import { startPostgres, startRedis } from './servers.mjs';
 import { startServer } from './service.mjs';
 
-/** @returns {Promise<import('./service.mjs').Server & { redis?: import('./servers.mjs').Store, postgres?: import('./servers.mjs').Store, stopAll: () => Promise<void> }>} */
-export async function startService(deployment = 'embedded', settings = {}) {
+/** A client that collects its own garbage answers late, and the service would seem to. Megabytes. */
+const COLLECTS_RARELY = ['--initial-old-space-size=1024'];
+
+/**
+ * @param {string} module  of another version: its main module by its whole path
+ * @returns {Promise<import('./service.mjs').Server & { redis?: import('./servers.mjs').Store, postgres?: import('./servers.mjs').Store, stopAll: () => Promise<void> }>}
+ */
+export async function startService(deployment = 'embedded', settings = {}, module = 'dist/main.js') {
   const stores = deployment === 'distributed' ? [await startRedis(), await startPostgres()] : [];
   const [redis, postgres] = stores;
   const where = redis
     ? { REDIS_URL: redis.url, DATABASE_URL: postgres.url }
     : { DATA_DIR: join(await temporaryFolder(), 'data') };
-  const server = await startServer('dist/main.js', { ...where, ...settings });
+  const server = await startServer(module, { ...where, ...settings });
   const stopAll = async () => {
     await server.stop();
     for (const store of stores) await store.stop();
@@ -26,7 +32,7 @@ export async function startService(deployment = 'embedded', settings = {}) {
 
 /** A process that carries out one plan after the other (bench/open-loop-client.mjs). */
 export function startClient({ url }, module = 'open-loop-client.mjs') {
-  const child = fork(fileURLToPath(new URL(module, import.meta.url)));
+  const child = fork(fileURLToPath(new URL(module, import.meta.url)), { execArgv: COLLECTS_RARELY });
   const ended = watch(child).then(() => {
     throw new Error('a client process ended in the middle of its plan');
   });

@@ -166,20 +166,24 @@ function sumOf(numbers = {}, isWanted = () => true) {
 /** At a fixed rate: what the half and the rest of the requests waited. */
 export function latencyTable(runs) {
   const lines = runs.flatMap(({ deployment, rows }) =>
-    rows.map(({ kind, part, rounds }) => {
-      const p99 = spread(rounds.map(({ p99Ms }) => p99Ms));
+    rows.flatMap(({ kind, part, rounds }) => {
       const of = (read) => median(rounds.map(read));
-      return [
-        `${kind}, ${deployment}`,
-        part,
-        of(({ rate }) => rate),
-        of(({ p50Ms }) => p50Ms).toFixed(1),
-        `**${p99.median.toFixed(1)}**`,
-        `${p99.lowest.toFixed(1)} - ${p99.highest.toFixed(1)}`,
-        of(({ p999Ms }) => p999Ms).toFixed(1),
-        of(({ bareP99Ms }) => bareP99Ms).toFixed(1),
-        part === 'half' ? verdict(P99_AT_HALF_MS[deployment], p99.median < P99_AT_HALF_MS[deployment]) : '',
-      ];
+      const line = (name, latenciesOf, isJudged) => {
+        const p99 = spread(rounds.map((round) => latenciesOf(round).p99Ms));
+        return [
+          `${kind}, ${name}`,
+          part,
+          of(({ rate }) => rate),
+          of((round) => latenciesOf(round).p50Ms).toFixed(1),
+          `**${p99.median.toFixed(1)}**`,
+          `${p99.lowest.toFixed(1)} - ${p99.highest.toFixed(1)}`,
+          of((round) => latenciesOf(round).p999Ms).toFixed(1),
+          of(({ bareP99Ms }) => bareP99Ms).toFixed(1),
+          isJudged ? verdict(P99_AT_HALF_MS[deployment], p99.median < P99_AT_HALF_MS[deployment]) : '',
+        ];
+      };
+      const ours = line(deployment, (round) => round, part === 'half');
+      return rounds[0].before ? [ours, line(`${deployment}, before`, ({ before }) => before, false)] : [ours];
     }),
   );
   return markdownTable(
