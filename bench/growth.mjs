@@ -42,20 +42,29 @@ async function step(deployment, count) {
   const folder = process.env.GROWTH_FOLDER || (await temporaryFolder());
   await mkdir(folder, { recursive: true });
   const planFile = join(folder, 'plan.json');
+  // Each opens the stores anew: a Redis that has just been filled goes on making room for the keys, at three times the cost
+  // of a payment, and one that has started has it.
+  if (!only || only === 'fill') await withStores(deployment, folder, (opened) => fill({ count, planFile, ...opened }));
+  if (only === 'fill') return;
+  if (!existsSync(planFile)) throw new Error(`nothing is filled in ${folder}`);
+  const { plan, bytes } = JSON.parse(await readFile(planFile, 'utf8'));
+  const at = new Date().toISOString();
+  if (only !== 'sweeps') {
+    const rates = await withStores(deployment, folder, (opened) => measureRates({ deployment, plan, ...opened }));
+    await saveStep({ deployment, count, at, bytes, ...rates });
+  }
+  if (only !== 'rates' && count > 0) {
+    const sweeps = await withStores(deployment, folder, (opened) => measureSweeps({ plan, ...opened }));
+    await saveStep({ deployment, count, sweeps });
+  }
+}
+
+/** Calls `use` with the stores in the folder and what starts a service on them. */
+async function withStores(deployment, folder, use) {
   const stores = await STORES[deployment](folder);
   const start = (more = {}) => startServer('dist/main.js', { ...stores.settings, ...more });
   try {
-    if (!only || only === 'fill') await fill({ stores, start, count, planFile });
-    if (only === 'fill') return;
-    if (!existsSync(planFile)) throw new Error(`nothing is filled in ${folder}`);
-    const { plan, bytes } = JSON.parse(await readFile(planFile, 'utf8'));
-    const at = new Date().toISOString();
-    if (only !== 'sweeps') {
-      await saveStep({ deployment, count, at, bytes, ...(await measureRates({ deployment, stores, start, plan })) });
-    }
-    if (only !== 'rates' && count > 0) {
-      await saveStep({ deployment, count, sweeps: await measureSweeps({ stores, start, plan }) });
-    }
+    return await use({ stores, start });
   } finally {
     await stores.stop();
   }
