@@ -42,8 +42,8 @@ async function step(deployment, count) {
   const folder = process.env.GROWTH_FOLDER || (await temporaryFolder());
   await mkdir(folder, { recursive: true });
   const planFile = join(folder, 'plan.json');
-  // Each opens the stores anew: a Redis that has just been filled goes on making room for the keys, at three times the cost
-  // of a payment, and one that has started has it.
+  // Each opens the stores anew: a Redis that has just been filled goes on enlarging its table with every command, and a payment
+  // then costs it more than twice as much as after a start.
   if (!only || only === 'fill') await withStores(deployment, folder, (opened) => fill({ count, planFile, ...opened }));
   if (only === 'fill') return;
   if (!existsSync(planFile)) throw new Error(`nothing is filled in ${folder}`);

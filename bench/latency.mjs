@@ -5,8 +5,8 @@
 //
 // The capacity is what wrk gets from the same service just before each round: a shared machine may be half as fast a minute
 // later, and half of what it carried then would be all of it. Just after each round a bare Fastify gets the same rate: what it
-// takes is the machine's share. BENCH_SECONDS, BENCH_ROUNDS, BENCH_ROW and BENCH_BEFORE as for the other rows: the version before
-// gets the same rate in the same round.
+// takes is the machine's share. BENCH_SECONDS and BENCH_ROUNDS as for the other rows; BENCH_ROW is `first payment` or `repeat`. With
+// BENCH_BEFORE the version before, with stores of its own, gets the same rate in the same round.
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { startClient, startService } from './open-loop.mjs';
@@ -58,8 +58,10 @@ async function openService(module) {
   return {
     /** Requests a second that wrk gets, without a pause. */
     async capacity(kind) {
-      const load = { seconds: options.seconds, ...extent };
-      return (await runWrk(service.url, await loads[kind](), load)).requestsPerSecond;
+      const result = await runWrk(service.url, await loads[kind](), { seconds: options.seconds, ...extent });
+      // Else the keys of the next one run out before its time.
+      payer.noteRate(result);
+      return result.requestsPerSecond;
     },
     async send(kind, rate) {
       if (kind === 'repeat') return repeater.run(paced('repeat', rate));
@@ -98,6 +100,7 @@ async function measure(subjects) {
     const isAsked = options.rows.length === 0 || options.rows.some((beginning) => kind.startsWith(beginning));
     if (isAsked) rows.push(...(await rounds(kind, subjects)));
   }
+  if (rows.length === 0) throw new Error(`there is no row '${options.rows}'; there are: ${KINDS.join(', ')}`);
   return rows;
 }
 
@@ -113,15 +116,16 @@ async function rounds(kind, { ours, before, bare }) {
     rounds: [],
   }));
   const warmUpRate = rows[0].share * (await ours.capacity(kind));
+  await before?.capacity(kind);
   for (const subject of [ours, before, bare]) await subject?.send(kind, warmUpRate);
   for (let round = 0; round < options.rounds; round += 1) {
     for (const { name, share, rounds: done } of rows) {
       process.stderr.write(`${name}\n`);
       const rate = share * (await ours.capacity(kind));
-      // What a load without a pause leaves to be collected, both have.
+      // Both must have the same garbage to collect.
       await before?.capacity(kind);
       const sendTo = async (service) => latencies(await service.send(kind, rate));
-      // Nobody always comes after the same one.
+      // In turns: neither is always first.
       const earlier = before && round % 2 === 0 && (await sendTo(before));
       const latest = await sendTo(ours);
       const result = { rate, ...latest };

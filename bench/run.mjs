@@ -15,12 +15,12 @@
 //
 //   BENCH_SECONDS      length of one run, 2      BENCH_ROUNDS  rounds per row, 5
 //   BENCH_CONNECTIONS  open at a time, 64 (rows of 256 keep theirs)
-//   BENCH_ROW          only rows whose name begins like one of these, comma-separated
+//   BENCH_ROW          only rows whose name begins like one of these, comma-separated; `first payment` or `repeat` for latency
 //   BENCH_ALSO         servers that take part besides, comma-separated: `secured` (the service with an API key on each
 //                      request), `traced` and `sampled` (with traces of all requests and of one in a hundred, to a collector
 //                      that takes them), `express-idempotency`, `powertools`
 //   BENCH_BEFORE       folder of another version of this repository, built: its service takes part as `before`, with databases
-//                      of its own. Says what a change is worth, since both versions meet the same minutes:
+//                      of its own, in rates and latency. Says what a change is worth, since both versions meet the same minutes:
 //                      git worktree add ../before COMMIT && (cd ../before && npm ci && npm run build)
 const RUNS = {
   latency: () => import('./latency.mjs'),
