@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { startClient, startService } from './open-loop.mjs';
-import { deploymentOf, options } from './options.mjs';
+import { deploymentOf, isAsked, options } from './options.mjs';
 import { createPayer } from './payers.mjs';
 import { temporaryFolder } from './processes.mjs';
 import { writeResults } from './results.mjs';
@@ -95,12 +95,10 @@ function paced(mix, rate) {
 }
 
 async function measure(subjects) {
+  const kinds = KINDS.filter(isAsked);
+  if (kinds.length === 0) throw new Error(`there is no row '${options.rows}'; there are: ${KINDS.join(', ')}`);
   const rows = [];
-  for (const kind of KINDS) {
-    const isAsked = options.rows.length === 0 || options.rows.some((beginning) => kind.startsWith(beginning));
-    if (isAsked) rows.push(...(await rounds(kind, subjects)));
-  }
-  if (rows.length === 0) throw new Error(`there is no row '${options.rows}'; there are: ${KINDS.join(', ')}`);
+  for (const kind of kinds) rows.push(...(await rounds(kind, subjects)));
   return rows;
 }
 
@@ -124,14 +122,14 @@ async function rounds(kind, { ours, before, bare }) {
       const rate = share * (await ours.capacity(kind));
       // Both must have the same garbage to collect.
       await before?.capacity(kind);
-      const sendTo = async (service) => latencies(await service.send(kind, rate));
+      const versions = Object.entries({ ...(before && { before }), ours });
+      const results = {};
       // In turns: neither is always first.
-      const earlier = before && round % 2 === 0 && (await sendTo(before));
-      const latest = await sendTo(ours);
-      const result = { rate, ...latest };
-      if (before) result.before = earlier || (await sendTo(before));
+      for (const [name, service] of round % 2 === 0 ? versions : versions.toReversed()) {
+        results[name] = latencies(await service.send(kind, rate));
+      }
       const { p99Ms: bareP99Ms } = await bare.send(kind, rate);
-      done.push({ ...result, bareP99Ms });
+      done.push({ rate, ...results.ours, before: results.before, bareP99Ms });
     }
   }
   return rows;

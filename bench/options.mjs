@@ -11,6 +11,11 @@ export const options = {
   before: process.env.BENCH_BEFORE,
 };
 
+/** Whether BENCH_ROW asks for it: without it for each. */
+export function isAsked(row) {
+  return options.rows.length === 0 || options.rows.some((beginning) => row.startsWith(beginning));
+}
+
 /** The one that is named, else the embedded one. */
 export function deploymentOf(name = 'embedded') {
   if (DEPLOYMENTS.includes(name)) return name;

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { startContestants } from './contestants.mjs';
 import { between, perOperation } from './costs.mjs';
-import { deploymentOf, options } from './options.mjs';
+import { deploymentOf, isAsked, options } from './options.mjs';
 import { endedChildrenCpuTimeUs, temporaryFolder } from './processes.mjs';
 import { writeResults } from './results.mjs';
 import { describeRows } from './rows.mjs';
@@ -28,7 +28,7 @@ export async function measureRates(name) {
     const folder = await temporaryFolder();
     const servers = await startContestants(deployment, folder, options, keep);
     for (const row of describeRows(servers, folder)) {
-      if (options.rows.length > 0 && !options.rows.some((beginning) => row.name.startsWith(beginning))) continue;
+      if (!isAsked(row.name)) continue;
       process.stderr.write(`${row.name}\n`);
       rows.push(await measureRow(servers, row));
       file = await writeResults(run);

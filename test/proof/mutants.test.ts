@@ -21,7 +21,8 @@ test('no mutant is lost, and two mutants with one name are not taken for one of 
 
 /** `npm run mutants` takes minutes to find that one can no longer be planted, or built. */
 test.each(MUTANTS)('the mutant can be planted: $name', ({ edits }) => {
-  for (const [file, text] of planted(edits)) expect(text).not.toBe(readFileSync(file, 'utf8'));
+  for (const { find, replace } of edits) expect(replace).not.toBe(find);
+  planted(edits);
 });
 
 test('the compiler takes all of them, planted in as few copies as possible', { timeout: 180_000 }, async () => {
@@ -52,8 +53,10 @@ function canBePlanted(edits: readonly Edit[], among: Texts): boolean {
 /** Throws where a text to replace is not there exactly once. */
 function planted(edits: readonly Edit[], among: Texts = new Map()): Texts {
   const texts = new Map(among);
-  for (const edit of edits)
-    texts.set(edit.file, applied(edit, texts.get(edit.file) ?? readFileSync(edit.file, 'utf8')));
+  for (const edit of edits) {
+    const text = texts.get(edit.file) ?? readFileSync(edit.file, 'utf8');
+    texts.set(edit.file, applied(edit, text));
+  }
   return texts;
 }
 
