@@ -67,6 +67,7 @@ export async function startContestants(deployment, folder, { also, before }, kee
   }
   await add('ours', () => idempay('ours', {}), ours);
   await add('ours, HTTP', () => idempay('http', overHttp), ours);
+  await add('ours, delayed', () => idempay('delayed', DELAYED), ours);
   if (before) {
     // Its scripts and tables may differ from ours.
     const database = await createDatabase(postgres, 'before');
@@ -75,6 +76,7 @@ export async function startContestants(deployment, folder, { also, before }, kee
       startServer(resolve(before, 'dist/main.js'), { ...where(name, stores), ...settings });
     await add('before', () => earlier('before', {}), ours, database);
     await add('before, HTTP', () => earlier('before-http', overHttp), ours, database);
+    await add('before, delayed', () => earlier('before-delayed', DELAYED), ours, database);
   }
   await installPeers();
   for (const name of [...ALWAYS, ...ON_DEMAND.filter((each) => also.includes(each))]) {
@@ -92,6 +94,9 @@ export async function startContestants(deployment, folder, { also, before }, kee
   }
   return started;
 }
+
+/** The shortest that is no outcome at once: a payment takes two commits, and the processor nothing of the machine. */
+const DELAYED = { PROCESSOR_DELAY_MS: '1' };
 
 const TRACED = {
   traced: {},

@@ -69,10 +69,12 @@ export function describeRows(servers, folder) {
       WITH_PAYMENTS.filter((name) => servers[`${name}, HTTP`]).map((name) => [name, `${name}, HTTP`]),
     ),
   };
+  const delayed = { bare: 'bare', ours: 'ours, delayed', ...(servers.before && { before: 'before, delayed' }) };
   const transactions = createTransactions(servers, folder);
 
   return [
     firstPayments('first payment', beside, payers),
+    firstPayments('first payment in two commits', delayed, payers),
     firstPayments('first payment over HTTP', overHttp, payers),
     { ...firstPayments('first payment (256 connections)', alone, payers), connections: MANY_CONNECTIONS },
     repeats('repeat', beside, payers),
