@@ -4,7 +4,16 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { draw, newestResults, requireGnuplot } from './results.mjs';
 import { median, spread } from './statistics.mjs';
-import { costTable, latencyTable, peerTable, ratiosOf, ratioTable, storeTable } from './tables.mjs';
+import {
+  costTable,
+  latencyTable,
+  peerTable,
+  ratiosOf,
+  ratioTable,
+  shortTable,
+  storeTable,
+  targetSentence,
+} from './tables.mjs';
 
 const DOCUMENT = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
 /** What was tried for less is not shown, nor what was run beside an earlier version. */
@@ -21,8 +30,10 @@ const rates = await newestResults('rates', isLongEnough);
 const latency = await newestResults('latency', isLongEnough);
 
 const parts = {
+  short: rates.length > 0 && [shortTable(rates)],
   ratios: rates.length > 0 && [
     ratioTable(rates),
+    targetSentence(rates),
     measuredWhen(rates),
     imageOf('ratios', 'Ratio of every row, with its lowest and highest round and its target'),
   ],

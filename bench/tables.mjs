@@ -4,6 +4,8 @@ import { median, spread } from './statistics.mjs';
 import { OF_BARE, OF_PEERS, P99_AT_HALF_MS } from './targets.mjs';
 
 const HTTP_ROW = 'first payment over HTTP';
+const SHORT_ROWS = ['first payment', HTTP_ROW, 'repeat', 'read by id', 'list 304', 'generate-key'];
+const SHORT_NAMES = { embedded: 'embedded', distributed: 'distributed, one process' };
 /** What the peers keep their keys in; the others are the service. */
 const STORES = {
   bare: [],
@@ -49,6 +51,35 @@ export function ratioTable(runs) {
   return markdownTable(
     ['row', ...head],
     names.map((name) => [name, ...ratios.flatMap((all) => ratioCells(all.find((each) => each.name === name)))]),
+  );
+}
+
+/** How many targets of the ratios are met, and which are not. */
+export function targetSentence(runs) {
+  const judged = runs.flatMap((run) =>
+    ratiosOf(run)
+      .filter(({ target }) => target !== undefined)
+      .map(({ name, median: reached, target }) => ({
+        name: `${name} (${run.deployment}, ${reached.toFixed(2)})`,
+        isMet: reached >= target,
+      })),
+  );
+  const missed = judged.filter(({ isMet }) => !isMet).map(({ name }) => name);
+  const met = `${judged.length - missed.length} of these ${judged.length} targets of the project are met.`;
+  return missed.length === 0 ? met : `${met} Missed: ${missed.join(', ')}.`;
+}
+
+/** Requests a second of the rows that say most. */
+export function shortTable(runs) {
+  return markdownTable(
+    ['requests a second', ...runs.map(({ deployment }) => SHORT_NAMES[deployment])],
+    SHORT_ROWS.map((name) => [
+      name,
+      ...runs.map(({ rows }) => {
+        const row = rows.find((each) => each.name === name);
+        return row ? median(row.rounds.map(({ ours }) => ours.requestsPerSecond)) : '';
+      }),
+    ]),
   );
 }
 

@@ -31,7 +31,7 @@ const EXPIRY_SECONDS = 25;
 const SWEEP_SECONDS = 40;
 const POLL_MS = 1000;
 
-export async function measureRates({ deployment, stores, start, plan }) {
+export async function measureRates({ stores, start, plan }) {
   const beganAt = performance.now();
   const report = (what) => console.error(`${((performance.now() - beganAt) / 1000).toFixed(0)} s: ${what}`);
   const folder = await temporaryFolder();
@@ -41,7 +41,6 @@ export async function measureRates({ deployment, stores, start, plan }) {
   report('filled payments are known');
 
   const payer = createPayer(folder, stores);
-  const unanalyzed = deployment === 'distributed' && plan.count > 0 ? await payer.pay(service, 3) : undefined;
   await stores.gatherStatistics();
   report('statistics are gathered');
   const first = await payer.pay(service, ROUNDS);
@@ -76,7 +75,7 @@ export async function measureRates({ deployment, stores, start, plan }) {
   report('starts');
   await service.stop();
   const readMs = { p50Ms: reads.p50Ms, p99Ms: reads.p99Ms };
-  return { unanalyzed, first, repeat, reads: readMs, residentMb, startMs: median(startMs) };
+  return { first, repeat, reads: readMs, residentMb, startMs: median(startMs) };
 }
 
 /** Of so many filled payments, in no order. */

@@ -51,13 +51,7 @@ function tablesOf(deployment, steps) {
   const stores = deployment === 'embedded' ? [] : ['redis', 'postgres'];
   const filled = steps.filter(({ count }) => count > 0);
   const title = `${deployment === 'embedded' ? 'Embedded' : 'Distributed'}, ${steps.at(-1).at.slice(0, 10)}:`;
-  return [
-    title,
-    rateTable(steps, stores),
-    ...withoutStatistics(steps, stores),
-    byteTable(filled),
-    ...sweepTable(filled),
-  ];
+  return [title, rateTable(steps, stores), byteTable(filled), ...sweepTable(filled)];
 }
 
 function rateTable(steps, stores) {
@@ -74,20 +68,9 @@ function rateTable(steps, stores) {
   );
 }
 
-function withoutStatistics(steps, stores) {
-  const rows = steps.filter((step) => step.unanalyzed);
-  if (rows.length === 0) return [];
-  const parts = ['service', ...stores];
-  const sentences = rows.map(({ count, unanalyzed }) => {
-    const cpu = parts.map((part) => Math.round(unanalyzed[part])).join(', ');
-    return `with ${count.toLocaleString('en')}: ${Math.round(unanalyzed.perSecond)} a second, CPU us ${cpu}`;
-  });
-  return [`First payments before PostgreSQL had gathered any statistics, ${sentences.join('; ')}.`];
-}
-
 function byteTable(steps) {
   return markdownTable(
-    ['payments', 'bytes of a payment', 'bytes of a key', 'MB of the file; of that of Redis'],
+    ['payments', 'bytes of a payment', 'bytes of a key', 'MB on the disk (SQLite, or Redis)'],
     steps.map(({ count, bytes }) => [
       ...[count, Math.round(bytes.paymentBytes / bytes.payments), Math.round(bytes.keyBytes / bytes.keys)],
       (bytes.fileBytes ?? bytes.redisDiskBytes) / 1e6,
