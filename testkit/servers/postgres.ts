@@ -10,6 +10,8 @@ import { endServer, freePort } from './server-process.js';
 
 const run = promisify(execFile);
 const START_DEADLINE_MS = 20_000;
+/** Of what it writes to its log, characters. */
+const LAST_WORDS = 2_000;
 /** Whom its processes run as, and to whom its files belong: PostgreSQL refuses root; nobody is on every Debian. */
 export const OWNER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
 
@@ -41,13 +43,25 @@ export async function serveFolder(binaries: string, folder: string, settings: re
   const options = [...usual, ...settings].flatMap((setting) => ['-c', setting]);
   const url = (database: string) => `postgres://idempay@127.0.0.1:${port}/${database}`;
   let child: ChildProcess | undefined;
+  let said = '';
 
-  async function start(): Promise<void> {
+  function launch(): void {
     const parameters = ['-D', join(folder, 'data'), '-p', `${port}`, ...options];
-    child = spawn(join(binaries, 'postgres'), parameters, { ...OWNER, stdio: 'ignore' });
-    await until('PostgreSQL to answer', START_DEADLINE_MS, () =>
-      runSql(url('postgres'), 'SELECT 1').catch(() => undefined),
-    );
+    child = spawn(join(binaries, 'postgres'), parameters, { ...OWNER, stdio: ['ignore', 'ignore', 'pipe'] });
+    child.stderr?.on('data', (text) => {
+      said = (said + text).slice(-LAST_WORDS);
+    });
+  }
+  async function start(): Promise<void> {
+    launch();
+    const answers = async () => {
+      // It refuses to start beside the last process of one that was killed, and on a port that another program has for a moment.
+      if (child?.exitCode !== null) launch();
+      return runSql(url('postgres'), 'SELECT 1').catch(() => undefined);
+    };
+    await until('PostgreSQL to answer', START_DEADLINE_MS, answers).catch((late) => {
+      throw new Error(`${late.message}; it said: ${said}`, { cause: late });
+    });
   }
   /** What `pg_ctl stop -m immediate` does: SIGQUIT, no clean-up; the next start recovers from the log. */
   const stopImmediately = () => endServer(child, 'SIGQUIT');
