@@ -202,7 +202,7 @@ export class Writer {
     for (const { cancelLimit } of settled) cancelLimit?.();
     // The thread begins with them now.
     for (const batch of this.handedOver) if (batch.cancelLimit) this.limit(batch);
-    const broken = results[0]?.faults?.find((fault) => fault?.fault === 'broken');
+    const broken = results.flatMap(({ faults }) => faults ?? []).find((fault) => fault?.fault === 'broken');
     // The next batch is on its way before these are answered: the thread commits while the answers are written.
     if (!broken) this.flush();
     for (const [index, batch] of settled.entries()) this.answer(batch, results[index] as WriteResults);
