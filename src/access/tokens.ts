@@ -25,6 +25,9 @@ const JWKS_TIMEOUT_MS = 5_000;
 const JWKS_COOLDOWN_MS = 10_000;
 /** A key that the issuer withdrew is refused after about this time. */
 const JWKS_REFRESH_MS = 60_000;
+/** As RFC 7519 leaves it open, what OpenID Connect allows for `sub`. */
+const MAX_CLIENT_CODE_POINTS = 255;
+const CONTROL_CHARACTER = /\p{Cc}/u;
 
 /**
  * Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). The set is fetched when the first token
@@ -78,9 +81,17 @@ function isAboutToken(error: unknown): boolean {
   return error instanceof errors.JOSEError && error.code !== 'ERR_JOSE_GENERIC';
 }
 
-/** Of a user's token `client_id` or `azp` name the application; `sub` alone names a client of its own. */
+/**
+ * Of a user's token `client_id` or `azp` name the application; `sub` alone names a client of its own. A name is kept in the row of each
+ * payment, so one that a store would shorten or refuse names nobody.
+ */
 function clientOf({ client_id, azp, sub }: JWTPayload): string | undefined {
-  return [client_id, azp, sub].find((id): id is string => typeof id === 'string' && id !== '');
+  const name = [client_id, azp, sub].find((id): id is string => typeof id === 'string' && id !== '');
+  return name !== undefined && isName(name) ? name : undefined;
+}
+
+function isName(text: string): boolean {
+  return text.isWellFormed() && !CONTROL_CHARACTER.test(text) && Array.from(text).length <= MAX_CLIENT_CODE_POINTS;
 }
 
 /** One text separated by spaces (RFC 8693 4.2), or a list. Names of other services are left out. */

@@ -71,6 +71,13 @@ test('an export from PostgreSQL is the whole in pages of any size, of payments s
   await expectExported(keys.toReversed());
 });
 
+test('a claim with a value that PostgreSQL refuses fails no other claim of its batch', async () => {
+  const refused = ledger.claim(claimAttempt({ client: 'jwt:shop\0' }));
+  const others = Promise.all(Array.from({ length: 3 }, () => ledger.claim(claimAttempt())));
+  await expect(refused).rejects.toMatchObject({ effect: 'unchanged' });
+  expect((await others).map(({ state }) => state)).toEqual(['claimed', 'claimed', 'claimed']);
+});
+
 /** What is answered of a final payment must survive a failover as what was written does (`distributed-standby-wait.test.ts`). */
 test('what is read of payments is confirmed when it is final, and not when it may still change or is only looked at', async () => {
   const confirmed = wire.count(CONFIRMATION);

@@ -90,6 +90,7 @@ test.each<[string, () => Promise<string>]>([
   ['scopes as a list', () => tokenWith({ scope: undefined, scp: ['payments:write'] })],
   ['scopes as a text in scp', () => tokenWith({ scope: undefined, scp: 'payments:write' })],
   ['a client named by azp', () => tokenWith({ client_id: undefined, azp: 'shop' })],
+  ['a name of 255 characters', () => tokenWith({ client_id: '\u{1f6d2}'.repeat(255) })],
   ['a client named by sub', () => tokenWith({ client_id: undefined, sub: 'shop' })],
 ])('a token with %s is taken', async (_what, token) => {
   expect((await newKey(await token())).status).toBe(200);
@@ -108,6 +109,9 @@ test.each<[string, () => Promise<string>]>([
   ['of another issuer', () => tokenWith({ iss: 'https://other.example' })],
   ['for another audience', () => tokenWith({ aud: 'another service' })],
   ['of nobody', () => tokenWith({ client_id: undefined })],
+  ['of a client that a store would take for another one', () => tokenWith({ client_id: 'shop\0' })],
+  ['of a client whose name is no text', () => tokenWith({ client_id: '\ud800' })],
+  ['of a client with a name that is too long', () => tokenWith({ client_id: 's'.repeat(256) })],
   [
     'with alg none',
     async () => new UnsecuredJWT(CLAIMS).setIssuer(ISSUER).setAudience(AUDIENCE).setExpirationTime('5m').encode(),

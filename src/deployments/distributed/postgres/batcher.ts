@@ -73,13 +73,13 @@ export class Batcher<Item, Result> {
       const results = await this.run(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
     } catch (fault) {
-      if (batch.length > 1 && isViolation(fault)) await this.runOneByOne(batch);
+      if (batch.length > 1 && isOfOneItem(fault)) await this.runOneByOne(batch);
       else for (const { reject } of batch) reject(fault);
     }
   }
 
   /**
-   * An item that violates a constraint must not fail the others of its batch, which surely rolled back. No other refusal is
+   * An item whose value PostgreSQL refuses must not fail the others of its batch, which surely rolled back. No other refusal is
    * the fault of one item (a statement time-out, too many connections): trying each again would multiply the load of a
    * database that is slow already. So this ends at the first such fault, and after `QUEUE_LIMIT_MS`.
    */
@@ -99,7 +99,7 @@ export class Batcher<Item, Result> {
         resolve(result as Result);
       } catch (fault) {
         reject(fault);
-        if (!isViolation(fault)) {
+        if (!isOfOneItem(fault)) {
           stopped = new StoreUnavailable('unchanged', 'PostgreSQL failed in the middle of a refused batch', fault);
         }
       }
@@ -107,6 +107,6 @@ export class Batcher<Item, Result> {
   }
 }
 
-function isViolation(fault: unknown): boolean {
-  return fault instanceof StatementRefused && fault.isIntegrityViolation;
+function isOfOneItem(fault: unknown): boolean {
+  return fault instanceof StatementRefused && fault.isOfOneItem;
 }

@@ -38,9 +38,9 @@ export class StatementRefused extends StoreUnavailable {
     super('unchanged', `PostgreSQL refused a statement (${sqlState}): ${cause.message}`, cause);
   }
 
-  /** SQLSTATE class 23: a value of one item is at fault, so the others of its batch may be fine. */
-  get isIntegrityViolation(): boolean {
-    return this.sqlState.startsWith('23');
+  /** A value of one item is at fault (SQLSTATE classes 22, 23 and 54), so the others of its batch may be fine. */
+  get isOfOneItem(): boolean {
+    return /^(22|23|54)/.test(this.sqlState);
   }
 
   /** No disk or memory is left (53), a file fails (58), a right is missing, or the database is read-only. */
