@@ -22,13 +22,32 @@ export function writeInBursts(socket: Socket): void {
   };
 }
 
-/** What waits goes out first: Node takes a connection for idle as soon as its answer is complete, and closes it with what it has not written. */
-export function writeBeforeClosing(server: Server): void {
+/**
+ * From now on for a connection with requests behind one another. Node hands an answer over when the one before it is written: at the end
+ * of a turn each would wait for a turn of its own, and between two of them the connection looks idle, and may be closed.
+ */
+export function writeAtOnce(socket: Socket): void {
+  if (!Object.hasOwn(socket, '_write')) return;
+  Reflect.deleteProperty(socket, '_write');
+  Reflect.deleteProperty(socket, '_writev');
+  writeWaiting();
+}
+
+/**
+ * Node takes a connection for idle as soon as its answer is complete, and closes it with what it has not written. So what waits
+ * goes out first, and what a slow client has not taken yet keeps its connection open: whoever closes idle ones asks again.
+ * `open` has all connections of the server.
+ */
+export function writeBeforeClosing(server: Server, open: ReadonlySet<Socket>): void {
   const closeIdle = server.closeIdleConnections.bind(server);
   const closeAll = server.closeAllConnections.bind(server);
   server.closeIdleConnections = () => {
     writeWaiting();
+    const sending = [...open].filter(({ writableLength }) => writableLength > 0);
+    // Node offers no other way to leave a connection out.
+    for (const socket of sending) socket.destroy = () => socket;
     closeIdle();
+    for (const socket of sending) Reflect.deleteProperty(socket, 'destroy');
   };
   server.closeAllConnections = () => {
     writeWaiting();

@@ -57,7 +57,7 @@ export function guardConnections(
     // There is no TLS yet in which we could answer. Node would report it as malformed HTTP, and close it in its own time.
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
-  writeBeforeClosing(server);
+  writeBeforeClosing(server, sockets);
   limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
   return {
     open: sockets,

@@ -27,7 +27,13 @@ export function installErrorHandler(
     if (fault instanceof StoreUnavailable) {
       onUnavailable(fault);
       request.log.debug({ reason: reasonOf(fault), requestId: request.id }, 'a store could not serve a request');
-    } else if (answer.status === 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
+    } else if (answer.status === 500) {
+      // A body whose client has gone is no fault of ours.
+      const isClientGone =
+        (error as FastifyError).code === 'ERR_STREAM_PREMATURE_CLOSE' && request.raw.socket.destroyed;
+      const level = isClientGone ? 'debug' : 'error';
+      request.log[level]({ err: error, requestId: request.id }, 'request failed');
+    }
     return sendError(reply, answer);
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));

@@ -23,7 +23,13 @@ export async function sendTransactionList(
     pages.close();
     reply.send(Readable.from([]));
   } else {
-    reply.send(streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes));
+    const body = streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes);
+    // Node does not tell an answer that waits behind others on its connection that its client has gone.
+    const { raw } = reply.request;
+    const endWithClient = () => raw.socket.destroyed && body.destroy();
+    raw.once('close', endWithClient);
+    reply.send(body);
+    endWithClient();
   }
 }
 

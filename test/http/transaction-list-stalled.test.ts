@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
@@ -82,6 +83,19 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
       return isTidy(stores.environment);
     });
     for (const socket of sockets) expect(socket.destroyed).toBe(false);
+  });
+
+  it('hold no snapshot for requests behind one another when they are gone', { timeout: TEST_TIMEOUT_MS }, async () => {
+    await startWith(LONG_LIST);
+    const list = requestText('GET /api/transactions HTTP/1.1');
+    const socket = openConnection(service.port, list.repeat(3));
+    sockets = [socket];
+    await once(socket, 'data');
+    socket.resetAndDestroy();
+    await until('no snapshot to be held', DEADLINE_MS, async () => {
+      await inParallel(500, 48, () => givenTransaction(service.url));
+      return isTidy(stores.environment);
+    });
   });
 });
 

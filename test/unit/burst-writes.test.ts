@@ -1,14 +1,18 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { writeBeforeClosing, writeInBursts } from '#idempay/http/burst-writes.js';
 
 async function serve(answer: RequestListener) {
   const server = createServer(answer);
-  server.on('connection', writeInBursts);
-  writeBeforeClosing(server);
+  const open = new Set<Socket>();
+  server.on('connection', (socket) => {
+    writeInBursts(socket);
+    open.add(socket);
+  });
+  writeBeforeClosing(server, open);
   onTestFinished(() => {
     server.close();
   });
@@ -40,3 +44,23 @@ test.each(['closeIdleConnections', 'closeAllConnections', 'close'] as const)(
     expect(await (await fetch(url)).text()).toBe('paid');
   },
 );
+
+test('what a slow client has not read yet is not cut by closing idle connections', async () => {
+  // More than the kernel holds for a client that reads nothing.
+  const body = 'x'.repeat(64 * 1024 * 1024);
+  const { server } = await serve((_request, response) => response.end(body));
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  client.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  const [head] = await once(client, 'data');
+  client.pause();
+  await endOfTurn();
+  server.closeIdleConnections();
+  let received = head.length;
+  client.on('data', (bytes) => {
+    received += bytes.length;
+    if (received >= body.length) server.closeIdleConnections();
+  });
+  client.resume();
+  await once(client, 'close');
+  expect(received).toBeGreaterThan(body.length);
+});
