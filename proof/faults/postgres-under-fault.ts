@@ -33,19 +33,25 @@ export class PostgresUnderFault {
   async restart(name: 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     const [postmaster, ...children] = this.#processes();
     signal(postmaster as number, name);
-    // A start before no process of it is left would be refused. One that its parent waits for holds nothing any more.
-    const isGone = (pid: number) => /^$|^\d+ \(.*\) [ZX]/.test(textOf(`/proc/${pid}/stat`));
-    await until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => [postmaster as number, ...children].every(isGone));
+    // A start before no process of it is left would be refused.
+    await untilGone([postmaster as number, ...children]);
     await this.server.start();
   }
 
-  /** SIGKILL of one process that serves a client: the postmaster ends all others and recovers by itself. False: none is there. */
-  killBackend(): boolean {
+  /**
+   * SIGKILL of one process that serves a client: the postmaster ends all others and recovers by itself. Resolves when it serves
+   * again; false: none is there.
+   */
+  async killBackend(): Promise<boolean> {
+    const [, ...children] = this.#processes();
     // By the title that it gives itself: the user and the database, where its own helpers name their work.
     const servesClient = (pid: number) => textOf(`/proc/${pid}/cmdline`).includes(` ${DATABASE} `);
-    const backend = this.#processes().slice(1).findLast(servesClient);
-    if (backend !== undefined) signal(backend, 'SIGKILL');
-    return backend !== undefined;
+    const backend = children.findLast(servesClient);
+    if (backend === undefined) return false;
+    signal(backend, 'SIGKILL');
+    await untilGone(children);
+    await this.server.start();
+    return true;
   }
 
   /** SIGSTOP of all its processes, and SIGCONT. */
@@ -67,6 +73,12 @@ export class PostgresUnderFault {
     const children = textOf(`/proc/${postmaster}/task/${postmaster}/children`).split(' ');
     return [postmaster, ...children].filter(Boolean).map(Number);
   }
+}
+
+/** A process that its parent waits for holds nothing any more. */
+function untilGone(pids: readonly number[]): Promise<unknown> {
+  const isGone = (pid: number) => /^$|^\d+ \(.*\) [ZX]/.test(textOf(`/proc/${pid}/stat`));
+  return until('PostgreSQL to be gone', GONE_DEADLINE_MS, () => pids.every(isGone));
 }
 
 /** Empty where there is no such file. */

@@ -52,11 +52,12 @@ export async function serveFolder(binaries: string, folder: string, settings: re
       said = (said + text).slice(-LAST_WORDS);
     });
   }
+  const isRunning = () => child?.exitCode === null && child.signalCode === null;
+  /** Resolves when it serves; starts it if it does not run. */
   async function start(): Promise<void> {
-    launch();
     const answers = async () => {
       // It refuses to start beside the last process of one that was killed, and on a port that another program has for a moment.
-      if (child?.exitCode !== null) launch();
+      if (!isRunning()) launch();
       return runSql(url('postgres'), 'SELECT 1').catch(() => undefined);
     };
     await until('PostgreSQL to answer', START_DEADLINE_MS, answers).catch((late) => {
