@@ -43,8 +43,8 @@ const NOTICED_WITHIN_MS = 20;
 
 interface ServerSettings {
   readonly name: string;
-  /** Callers give up after this; what is still on its way then may be done all the same. */
-  readonly deadlineMs: number;
+  /** Callers give up after this; what is still on its way then may be done all the same. Undefined: they wait. */
+  readonly deadlineMs?: number;
   /** Of a store in the caller's own process: what it has not done when the process ends it never does. */
   readonly diesWithCaller?: boolean;
 }
@@ -79,7 +79,8 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
         if (!caller.alive) return;
         const asked = triggered.begin(operation, subjects);
         const giveUp = () => reject(new StoreUnavailable('unknown', `${name} did not answer in time`));
-        const cancelGiveUp = simulation.after(deadlineMs, caller, giveUp, said('given up'));
+        const cancelGiveUp =
+          deadlineMs === undefined ? () => {} : simulation.after(deadlineMs, caller, giveUp, said('given up'));
         const arriveBack = (ms: number, give: () => void, label = '') => {
           const hear = () => {
             cancelGiveUp();
@@ -144,5 +145,7 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
     };
   }
 
-  return { lineOf, rngOf, setConditions, restore: () => conditions.clear() };
+  /** What was sent in bad conditions is there or given up after this. */
+  const feltForMs = Math.min(deadlineMs ?? Number.POSITIVE_INFINITY, 2 * SLOW_MS);
+  return { lineOf, rngOf, setConditions, feltForMs, restore: () => conditions.clear() };
 }

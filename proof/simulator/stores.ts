@@ -22,8 +22,6 @@ export type SimulatedPorts = Omit<Ports, 'keyValueStore'>;
 /** As the adapters have it: a command, and a statement with its client's patience. */
 const COMMAND_DEADLINE_MS = 900;
 export const STATEMENT_DEADLINE_MS = 6_000;
-/** The writer has a limit of its own for its thread. */
-const THREAD_DEADLINE_MS = 60_000;
 const SLOWEST_COMMIT_MS = 5_000;
 const RECORD = /\{([^:}]+)\}$/;
 const LAST_WRITERS: readonly string[] = ['renew', 'abandon', 'settle'];
@@ -133,11 +131,8 @@ export function distributedStores(
 
 export function embeddedStores(simulation: Simulation, triggered: TriggeredFaults, machine: WallClock): Stores {
   const { payments, transactions, goodUntil } = observed(simulation);
-  const link = createLink(simulation, triggered, {
-    name: 'file',
-    deadlineMs: THREAD_DEADLINE_MS,
-    diesWithCaller: true,
-  });
+  // The writer has a limit of its own for its thread, which itself waits for the disk.
+  const link = createLink(simulation, triggered, { name: 'file', diesWithCaller: true });
 
   function committed(written: readonly Written[]): void {
     for (const { name, input, result, rows } of written) {

@@ -35,7 +35,11 @@ export async function runInWorkers(
     return new Worker(new URL(import.meta.url), { workerData }).on('message', onResult);
   });
   stop.addEventListener('abort', end);
-  const ended = threads.map((thread) => once(thread, 'exit').finally(end));
+  const ended = threads.map((thread) => {
+    // One that breaks down ends the others; one that has no seeds left does not.
+    thread.once('error', end);
+    return once(thread, 'exit');
+  });
   await Promise.allSettled(ended);
   await Promise.all(ended);
 }

@@ -118,7 +118,9 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
 
   async function stopWhenDone(): Promise<void> {
     const isBusy = () => simulation.time <= simulation.busyUntil || !clients.haveTheirAnswers();
-    while (isBusy() || unfinished().length > 0) await simulation.wait(LOOK_EVERY_MS);
+    // A process whose pause ends with the faults wakes now, and has not heard of anything yet.
+    do await simulation.wait(LOOK_EVERY_MS);
+    while (isBusy() || unfinished().length > 0);
     if (retentionMs !== undefined) await standStill();
     simulation.stop();
   }
