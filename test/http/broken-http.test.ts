@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
@@ -8,6 +9,7 @@ import {
   converse,
   exchange,
   GOOD_LENGTH,
+  openConnection,
   paymentText,
   requestText,
   sendAndVanish,
@@ -215,6 +217,15 @@ describeDeployments('broken HTTP', (deployment) => {
       }
       await expectUnspent(shared.url, key);
     });
+  });
+});
+
+describeDeployments('requests behind one another on a connection', (deployment) => {
+  const shared = shareService(deployment);
+
+  it('are all answered, also to a client that has ended its side', async () => {
+    const socket = openConnection(shared.service.port, requestText('GET /livez HTTP/1.1').repeat(50));
+    expect(statusesIn(await text(socket.end()))).toHaveLength(50);
   });
 });
 
