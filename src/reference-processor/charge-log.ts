@@ -35,6 +35,8 @@ export interface ChargeLog {
   append(line: ChargeLine): Promise<void>;
   /** Resolves with the fault after which the file's content is unknown: the process must end, and read it again. */
   readonly broken: Promise<Error>;
+  /** Nothing may be appended any more. */
+  close(): Promise<void>;
 }
 
 /**
@@ -80,7 +82,7 @@ async function open(path: string): Promise<ChargeLog> {
       if (!mayBeTornLine(content.toString('utf8', wholeLinesBytes))) throw notACharge(earlier.length + 1, path);
       await cutBack(file, wholeLinesBytes);
     }
-    return { earlier, ...appendTo(file, wholeLinesBytes) };
+    return { earlier, ...appendTo(file, wholeLinesBytes), close: () => file.close() };
   } catch (error) {
     await file.close();
     throw error;

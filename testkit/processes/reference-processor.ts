@@ -114,6 +114,7 @@ async function serve(environment: Environment) {
       app.server.close();
       app.server.closeAllConnections();
       await closed;
+      await log.close();
     },
   };
 }
