@@ -129,7 +129,7 @@ export function createFaults<Service>(
         const restore = links[server].setConditions(of === 'all' ? processes.indexes : [of], bad);
         simulation.count('network conditions');
         // Others of the same process may have to wait until the caller of a lost message has noticed.
-        last(unwell, forMs + Math.max(LOSS_NOTICED_MS, links[server].feltForMs));
+        last(unwell, forMs + Math.max(LOSS_NOTICED_MS, bad.slow > 0 ? links[server].feltForMs : 0));
         simulation.after(ms, undefined, restore);
       },
       'slow commits': (slow) => setFor(slow, 'slowCommits', 0.5),

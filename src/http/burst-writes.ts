@@ -1,6 +1,9 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 
+/** What a client has not taken so long after idle connections began to be closed is cut: one that reads nothing must not hold a drain up. */
+const SLOW_CLIENT_MS = 5_000;
+
 let waiting: (() => void)[] = [];
 
 /**
@@ -35,15 +38,22 @@ export function writeAtOnce(socket: Socket): void {
 
 /**
  * Node takes a connection for idle as soon as its answer is complete, and closes it with what it has not written. So what waits
- * goes out first, and what a slow client has not taken yet keeps its connection open: whoever closes idle ones asks again.
- * `open` has all connections of the server.
+ * goes out first, and what a slow client has not taken yet keeps its connection open for a while: whoever closes idle ones asks
+ * again. `open` has all connections of the server.
  */
-export function writeBeforeClosing(server: Server, open: ReadonlySet<Socket>): void {
+export function writeBeforeClosing(server: Server, open: ReadonlySet<Socket>, slowClientMs = SLOW_CLIENT_MS): void {
+  const closeBy = new WeakMap<Socket, number>();
+  const mayGoOn = (socket: Socket) => {
+    const now = performance.now();
+    const end = closeBy.get(socket) ?? now + slowClientMs;
+    closeBy.set(socket, end);
+    return now < end;
+  };
   const closeIdle = server.closeIdleConnections.bind(server);
   const closeAll = server.closeAllConnections.bind(server);
   server.closeIdleConnections = () => {
     writeWaiting();
-    const sending = [...open].filter(({ writableLength }) => writableLength > 0);
+    const sending = [...open].filter((socket) => socket.writableLength > 0 && mayGoOn(socket));
     // Node offers no other way to leave a connection out.
     for (const socket of sending) socket.destroy = () => socket;
     closeIdle();

@@ -29,7 +29,7 @@ const SETTLE_LIMIT_MS = 2 * 11_000 + 3_000;
 /**
  * Bug: requests waited without limit for a statement of their own (p50 10 s), and a batch whose statement was cancelled for
  * taking too long was run again row by row. Cause: the queue had no deadline, and every SQLSTATE led to the second run.
- * Fix: a queue that refuses what is late, and a second run after integrity violations only.
+ * Fix: a queue that refuses what is late, and a second run only where one value is at fault.
  */
 test('a locked payments table costs each request a bounded time and a 503, and nothing is stuck or charged twice', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });

@@ -133,7 +133,7 @@ describeDeployments('a drain', (deployment) => {
    */
   it('answers all requests behind one another on a connection', async () => {
     const stores = await openStores(deployment);
-    const service = await stores.serve();
+    const service = await stores.serve({ PROCESSOR_DELAY_MS: '50' });
     const keys = await inParallel(40, 8, () => generateKey(service.url));
     const payments = openConnection(service.port, keys.map((key) => paymentText(key)).join('')).setEncoding('latin1');
     let received = '';

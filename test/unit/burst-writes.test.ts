@@ -1,18 +1,18 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { writeBeforeClosing, writeInBursts } from '#idempay/http/burst-writes.js';
 
-async function serve(answer: RequestListener) {
+async function serve(answer: RequestListener, slowClientMs?: number) {
   const server = createServer(answer);
   const open = new Set<Socket>();
   server.on('connection', (socket) => {
     writeInBursts(socket);
     open.add(socket);
   });
-  writeBeforeClosing(server, open);
+  writeBeforeClosing(server, open, slowClientMs);
   onTestFinished(() => {
     server.close();
   });
@@ -45,22 +45,39 @@ test.each(['closeIdleConnections', 'closeAllConnections', 'close'] as const)(
   },
 );
 
-test('what a slow client has not read yet is not cut by closing idle connections', async () => {
-  // More than the kernel holds for a client that reads nothing.
-  const body = 'x'.repeat(64 * 1024 * 1024);
-  const { server } = await serve((_request, response) => response.end(body));
-  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+// More than the kernel holds for a client that reads nothing.
+const LONG_BODY = 'x'.repeat(64 * 1024 * 1024);
+
+async function givenClientThatReadsTheBeginning(server: Server): Promise<{ client: Socket; received: number }> {
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
   client.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
   const [head] = await once(client, 'data');
   client.pause();
   await endOfTurn();
+  return { client, received: head.length };
+}
+
+test('what a slow client has not read yet is not cut by closing idle connections', async () => {
+  const { server } = await serve((_request, response) => response.end(LONG_BODY));
+  let { client, received } = await givenClientThatReadsTheBeginning(server);
   server.closeIdleConnections();
-  let received = head.length;
   client.on('data', (bytes) => {
     received += bytes.length;
-    if (received >= body.length) server.closeIdleConnections();
+    if (received >= LONG_BODY.length) server.closeIdleConnections();
   });
   client.resume();
   await once(client, 'close');
-  expect(received).toBeGreaterThan(body.length);
+  expect(received).toBeGreaterThan(LONG_BODY.length);
+});
+
+test('a client that is too slow is cut by closing idle connections', async () => {
+  const { server } = await serve((_request, response) => response.end(LONG_BODY), 0);
+  let { client, received } = await givenClientThatReadsTheBeginning(server);
+  server.closeIdleConnections();
+  client.on('data', (bytes) => {
+    received += bytes.length;
+  });
+  client.resume();
+  await once(client, 'close');
+  expect(received).toBeLessThan(LONG_BODY.length);
 });

@@ -57,7 +57,7 @@ describe('a batcher', () => {
     expect(statements).toHaveLength(LANES + 1);
   });
 
-  test.each(['57014', '40001', '53100'])('fails a whole batch that is refused with %s', async (sqlState) => {
+  test.each(['57014', '40001', '53100', '54001'])('fails a whole batch that is refused with %s', async (sqlState) => {
     const { batcher, statements } = openBatcher();
     const added = Array.from({ length: MAX_BATCH }, (_, item) => batcher.add(item));
     await nextTurn();
@@ -69,6 +69,8 @@ describe('a batcher', () => {
 
   test.each([
     { what: 'fails only the item that violates a constraint', second: '23514', tookMs: 0, left: [-3, -4] },
+    { what: 'fails only the item with a text that it cannot keep', second: '22021', tookMs: 0, left: [-3, -4] },
+    { what: 'fails only the item that is too large for an index', second: '54000', tookMs: 0, left: [-3, -4] },
     { what: 'ends at the first fault that is not the fault of one item', second: '57014', tookMs: 0 },
     { what: 'ends when that takes too long', second: '23505', tookMs: QUEUE_LIMIT_MS },
   ])('runs a batch that violates a constraint one by one, and $what', async ({ second, tookMs, left }) => {

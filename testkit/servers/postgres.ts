@@ -58,7 +58,8 @@ export async function serveFolder(binaries: string, folder: string, settings: re
     const answers = async () => {
       // It refuses to start beside the last process of one that was killed, and on a port that another program has for a moment.
       if (!isRunning()) launch();
-      return runSql(url('postgres'), 'SELECT 1').catch(() => undefined);
+      const [row] = await runSql<{ data_directory: string }>(url('postgres'), 'SHOW data_directory').catch(() => []);
+      return row?.data_directory === join(folder, 'data');
     };
     await until('PostgreSQL to answer', START_DEADLINE_MS, answers).catch((late) => {
       throw new Error(`${late.message}; it said: ${said}`, { cause: late });

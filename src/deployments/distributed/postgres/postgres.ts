@@ -38,9 +38,9 @@ export class StatementRefused extends StoreUnavailable {
     super('unchanged', `PostgreSQL refused a statement (${sqlState}): ${cause.message}`, cause);
   }
 
-  /** A value of one item is at fault (SQLSTATE classes 22, 23 and 54), so the others of its batch may be fine. */
+  /** A value of one item is at fault (SQLSTATE classes 22 and 23, or too large for an index), so the others of its batch may be fine. */
   get isOfOneItem(): boolean {
-    return /^(22|23|54)/.test(this.sqlState);
+    return /^(22|23|54000)/.test(this.sqlState);
   }
 
   /** No disk or memory is left (53), a file fails (58), a right is missing, or the database is read-only. */
