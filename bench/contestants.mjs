@@ -95,7 +95,7 @@ export async function startContestants(deployment, folder, { also, before }, kee
   return started;
 }
 
-/** The shortest that is no outcome at once: a payment takes two commits, and the processor nothing of the machine. */
+/** With any delay a payment takes two commits. This is the shortest one; the simulated processor takes no CPU time meanwhile. */
 const DELAYED = { PROCESSOR_DELAY_MS: '1' };
 
 const TRACED = {

@@ -1,4 +1,5 @@
 import { createRemoteJWKSet, errors, type JWK, type JWTPayload, jwtVerify } from 'jose';
+import { codePointsIn, isPrinted } from '../printed-text.js';
 import type { AuthenticationResult } from './caller.js';
 import { isScope, type Scope } from './scopes.js';
 
@@ -25,9 +26,8 @@ const JWKS_TIMEOUT_MS = 5_000;
 const JWKS_COOLDOWN_MS = 10_000;
 /** A key that the issuer withdrew is refused after about this time. */
 const JWKS_REFRESH_MS = 60_000;
-/** As RFC 7519 leaves it open, what OpenID Connect allows for `sub`. */
+/** OpenID Connect has this limit for `sub`; RFC 7519 has none. */
 const MAX_CLIENT_CODE_POINTS = 255;
-const CONTROL_CHARACTER = /\p{Cc}/u;
 
 /**
  * Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). The set is fetched when the first token
@@ -91,7 +91,7 @@ function clientOf({ client_id, azp, sub }: JWTPayload): string | undefined {
 }
 
 function isName(text: string): boolean {
-  return text.isWellFormed() && !CONTROL_CHARACTER.test(text) && Array.from(text).length <= MAX_CLIENT_CODE_POINTS;
+  return isPrinted(text) && codePointsIn(text) <= MAX_CLIENT_CODE_POINTS;
 }
 
 /** One text separated by spaces (RFC 8693 4.2), or a list. Names of other services are left out. */

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** What a client has not taken so long after idle connections began to be closed is cut: one that reads nothing must not hold a drain up. */
+/** From the first closing of idle connections on, a client has this long to read its answer. A client that reads nothing must not delay a drain for longer. */
 const SLOW_CLIENT_MS = 5_000;
 
 let waiting: (() => void)[] = [];
@@ -26,8 +26,8 @@ export function writeInBursts(socket: Socket): void {
 }
 
 /**
- * From now on for a connection with requests behind one another. Node hands an answer over when the one before it is written: at the end
- * of a turn each would wait for a turn of its own, and between two of them the connection looks idle, and may be closed.
+ * Ends `writeInBursts` for a connection with pipelined requests. Node writes an answer when the one before it has been written, so in bursts each
+ * answer would take a turn of its own. Between two turns the connection looks idle, and may be closed.
  */
 export function writeAtOnce(socket: Socket): void {
   if (!Object.hasOwn(socket, '_write')) return;
@@ -37,9 +37,9 @@ export function writeAtOnce(socket: Socket): void {
 }
 
 /**
- * Node takes a connection for idle as soon as its answer is complete, and closes it with what it has not written. So what waits
- * goes out first, and what a slow client has not taken yet keeps its connection open for a while: whoever closes idle ones asks
- * again. `open` has all connections of the server.
+ * Node calls a connection idle as soon as its answer is complete, also while the answer is not written or not read. So before idle
+ * connections are closed, waiting answers are written. A connection whose client still reads stays open for `slowClientMs`; the next call
+ * closes it. `open` has all connections of the server.
  */
 export function writeBeforeClosing(server: Server, open: ReadonlySet<Socket>, slowClientMs = SLOW_CLIENT_MS): void {
   const closeBy = new WeakMap<Socket, number>();
@@ -54,7 +54,7 @@ export function writeBeforeClosing(server: Server, open: ReadonlySet<Socket>, sl
   server.closeIdleConnections = () => {
     writeWaiting();
     const sending = [...open].filter((socket) => socket.writableLength > 0 && mayGoOn(socket));
-    // Node offers no other way to leave a connection out.
+    // Node has no option that excludes a connection.
     for (const socket of sending) socket.destroy = () => socket;
     closeIdle();
     for (const socket of sending) Reflect.deleteProperty(socket, 'destroy');

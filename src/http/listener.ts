@@ -38,7 +38,7 @@ export function createListener(
   let answer: RequestListener = answerStarting;
   let refused = 0;
   const onRequest: RequestListener = (request, response) => {
-    // The answer to an earlier request still has the connection.
+    // Pipelined: the answer to an earlier request is not finished.
     if (!response.socket) writeAtOnce(request.socket);
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');

@@ -1,6 +1,7 @@
 import type { Prefix, Selection } from '../payments/ports/payment-history.js';
 import type { Verdict } from '../payments/records/payment-records.js';
 import { readKeyHeader } from '../payments/values/idempotency-key.js';
+import { codePointsIn, isPrinted } from '../printed-text.js';
 import { type JsonBody, membersOf } from './json-body.js';
 import { publicErrors } from './public-errors.js';
 
@@ -17,7 +18,6 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i;
 const ID_PREFIX = /^TXN\d{0,40}$/i;
 const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
-const CONTROL_CHARACTER = /\p{Cc}/u;
 
 export const LIST_PARAMETERS = ['find', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
 export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
@@ -73,8 +73,8 @@ export function readVerdict(body: JsonBody): Verdict {
   }
   const member = members.get('reason');
   const reason = member?.type === 'string' ? member.text.trim() : '';
-  const length = [...reason].length;
-  if (length < 1 || length > MAX_REASON_CODE_POINTS || !reason.isWellFormed() || CONTROL_CHARACTER.test(reason)) {
+  const length = codePointsIn(reason);
+  if (length < 1 || length > MAX_REASON_CODE_POINTS || !isPrinted(reason)) {
     throw publicErrors.invalidBody(
       `'reason' must be a string of 1 to ${MAX_REASON_CODE_POINTS} characters on one line: how the outcome was found out.`,
     );
@@ -104,9 +104,9 @@ function prefixOf(text: string): Prefix {
   );
 }
 
-/** No processor has a name with a control character, and a database takes not each of them. */
+/** Every name of a processor is printed text, and a database refuses some other texts. */
 function processorNamed(text: string): string {
-  if (!CONTROL_CHARACTER.test(text)) return text;
+  if (isPrinted(text)) return text;
   throw publicErrors.invalidRequest("'processor' must be the name of a processor, as a payment shows it.");
 }
 

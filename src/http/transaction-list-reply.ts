@@ -24,7 +24,7 @@ export async function sendTransactionList(
     reply.send(Readable.from([]));
   } else {
     const body = streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes);
-    // Node does not tell an answer that waits behind others on its connection that its client has gone.
+    // Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
     const { raw } = reply.request;
     const endWithClient = () => raw.socket.destroyed && body.destroy();
     raw.once('close', endWithClient);

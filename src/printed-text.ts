@@ -1,0 +1,14 @@
+const CONTROL_CHARACTER = /\p{Cc}/u;
+
+/**
+ * Well-formed Unicode on one line, without control characters. SQLite's driver cuts text at NUL, PostgreSQL refuses it, and neither
+ * keeps half of a surrogate pair.
+ */
+export function isPrinted(text: string): boolean {
+  return text.isWellFormed() && !CONTROL_CHARACTER.test(text);
+}
+
+/** What people count as characters, nearly: a surrogate pair is one. */
+export function codePointsIn(text: string): number {
+  return Array.from(text).length;
+}
