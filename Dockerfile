@@ -1,7 +1,8 @@
 # The service in a container. It starts only with AUTH set (decisions A1), because others can reach it:
 #   docker build -t idempay .
-#   docker run --read-only --tmpfs /tmp -v idempay:/data -v ./api-keys.json:/run/secrets/api-keys.json:ro -p 127.0.0.1:8080:8080 \
-#     -e AUTH=required -e API_KEYS_FILE=/run/secrets/api-keys.json idempay
+#   docker run --read-only --tmpfs /tmp -v idempay:/data -v ./secrets:/run/idempay:ro -p 127.0.0.1:8080:8080 \
+#     -e AUTH=required -e API_KEYS_FILE=/run/idempay/api-keys.json idempay
+# Mount the folder, because `idempay keys` replaces the file. User 1000 of the container must be able to read it.
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /app

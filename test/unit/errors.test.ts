@@ -16,9 +16,8 @@ async function logOfCutAnswer({ isClientGone }: { isClientGone: boolean }): Prom
     reply.send(body);
     body.destroy();
   });
-  await server.listen({ host: '127.0.0.1', port: 0 });
-  const [address] = server.addresses();
-  const client = connect(address?.port ?? 0, '127.0.0.1').on('error', () => {});
+  const { hostname, port } = new URL(await server.listen({ host: '127.0.0.1', port: 0 }));
+  const client = connect(Number(port), hostname).on('error', () => {});
   client.write('GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
   await text(client).catch(() => '');
   await server.close();
