@@ -51,10 +51,13 @@ export function lookAt(exposition: Exposition, deployment: 'embedded' | 'distrib
 function claimsAndSettles(exposition: Exposition): Buckets {
   const of = (operation: string) =>
     exposition.buckets('idempay_store_round_trip_seconds', { store: 'postgresql', operation });
-  const [claims, settles] = [of('claim'), of('settle')];
+  const claims = of('claim');
+  const settles = [of('settle'), of('settle_noted')];
   return {
     bounds: claims.bounds,
-    counts: claims.counts.map((count, bucket) => count + (settles.counts[bucket] ?? 0)),
+    counts: claims.counts.map((count, bucket) =>
+      settles.reduce((sum, { counts }) => sum + (counts[bucket] ?? 0), count),
+    ),
   };
 }
 

@@ -70,7 +70,7 @@ export function createEndings(keys: KeyStore, clock: Clock): Endings {
       const sent = await Promise.all(endings.splice(0, AT_ONCE).map(send));
       isBack = sent.includes(true);
     }
-    failed.push(...endings);
+    failed.push(...endings.slice(0, MAX_ENDINGS - failed.length));
     pauseMs = isBack ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
   }
 

@@ -12,7 +12,7 @@ export interface OpenKeys {
   close(key: string): void;
 }
 
-/** Keys are counted by the time of their generation, and each part of their life is forgotten as a whole: within 1/64. */
+/** Keys are counted by generation time, in parts of 1/64 of their life; a part expires as a whole. */
 const PARTS_OF_A_LIFE = 64;
 
 interface Waiting {
@@ -43,6 +43,7 @@ export function createOpenKeys(counts: OpenKeyCounts, max: number, idempotencyTt
     const closing = closed;
     waiting = [];
     closed = new Map();
+    let isDone = false;
     try {
       const granted = await counts.exchange({
         max,
@@ -55,13 +56,15 @@ export function createOpenKeys(counts: OpenKeyCounts, max: number, idempotencyTt
       opening.forEach(({ done }, index) => {
         done(index < granted);
       });
+      isDone = true;
     } catch (fault) {
       // Of an unknown exchange nothing is repeated: a key that stays counted is forgotten with its life.
       if (!isUnknown(fault)) for (const [part, keys] of closing) add(part, keys);
       for (const { failed } of opening) failed(fault);
     }
     isExchanging = false;
-    if (waiting.length > 0) exchangeSoon();
+    // After a failure closed keys wait for the next key: to retry at once would load a store that is away.
+    if (waiting.length > 0 || (isDone && closed.size > 0)) exchangeSoon();
   }
 
   function add(part: number, keys: number): void {

@@ -163,6 +163,8 @@ function appendTo(file: FileHandle, bytesAtStart: number): Pick<ChargeLog, 'appe
       bytes += text.length;
       for (const line of batch) line.logged();
     }
+    // Nothing was awaited since `waiting` was found empty: the next line starts a write of its own.
+    isWriting = false;
   }
 
   return {
@@ -173,12 +175,7 @@ function appendTo(file: FileHandle, bytesAtStart: number): Pick<ChargeLog, 'appe
         if (isWriting) return;
         isWriting = true;
         // A fault leaves `isWriting` set: nothing is written to a broken log any more.
-        writeWaiting().then(
-          () => {
-            isWriting = false;
-          },
-          (fault: Error) => breakWith(fault),
-        );
+        writeWaiting().then(undefined, (fault: Error) => breakWith(fault));
       }),
   };
 }

@@ -1,6 +1,7 @@
 import { quoted } from '../http/entity-tags.js';
 import {
   EXPORT_PARAMETERS,
+  keyIn,
   LIST_PARAMETERS,
   readDay,
   readSelection,
@@ -128,10 +129,11 @@ export class FakePayments {
   /** Without the time that a real service waits for its processor to know better. */
   resolve(key: string, request: FakeRequest): FakeAnswer {
     const { state, reason } = readVerdict(requiredBodyOf(request));
-    const row = this.#rows.get(key);
+    const row = this.#rows.get(keyIn({ key }));
     if (!row) throw publicErrors.paymentNotFound();
     if (row.state === 'PROCESSING') {
-      Object.assign(row, { state, resolution: reason, settledAt: this.now(), ...(state === 'DECLINED' && { reason }) });
+      this.#settle(row, state === 'DECLINED' ? reason : undefined);
+      Object.assign(row, { resolution: reason });
     } else if (row.state !== state || row.resolution !== reason) throw publicErrors.paymentFinal(row.state);
     const json = paymentJson(row);
     return answerJson(json, { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' });

@@ -5,7 +5,7 @@ import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openChargeLog } from '#idempay/reference-processor/charge-log.js';
 import { untilCharged } from '../../testkit/deployments/processor-environment.js';
 import {
@@ -143,6 +143,25 @@ it('a charge log that is broken ends the process with exit code 1 and without an
  * Cause: only some faults had a sentence, and what looked like a torn line was cut off before the lines were read.
  * Fix: every fault has a sentence; a file is read as a whole before anything is cut.
  */
+/** Bug: a line that followed another one in the same turn was never written. */
+it('takes a line after another one', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'idempay-charge-log-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const log = await openChargeLog(join(folder, 'charges.ndjson'));
+  onTestFinished(() => log.close());
+  const line = {
+    transactionId: 'TXN1',
+    amount: '1',
+    currency: 'USD',
+    status: 'succeeded',
+    at: '2026-01-01T00:00:00Z',
+  } as const;
+  const references = ['a', 'b', 'c'];
+  for (const reference of references) await log.append({ reference, ...line });
+  const written = (await readFile(join(folder, 'charges.ndjson'), 'utf8')).trim().split('\n');
+  expect(written.map((text) => JSON.parse(text).reference)).toEqual(references);
+});
+
 describe('a charge log that cannot be used is refused with a sentence', () => {
   let folder: string;
   beforeEach(async () => {

@@ -1,8 +1,10 @@
 import { setImmediate as settle } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { Exposition } from '#idempay/metrics/exposition.js';
+import { createMetrics } from '#idempay/metrics/metrics.js';
 import { createBacklogWatch } from '#idempay/payments/backlog.js';
+import { createSimulatedProcessor } from '#idempay/payments/processors/simulated.js';
 import { readSamples, sumOf } from '../../testkit/client/metrics.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
@@ -21,7 +23,7 @@ describe('a histogram', () => {
     expect(['sum', 'count'].map((part) => sumOf(samples, `sizes_${part}`, { of: 'a' }))).toEqual([24, 4]);
   });
 
-  test('has one series for the same labels, whoever asks for it', async () => {
+  test('has one series for the same labels, for every caller', async () => {
     const exposition = new Exposition();
     const histogram = exposition.histogram('sizes', 'Help.', [1]);
     histogram.of({ of: 'a' })(1);
@@ -43,6 +45,20 @@ test('counters and gauges show what is there when somebody looks, and nothing of
   expect(await exposition.text()).toContain('things_total{of="a \\"b\\"\\\\c\\n"} 3');
   readings = [];
   expect(readSamples(await exposition.text())).toEqual([]);
+});
+
+/** Bug: settlements with an event of the timeline, as after takeovers, were missing. */
+test('the live view counts every claim and settlement as a commit of PostgreSQL', () => {
+  const metrics = createMetrics('distributed', { open: 0, refused: 0 }, () => true);
+  onTestFinished(() => metrics.stop());
+  metrics.measured(createSimulatedProcessor(0));
+  metrics.showBacklog(() => undefined);
+  for (const operation of ['claim', 'settle', 'settle_noted', 'list_version']) {
+    const trips = metrics.stores.roundTrips('postgresql', operation);
+    trips.end(trips.begin());
+  }
+  const { counts } = metrics.look().totals.commit;
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(3);
 });
 
 describe('the backlog of recovery', () => {

@@ -69,3 +69,21 @@ test('transactions have tags and faults too; an API key is asked for', async () 
   const closed = clientOf({ apiKey: 'idem_1' });
   await failureOf(NotAuthorizedError, closed.idempay.payments.pay(PAYMENT));
 });
+
+test('a payment that an operator resolved is found under its key in any case, and expires as others do', async () => {
+  let now = Date.now();
+  const { fake } = clientOf({ now: () => now, keyLifeMs: 1_000 });
+  const key = (await (await fake.fetch(`${fake.baseUrl}/api/server-generated/generate-key`)).json()) as string;
+  const post = async (path: string, body: object) => {
+    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': key };
+    const init = { method: 'POST', headers, body: JSON.stringify(body) };
+    return (await fake.fetch(`${fake.baseUrl}/api/${path}`, init)).status;
+  };
+  fake.next('pay', 'unknown');
+  expect(await post('payment', PAYMENT)).toBe(504);
+  const verdict = { outcome: 'completed', reason: 'on the statement' };
+  expect(await post(`payments/${key.toUpperCase()}/resolution`, verdict)).toBe(200);
+  expect(await post('payment', PAYMENT)).toBe(200);
+  now += 1_000;
+  expect(await post('payment', PAYMENT)).toBe(400);
+});
