@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { createAccess } from './access/access.js';
 import { type Clock, systemClock } from './clock.js';
@@ -34,6 +33,7 @@ import type { RetentionEvents } from './payments/retention.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { createStoreLog, type StoreLog } from './store-log.js';
+import { endsWithin } from './time-limit.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
 import { VERSION } from './version.js';
@@ -174,16 +174,16 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       // Connections first: until the last one is closed it may bring one more request.
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
-        if (await endsWithin(ended, limitMs)) return;
+        if (await endsWithin(limitMs, ended)) return;
         // What still waits for the processor becomes unknown, and is given up while the stores are open.
         await processorClient.close();
-        const givenUp = await endsWithin(Promise.all([server.requestsUnderWay.ended(), background]), LAST_WRITES_MS);
+        const givenUp = await endsWithin(LAST_WRITES_MS, Promise.all([server.requestsUnderWay.ended(), background]));
         if (!givenUp)
           logger.warn('the drain ended before all requests did: their payments go on when their leases end');
       } finally {
         clearInterval(closeIdle);
         listener.server.closeAllConnections();
-        await endsWithin(endings.stop(), LAST_WRITES_MS);
+        await endsWithin(LAST_WRITES_MS, endings.stop());
         access?.close();
         sampler.stop();
         metrics.stop();
@@ -198,11 +198,6 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
 function limitOpenKeys({ payments }: Config, { openKeyCounts }: Deployment, clock: Clock): OpenKeys | undefined {
   const { maxOpenKeys, idempotencyTtlMs } = payments;
   return maxOpenKeys === undefined ? undefined : createOpenKeys(openKeyCounts, maxOpenKeys, idempotencyTtlMs, clock);
-}
-
-/** Whether the work ended in time; its fault is thrown. */
-function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  return Promise.race([work.then(() => true), delay(ms, false, { ref: false })]);
 }
 
 function openDeployment(
@@ -234,7 +229,7 @@ function openProcessor(
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
     case 'http': {
-      const report = (cause: string, swallowed: number) => logger.error({ swallowed }, cause);
+      const report = (cause: string, suppressed: number) => logger.error({ suppressed }, cause);
       const connections = payments.maxInFlight + RECOVERY_CONCURRENCY;
       return createHttpProcessor({ ...processor, connections, alarm: createAlarm(report, clock), traceHeaders });
     }
@@ -249,7 +244,7 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
       else logger.error({ err: fault }, 'a round of recovery or retention failed');
     },
     unknown({ key, transactionId, processor, epoch }, cause) {
-      // Not by its key: with it every reader of the log could ask for the payment (decisions O4).
+      // The key is not logged at this level: a reader of the log could use it to ask for the payment (decisions O4).
       const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
       logger.warn({ ...shown, processor, attempt: epoch, cause }, 'the outcome of a payment is not known yet');
     },
@@ -263,7 +258,7 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
     unseen: (ms) =>
       logger.warn(
         { hours: Math.floor(ms / 3_600_000) },
-        'the clock went on by hours that no process saw: payments are kept that much longer. Or the clock was wrong. If it is right now, an operator may confirm the hours: see "Retention" in docs/deployment.md',
+        'the clock advanced by hours in which no process ran, or the clock was wrong: payments are kept that much longer. If the clock is right now, an operator may confirm the hours: see "Retention" in docs/deployment.md',
       ),
     contradiction: ({ transactionId, processor }, answered, kept) =>
       logger.error(

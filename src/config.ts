@@ -15,18 +15,18 @@ import {
 import { type Environment, Settings } from './settings.js';
 import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 
-/** The settings of decisions G3: environment variables in, one frozen Config out. The only reader of `process.env`. */
+/** The settings of decisions G3: environment variables in, one frozen Config out. */
 export interface Config {
   readonly host: string;
   readonly port: number;
   /** Between a signal and the end of the listener: for load balancers to notice that this process is not ready. */
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
-  /** Undefined: without TLS. */
-  /** Of each client; undefined: as many as it likes. */
+  /** Limit for each client; undefined: no limit. */
   readonly requestsPerMinute: number | undefined;
   /** Open at once, at most. */
   readonly maxConnections: number;
+  /** Undefined: without TLS. */
   readonly certificateFiles: CertificateFiles | undefined;
   /** Proxies that may say for whom they ask; undefined: none. */
   readonly trustedNetworks: readonly string[] | undefined;

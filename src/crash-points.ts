@@ -4,7 +4,7 @@ import type { Processor } from './payments/ports/processor.js';
 import type { TransactionCache } from './transactions/transaction-cache.js';
 import type { TransactionStore } from './transactions/transaction-store.js';
 
-/** What a process can be made to die around: every step that leaves something behind, outside it or in another process. */
+/** The ports with crash points: every step that changes something outside the process. */
 export interface CrashablePorts {
   readonly keys: KeyStore;
   readonly ledger: Ledger;
@@ -50,7 +50,7 @@ export function readCrashAt(text: string): CrashAt | undefined {
 
 /**
  * The ports with a crash at one point; `die` is what happens there. Without `CRASH_AT` this is not called, so that
- * nothing stands between a feature and its ports. A step that fails has no moment after it.
+ * nothing stands between a feature and its ports. A step that fails does not reach its `after-` point.
  */
 export function withCrashPoint(ports: CrashablePorts, at: CrashAt, die: () => void = killOurselves): CrashablePorts {
   let left = at.nth;

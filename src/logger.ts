@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
 import type { LogLevel } from './config.js';
 
-/** Structured JSON lines; on a terminal, the same for eyes. `mixin` gives what each line says beside its own. */
+/** Structured JSON lines; readable text on a terminal. `mixin` returns members that are added to each line. */
 export async function createLogger(level: LogLevel, mixin?: () => object): Promise<Logger> {
   const options = { level, ...(mixin && { mixin }) };
   if (!process.stdout.isTTY) return pino(options);

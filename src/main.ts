@@ -4,8 +4,8 @@ import { refusalOfNode } from './node-version.js';
 // Nothing else is imported here: an older Node could fail to load it, with a stack instead of this sentence.
 const refusal = refusalOfNode(process.versions.node);
 if (refusal === undefined) {
-  // Before anything is allocated that it is about: the engine would come to make the objects of each request in its old
-  // generation, in some processes and not in others, at up to twice the CPU time for a request (decision 0059).
+  // Set before any request: otherwise the engine may allocate request objects in its old generation,
+  // in some processes and not in others, at up to twice the CPU time for a request (decision 0059).
   setFlagsFromString('--no-allocation-site-pretenuring');
   // The old generation may grow to three times what lives: while it is collected, other threads take the processors for 50 ms
   // and more, and the engine would do so every few seconds (decision 0065).

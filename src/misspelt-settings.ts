@@ -44,8 +44,8 @@ const LEAST_LENGTH = 8;
 const UNIT = /_(MS|MILLIS|MILLISECONDS|S|SEC|SECS|SECONDS|MIN|MINUTES|HOURS|DAYS)$/;
 
 /**
- * Variables that look like a setting and are none, with the setting that was probably meant. A setting that is set
- * itself was meant by no other name; an empty variable says nothing.
+ * Variables that look like a setting and are none, with the setting that was probably meant. Settings that
+ * are set are not suggested; empty variables are ignored.
  */
 export function misspeltSettings(
   environment: Readonly<Record<string, string | undefined>>,

@@ -1,16 +1,16 @@
 import { closeSync, fsyncSync, openSync, readFileSync, realpathSync, renameSync, rmSync, writeSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { syncFolderOf } from '../sync-folder.js';
 import { type ApiKey, KeyFileError, newSecret, readApiKeys, sha256Of } from './api-keys.js';
 import type { Scope } from './scopes.js';
 
-/** Readable by its owner only: a hash is no secret, but who may call is nobody else's business. */
+/** Readable by its owner only: hashes are not secret, but the list of clients is private. */
 const MODE = 0o600;
 
 export function apiKeysIn(path: string): readonly ApiKey[] {
   const text = textOf(path);
   if (text === undefined) return [];
   const keys = readApiKeys(text);
-  if ('problem' in keys) throw new KeyFileError(`${path} is no file of API keys: ${keys.problem}.`);
+  if ('problem' in keys) throw new KeyFileError(`${path} is not a file of API keys: ${keys.problem}.`);
   return keys;
 }
 
@@ -63,12 +63,6 @@ function openNew(path: string): number {
       `${path} exists: another command is writing the keys, or one was killed. Remove it if none runs.`,
     );
   }
-}
-
-function syncFolderOf(path: string): void {
-  const folder = openSync(dirname(path), 'r');
-  fsyncSync(folder);
-  closeSync(folder);
 }
 
 /** Of a link its target: the link stays. */

@@ -31,7 +31,7 @@ export function openKeyFile(path: string, warn: (sentence: string) => void): Key
       lastProblem = undefined;
     } catch (error) {
       const problem = (error as Error).message;
-      if (problem !== lastProblem) warn(`the API keys are those of the file before: ${problem}`);
+      if (problem !== lastProblem) warn(`the API keys were not replaced: ${problem}`);
       lastProblem = problem;
     }
   }
@@ -57,6 +57,6 @@ function readAtStart(path: string): string {
 
 function keysIn(text: string): ApiKeys {
   const keys = readApiKeys(text);
-  if ('problem' in keys) throw new KeyFileError(`API_KEYS_FILE is no file of API keys: ${keys.problem}`);
+  if ('problem' in keys) throw new KeyFileError(`API_KEYS_FILE is not a file of API keys: ${keys.problem}`);
   return new ApiKeys(keys);
 }

@@ -12,7 +12,7 @@ export const OPTIONS = {
     wholeNumber('--limit', text, 0, 1_000_000_000),
   ),
   format: new Option('--format <format>', 'of the rows').choices(['ndjson', 'csv'] as const).default('ndjson' as const),
-  output: new Option('-o, --output <file>', 'written when it is whole; without it: standard output'),
+  output: new Option('-o, --output <file>', 'the file, which appears when it is complete; default: standard output'),
   spreadsheet: new Option('--spreadsheet', 'in CSV: cells that look like formulas become texts'),
   ifMatch: new Option('--if-match <tag>', 'the tag (etag) it must still have'),
 } as const;

@@ -26,7 +26,7 @@ export const API_KEY_FILE_OPTION = new Option(
 export const DEADLINE_OPTION = deadlineOption(DEADLINE_SECONDS);
 
 export function deadlineOption(seconds: number) {
-  return new Option('--deadline <seconds>', 'for a request with all its attempts')
+  return new Option('--deadline <seconds>', 'time for one request with all its attempts')
     .default(seconds)
     .argParser((text) => wholeNumber('--deadline', text, 1, MOST_SECONDS));
 }

@@ -18,7 +18,7 @@ export async function runCommand(parameters: readonly string[]): Promise<void> {
     const program = createProgram(isHelp ? (await import('../config.js')).settingDefaults() : new Map());
     const names = program.commands.map((command) => command.name());
     if (![...names, ...HELP, '-v', '--version'].includes(first)) {
-      throw new UsageError(`'${first}' is not an argument of Idempay: '--help' shows those there are.`);
+      throw new UsageError(`'${first}' is not an argument of Idempay: '--help' lists the commands.`);
     }
     await program.parseAsync(parameters, { from: 'user' });
   } catch (error) {

@@ -10,7 +10,7 @@ export interface FinalRow {
   readonly transaction_id: string;
   readonly reason: string | null;
   readonly fingerprint: string;
-  /** Whose key it is; null: everybody's. */
+  /** The client that owns the key; null: every client sees it. */
   readonly client: string | null;
   /** Milliseconds since the epoch. */
   readonly expires_at: number | null;
@@ -54,7 +54,7 @@ export function recordOf(row: HistoryRow): PaymentRecord {
     currency: row.currency,
     client: row.client ?? undefined,
     processor: row.processor,
-    // A resolution has an epoch of its own, and sets to work on nothing.
+    // A resolution has its own epoch and is not an attempt.
     attempts: row.resolution === null ? row.epoch : row.epoch - 1,
     claimedAt: row.claimed_at,
     settledAt: row.settled_at ?? undefined,

@@ -17,14 +17,14 @@ export interface StoreMeasures {
 
 /** One kind of operation, from when it is sent until its reply has come or is given up. */
 export interface RoundTrips {
-  /** Returns what `end` is given; it is nobody else's to look at. */
+  /** Returns an opaque value for `end`. */
   begin(): unknown;
   end(begun: unknown, failed?: boolean): void;
 }
 
 /** What waits to be sent together. */
 export interface QueueMeasure {
-  /** `length` is asked when somebody looks. */
+  /** `length` is called when the metrics are read. */
   watch(length: () => number): void;
   batch(size: number): void;
   /** Undefined where nothing is traced. */
@@ -33,16 +33,16 @@ export interface QueueMeasure {
 
 /** Of what is sent together each operation may belong to another trace. */
 export interface BatchTraces {
-  /** Who asks now, for `together`. */
+  /** The trace of the current operation, for `together`. */
   asker(): unknown;
-  /** What `send` begins belongs to the traces of all who asked. */
+  /** Everything that `send` begins belongs to the traces of all askers. */
   together<T>(askers: readonly unknown[], send: () => T): T;
 }
 
 const IGNORED: RoundTrips = { begin: () => 0, end() {} };
 export const IGNORED_QUEUE: QueueMeasure = { watch() {}, batch() {} };
 
-/** For adapters that nobody looks at. */
+/** For adapters without measurements. */
 export const NOT_MEASURED: StoreMeasures = {
   roundTrips: () => IGNORED,
   queue: () => IGNORED_QUEUE,

@@ -21,23 +21,6 @@ export function noAnswer(what: string, reason: string, why: string): Finding {
   return { verdict: 'wrong', what, found: reason, wanted: 'an answer', why };
 }
 
-/** Resolves to what `work` finds, or to `tooLate` after the limit. The work itself goes on then. */
-export async function within(
-  limitMs: number,
-  work: Promise<readonly Finding[]>,
-  tooLate: Finding,
-): Promise<readonly Finding[]> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<readonly Finding[]>((resolve) => {
-    timer = setTimeout(resolve, limitMs, [tooLate]);
-  });
-  try {
-    return await Promise.race([work, limit]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 export function milliseconds(ms: number): string {
   return ms < 10 ? `${ms.toFixed(2)} ms` : `${Math.round(ms)} ms`;
 }

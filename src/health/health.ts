@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js';
+import { within } from '../time-limit.js';
 import type { KeyValueStoreReport, StoredValue, StoreStatistics } from './key-value-store.js';
 import type { StoreOfRecordReport } from './store-of-record.js';
 
@@ -28,14 +29,10 @@ export function createHealth(report: KeyValueStoreReport, storeOfRecord: StoreOf
 }
 
 /** The report, or undefined when it failed or took too long: a hanging store must not hang its own health check. */
-async function withinLimit<T>(report: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, REPORT_LIMIT_MS, undefined);
-  });
-  try {
-    return await Promise.race([report.catch(() => undefined), limit]);
-  } finally {
-    clearTimeout(timer);
-  }
+function withinLimit<Report>(report: Promise<Report>): Promise<Report | undefined> {
+  return within(
+    REPORT_LIMIT_MS,
+    report.catch(() => undefined),
+    undefined,
+  );
 }

@@ -14,7 +14,7 @@ export interface Readiness {
   readonly isDraining: boolean;
   /** At once and for ever: the process will end. */
   startDraining(): void;
-  /** Answers within a second. Who asks while a look is under way shares it. */
+  /** Answers within a second. Concurrent calls share one look. */
   look(): Promise<PartStates>;
 }
 

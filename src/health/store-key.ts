@@ -1,3 +1,4 @@
+import { UUID } from '../payments/values/idempotency-key.js';
 import { TRANSACTION_CACHE } from '../transactions/transaction-cache.js';
 
 /** What a key of the health endpoint names (decisions P8, H2): nothing but this service's own keys can be asked for. */
@@ -5,12 +6,11 @@ export type StoreKey =
   | { readonly kind: 'record'; readonly key: string }
   | { readonly kind: 'cache entry'; readonly transactionId: number };
 
-/** A store may stop reading a key at a NUL or trim it, so what only resembles a key is refused before it is asked. */
-const RECORD_KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const CACHE_KEY = new RegExp(`^${TRANSACTION_CACHE}::(\\d{1,15})$`);
 
+/** A store may stop reading a key at a NUL or trim it, so what only resembles a key is refused before it is asked. */
 export function readStoreKey(key: string): StoreKey | undefined {
-  if (RECORD_KEY.test(key)) return { kind: 'record', key };
+  if (UUID.test(key)) return { kind: 'record', key };
   const id = CACHE_KEY.exec(key)?.[1];
   return id === undefined ? undefined : { kind: 'cache entry', transactionId: Number(id) };
 }

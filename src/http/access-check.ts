@@ -6,7 +6,7 @@ import { publicErrors } from './public-errors.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** One of these is needed; `open`: nobody is asked who it is. */
+    /** One of these scopes is needed; `open`: no credential is needed. */
     scopes?: 'open' | readonly Scope[];
   }
   interface FastifyInstance {
@@ -16,7 +16,7 @@ declare module 'fastify' {
     mayStill(request: FastifyRequest, scopes: readonly Scope[]): Promise<boolean>;
   }
   interface FastifyRequest {
-    /** Undefined where nobody was asked: at an open route, and everywhere without `AUTH=required`. */
+    /** Undefined at an open route, and everywhere without `AUTH=required`. */
     caller: Caller | undefined;
   }
 }
@@ -52,7 +52,7 @@ export function checkAccess(app: FastifyInstance, access: Access | undefined): v
   });
 }
 
-/** Notes who it is. Returns the error where it may not. */
+/** Stores the caller in the request, or returns the error of a refusal. */
 function admit(request: FastifyRequest, result: AuthenticationResult, scopes: readonly Scope[]): Error | undefined {
   switch (result.state) {
     case 'missing':

@@ -35,7 +35,7 @@ export function installBodyParser(app: FastifyInstance): void {
   });
 }
 
-/** What the head alone condemns is refused before the body is asked for (RFC 9110 10.1.1) or read. */
+/** Refuses an unsupported body by its headers, before it is requested (RFC 9110 10.1.1) or read. */
 function refuseByHead(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -43,8 +43,8 @@ function refuseByHead(
   done: (error?: Error | null) => void,
 ): void {
   const { headers } = request;
-  const isRead = Number(headers['content-length']) > 0;
-  if (!isRead || isSupported(headers)) {
+  const hasBody = Number(headers['content-length']) > 0;
+  if (!hasBody || isSupported(headers)) {
     done();
     return;
   }

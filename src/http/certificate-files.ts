@@ -59,7 +59,7 @@ export function followCertificate(
       lastProblem = undefined;
     } catch (error) {
       const problem = (error as Error).message;
-      if (problem !== lastProblem) log.error(`the TLS certificate is the one of before: ${problem}`);
+      if (problem !== lastProblem) log.error(`the TLS certificate was not replaced: ${problem}`);
       lastProblem = problem;
     }
   }
@@ -69,8 +69,8 @@ export function followCertificate(
 }
 
 function checkPair({ cert, key }: CertificatePair): void {
-  const certificate = orRefuse('TLS_CERT_FILE is no certificate in PEM', () => new X509Certificate(cert));
-  const privateKey = orRefuse('TLS_KEY_FILE is no private key in PEM without a passphrase', () =>
+  const certificate = orRefuse('TLS_CERT_FILE is not a PEM certificate', () => new X509Certificate(cert));
+  const privateKey = orRefuse('TLS_KEY_FILE is not a PEM private key without a passphrase', () =>
     createPrivateKey(key),
   );
   if (!certificate.checkPrivateKey(privateKey)) {

@@ -23,20 +23,20 @@ export interface ConnectionLimits {
 export const CONNECTION_LIMITS: ConnectionLimits = {
   /** 10 to 20 kB each. */
   maxConnections: 10_000,
-  /** Bounds what a connection costs that never says who it is; the platform's own default is two minutes. */
+  /** Bounds the cost of a connection that sends nothing; the platform's own default is two minutes. */
   handshakeTimeout: 10_000,
-  /** A head fits into a few packets; only a client that means harm, or has gone, needs longer. */
+  /** A head fits into a few packets; only a hostile or disconnected client needs longer. */
   headersTimeout: 15_000,
   /** 16 KiB over the slowest mobile network. The platform's own default is five minutes. */
   requestTimeout: 30_000,
-  /** Longer than the idle time-out of the usual load balancers (60 s), so that it is never us who close under a request. */
+  /** Longer than the idle time-out of the usual load balancers (60 s), so that the load balancer, not the service, closes idle connections. */
   keepAliveTimeout: 72_000,
   unreadTimeout: 60_000,
   /** All that are due are cut in one turn of the event loop, so the turns must be small: of thousands a second, a few hundred. */
   connectionsCheckingInterval: 100,
 };
 
-/** Accepted beyond the limit, so that they can be told: for probes, and for the 503. Beyond these Node closes unseen. */
+/** Accepted beyond the limit, to serve probes and to answer 503. Node closes any further connection without an answer. */
 const RESERVED_CONNECTIONS = 100;
 
 /** Connections of the process, as `/metrics` shows them. */

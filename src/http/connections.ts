@@ -34,7 +34,7 @@ export function guardConnections(
   onDropped: () => void,
 ): { readonly open: ReadonlySet<Socket>; closeUnused(): void } {
   const sockets = new Set<Socket>();
-  /** Whose client has not yet said enough for TLS: nothing of HTTP was sent on these. */
+  /** Sockets whose TLS handshake is not complete; no HTTP was sent on them. */
   const handshakes = new Set<Socket>();
   let closing = false;
 
@@ -103,13 +103,13 @@ function endAndLinger(socket: Socket, lastText = ''): void {
   socket.once('close', () => clearTimeout(linger));
 }
 
-/** Calls back once every whole request on this connection has its answer, which ours must not be taken for. */
+/** Calls back when every complete request has its answer, so that ours is not taken for one of those answers. */
 function afterAnswers(socket: Socket, then: () => void): void {
   const answer = answerOn(socket);
   if (!answer) then();
   // Node assigns the next answer to the socket in its own listener, which was added before this one.
   else if (answer.req.complete) answer.once('finish', () => afterAnswers(socket, then));
-  // The broken request's own answer: nothing may follow what has been said of it.
+  // The answer to the broken request has begun: nothing may follow it.
   else if (answer.headersSent) endAndLinger(socket);
   else then();
 }

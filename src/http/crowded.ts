@@ -5,7 +5,7 @@ import { publicErrors } from './public-errors.js';
 
 /**
  * Answers on a connection beyond the limit, and ends it. Probes are served: a process that has many clients must not be killed
- * for it. Returns whether it was one.
+ * for it. Returns whether the request was a probe.
  */
 export function answerCrowded(request: IncomingMessage, response: ServerResponse, answer: RequestListener): boolean {
   const [path] = (request.url ?? '').split('?');

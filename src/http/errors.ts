@@ -50,7 +50,7 @@ export function answerWith<T>(
   send: (value: T) => undefined | Promise<void>,
 ): void {
   const sent = result instanceof Promise ? result.then(send) : send(result);
-  if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => reply.send(fault)));
+  if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => void reply.send(fault)));
 }
 
 export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
@@ -82,7 +82,7 @@ export function publicErrorOf(
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return publicErrors.bodyTooLarge(bodyLimitBytes);
     case 'FST_ERR_VALIDATION':
-      return publicErrors.invalidRequest(`${validationSubject(error)} must be a single text.`);
+      return publicErrors.invalidRequest(`${validationSubject(error)} must be sent once.`);
     case 'FST_ERR_BAD_URL':
       return publicErrors.invalidPath();
   }
@@ -90,7 +90,7 @@ export function publicErrorOf(
   return status >= 400 && status < 500 ? new PublicError(status, error.message) : publicErrors.internal(error);
 }
 
-/** Every schema of a request here asks for texts; what a client can get wrong is to send one of them twice. */
+/** All request schemas take strings, so the only possible violation is a repeated parameter. */
 function validationSubject(error: FastifyError): string {
   const name = error.validation?.[0]?.instancePath?.slice(1);
   return name ? `'${name}' in the ${error.validationContext ?? 'request'}` : 'The request';

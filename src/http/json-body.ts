@@ -16,7 +16,7 @@ export type JsonBody = JsonObject | { readonly kind: 'not an object' };
 export interface JsonObject {
   readonly kind: 'object';
   readonly members: ReadonlyMap<string, JsonMember>;
-  /** The name of a member that stands there twice. */
+  /** The name of the first repeated member. */
   readonly duplicate: string | undefined;
 }
 
@@ -149,6 +149,6 @@ function memberOf(value: unknown, text: string, offset: number, length: number):
 /** The object's members, or the sentence that says why the body is none. */
 export function membersOf(body: JsonBody): ReadonlyMap<string, JsonMember> | { problem: string } {
   if (body.kind !== 'object') return { problem: 'The body must be a JSON object.' };
-  if (body.duplicate !== undefined) return { problem: `'${body.duplicate}' stands in the body more than once.` };
+  if (body.duplicate !== undefined) return { problem: `'${body.duplicate}' appears in the body more than once.` };
   return body.members;
 }

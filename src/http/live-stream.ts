@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 
-/** What a client has not taken for so long is memory held for nobody. */
+/** A client that takes nothing for this long is disconnected, to free the memory of its lines. */
 const STALLED_MS = 30_000;
 const LOOK_EVERY_MS = 1_000;
 /** For the last bytes of a stream that has ended, so that a drain waits for no client that does not read. */
@@ -15,8 +15,8 @@ export interface LiveStream {
 }
 
 /**
- * Lines for a client, until it goes, takes nothing for half a minute, may no longer read them, or `end`. What waits for the client are
- * texts that all streams share. `cut` ends its connection.
+ * Lines for one client, until it disconnects, takes nothing for 30 s, loses its access, or `end` is called. Waiting lines are strings that
+ * all streams share. `cut` ends its connection.
  */
 export function openLiveStream(mayStill: () => Promise<boolean>, cut: () => void, onClosed: () => void): LiveStream {
   const ready: string[] = [];

@@ -11,7 +11,7 @@ export interface RouteMeasure {
   ended(method: string, status: number, ms: number): void;
 }
 
-/** Of requests for a path that nothing is at. */
+/** The `path` of requests that match no route. */
 export const NO_ROUTE = 'none';
 
 /** What became of a request to pay, as its client was told (decisions O2). */
@@ -31,12 +31,12 @@ export const PAYMENT_OUTCOMES = [
   'unknown',
   /** A store could not serve it. */
   'unavailable',
-  /** A mistake of ours. */
+  /** An internal error. */
   'error',
 ] as const;
 export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];
 
-/** Why a request was refused that may have been good: who sent it, or how much there already is. */
+/** Why a request was refused before its content was judged: credentials, or a limit. */
 export const REFUSAL_REASONS = [
   /** Without credentials, or with invalid ones. */
   'credentials',

@@ -14,7 +14,7 @@ export interface Page {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The next version of the service may have another one under the same name. */
+/** Revalidated each time: the next version may serve another page under the same name. */
 export const ASK_AGAIN = 'no-cache';
 
 /** `headers` may have another `cache-control`. */

@@ -37,7 +37,7 @@ export function refuseUnknownParameters(query: unknown, known: readonly string[]
   const unknown = Object.keys(query as object).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   const names = known.length > 0 ? `Use ${known.join(', ')}.` : 'Send it without parameters.';
-  throw publicErrors.invalidRequest(`'${unknown}' is no query parameter of this path. ${names}`);
+  throw publicErrors.invalidRequest(`'${unknown}' is not a query parameter of this path. ${names}`);
 }
 
 /** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */
@@ -93,7 +93,7 @@ function stateNamed(text: string): Selection['state'] {
   return state;
 }
 
-/** White space around it comes with what was copied; dashes are left out where a part of a key was. */
+/** Ignores surrounding white space and dashes, which copied parts of keys may have. */
 function prefixOf(text: string): Prefix {
   const trimmed = text.trim();
   if (ID_PREFIX.test(trimmed)) return { transactionId: trimmed.toUpperCase() };
@@ -121,7 +121,7 @@ function momentOf(name: string, text: string): number {
   return ms;
 }
 
-/** Undefined for a day that no month has, which the platform would take for one of the next. */
+/** Undefined for a day that does not exist, which `Date.parse` moves into the next month. */
 function startOfDay(day: string): number | undefined {
   const ms = Date.parse(`${day}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day) ? ms : undefined;

@@ -1,4 +1,4 @@
-/** However long a client would wait: half of a proxy's usual patience, which is 60 s. */
+/** The longest wait: half of a proxy's usual time-out of 60 s. */
 const LONGEST_WAIT_SECONDS = 30;
 
 /** What stands between two commas; one in a quoted string separates nothing. A string that is never closed ends the list. */

@@ -54,19 +54,18 @@ const READ = 'This cannot be read at the moment. Retry in a few seconds.';
 const UNAVAILABLE = {
   'generate key': {
     unchanged: 'No key can be generated at the moment. Retry in a few seconds.',
-    unknown:
-      'The store failed while it kept a new key. Ask for another one: a key that nobody received expires by itself.',
+    unknown: 'The store failed while a new key was being stored. Ask for another key: an unused key expires by itself.',
   },
   pay: {
     unchanged:
-      'The payment cannot be worked on at the moment; this request changed nothing. Retry with the same Idempotency-Key.',
+      'The payment cannot be processed at the moment; this request changed nothing. Retry with the same Idempotency-Key.',
     unknown:
-      'The store failed while the payment was worked on, so its outcome is not known. Retry with the same Idempotency-Key: it is not charged twice.',
+      'The store failed while the payment was being processed, so its outcome is not known. Retry with the same Idempotency-Key: it is not charged twice.',
   },
   'resolve payment': {
     unchanged: 'The payment cannot be resolved at the moment; nothing was changed. Retry in a few seconds.',
     unknown:
-      'The store failed while it kept the outcome, so it is not known whether it did. Give the same outcome again: it is kept once.',
+      'The store failed while the outcome was being stored, so it may or may not be stored. Send the same outcome again: it is stored once.',
   },
   'create transaction': {
     unchanged: 'The transaction cannot be created at the moment; nothing was changed. Retry in a few seconds.',
@@ -110,10 +109,10 @@ const UNAVAILABLE = {
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
-/** Keys are paid with, and expire, all the time. */
+/** Keys are paid and expire continuously, so room is free again soon. */
 const OPEN_KEYS_RETRY_SECONDS = 5;
 
-/** A processor that restarts is back by then, and recovery has been there. */
+/** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
 
 /** Most look-ups take less. */
@@ -277,7 +276,7 @@ export const publicErrors = {
   tooManyWatchers: () =>
     new PublicError(
       503,
-      'As many look at the live view of this process as may, or it is stopping. Close one of them, or retry in a few seconds.',
+      'The live view of this process has no free place, or the process is stopping. Close another live view, or retry in a few seconds.',
       { 'Retry-After': String(STORE_RETRY_SECONDS) },
     ),
   tooManyRequests: (perMinute: number, retryAfterSeconds: number) =>

@@ -59,7 +59,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
   /** The client waits for us, and not we for the client. */
   let isAsked = false;
   let takenBytes = 0;
-  /** What the client has had to take something: in all, and since it last did. */
+  /** Time in which data was ready and the client did not read: in total, and since its last read. */
   let clientMs = 0;
   let idleMs = 0;
 

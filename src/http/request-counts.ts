@@ -3,7 +3,7 @@ import { type HttpMeasures, NO_ROUTE } from './measures.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Its answer goes on until one side ends it: it is measured when it begins. The rest is no work of a request. */
+    /** The answer stays open until one side ends it, so only the time to its start is measured. */
     staysOpen?: true;
   }
 }

@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-/** They are asked every few seconds by machines, and would be most of all traces; or are no step of work, and end in hours. */
+/** Monitoring polls these every few seconds, and would make most of the traces; a live stream lasts for hours. */
 const UNTRACED = ['/livez', '/readyz', '/metrics', '/api/live'];
 
 /** Must be registered before every other hook, so that these belong to the trace of their request too. */
@@ -36,7 +36,7 @@ export function traceRequests(app: FastifyInstance, traces: RequestTraces): void
     request.requestTrace = traces.begin(request.method, url, request.headers);
     request.requestTrace.run(done);
   });
-  // The end of an answer is told by the connection, which belongs to no request. All before it the framework keeps together.
+  // The end of an answer is an event of the connection, outside of the request's async context.
   app.addHook('onResponse', (request, reply, done) => {
     const { requestTrace } = request;
     if (!requestTrace) {

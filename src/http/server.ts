@@ -145,15 +145,15 @@ export function createServer(
 }
 
 /**
- * A logger that is its own child. One for each request would cost every request for the few that log; those name the request
- * themselves. Not by `childLoggerFactory`: what that gives is checked, member by member, in each request.
+ * A logger that is its own child. A child for each request costs time, and few requests log; those name the request
+ * themselves. `childLoggerFactory` is not used: the framework checks its result in each request.
  */
 function sharedByRequests(logger: FastifyBaseLogger): FastifyBaseLogger {
   const shared: FastifyBaseLogger = Object.assign(Object.create(logger), { child: () => shared });
   return shared;
 }
 
-/** The framework makes each name so, for each answer: of one that is so already it makes no new text. */
+/** The framework lower-cases names in each answer; a lower-case name needs no new string. */
 function lowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { SCOPES } from '../access/scopes.js';
 import * as descriptions from './description/session.js';
 
-/** What does not change while the process runs, but for what its processor says. */
+/** Facts that stay the same while the process runs, except `movesMoney`. */
 export interface SessionFacts {
   readonly access: 'none' | 'required';
   readonly version: string;
@@ -17,7 +17,7 @@ export interface SessionFacts {
   readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };
 }
 
-/** What the console asks first: who it is that asks, what they may do, and of whom. */
+/** The first request of the console: the caller, its scopes, and facts about this process. */
 export function registerSessionRoutes(app: FastifyInstance, facts: SessionFacts): void {
   app.get(
     '/api/session',

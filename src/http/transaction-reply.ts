@@ -3,7 +3,7 @@ import { represent } from '../transactions/representation.js';
 import type { Transaction } from '../transactions/transaction.js';
 import { quoted } from './entity-tags.js';
 
-/** One transaction may be kept, and is asked for each time (decisions T7): only then is what is shown never stale. */
+/** A client may store a transaction but must revalidate it each time (decisions T7), so it never shows a stale one. */
 export const REVALIDATE = 'private, no-cache';
 
 export function sendTransaction(reply: FastifyReply, transaction: Transaction): void {

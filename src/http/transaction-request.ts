@@ -50,7 +50,7 @@ function readRow(row: JsonBody, index: number): NewTransaction {
   const name = `${BATCH_ROWS.name}[${index}]`;
   if (row.kind !== 'object') throw publicErrors.invalidBody(`${name}: must be a JSON object.`);
   if (row.duplicate !== undefined)
-    throw publicErrors.invalidBody(`${name}: '${row.duplicate}' is there more than once.`);
+    throw publicErrors.invalidBody(`${name}: '${row.duplicate}' appears more than once.`);
   try {
     return readNewTransaction(row);
   } catch (error) {

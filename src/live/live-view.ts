@@ -12,7 +12,7 @@ const OWN_SAMPLES = KEEP_MS / INTERVAL_MS;
 /** Of all other processes together, while somebody looks: 15 minutes of 55 processes, some 15 MB. */
 const OTHER_SAMPLES = 10_000;
 
-/** Who looks. Neither may throw. */
+/** Receives the lines of one stream. Neither method may throw. */
 export interface Watcher {
   /** One JSON object, without an end of line. */
   line(text: string): void;
@@ -25,7 +25,7 @@ export interface LiveView {
   add(sample: Sample): void;
   /**
    * Tells the samples of the last fifteen minutes that are younger than `since`, then each that comes, and a beat where none comes.
-   * Returns what ends it; undefined: as many look as may, or the process stops.
+   * Returns a function that ends it; undefined: `MOST_WATCHERS` are connected, or the process stops.
    */
   watch(since: number, watcher: Watcher): (() => void) | undefined;
   /** Ends every stream at once; no other one begins. */
@@ -45,8 +45,8 @@ interface Watching {
 }
 
 /**
- * Shows each process' samples to who looks. A process keeps its own. Those of the others are read while somebody looks, and kept
- * until nobody does; while they cannot be read, they are a gap.
+ * Sends the samples of all processes to its watchers. A process keeps its own. The others' are read and kept while there are
+ * watchers; when they cannot be read, the view has a gap.
  */
 export function createLiveView(instance: string, shared: SharedSamples | undefined, clock: Clock): LiveView {
   const own: Entry[] = [];

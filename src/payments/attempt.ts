@@ -18,7 +18,7 @@ export type AttemptResult =
   /** Nothing was ever sent for it, and the row says so: the next takeover sends it (decisions P15). */
   | { readonly state: 'not sent'; readonly cause: string };
 
-/** Who carries a payment out. An operator's question is looked up and never sent. */
+/** Why an attempt runs. `operator` only looks the payment up; it never sends a charge. */
 export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 
 /** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
@@ -125,8 +125,8 @@ export function createCarryOut(collaborators: {
 
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
-    if (origin === 'operator') return 'and looked up only, for an operator';
-    if (claim.processor !== processor.name) return 'and claimed before rows named the account';
+    if (origin === 'operator') return "and an operator's request never sends";
+    if (claim.processor !== processor.name) return 'and claimed by a version that did not store the account';
     if (!claim.unsent) return isWithin(ageMs, processor.dedupMs) ? undefined : 'and too old to be sent again';
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);

@@ -7,7 +7,7 @@ const LOOK_EVERY_MS = 10_000;
 /** Looks at the backlog of recovery every few seconds, so that a scrape asks no store. */
 export interface BacklogWatch {
   start(): void;
-  /** As it was when it was last seen, and so much older; undefined until the store has answered once. */
+  /** The last backlog that was read, with the time since then added; undefined until the store has answered once. */
   latest(): Backlog | undefined;
   /** Begins nothing more; resolves when the look that is under way has ended. */
   stop(): Promise<void>;

@@ -1,21 +1,21 @@
 import type { Clock } from '../clock.js';
 
 /**
- * The times of the keys that this process generates: by its clock, but none that the ledger refuses as too old, which is what
- * a clock that was set back would give them.
+ * Generates keys at the time of the clock. After the clock was set back, keys get the lowest time that the ledger accepts, so
+ * that they are not refused as too old.
  */
 export interface KeyTimes {
   newKey(): string;
-  /** The lowest since this was asked last and the ledger took the answer. */
+  /** The lowest key time since the last one that the ledger accepted; milliseconds since the epoch. */
   lowestMs(): number;
-  /** The ledger took the lowest, and refuses keys below `keysFromMs`. */
+  /** The ledger accepted `lowestMs()`, and refuses keys with a time below `keysFromMs`. */
   noted(keysFromMs: number): void;
 }
 
 export function createKeyTimes(newKey: (atMs?: number) => string, clock: Clock): KeyTimes {
   let keysFromMs = 0;
   let lowestMs = Number.POSITIVE_INFINITY;
-  /** Asked for, and not known to be noted. */
+  /** Reported to the ledger, and not confirmed yet. */
   let askedMs = Number.POSITIVE_INFINITY;
 
   function lower(): number {

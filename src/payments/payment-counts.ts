@@ -2,10 +2,10 @@ import type { Origin } from './attempt.js';
 
 /**
  * What the payments of this process did since it started: plain numbers, because they are counted on
- * the way of every payment. Those of the moment say so.
+ * the path of every payment. Members that hold a current value say so.
  */
 export interface PaymentCounts {
-  /** Payments that were settled here, by who carried out the attempt; an operator's verdict is an operator's. */
+  /** Payments that were settled here, by the origin of the attempt; a resolution counts as `operator`. */
   readonly settled: Record<Origin, number>;
   /** Attempts that found, at their end, that another attempt had taken their payment over. */
   fencedOff: number;

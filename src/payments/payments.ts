@@ -16,7 +16,7 @@ import type { Patience, Waiting } from './waiting.js';
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is stored when this resolves; TooManyOpenKeys beyond the limit. `client`: whose it is from now on (decisions A5). */
+  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (decisions A5). Throws TooManyOpenKeys. */
   issueKey(client?: string): Promise<string>;
   /**
    * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for

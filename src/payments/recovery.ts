@@ -11,7 +11,7 @@ const RECOVERY_INTERVAL_MS = 3_000;
 export const RECOVERY_CONCURRENCY = 64;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;
-/** At least: the shortest outage worth waiting for. At most: what a payer who stopped repeating should notice. */
+/** The bounds of a back-off: at least a short outage, at most a delay that a payer who no longer repeats can accept. */
 const SHORTEST_BACK_OFF_MS = 1_000;
 const LONGEST_BACK_OFF_MS = 60_000;
 

@@ -18,7 +18,7 @@ export interface Retention {
 
 export interface RetentionEvents {
   fault(fault: unknown): void;
-  /** So many milliseconds count for no removal: no process saw them, or a clock was wrong. Only when they become more. */
+  /** `ms` are not counted towards removal: no process saw them pass, or a clock was wrong. Called only when they grow. */
   unseen(ms: number): void;
 }
 

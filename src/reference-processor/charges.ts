@@ -12,7 +12,7 @@ export type ChargeResult =
   | { readonly kind: 'another charge' }
   | { readonly kind: 'failed' };
 
-export type LookUp = Outcome | 'at work' | 'no record';
+type LookUp = Outcome | 'at work' | 'no record';
 
 export interface Charges {
   /** Charges once per reference. Throws ChargeNotLogged when the outcome could not be kept: then there is none. */

@@ -40,7 +40,7 @@ async function serve(): Promise<void> {
   logger.info({ host, port, chargeLog, charges: log.earlier.length }, 'listening');
 }
 
-/** JSON lines; on a terminal, the same for eyes. */
+/** JSON lines; readable text on a terminal. */
 async function createLogger(): Promise<Logger> {
   if (!process.stdout.isTTY) return pino();
   const { default: pretty } = await import('pino-pretty');

@@ -71,7 +71,7 @@ export function createServer(
     const routes = scope.withTypeProvider<TypeBoxTypeProvider>();
 
     routes.post('/charges', { schema: { headers: ChargeHeaders, body: ChargeBody } }, async (request, reply) => {
-      // The behaviour at its arrival is the charge's to the end.
+      // A charge keeps the behaviour that was set when it arrived.
       const { replyLatencyMs, lostReplyRate } = behaviour;
       const { transactionId, amount, currency } = request.body;
       const reference = request.headers['idempotency-key'];

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto';
 
-/** Kept of one list: with a million ids they lie 4,000 ids apart, which take a few milliseconds to read. */
+/** Checkpoints of one list: with a million ids one every 4,000 ids, which are read in a few milliseconds. */
 const MAX_CHECKPOINTS = 256;
 
 /** The digest of the first ids of a list, from which the digest of the rest goes on. */
@@ -11,7 +11,7 @@ export interface Checkpoint {
   readonly digest: Hash;
 }
 
-export const LIST_START: Checkpoint = { lastId: 0, count: 0, digest: createHash('md5') };
+const LIST_START: Checkpoint = { lastId: 0, count: 0, digest: createHash('md5') };
 
 /** The last checkpoint before the first id that is different: everything up to it is as it was. */
 export function lastBefore(checkpoints: readonly Checkpoint[], id: number): Checkpoint {

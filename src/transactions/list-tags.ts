@@ -61,7 +61,7 @@ export class ListTags {
 
   /**
    * The tag of the list as it was at some moment after the call, with the snapshot of that moment; without a snapshot when
-   * `isEnough` says so of the tag. Who gives `isEnough` waits for a tag that another request makes, and holds no snapshot meanwhile.
+   * `isEnough` says so of the tag. A caller with `isEnough` waits for a tag that another request makes, without holding a snapshot.
    */
   open(filter: TransactionFilter, store: Store, isEnough?: (tag: string) => boolean): NowOrLater<OpenedTag> {
     const key = filterKey(filter);

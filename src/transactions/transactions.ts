@@ -123,7 +123,7 @@ export function createTransactions(
 
   /**
    * Puts the mark, writes, then leaves the cache with what is certain: the new version, or nothing. Without a mark nothing
-   * is written; and what the cache could not be told is not acknowledged.
+   * is written; a change that the cache did not take is not acknowledged.
    */
   async function write<T>(
     id: number,

@@ -6,7 +6,7 @@ const SHELLS = ['bash', 'zsh'] as const;
 export function addCompletionCommand(program: Command): void {
   program
     .command('completion')
-    .summary('prints what makes a shell complete the arguments')
+    .summary('prints a shell completion script')
     .description('Prints a script for the shell, which completes commands, options, states and currencies.')
     .addArgument(new Argument('<shell>', 'your shell').choices(SHELLS))
     .addHelpText(

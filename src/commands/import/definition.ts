@@ -45,8 +45,8 @@ CSV needs a header that names fromAccount, toAccount and amount, and may name st
         .default(KEY_LIFE_SECONDS)
         .argParser((text) => wholeNumber('--key-life', text, 1, YEAR_SECONDS)),
     )
-    .addOption(new Option('--assume-created', 'of the batch that is in doubt').conflicts('assumeNotCreated'))
-    .addOption(new Option('--assume-not-created', 'of the batch that is in doubt'))
+    .addOption(new Option('--assume-created', 'treat the batch in doubt as created').conflicts('assumeNotCreated'))
+    .addOption(new Option('--assume-not-created', 'treat the batch in doubt as not created'))
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
     .addOption(OPTIONS.apiKeyFile)

@@ -22,7 +22,7 @@ import { showProgress } from './progress.js';
 import { openRejectedRows } from './rejected-rows.js';
 import { runImport, type SendResult } from './run-import.js';
 
-export interface ImportOptions extends ConnectionOptions, OutputOptions {
+interface ImportOptions extends ConnectionOptions, OutputOptions {
   readonly format?: 'csv' | 'ndjson' | undefined;
   readonly delimiter: string;
   readonly ignore?: string | undefined;

@@ -1,5 +1,5 @@
 import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
-import { syncFolderOf } from '../sync-folder.js';
+import { syncFolderOf } from '../../sync-folder.js';
 import { UsageError } from '../usage.js';
 
 export interface RejectedRow {

@@ -40,7 +40,7 @@ export interface ImportParts {
 }
 
 /** The outcome of the batch that was sent last cannot be found out any more. */
-export class UnknownBatchError extends Error {
+class UnknownBatchError extends Error {
   override readonly name = 'UnknownChangeError';
 }
 

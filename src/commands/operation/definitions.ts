@@ -57,7 +57,7 @@ export function addOperationCommands(program: Command): void {
 
   program
     .command('backup')
-    .argument('<file>', 'which is not there yet')
+    .argument('<file>', 'a file that does not exist yet')
     .summary('copies the embedded database into a new file')
     .description('Copies the embedded database (DATA_DIR) into a new file, while the service runs or not.')
     .action(async (file) => (await import('./backup.js')).backup(file, process.env));

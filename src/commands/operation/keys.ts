@@ -40,7 +40,7 @@ export async function listKeys(options: KeyFile & { json?: true }): Promise<void
 /** `idempay keys revoke`: all keys of the client, or the one whose id is given. */
 export function revokeKeys(name: string, options: KeyFile & { id?: string }): void {
   const revoked = revokeApiKeys(fileOf(options), readName(name), options.id);
-  if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows those there are.`);
+  if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows the existing keys.`);
   console.log(`${revoked} revoked: every process that reads the file refuses them within two seconds.`);
 }
 

@@ -21,7 +21,7 @@ export function examineSettings(config: Config, doubts: readonly string[], nowMs
         what: 'a variable',
         found: doubt,
         wanted: 'names of settings',
-        why: 'what is ignored may be missed',
+        why: 'an ignored variable may be a misspelt setting',
       }),
     ),
     judgeAccess(access, config),
@@ -78,7 +78,7 @@ function examineKeyFile(path: string, nowMs: number, hasTokens: boolean): Findin
         what: 'API_KEYS_FILE mode',
         found: mode.toString(8),
         wanted: '600, or 640',
-        why: "who writes it may call; who calls is nobody else's business",
+        why: 'a user who can write it can add keys; a user who can read it sees the clients',
       },
     ];
   } catch (error) {
@@ -109,7 +109,7 @@ function examineCertificate(files: CertificateFiles, nowMs: number): Finding[] {
         what: 'TLS_KEY_FILE mode',
         found: mode.toString(8),
         wanted: '600, or 640',
-        why: 'who reads the private key can pretend to be this service',
+        why: 'a user who can read the private key can impersonate this service',
       },
     ];
   } catch (error) {
@@ -144,7 +144,7 @@ function judgeRetention({ payments }: Config): Finding {
     verdict: 'ok',
     what: 'PAYMENT_RETENTION_DAYS',
     found: retentionMs === undefined ? 'unset: for ever' : String(retentionMs / DAY_MS),
-    wanted: 'what your law asks',
+    wanted: 'the period that your law requires',
     why: 'without it the store grows for ever',
   };
 }

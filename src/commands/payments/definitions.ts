@@ -62,7 +62,7 @@ export function addPaymentCommands(program: Command): void {
     .addOption(STATE)
     .option('--processor <name>', 'only payments of this processor')
     .option('--from <time>', 'issued at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
-    .option('--to <time>', 'issued before')
+    .option('--to <time>', 'issued before this day or moment')
     .addOption(OPTIONS.limit)
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)

@@ -14,7 +14,7 @@ export function addTransactionCommands(program: Command): void {
 
   transactions
     .command('list')
-    .description('Lists transactions by id, rising.')
+    .description('Lists transactions in ascending order of id.')
     .addOption(FROM)
     .addOption(TO)
     .addOption(OPTIONS.limit)
@@ -65,7 +65,7 @@ export function addTransactionCommands(program: Command): void {
 
   transactions
     .command('set-status')
-    .description('Changes the status. Out of FAILED and CANCELLED nothing moves any more.')
+    .description('Changes the status. FAILED and CANCELLED are final.')
     .addArgument(ID)
     .addArgument(new Argument('<status>', 'the new status').choices(TRANSACTION_STATUSES))
     .addOption(OPTIONS.ifMatch)

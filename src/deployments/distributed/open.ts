@@ -57,7 +57,7 @@ export async function openDistributed(options: {
   const database = new Postgres(
     options.databaseUrl,
     databasePoolSize,
-    // Of a start that waits for it the log has a line of its own.
+    // A start that waits for PostgreSQL logs its own line.
     (fault) => isOpen && events?.failed('PostgreSQL', fault),
     (client) => identity.observe(client),
     () => events?.served('PostgreSQL'),

@@ -13,7 +13,7 @@ export function createBatchCommits(
   keyCount: { records: number },
 ): (batches: readonly WriteBatch[]) => readonly WriteResults[] {
   const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
-  /** Of the batches under way: of each of their commits, how long the disk took. */
+  /** Duration of each commit of the batches under way, milliseconds. */
   let commitsMs: number[] = [];
 
   return (batches) => {

@@ -3,7 +3,8 @@ import { constants } from 'node:fs';
 import { access, open, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { type Finding, median, milliseconds, noAnswer, verdictOf, within } from '../../health/finding.js';
+import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../health/finding.js';
+import { within } from '../../time-limit.js';
 import { DATABASE } from './backup.js';
 import { isSqliteTooOld, LEAST_SQLITE_VERSION, sqliteVersion } from './sqlite.js';
 import { examineMigrations } from './sqlite-schema-findings.js';
@@ -46,7 +47,7 @@ const DOUBTFUL_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
 export async function examineFolder(dataDir: string): Promise<readonly Finding[]> {
   const unusable = (reason: string) => noAnswer('DATA_DIR', reason, 'without its folder the service does not start');
   const looked = lookAt(resolve(dataDir)).catch((error: Error) => [unusable(error.message)]);
-  return [examineSqlite(), ...(await within(LIMIT_MS, looked, unusable(`no answer within ${LIMIT_MS / 1_000} s`)))];
+  return [examineSqlite(), ...(await within(LIMIT_MS, looked, [unusable(`no answer within ${LIMIT_MS / 1_000} s`)]))];
 }
 
 function examineSqlite(): Finding {

@@ -131,7 +131,7 @@ export function createEmbeddedKeyStore(
   };
 }
 
-/** What the file has is read at once too, but reading it may fail. */
+/** Turns an exception of the read into a rejection. */
 async function fromFile<T>(read: () => T): Promise<T> {
   return read();
 }

@@ -31,7 +31,7 @@ export function createEmbeddedOpenKeyCounts(reader: Reader, clock: Clock): OpenK
    */
   async function countAll({ idempotencyTtlMs, partMs }: OpenKeyChange): Promise<Map<number, number>> {
     const snapshot = await reader.openSnapshot().catch((fault) => {
-      // It speaks of lists, and this is not one.
+      // The message of the fault is about lists.
       throw new StoreUnavailable('unchanged', 'the open keys could not be counted', fault);
     });
     try {

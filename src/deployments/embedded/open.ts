@@ -64,8 +64,8 @@ export async function openEmbedded(options: {
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,
-      // One file has both. After a refused commit each look tries one: else nothing would tell that there is room again, where
-      // no request comes before the process is ready.
+      // One file has both. After a refused commit each look tries one: a process that is not ready gets no
+      // requests, so nothing else would show that there is room again.
       storeOfRecord: { ping: () => (writer.isRefused ? writer.write('tryCommit') : keyValueStore.ping()) },
       openKeyCounts: createEmbeddedOpenKeyCounts(reader, clock),
       broken,

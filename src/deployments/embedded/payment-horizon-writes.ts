@@ -18,7 +18,7 @@ const OLD_HOUR = `
     WINDOW younger AS (ORDER BY hour DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
   WHERE age_ms >= ? AND keys_from_ms IS NOT NULL ORDER BY hour DESC LIMIT 1`;
 
-/** Those before it are asked for no more. */
+/** Earlier hours are no longer needed. */
 const FORGET_HOURS = 'DELETE FROM retention_hours WHERE hour < ?';
 
 export const OLD_PAYMENTS = `
@@ -41,7 +41,7 @@ interface Pass {
   readonly after: Pick<OldPayment, 'settled_at' | 'key'>;
 }
 
-/** Removes old payments, and sees to it that none of their keys is ever claimed again. Runs in the writer thread. */
+/** Removes old payments, and prevents any later claim of their keys. Runs in the writer thread. */
 export function createPaymentHorizonWrites(database: Database, wallClock: () => number) {
   const raiseHorizon = database.prepare(RAISE_HORIZON);
   const oldHour = database.prepare(OLD_HOUR);

@@ -14,7 +14,7 @@ export interface KeyRecord {
   value: string;
   fingerprint: string | null;
   reason: string | null;
-  /** Whose key it is; null: everybody's. */
+  /** The client that owns the key; null: every client sees it. */
   client: string | null;
   expires_at: number;
 }

@@ -24,7 +24,7 @@ const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
-/** The function is `withEvent`. In front stand the time, as text because a number would be bound as a float, and the epoch. */
+/** The function is `withEvent`. The line begins with the time (as text, because a number would be bound as a float) and the epoch. */
 const eventsWith = (epoch: string, event: string) => `with_event(events, ? || ' ' || (${epoch}) || ' ' || ${event})`;
 /** With the owner that is overwritten. */
 const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
@@ -47,8 +47,8 @@ const SET_LEASE = `
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
 /**
- * Takes the owner away as well: what the same attempt still sends finds nothing. The lease ends at the epoch and not now: a
- * clock that is set back does not bring it to life.
+ * Clears the owner as well, so that later writes of the same attempt change nothing. The lease ends at 0 and not now, so that
+ * a clock that is set back does not revive it.
  */
 const ABANDON = `
   UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?, events = ${eventsWith('epoch', '?')}
@@ -58,7 +58,7 @@ const SETTLE = `
   UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?
   WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
 
-/** The same of an attempt that has something to tell. */
+/** The same with an event for the timeline. */
 const SETTLE_NOTED = SETTLE.replace('settled_hour = ?', `settled_hour = ?, events = ${eventsWith('epoch', '?')}`);
 
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
@@ -97,13 +97,14 @@ export interface SettleWrite extends Fence {
   readonly client: string | undefined;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
-  /** What its timeline is told; undefined of a plain first attempt. */
+  /** Event for the timeline; undefined for a first attempt that settles. */
   readonly event?: string | undefined;
 }
 
 /**
  * The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. A key that
- * `mayBeRemoved` is never inserted; the first claim of one below `look_up_before` is a takeover, of a row that may be lost; what is settled carries the number of the `currentHour` of retention.
+ * `mayBeRemoved` is never inserted. The first claim of a key below `look_up_before` counts as a takeover, because its row may be
+ * lost. A settled row stores the `currentHour` of retention.
  */
 export function createPaymentWrites(
   database: Database,
@@ -254,8 +255,8 @@ export function createPaymentWrites(
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
-      const minAgeMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : dedupMs;
-      return { state: 'too early', remainingMs: row.claimed_at + minAgeMs - now };
+      const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : dedupMs;
+      return { state: 'too early', remainingMs: row.claimed_at + unresolvableMs - now };
     },
 
     endAllLeases(): void {

@@ -6,7 +6,7 @@ const DAY_MS = 24 * HOUR_MS;
 
 const NEWEST = 'SELECT * FROM retention_hours ORDER BY hour DESC LIMIT 1';
 
-const GO_ON = `
+const UPDATE_HOUR = `
   UPDATE retention_hours SET until_ms = ?, lowest_key_ms = min(lowest_key_ms, ?), clock_ms = ?,
     unseen_ms = unseen_ms + ?, confirmed = CASE WHEN ? > 0 THEN 0 ELSE confirmed END
   WHERE hour = ?`;
@@ -31,7 +31,7 @@ interface Hour {
 /** The time that this deployment has seen pass. Runs in the writer thread, inside the transaction of its batch. */
 export function createRetentionTimeWrites(database: Database, wallClock: () => number, keysFromMs: () => number) {
   const newest = database.prepare(NEWEST);
-  const goOn = database.prepare(GO_ON);
+  const goOn = database.prepare(UPDATE_HOUR);
   const beginHour = database.prepare(BEGIN_HOUR);
   const unconfirmed = database.prepare(UNCONFIRMED);
   const expectedClock = database.prepare(EXPECTED_CLOCK);
@@ -44,10 +44,10 @@ export function createRetentionTimeWrites(database: Database, wallClock: () => n
   expectClock();
 
   return {
-    /** The number that a payment carries which is settled now. */
+    /** The hour that is stored in a payment settled now. */
     currentHour: (): number => current,
 
-    /** A moment that has surely come, but for an hour: what expired before it may be forgotten for ever. */
+    /** The wall clock, at most one hour ahead of the expected clock, so that a clock that jumps ahead expires nothing too early. */
     heldClock: (): number => Math.min(wallClock(), heldUntilMs),
 
     operations: {

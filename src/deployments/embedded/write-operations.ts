@@ -66,7 +66,7 @@ export interface WriteBatch {
 export interface WriteResults {
   readonly values: readonly unknown[];
   readonly faults?: readonly (WriteFault | undefined)[] | undefined;
-  /** Of each commit that succeeded, milliseconds: one, unless it was run one by one. With the first of the batches that it was of. */
+  /** Of each commit that succeeded, milliseconds: one, unless it was run one by one. Reported with the first batch of the commit. */
   readonly commitsMs?: readonly number[];
 }
 

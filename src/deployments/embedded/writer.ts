@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { type Clock, systemClock } from '../../clock.js';
 import { StoreUnavailable } from '../../faults.js';
+import { endsWithin } from '../../time-limit.js';
 import { BoundedQueue } from '../bounded-queue.js';
 import type { StoreEvents } from '../deployment.js';
 import { NOT_MEASURED, type QueueMeasure, type RoundTrips, type StoreMeasures } from '../store-measures.js';
@@ -69,7 +69,7 @@ const STORE = 'The database file';
  */
 export class Writer {
   private readonly waiting: BoundedQueue<Waiting>;
-  /** And not yet answered by the thread, which answers in this order. */
+  /** Batches that the thread has not answered yet; it answers in this order. */
   private handedOver: Batch[] = [];
   private flushScheduled = false;
   private broken: Error | undefined;
@@ -254,9 +254,4 @@ function exceptionFor({ fault, message }: WriteFault): Error {
     case 'broken':
       return new StoreUnavailable('unknown', 'the database failed', message);
   }
-}
-
-/** Whether it ended in time. */
-function endsWithin(limitMs: number, ending: Promise<unknown>): Promise<boolean> {
-  return Promise.race([ending.then(() => true), delay(limitMs, false, { ref: false })]);
 }

@@ -105,7 +105,7 @@ export const Readiness = Type.Object({
   processor: PartState,
 });
 
-const Session = whole('Who asks, what they may do, and of which process.', {
+const Session = whole('The caller, its scopes, and the process that answered.', {
   client: orNull({ type: 'string', description: '`key:NAME` or `jwt:ID`. Null without `AUTH=required`.' }),
   access: { type: 'string', enum: ['none', 'required'] },
   scopes: { type: 'array', items: { type: 'string', enum: SCOPES } },
@@ -119,12 +119,15 @@ const Session = whole('Who asks, what they may do, and of which process.', {
       description: 'Whether payments move money. Null: the processor has not answered yet.',
     },
   }),
-  recovery: whole('How long a payment can be finished by itself.', {
+  recovery: whole('How long the service itself can finish a payment.', {
     dedupSeconds: {
       type: 'integer',
-      description: 'After its claim a payment may be sent again (`PROCESSOR_DEDUP_SECONDS`).',
+      description: 'Seconds after its claim in which a payment may be sent again (`PROCESSOR_DEDUP_SECONDS`).',
     },
-    keyTtlSeconds: { type: 'integer', description: 'An idempotency key lives (`IDEMPOTENCY_TTL_SECONDS`).' },
+    keyTtlSeconds: {
+      type: 'integer',
+      description: 'Seconds that an idempotency key lives (`IDEMPOTENCY_TTL_SECONDS`).',
+    },
   }),
 });
 

@@ -38,7 +38,7 @@ const Currency = {
 const PaymentRequest = {
   type: 'object',
   description:
-    'Unknown members are ignored. A member that stands there twice is refused. An amount has no more decimals than its currency.',
+    'Unknown members are ignored. A repeated member is refused. An amount has no more decimals than its currency.',
   required: ['amount', 'currency'],
   properties: {
     amount: {
@@ -67,8 +67,7 @@ const status = { $ref: '#/components/schemas/TransactionStatus' };
 
 const NewTransaction = {
   type: 'object',
-  description:
-    'Unknown members are ignored. A member that stands there twice is refused. `fromAccount` and `toAccount` must differ.',
+  description: 'Unknown members are ignored. A repeated member is refused. `fromAccount` and `toAccount` must differ.',
   required: ['fromAccount', 'toAccount', 'amount'],
   properties: {
     fromAccount: { ...account, description: 'Kept and compared as sent, byte by byte.' },
@@ -92,7 +91,7 @@ const NewTransaction = {
 
 const NewTransactions = {
   type: 'object',
-  description: 'Unknown members are ignored. A member that stands there twice is refused.',
+  description: 'Unknown members are ignored. A repeated member is refused.',
   required: ['transactions'],
   properties: {
     transactions: {
@@ -106,14 +105,14 @@ const NewTransactions = {
 
 const StatusChange = {
   type: 'object',
-  description: 'Unknown members are ignored. A member that stands there twice is refused.',
+  description: 'Unknown members are ignored. A repeated member is refused.',
   required: ['status'],
   properties: { status },
 };
 
 const Resolution = {
   type: 'object',
-  description: 'Unknown members are ignored. A member that stands there twice is refused.',
+  description: 'Unknown members are ignored. A repeated member is refused.',
   required: ['outcome', 'reason'],
   properties: {
     outcome: { description: 'Taken in any case.', type: 'string', enum: ['completed', 'declined'] },

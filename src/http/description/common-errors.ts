@@ -10,7 +10,7 @@ import { refusalBy, repeatedParameter } from './examples.js';
 type Errors = Readonly<Record<string, PublicError>>;
 
 /** What is known of a route beside its own description. */
-export interface RouteFacts {
+interface RouteFacts {
   readonly scopes: 'open' | readonly Scope[];
   readonly isLimited: boolean;
   /** Undefined: no body is read. */

@@ -24,7 +24,7 @@ export const consolePage: RouteDescription = {
   operationId: 'getConsole',
   tag: 'Console',
   summary: "The operator's console",
-  text: 'A page for people. Its files are open; what it shows is asked for with the credential of who uses it.',
+  text: 'A page for people. Its files are open; it requests its data with the credential of its user.',
   headers: [ifNoneMatch, ifMatch],
   answers: {
     200: { text: 'The page.', headers: pageHeaders, content: { mediaType: 'text/html', schema: text } },

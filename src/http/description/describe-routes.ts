@@ -11,8 +11,8 @@ declare module 'fastify' {
 }
 
 /**
- * Watches the routes that are registered from now on. A route that
- * has none is an error at the start, as one without scopes is, so that the description never lacks one.
+ * Collects the descriptions of all routes that are registered from now on. A route without a description is an error at the
+ * start, as is one without scopes.
  */
 export function describeRoutes(app: FastifyInstance): void {
   const routes: DescribedRoute[] = [];

@@ -39,7 +39,7 @@ const BODILESS_METHODS = ['GET', 'HEAD'];
 const EVERY_PATH = ['requestId', 'traceparent'] as const;
 const SCHEME = 'bearer';
 const ANY_REQUEST =
-  'Any request may be refused so, whatever it asks for: the head of the request is not as it should be, it came too slowly, the service cannot take it yet, or has a defect (500).';
+  'Any request may get one of these errors: its head is invalid, it arrived too slowly, the service cannot take it yet, or the service failed (500).';
 
 /** Throws where a route and its description do not fit. */
 export function openApiDocument(routes: readonly DescribedRoute[]): OpenApiDocument {

@@ -53,7 +53,7 @@ export const REQUEST_HEADERS = {
   },
   ifNoneMatch: {
     name: 'If-None-Match',
-    text: 'Only if the resource has none of these tags (RFC 9110 13.1.2): a read is answered 304 else, every other method 412. The bare tag without quotes is taken too.',
+    text: 'Only if the resource has none of these tags (RFC 9110 13.1.2). Otherwise a read is answered 304, every other method 412. The bare tag without quotes is taken too.',
     required: false,
     schema: { type: 'string' },
   },
@@ -205,7 +205,7 @@ export const DATA_POLICY = always(
 export const PAGE_POLICY = always(
   'Content-Security-Policy',
   'Content-Security-Policy-page',
-  'The page asks this service only, and runs no script that stands in it.',
+  'The page sends requests to this service only, and runs no inline script.',
   { type: 'string' },
 );
 
@@ -213,7 +213,7 @@ export const PAGE_POLICY = always(
 export const LIMIT_HEADERS: readonly ResponseHeader[] = [
   always('RateLimit-Limit', 'RateLimit-Limit', 'Requests a minute (`RATE_LIMIT_PER_MINUTE`).', seconds, '600'),
   always('RateLimit-Remaining', 'RateLimit-Remaining', 'What is left of them.', count, '599'),
-  always('RateLimit-Reset', 'RateLimit-Reset', 'Seconds until one more is left.', count, '1'),
+  always('RateLimit-Reset', 'RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, '42'),
 ].map(sometimes);
 
 /** Headers that errors bring with them, by name. */

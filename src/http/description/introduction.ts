@@ -5,7 +5,7 @@ export const INTRODUCTION = `**Paying.** Get a key (\`generateKey\`), keep it, a
 
 **Errors.** Every error has the body \`{"status", "error", "message"}\`, and the message says what to do. Each operation lists its statuses. \`default\` are those that any request may get. Beside them: a path that is not listed here is answered 404 (\`UnknownPath\`), and a method that its path does not take 405 with \`Allow\` (\`MethodNotAllowed\`).
 
-**Amounts.** Send them as strings. Bodies are judged by their text: a number is never rounded, and a member that stands there twice is refused. A schema cannot say all of it; where it does not, its description does.
+**Amounts.** Send them as strings. Bodies are judged by their text: a number is never rounded, and a repeated member is refused. A schema cannot say all of it; where it does not, its description does.
 
 **Trying it out.** A request that is sent from the reference page (\`/docs\`) is carried out like any other: a payment is a payment.
 

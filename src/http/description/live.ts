@@ -44,7 +44,7 @@ export const live: RouteDescription = {
 The stream ends when its process stops, when its credentials end, and for a client that takes nothing for half a minute. Ask again then, with \`since\`: the time of the last sample less a minute, as another process' clock may differ; a sample is known by \`instance\` and \`at\`. While Redis is away only the process that is asked is shown. HEAD answers at once.`,
   parameters: {
     since: {
-      text: 'Of the samples of before only those after this time, in milliseconds since 1970.',
+      text: 'Sends only those earlier samples that are after this time, in milliseconds since 1970.',
       schema: { type: 'integer', minimum: 0 },
       example: 1_795_000_000_000,
     },

@@ -78,7 +78,7 @@ export const getPaymentTimeline: RouteDescription = {
   operationId: 'getPaymentTimeline',
   tag: 'Payment records',
   summary: 'What became of a payment step by step, and what happens next',
-  text: "Out of the payment's row. An attempt that was killed has written nothing more: the takeover that follows names its process. Steps are told by what wrote them: where a version before this one did, they are missing. Of a payment that stays unknown for days the first events and the last ones are kept, and `omitted` counts the others.",
+  text: "Out of the payment's row. An attempt that was killed has written nothing more: the takeover that follows names its process. Steps that an earlier version of the service made are missing. A payment that stays unknown for days keeps its first and last events; `omitted` counts the others.",
   parameters: { key },
   answers: {
     200: {
@@ -113,7 +113,7 @@ export const getPaymentTimeline: RouteDescription = {
           next: whole({
             what: { type: 'string', enum: ['pay', 'under way', 'recovery', 'operator', 'replayed', 'expired'] },
             at: { type: ['string', 'null'], format: 'date-time' },
-            text: { type: 'string', description: 'One sentence, which says what is then.' },
+            text: { type: 'string', description: 'One sentence that explains `what` and `at`.' },
           }),
         }),
         examples: {

@@ -4,7 +4,7 @@ import type { RouteDescription } from './route-description.js';
 export const session: RouteDescription = {
   operationId: 'getSession',
   tag: 'Console',
-  summary: 'Who asks, what they may do, and of which process',
+  summary: 'The caller, its scopes, and the process that answered',
   text: 'With any scope. Without `AUTH=required` everybody has all of them.',
   answers: {
     200: {

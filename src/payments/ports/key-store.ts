@@ -40,16 +40,15 @@ export interface BeginAttempt {
   readonly owner: string;
   readonly leaseMs: number;
   readonly fingerprint: string;
-  /** Who asks; undefined: sees every key. */
+  /** The client that asks; undefined: it sees every key. */
   readonly client?: string | undefined;
 }
 
 export type BeginResult =
   /**
    * The lock is ours. A claim after `claimBy` (our monotonic clock, ms) must be refused: then the lease has ended, or the
-   * key has expired, unless the store lengthened the key's life to the lease.
+   * key has expired, unless the store lengthened the key's life to the lease. `client`: the owner of the key.
    */
-  /** `client`: whose key it is. */
   { readonly state: 'taken'; readonly claimBy: number; readonly client: string | undefined } | Locked | Final | Absent;
 
 export type LookResult = { readonly state: 'generated' } | Locked | Final | Absent;

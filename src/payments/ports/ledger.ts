@@ -14,7 +14,7 @@ export interface Ledger {
   claim(attempt: ClaimAttempt): Promise<ClaimResult>;
 
   /**
-   * What the row says at a moment after the call: never what an earlier call has read. Absent where the key is another
+   * Reads the row after the call began, never the result of an earlier read. Absent where the key is another
    * client's. `client` undefined: sees every key.
    */
   find(key: string, client?: string): Promise<FindResult>;
@@ -60,8 +60,8 @@ export interface Ledger {
 
   /**
    * Counts time that this process saw pass. The age of a payment, for its removal, is the time that was counted since it was
-   * settled: of several processes that say the same it is counted once, and of one call an hour at most. What the wall clocks
-   * say of it counts for nothing.
+   * settled: of several processes that say the same it is counted once, and of one call an hour at most. Wall clocks are
+   * not used.
    */
   noteElapsed(elapsed: Elapsed): Promise<RetentionTime>;
 
@@ -94,13 +94,13 @@ export interface RetentionTime {
   readonly seenMs: number;
   /** Keys with a lower time are never claimed; milliseconds since the epoch. */
   readonly keysFromMs: number;
-  /** By how much the store's clock went on that no process saw, in steps of more than an hour, and that no operator confirmed. */
+  /** Milliseconds that the store's clock advanced in steps of more than an hour, unseen by any process and unconfirmed by an operator. */
   readonly unseenMs: number;
 }
 
 export interface RemovalResult {
   readonly removed: number;
-  /** Not all that is old was looked at: the next call goes on. */
+  /** Old payments are left; the next call continues. */
   readonly more: boolean;
 }
 
@@ -109,7 +109,7 @@ export interface ClaimAttempt extends Money {
   readonly owner: string;
   readonly transactionId: string;
   readonly fingerprint: string;
-  /** Whose key it is; undefined: everybody's. */
+  /** The client that owns the key; undefined: every client sees it. */
   readonly client?: string | undefined;
   readonly processor: string;
   /** Of an existing row: taken over as well as the processor's own. Undefined: none. */
@@ -140,7 +140,7 @@ export type ClaimResult =
   | { readonly state: 'taken over'; readonly claim: Claim }
   | Final
   | UnderWay
-  /** The store executed it after `claimBy`. The key itself may still be good. */
+  /** The store executed it after `claimBy`. The key itself may still be valid. */
   | { readonly state: 'too late' }
   /** The row is final and past its expiry, or the key is so old that its row may have been removed. */
   | { readonly state: 'expired' };

@@ -27,7 +27,7 @@ export interface PaymentRecord extends Money {
   readonly key: string;
   readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
   readonly transactionId: string;
-  /** Whose key it is; undefined: everybody's. Not shown. */
+  /** The client that owns the key; undefined: every client sees it. Not shown. */
   readonly client: string | undefined;
   readonly processor: string;
   /** The number of attempts: the first claim and each takeover. */
@@ -45,7 +45,7 @@ export interface PaymentLife {
   readonly payment: PaymentRecord;
   /** When it was read. */
   readonly now: number;
-  /** That of the row, of which a resolution has one of its own. */
+  /** The epoch of the row; a resolution raises it by one. */
   readonly epoch: number;
   /** Of this epoch: the attempt at work, the one that settled it, or the resolution; undefined: it was given up. */
   readonly owner: string | undefined;
@@ -56,7 +56,7 @@ export interface PaymentLife {
   readonly recoverAt: number;
   /** Until then a final outcome is repeated. */
   readonly expiresAt: number | undefined;
-  /** All but what every payment has: its first claim, and its end. Oldest first. */
+  /** Every event except the first claim and the end, which other members hold. Oldest first. */
   readonly events: readonly PaymentEvent[];
   /** Events that were left out, between the first ones and the last ones. */
   readonly omitted: number;
@@ -116,6 +116,6 @@ export interface SettledPage {
 export interface SettledCounts {
   readonly completed: number;
   readonly declined: number;
-  /** As of a page; the last one may have counted nothing. */
+  /** `after` of the next page; undefined after the last page, which may be empty. */
   readonly next: string | undefined;
 }

@@ -3,18 +3,21 @@ import type { Clock } from '../../clock.js';
 /** A wrong setting fails every payment: often enough to be seen at once, too seldom to bury the rest of the log. */
 const ALARM_EVERY_MS = 10_000;
 
-/** Reports the first cause, then at most one per interval; `swallowed`: how many came between and were not reported. */
-export function createAlarm(report: (cause: string, swallowed: number) => void, clock: Clock): (cause: string) => void {
+/** Reports the first cause, then at most one per interval; `suppressed`: how many came between and were not reported. */
+export function createAlarm(
+  report: (cause: string, suppressed: number) => void,
+  clock: Clock,
+): (cause: string) => void {
   let quietUntil = Number.NEGATIVE_INFINITY;
-  let swallowed = 0;
+  let suppressed = 0;
   return (cause) => {
     const now = clock.monotonic();
     if (now < quietUntil) {
-      swallowed += 1;
+      suppressed += 1;
       return;
     }
-    report(cause, swallowed);
+    report(cause, suppressed);
     quietUntil = now + ALARM_EVERY_MS;
-    swallowed = 0;
+    suppressed = 0;
   };
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Processor } from '../ports/processor.js';
 
-/** Somebody looks at a page that waits for it. */
+/** The console page waits for this answer. */
 const LIMIT_MS = 2_000;
 
 /**

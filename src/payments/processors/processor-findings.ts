@@ -3,7 +3,7 @@ import { isLoopback } from '../../access/access-settings.js';
 import { type Finding, milliseconds, verdictOf } from '../../health/finding.js';
 import { createHttpProcessor } from './http.js';
 
-/** Whoever asks for the state of a configuration does not wait as long as a payer. */
+/** The doctor waits no longer than this, even where payments do. */
 const LIMIT_MS = 5_000;
 
 /** Looks up a reference that nobody ever charged, as a takeover does (docs/processor.md). Charges nothing. */

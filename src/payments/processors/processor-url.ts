@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Enough that two users of one processor do not share a name, and nothing that a user could be read from. */
+/** Enough digits to tell two users apart; the user cannot be derived from them. */
 const USER_HASH_DIGITS = 12;
 
 /** Where a processor over HTTP is, and how it knows us, from `PROCESSOR_URL` and `PROCESSOR_ACCOUNT`. */
@@ -20,7 +20,7 @@ export interface ProcessorLocation {
   readonly authorization: string | undefined;
 }
 
-/** For the person who wrote another one. */
+/** The expected form, for the error message. */
 export const PROCESSOR_URL_FORM =
   'http://host/path or https://host/path, without query and fragment; user:password@ before the host if it asks for them';
 

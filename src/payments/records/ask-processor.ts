@@ -20,7 +20,7 @@ export type ProcessorKnowledge =
     }
   /** This instance has another processor, or another account there, and cannot ask. */
   | { readonly state: 'of another processor'; readonly processor: string }
-  /** As many are asked for already as may be. */
+  /** `MAX_UNDER_WAY` look-ups are under way. */
   | { readonly state: 'busy' }
   /** Nothing was paid with the key. */
   | { readonly state: 'not found' };

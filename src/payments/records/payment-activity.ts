@@ -58,7 +58,7 @@ export function createPaymentActivity(
   async function count(): Promise<Activity> {
     const begun = clock.monotonic();
     const to = Math.floor(clock.now());
-    // A clock that was set back by more than lateness covers: what was counted as past may still come.
+    // The clock was set back by more than half of LATE_MS: rows may still be added to periods that were counted.
     if (to < countedAt - LATE_MS / 2) {
       remembered.clear();
       countedAt = to;

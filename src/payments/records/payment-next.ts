@@ -49,12 +49,12 @@ export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {
       what: 'operator',
       at: operatorFrom,
       text: isOurs
-        ? 'An operator may resolve it since then; meanwhile recovery goes on to look it up at the processor.'
+        ? 'An operator may resolve it since then. Recovery still looks it up at the processor.'
         : `An operator may resolve it since then; only a service with the processor ${payment.processor} looks it up.`,
     };
   }
   if (!isOurs) {
-    return { what: 'recovery', text: `Only a service with the processor ${payment.processor} goes on with it.` };
+    return { what: 'recovery', text: `Only a service with the processor ${payment.processor} can continue it.` };
   }
   const operator = Number.isFinite(operatorFrom)
     ? `, and an operator may resolve it from ${isoOf(operatorFrom)} on`

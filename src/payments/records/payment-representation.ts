@@ -27,6 +27,7 @@ export function paymentTag(json: string): string {
   return createHash('md5').update(json).digest('hex');
 }
 
-function isoTime(ms: number | undefined): string | null {
-  return ms === undefined ? null : new Date(ms).toISOString();
+/** A time that no date has is shown as none: a processor may deduplicate for ever. */
+export function isoTime(ms: number | undefined): string | null {
+  return ms === undefined || !Number.isFinite(ms) ? null : new Date(ms).toISOString();
 }

@@ -44,7 +44,7 @@ const LOOKED_UP: Readonly<Record<NonNullable<AttemptNote['lookedUp']>, string>> 
 
 export const issuedEvent = (key: string): TimelineEvent => ({ at: keyTimeOf(key), event: 'issued' });
 
-/** Who claimed first is in the row, until a takeover overwrites it: then the takeover tells from whom it took the payment. */
+/** The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. */
 export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
   const { payment, events, omitted } = life;
   const owners = ownersOf(life);
@@ -68,7 +68,7 @@ function ownersOf({ epoch, owner, events }: PaymentLife): ReadonlyMap<number, st
   const owners = new Map<number, string>();
   for (const event of events) {
     if ('owner' in event) owners.set(event.attempt, event.owner);
-    // One that gave up is named where it did.
+    // An attempt that gave up has its owner in its own event.
     else if (event.from !== undefined) owners.set(event.attempt - 1, event.from);
   }
   return owner === undefined ? owners : owners.set(epoch, owner);

@@ -1,3 +1,4 @@
+import { isoTime } from './payment-representation.js';
 import type { Timeline } from './payment-timeline.js';
 
 /** Every member always, null where there is nothing. */
@@ -15,9 +16,4 @@ export function timelineJson({ key, state, events, omitted, next }: Timeline): s
     omitted,
     next: { what: next.what, at: isoTime(next.at), text: next.text },
   });
-}
-
-/** A time that no date has is shown as none: a processor may deduplicate for ever. */
-function isoTime(ms: number | undefined): string | null {
-  return ms === undefined || !Number.isFinite(ms) ? null : new Date(ms).toISOString();
 }

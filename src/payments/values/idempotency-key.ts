@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { v7 as uuidV7 } from 'uuid';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 const RANDOM_BYTES_OF_A_KEY = 16;
 /**
@@ -43,7 +43,7 @@ export function readKeyHeader(value: string | undefined): KeyHeader {
   return UUID.test(key) ? { state: 'present', key } : { state: 'invalid' };
 }
 
-/** Whether `readKeyHeader` would say so. */
+/** Whether `readKeyHeader` would return `missing`. */
 export function isKeyHeaderMissing(value: string | undefined): boolean {
   return unquote((value ?? '').trim()) === '';
 }

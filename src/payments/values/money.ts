@@ -15,10 +15,10 @@ export const MINOR_UNITS: ReadonlyMap<string, number> = new Map(
   Object.values(iso4217).map((currency) => [currency.code, currency.base === 10 ? currency.exponent : 2]),
 );
 
-/** Their codes, for those who offer a choice. */
+/** The codes of `MINOR_UNITS`, for lists to choose from. */
 export const CURRENCIES: readonly string[] = [...MINOR_UNITS.keys()];
 
-/** Most digits of an amount in all: every one of them survives a reader that keeps numbers as binary floats. */
+/** Most digits of an amount in all: a binary float still represents all of them. */
 const MAX_DIGITS = 15;
 /** ASCII only: upper-casing alone would turn the long s of "uſd" into USD. */
 const CURRENCY_CODE = /^[A-Za-z]{3}$/;

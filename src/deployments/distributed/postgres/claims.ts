@@ -63,7 +63,7 @@ export function createInsertClaim(
     });
   }
 
-  /** A claim whose reply was lost is read back by its owner; a new claim would meet itself. */
+  /** A claim whose reply was lost is read back by its owner; a second claim would conflict with the first. */
   return async function insertOrReadBack(attempt: ClaimAttempt): Promise<Inserted | undefined> {
     try {
       return await claims.add(attempt);
@@ -72,7 +72,7 @@ export function createInsertClaim(
       const row = await findRow(attempt.key, { ...attempt, epoch: 1 }).catch(() => undefined);
       if (row?.owner !== attempt.owner || row.epoch !== 1) throw fault;
       if (row.state !== 'PROCESSING') return { mayBeLost: false, ageMs: 0, expiresAt: row.expires_at };
-      // Where that cannot be asked it may be: the claim stands, and the processor is asked first.
+      // If this read fails, assume a lost row: the claim stands, and the processor is asked first.
       const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]).catch(() => []);
       return { mayBeLost: known?.mayBeLost ?? true, ageMs: row.age_ms, expiresAt: null };
     }

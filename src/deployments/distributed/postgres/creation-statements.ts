@@ -30,7 +30,7 @@ export const CREATE: Statement = {
  * before its own; $7 to $11 have a value for each row, the last one again that number of its create.
  *
  * The counter row is locked first, so one such statement runs at a time, and what it sees of the keys is what is committed. A key
- * that is known and has not expired gets no record. Then its rows are left out, and so are their ids. One key may not be there twice.
+ * that is known and has not expired gets no record. Then its rows are left out, and so are their ids. A key must appear once in a statement.
  */
 export const CREATE_ONCE: Statement = {
   name: 'create_transactions_once',

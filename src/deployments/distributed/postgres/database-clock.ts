@@ -3,8 +3,8 @@ import type { Postgres, Statement } from './postgres.js';
 
 /** How late it is noticed that the database's clock was set, or that the database is away. */
 const SYNCHRONIZE_EVERY_MS = 1_000;
-/** Some questions later nobody knows any more what its clock shows. */
-const HEARD_OF_WITHIN_MS = 3_000;
+/** Without an answer for this long, the offset is too old to use. */
+const OFFSET_VALID_MS = 3_000;
 
 /** A reply that took this long would set the clock back by it. */
 const SLOW_REPLY_MS = 250;
@@ -43,15 +43,15 @@ export class DatabaseClock {
     clearInterval(this.timer);
   }
 
-  /** Milliseconds since the epoch on the database's clock; early by at most the way of one reply, never late. */
+  /** Milliseconds since the epoch on the database's clock; early by at most the latency of one reply, never late. */
   at(monotonicMs: number): number {
     return monotonicMs + (this.offsetMs ?? 0);
   }
 
-  /** The present moment by the database's clock, at the latest; undefined when the database was not heard of for some seconds. */
+  /** An upper bound of the database's clock now, in ms since the epoch; undefined after `OFFSET_VALID_MS` without an answer. */
   latest(): number | undefined {
     const now = this.clock.monotonic();
-    return now - this.newest.askedAt < HEARD_OF_WITHIN_MS ? now + this.newest.offsetMs : undefined;
+    return now - this.newest.askedAt < OFFSET_VALID_MS ? now + this.newest.offsetMs : undefined;
   }
 
   /** One question at a time: a database that hangs must not be asked over all connections. */

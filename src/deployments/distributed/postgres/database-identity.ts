@@ -52,7 +52,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     private readonly onReplaced: () => void,
   ) {}
 
-  /** In whose name everything in Redis is kept. */
+  /** Part of every name in Redis. */
   get deploymentId(): string {
     if (this.id === undefined) throw new Error('the database was not identified yet');
     return this.id;
@@ -89,7 +89,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     this.positions = positions;
     const query = queryOf(database);
     await this.remember();
-    // One that went away meanwhile is asked again, as a new connection and each second.
+    // A database that went away is identified again on each new connection and every second.
     await this.identify(query).catch((fault: unknown) => {
       if (fault instanceof CannotOpen) throw fault;
     });
@@ -141,7 +141,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     if (seen && seen.server !== server) this.onReplaced();
   }
 
-  /** Best effort: while Redis is away a restore is noticed by the processes that live through it. */
+  /** Best effort: while Redis is away, only processes that run during a restore notice it. */
   private async remember(): Promise<void> {
     const { seen, positions } = this;
     if (!seen || !positions) return;

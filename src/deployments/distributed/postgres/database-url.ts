@@ -1,4 +1,4 @@
-/** For the person who wrote another one. */
+/** The expected form, for the error message. */
 export const DATABASE_URL_FORM = 'postgres://user:password@host:5432/database';
 
 /** The text itself, which the driver reads; undefined when it is no URL of PostgreSQL. */

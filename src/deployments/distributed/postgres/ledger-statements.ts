@@ -5,9 +5,9 @@ import type { Statement } from './postgres.js';
 import { CURRENT_HOUR } from './retention-time.js';
 
 /**
- * What is done by key is planned by the primary key, whatever the statistics say (docs/decisions/0038). PROCESSING is said in
- * other words that mean the same (a CHECK of the table): by its own, the planner takes the index of what is under way, and reads
- * all of that.
+ * What is done by key is planned by the primary key, whatever the statistics say (docs/decisions/0038). A CHECK of the table
+ * makes `settled_at IS NULL` equal to PROCESSING. With the state itself, the planner would use the index of payments under way and
+ * read all of it.
  */
 const UNDER_WAY = 'settled_at IS NULL';
 
@@ -146,7 +146,7 @@ export const SETTLE: Statement = {
     RETURNING payment.key, payment.owner, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
 };
 
-/** The same for a batch in which an attempt has something to tell. So all others are settled by a statement that knows of no events. */
+/** The same for a batch with at least one event. All other batches use the statement without events. */
 export const SETTLE_NOTED: Statement = {
   name: 'settle_noted',
   text: SETTLE.text

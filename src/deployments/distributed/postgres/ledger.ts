@@ -33,7 +33,7 @@ interface Settlement {
   readonly claim: Claim;
   readonly outcome: Outcome;
   readonly idempotencyTtlMs: number;
-  /** What its timeline is told; null of a plain first attempt. */
+  /** Event for the timeline; null for a first attempt that settles. */
   readonly event: string | null;
 }
 
@@ -236,8 +236,8 @@ export function createPostgresLedger(
       if (!row) return { state: 'absent' };
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.remaining_ms > 0) return { state: 'under way', remainingMs: row.remaining_ms };
-      const minAgeMs = row.unsent_epoch === row.epoch ? resolution.idempotencyTtlMs : resolution.dedupMs;
-      return { state: 'too early', remainingMs: Math.max(0, minAgeMs - row.age_ms) };
+      const unresolvableMs = row.unsent_epoch === row.epoch ? resolution.idempotencyTtlMs : resolution.dedupMs;
+      return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
     },
 
     async countAbandoned(...ages) {
@@ -264,7 +264,7 @@ function whichOf(batch: readonly FencedMs[], rows: readonly FencedRow[]): boolea
   return batch.map(({ fence }) => written.has(`${fence.key} ${fence.owner}`));
 }
 
-/** As all batches are. */
+/** Every batch locks its rows in key order, so that two batches cannot deadlock. */
 function sortedByKey<T extends FencedMs>(batch: readonly T[]): T[] {
   return batch.toSorted((a, b) => (a.fence.key < b.fence.key ? -1 : 1));
 }

@@ -6,8 +6,8 @@ import { CannotOpen } from '../../deployment.js';
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const CONNECT_TIMEOUT_MS = 5_000;
 /**
- * The version before works on with what such a file adds, and knows nothing of it. It is written down where that version does not
- * look: a version that finds a migration it does not know refuses to start, and a deploy could not be taken back.
+ * The previous version keeps working after such a file. It is recorded in a table which that version does not
+ * read, because a version that finds a migration it does not know refuses to start, and a deploy could not be taken back.
  */
 const ADDITIVE = '.additive.sql';
 /** Any number that no other program uses: processes that start together take turns by it. */
@@ -15,7 +15,7 @@ const ADVISORY_LOCK = 4_242_017_001;
 
 /** How often a start that waits for its turn asks again. */
 const TURN_RETRY_MS = 500;
-/** Processes that start at once need not say so: after two seconds it is news. */
+/** Waiting is reported after two seconds only: processes often start together. */
 const TRIES_BEFORE_NOTICE = 4;
 const TURN_QUERY_TIMEOUT_MS = 5_000;
 

@@ -20,7 +20,7 @@ export const OLD_HOUR: Statement = {
     WHERE age_ms >= $1::float8 AND keys_from_ms IS NOT NULL ORDER BY hour DESC LIMIT 1`,
 };
 
-/** Those before it are asked for no more. */
+/** Earlier hours are no longer needed. */
 export const FORGET_HOURS: Statement = {
   name: 'forget_hours',
   text: 'DELETE FROM idempay.retention_hours WHERE hour < $1',
@@ -44,7 +44,7 @@ export const ADVANCE_HORIZON: Statement = {
 
 /**
  * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
- * hour `$4` or before. Of two at once one leaves to the other what that has begun to remove. Where a process of the version
+ * hour `$4` or before. Concurrent calls skip rows that another one removes. Where a process of the version
  * before settled one, nobody noted the hour: its age begins now.
  */
 export const REMOVE_SETTLED: Statement = {

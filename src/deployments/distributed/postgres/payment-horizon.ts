@@ -22,7 +22,7 @@ interface Pass {
   readonly after: { readonly settledAtUs: number; readonly key: string };
 }
 
-/** Removes old payments, and sees to it that none of their keys is ever claimed again. Any number may do so at once. */
+/** Removes old payments, and prevents any later claim of their keys. Any number may do so at once. */
 export function createPaymentHorizon(database: Postgres): PaymentHorizon {
   let pass: Pass | undefined;
 

@@ -1,6 +1,7 @@
 import { Client, type Notification } from 'pg';
 import type { Clock } from '../../../clock.js';
-import { type Finding, median, milliseconds, noAnswer, verdictOf, within } from '../../../health/finding.js';
+import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../../health/finding.js';
+import { within } from '../../../time-limit.js';
 import { examineClock } from '../../clock-finding.js';
 import { judgeTransport } from '../../transport-finding.js';
 import { type Ask, examineMigrations, examineRights } from './postgres-schema-findings.js';
@@ -28,7 +29,7 @@ const AWAY = 'without PostgreSQL nothing can be paid';
  */
 export async function examinePostgres(url: string, poolSize: number, clock: Clock): Promise<readonly Finding[]> {
   const slow = noAnswer('PostgreSQL', `no answer within ${LIMIT_MS / 1_000} s`, AWAY);
-  return within(LIMIT_MS, examine(url, poolSize, clock), slow);
+  return within(LIMIT_MS, examine(url, poolSize, clock), [slow]);
 }
 
 async function examine(url: string, poolSize: number, clock: Clock): Promise<Finding[]> {

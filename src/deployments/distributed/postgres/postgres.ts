@@ -118,7 +118,7 @@ export class Postgres {
     let timer: NodeJS.Timeout | undefined;
     const limit = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        // It goes to the next who asks.
+        // The connection goes to the next request.
         connecting.then((client) => client.release(), ignore);
         reject(new Error(`timeout: no connection within ${CONNECT_LIMIT_MS} ms`));
       }, CONNECT_LIMIT_MS);

@@ -3,7 +3,7 @@ import { keyTimeOf } from '../../../payments/values/key-time.js';
 import { HOUR_MS } from '../../retention-hour.js';
 import type { Postgres, Statement } from './postgres.js';
 
-/** The number that a payment carries which is settled now. */
+/** The hour that is stored in a payment settled now. */
 export const CURRENT_HOUR = '(SELECT max(hour) FROM idempay.retention_hours)';
 
 const NOW_MS = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
@@ -17,7 +17,7 @@ const SEEN_MS = `
 
 const AHEAD_MS = `(${NOW_MS} - clock_ms - (${SEEN_MS} - until_ms))`;
 
-/** Of several at once the second waits for the first and goes on from its numbers. */
+/** A concurrent update waits for the row and continues from its new values. */
 const NOTE_ELAPSED: Statement = {
   name: 'note_elapsed',
   text: `

@@ -15,7 +15,7 @@ export interface Call {
 /** Sends calls of one script, and settles each of them. */
 export type SendCalls = (client: RedisClient, calls: readonly Call[]) => void;
 
-/** So many do not wait for the end of the turn: the server works on them while the rest of the turn is worked on here. */
+/** A batch of this size is sent at once, so that the server works during the rest of the turn. */
 const FULL_BATCH = 32;
 
 const turns = new WeakMap<RedisClient, Map<SendCalls, Call[]>>();

@@ -8,16 +8,16 @@ import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 import type { RememberedOutcomes } from './remembered-outcomes.js';
 
-/** Asks for a look instead of a lock. */
+/** No owner: only looks, takes no lock. */
 const NO_OWNER = '';
-/** Sees every key; as a key's client: it is everybody's. */
+/** As the asking client: sees every key. As the owner of a key: every client sees it. */
 const EVERYBODY = '';
-/** Asks for the end of the lock that is found to be announced. */
+/** Requests an announcement when the lock that is found ends. */
 const WATCH = 'watch';
 
 /**
- * Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. None for an outcome
- * that this process remembers. Where no lock stands before it, it is what Redis would tell until the record's life is over.
+ * Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. No round trip for an outcome
+ * that this process remembers: until the record expires, Redis would return the same.
  */
 export function createRedisKeyStore(
   client: RedisClient,
@@ -117,7 +117,7 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
   }
 }
 
-/** The asker's own lock, which every other one finds first. */
+/** Whether the asker holds the lock: then every other asker gets `locked`, so the outcome is not remembered. */
 function isBehindLock(reply: readonly unknown[]): boolean {
   return (reply[6] ?? undefined) !== undefined;
 }

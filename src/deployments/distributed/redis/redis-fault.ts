@@ -14,7 +14,7 @@ export function redisFault(error: unknown): StoreUnavailable {
   return new StoreUnavailable(refused ? 'unchanged' : 'unknown', `Redis: ${message}`, withoutCommand(error));
 }
 
-/** ioredis hangs the refused command onto the error, and that of a refused log-in holds the password: it is not for logs. */
+/** Removes the command that ioredis adds to an error: that of a refused log-in holds the password, which must not be logged. */
 export function withoutCommand<E>(error: E): E {
   const { lastNodeError } = error as { lastNodeError?: unknown };
   for (const each of [error, lastNodeError]) if (each instanceof Error) delete (each as { command?: unknown }).command;

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../../clock.js';
-import { type Finding, noAnswer, verdictOf, within } from '../../../health/finding.js';
+import { type Finding, noAnswer, verdictOf } from '../../../health/finding.js';
+import { within } from '../../../time-limit.js';
 import { examineClock } from '../../clock-finding.js';
 import { CannotOpen } from '../../deployment.js';
 import { judgeTransport } from '../../transport-finding.js';
@@ -30,7 +31,7 @@ const AWAY = 'without Redis no payment begins, and no status changes';
 export async function examineRedis(location: RedisLocation, clock: Clock): Promise<readonly Finding[]> {
   const slow = noAnswer('Redis', `no answer within ${LIMIT_MS / 1_000} s`, AWAY);
   const examined = examine(location, clock).catch((error: unknown) => [noAnswer('Redis', messageOf(error), AWAY)]);
-  return within(LIMIT_MS, examined, slow);
+  return within(LIMIT_MS, examined, [slow]);
 }
 
 async function examine(location: RedisLocation, clock: Clock): Promise<Finding[]> {
@@ -142,7 +143,7 @@ function judgePassword(name: string, { password }: RedisLocation, warnings: read
     what: `${name} password`,
     found: warnings.length > 0 ? 'set here, but the server asks for none' : given,
     wanted: 'asked for',
-    why: 'who reaches the port could else delete locks',
+    why: 'without a password, anyone who reaches the port can delete locks',
   };
 }
 

@@ -18,7 +18,7 @@ type SentinelAnswer = { readonly sentinel: string } & ({ readonly master: NamedM
 /** What all Sentinels said when they were asked last. */
 export interface SentinelAnswers {
   readonly answers: readonly SentinelAnswer[];
-  /** Of those with the newest configuration what most name; undefined when none answered. */
+  /** The master that most Sentinels with the newest configuration name; undefined when none answered. */
   readonly master: NamedMaster | undefined;
   /** Whether a Sentinel with the newest configuration names this server. */
   isNamed(address: string): boolean;
@@ -50,7 +50,7 @@ export class Sentinels {
   /** When they were asked last. */
   latest: SentinelAnswers = readAnswers([]);
   private readonly known = new Map<string, RedisNode>();
-  /** As which master each connection was made: a Sentinel may name it otherwise than the socket does. */
+  /** The master of each connection as the Sentinels name it; the socket's address may differ. */
   private readonly masters = new WeakMap<object, NamedMaster>();
 
   constructor(private readonly location: RedisLocation & { readonly topology: 'sentinel' }) {

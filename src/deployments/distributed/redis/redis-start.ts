@@ -59,7 +59,7 @@ async function firstAnswer<T>(
   return undefined;
 }
 
-/** Tells a server that cannot be what the URL says from one that can. */
+/** Throws when the server cannot be the one that the URL describes. */
 async function lookAt(
   server: Redis,
   node: RedisNode,

@@ -20,7 +20,7 @@ interface RedisAccess {
   readonly password: string | undefined;
 }
 
-/** For the person who wrote another one. */
+/** The expected form, for the error message. */
 export const REDIS_URL_FORMS =
   'redis://host:6379/0, redis+sentinel://host:26379,host:26379/master/0 or redis+cluster://host:6379,host:6379 (rediss for TLS), with user:password@ before the hosts';
 

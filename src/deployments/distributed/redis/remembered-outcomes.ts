@@ -46,7 +46,7 @@ export class RememberedOutcomes {
     return final.expiresAt > latestMs ? final : undefined;
   }
 
-  /** Only what the key store tells everybody who asks: the outcome, and no lock before it. */
+  /** Only for an outcome that is not behind a lock. */
   remember(key: string, final: FinalOutcome): void {
     this.sameDatabase();
     this.outcomes.set(key, final);

@@ -1,4 +1,4 @@
--- Runs the script for each call of a batch. One that is refused refuses no other.
+-- Runs the script for each call of a batch. A refused call does not affect the others.
 -- KEYS: of each call its keys
 -- ARGV: 1 keys of a call; of each call the number of its parameters, then these
 -- Returns: of each call its reply, which may be an error
@@ -20,7 +20,7 @@ while count <= #ARGV do
     if string.find(fault, 'READONLY', 1, true) then return redis.error_reply('READONLY the server is a replica') end
     reply = redis.error_reply(fault)
   end
-  -- Nothing would let the next reply take its place.
+  -- A nil reply would shift the following replies.
   replies[#replies + 1] = reply or false
   key = key + keys_of_a_call
   count = last + 1

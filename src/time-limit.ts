@@ -1,0 +1,25 @@
+/** Resolves to what `work` does, or to `tooLate` after `limitMs` milliseconds. The work itself goes on then. */
+export async function within<Result, Late>(
+  limitMs: number,
+  work: Promise<Result>,
+  tooLate: Late,
+): Promise<Result | Late> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<Late>((resolve) => {
+    timer = setTimeout(resolve, limitMs, tooLate);
+  });
+  try {
+    return await Promise.race([work, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether the work ended within `limitMs` milliseconds. Its fault is thrown. */
+export function endsWithin(limitMs: number, work: Promise<unknown>): Promise<boolean> {
+  return within(
+    limitMs,
+    work.then(() => true),
+    false,
+  );
+}
