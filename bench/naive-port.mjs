@@ -1,6 +1,6 @@
 // The second peer of the payment rows: the payment area as it is usually ported. Fastify with its own body parser, ioredis
 // with its defaults, and one command after the other: lock, get, set, unlock. Nothing is durable but what Redis keeps, a
-// crash between the commands leaves the key locked, and whoever deletes the lock does not ask whose it is.
+// crash between the commands leaves the key locked, and the lock is deleted without a check of its owner.
 //
 //   NAIVE_AUTO_PIPELINING=1  what a port would do next for its speed: commands of one turn travel together
 import { randomUUID } from 'node:crypto';

@@ -1,6 +1,6 @@
 // A process that sends requests at a fixed rate, whatever the answers do (open loop). The latency of a request counts from the
-// moment when it should have been sent, so also what it waited for a connection; without patience it does not wait, as at a
-// load balancer whose pool is in use. Without a rate it sends as fast as its connections allow. bench/open-loop.mjs starts it;
+// moment when it should have been sent, so it includes the wait for a connection. Without patience a request without a free connection is dropped, as by a
+// load balancer whose pool is full. Without a rate it sends as fast as its connections allow. bench/open-loop.mjs starts it;
 // it keeps keys and transactions from one plan to the next.
 import { connect } from 'node:net';
 

@@ -52,7 +52,7 @@ async function measureRow(servers, row) {
   return { name: row.name, connections, measuredAt: new Date(), seconds: options.seconds, rounds };
 }
 
-/** The service last, or backwards: nobody always comes after the same one. */
+/** Alternates the order, so that no server always runs after the same other one. */
 async function measureRound(servers, row, connections, seconds, backwards = false) {
   const loads = await row.loads(seconds);
   const results = {};

@@ -3,7 +3,7 @@ import { InvalidRequestError } from './errors.js';
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
-/** Asked for each request, so it should keep its token; `refresh` after a 401: the token that it gave is not taken any more. */
+/** Called for each request, so it should cache its token. `refresh`: the last token got a 401. */
 export type TokenSource = (request: { readonly refresh: boolean }) => string | Promise<string>;
 
 export interface IdempayOptions {
@@ -13,7 +13,7 @@ export interface IdempayOptions {
   readonly apiKey?: string | undefined;
   /** Gives the token of an identity provider. Not beside `apiKey`. */
   readonly token?: TokenSource | undefined;
-  /** Of a call that names none, for all its attempts, in milliseconds. */
+  /** Default deadline of a call with all its attempts, in milliseconds. */
   readonly deadlineMs?: number | undefined;
   /** Of one attempt, in milliseconds: longer than the service waits for its processor, or every slow payment is attempted twice. */
   readonly attemptTimeoutMs?: number | undefined;
@@ -73,7 +73,7 @@ export function readSettings(options: IdempayOptions): Settings {
     attemptTimeoutMs: positive('attemptTimeoutMs', options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS),
     keyLifeMs: positive('keyLifeMs', options.keyLifeMs ?? KEY_LIFE_MS),
     remembered: positive('remembered', options.remembered ?? REMEMBERED),
-    // A browser's fetch wants to be called as its window's.
+    // A browser's fetch must be called with `window` as `this`.
     fetch: (url, init) => fetch(url, init),
     clock,
     random,

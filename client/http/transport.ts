@@ -26,7 +26,7 @@ export interface Lost {
   readonly cause: unknown;
 }
 
-/** A 200 whose body has not been read yet. Whoever gets it reads to its end, or aborts the connection. */
+/** A 200 whose body has not been read yet. The caller must read it to its end, or abort the connection. */
 export interface Streaming {
   readonly state: 'streaming';
   readonly headers: Headers;

@@ -34,7 +34,7 @@ const PAID = /^(Payment processed successfully with )?Transaction ID: (TXN\d+)$/
 const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
 const DECLINED = 'Payment declined: ';
 
-/** Reads an attempt with the worst in mind: whatever is not surely the service's own answer may stand for a charge. */
+/** Reads an answer pessimistically: anything that is not surely the service's own answer may mean a charge. */
 export function readPaymentAnswer(result: Answer | Lost, key: string): PaymentAnswer {
   if (result.state === 'lost') return again(result, result.mayHaveArrived);
   const { status, text } = result;

@@ -62,7 +62,7 @@ export interface Transactions {
    */
   ids(filter?: TransactionFilter, options?: CallOptions): Promise<readonly number[]>;
   changeStatus(target: Target, status: TransactionStatus, options?: ChangeOptions): Promise<Transaction>;
-  /** Resolves when it is gone, whoever removed it after an attempt whose answer was lost. */
+  /** Resolves when it is gone. After a lost answer another client may have removed it. */
   remove(target: Target, options?: ChangeOptions): Promise<void>;
   /** The tag with which this transaction was read; undefined for one from a list, and for a copy. */
   tagOf(transaction: Transaction): string | undefined;

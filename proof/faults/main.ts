@@ -26,7 +26,7 @@ async function suite(): Promise<void> {
   const startedAt = new Date();
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
-  // Whoever started us is gone, and nobody could stop us any more.
+  // The parent process is gone, so nothing could stop this one.
   process.on('disconnect', () => stop.abort());
   console.log(`${deployment}, ${minutes} minutes, --seed ${seed}`);
 
@@ -86,7 +86,7 @@ if (process.connected) {
     console.error(fault);
     process.exitCode = 2;
   });
-  // The channel to whoever started us would keep us alive.
+  // The channel to the parent process would keep this process alive.
   if (process.connected) process.disconnect();
 } else {
   // A terminal sends its Ctrl-C to a whole group of processes, and it must end none of the services and servers of a run:

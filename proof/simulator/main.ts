@@ -9,7 +9,7 @@ import { runInWorkers, type SeedResult } from './worker.js';
 const SHRINK_LIMIT_MS = 60_000;
 /** Failing seeds that are made shorter: the others are named. */
 const MOST_SHRUNK = 3;
-/** As a shell reports whoever ended by Ctrl-C. */
+/** The exit code of a process that Ctrl-C ended. */
 const INTERRUPTED = 130;
 const PROGRESS_EVERY_MS = 15_000;
 const NAMES = Object.keys(ENVIRONMENTS) as EnvironmentName[];

@@ -93,7 +93,7 @@ export class Processes<Service> {
     this.simulation.after(afterMs, undefined, () => this.begin(process.index), `i${process.index} starts`);
   }
 
-  /** As kill -9 does; whoever waits for an answer is cut off. */
+  /** As kill -9 does; waiting clients are disconnected. */
   crash(index: number, forMs: number): void {
     const process = this.memberOf(index);
     if (!process.alive) return;

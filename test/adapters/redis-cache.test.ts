@@ -126,7 +126,7 @@ describe('the cache across failovers of the database', () => {
     cache = await cacheOn(first, () => timeline);
   });
 
-  test('an entry from before is a miss, for whoever has seen the new database', async () => {
+  test('an entry from before is a miss, for a process that has seen the new database', async () => {
     await write(cache, 2);
     expect(await cache.lookUp(ID)).toMatchObject(hit(2));
     timeline = 'timeline 2';

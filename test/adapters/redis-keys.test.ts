@@ -146,7 +146,7 @@ test('a lock is looked at as long as the subscription is on its way, which tells
   await untilTold(watch);
 });
 
-test('ends are listened for anew when the connection has died without a word', async () => {
+test('subscribes again to lock ends after the connection died unnoticed', async () => {
   const [proxy, far] = await openThroughProxy();
   const watch = await watching(far);
   proxy.strand();
@@ -185,7 +185,7 @@ test('what a look finds is answered where there is no room to note who watches',
   await redis.client.config('SET', 'maxmemory', '0');
 });
 
-test('garbage on the channel tells nobody', async () => {
+test('an invalid message on the channel wakes no waiter', async () => {
   const watch = await watching(one);
   const text = ['', '{}', watch.key, 'idempay:{', '\0\r\n$-1\r\n', 'x'.repeat(1_000_000), 'constructor', '__proto__'];
   for (const each of [...text, Buffer.from([0xff, 0xfe, 0x00, 0xc3])]) await redis.client.publish(NAMES.lockEnds, each);

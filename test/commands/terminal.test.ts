@@ -56,7 +56,7 @@ describe('on a terminal', () => {
 describe('elsewhere', () => {
   const shared = shareService(embedded);
 
-  it('a reader that has enough ends the command without a word', async () => {
+  it('a reader that has enough ends the command without output', async () => {
     const rows = Array.from(
       { length: 1_000 },
       (_, row) => `{"fromAccount":"a","toAccount":"b","amount":"${row + 1}"}\n`,

@@ -139,7 +139,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     expect(await keys.look(key)).toEqual({ state: 'final', final });
   });
 
-  test('17: to another client a key is absent, in every state; its own, and whoever sees all, find it with its client', async () => {
+  test('17: in every state a key is absent for another client; its owner and a caller that sees all keys find it with its client', async () => {
     const [client, other] = ['key:shop', 'jwt:shop'];
     const key = newKey();
     await keys.issue(key, LONG_MS, client);

@@ -290,7 +290,7 @@ export function ledgerContract(ports: ContractPorts): void {
     expect(await given.takeover(found, names)).toMatchObject(former);
   });
 
-  test('12: a row is absent where another client asks, in every state, and found by its own and by whoever sees all', async () => {
+  test('12: in every state a row is absent for another client, and found by its owner and by a caller that sees all keys', async () => {
     const client = 'key:shop';
     const owned = [await given.claim({ client }), await given.abandoned({ client }), await given.claim({ client })];
     await given.settled(owned[2] as Claim);

@@ -109,7 +109,7 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     expect(keysOf([...taken.flat(), ...rest])).toEqual(keysOf(claims));
   });
 
-  test('1, 7: what has a dead lease is counted, and taken over once due; not the living, the final, the young', async () => {
+  test('1, 7: counts payments with a dead lease and takes them over once due, but none that is leased, final or too young', async () => {
     const processor = newProcessorName();
     const before = await ledger.countAbandoned(0, 0);
     const dead = [await given.deadClaim({ processor }), ...(await givenAbandoned(2, processor))];

@@ -59,7 +59,7 @@ export function paymentLifeContract(ports: ContractPorts): void {
     expect(await lifeOf(at.key)).toMatchObject({ events: [], owner: at.owner, payment: DECLINED });
   });
 
-  test('1: each step names the attempt and its owner, also one that ended without a word', async () => {
+  test('1: each step names the attempt and its owner, also an attempt that wrote no end', async () => {
     const before = Math.floor(clock.now());
     const first = await given.deadClaim();
     const second = await given.takeover(first);

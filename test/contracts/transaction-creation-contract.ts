@@ -40,7 +40,7 @@ export function transactionCreationContract({ transactions: store, pass }: Contr
     }
   }
 
-  test.each([1, 2, 1_000])('1, 2, 3: %d rows are created once, and a repeat is told so', async (count) => {
+  test.each([1, 2, 1_000])('1, 2, 3: %d rows are created once, and a repeat gets the first result', async (count) => {
     const rows = rowsOf(count);
     const key = keyFor(rows);
     const before = await store.listVersion();

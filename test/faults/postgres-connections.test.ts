@@ -15,7 +15,7 @@ const ONE = { name: 'one', text: 'SELECT 1 AS one' };
  * Bug: a request that found no free connection waited for the checks of a new one, however long those took. Cause: the
  * pool's own limit ends when the server has taken the connection. Fix: one limit over everything before the statement.
  */
-test('a new connection that cannot be checked in time costs a bounded wait, and serves the next who asks', async () => {
+test('a new connection that cannot be checked in time costs a bounded wait, and serves the next request', async () => {
   const stored = await createSharedDatabase();
   onTestFinished(() => stored.drop());
   const check = gate();

@@ -111,7 +111,7 @@ describeDeployments('the live view', (deployment) => {
     TEST_TIMEOUT_MS,
   );
 
-  test('ends at once when the process drains, and holds the drain up for nobody', async () => {
+  test('ends at once when the process drains, and does not delay the drain', async () => {
     const { service } = await open();
     const reader = await openLive(service.url);
     const begun = performance.now();

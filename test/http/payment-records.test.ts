@@ -116,7 +116,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
 
     it('refuses a resolution with query parameters', async () => {
       const url = `${shared.url}/api/payments/${UNKNOWN_KEY}/resolution?outcome=completed`;
-      const message = "'outcome' is no query parameter of this path. Send it without parameters.";
+      const message = "'outcome' is not a query parameter of this path. Send it without parameters.";
       const headers = { 'Content-Type': 'application/json' };
       expectError(await ask(url, { method: 'POST', headers, body: '{}' }), 400, message);
     });

@@ -144,7 +144,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
 
   it('is refused for what is no key, for a key that nobody knows, and with parameters', async () => {
     for (const key of [UNKNOWN_KEY, 'abc']) expectError(await readTimeline(shared.url, key), 404, NO_PAYMENT);
-    const message = "'limit' is no query parameter of this path. Send it without parameters.";
+    const message = "'limit' is not a query parameter of this path. Send it without parameters.";
     expectError(await ask(`${shared.url}/api/payments/${UNKNOWN_KEY}/timeline?limit=1`), 400, message);
   });
 });

@@ -173,7 +173,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
     });
 
     /** The last one: its service ends. */
-    it('lets nobody wait for the end of a process that drains', async () => {
+    it('ends all waits when the process drains', async () => {
       const key = await generateKey(shared.url);
       const { finished } = await beginPayment(shared.url, key);
       const waiting = Array.from({ length: 5 }, () => payPreferring(shared.url, key, LONG_WAIT));

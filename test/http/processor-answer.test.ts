@@ -66,7 +66,7 @@ describeDeployments('GET /api/payments/{key}/processor-answer', (deployment) => 
     expectError(
       await ask(`${simulated.url}/api/payments/${key}/processor-answer?x=1`),
       400,
-      /'x' is no query parameter/,
+      /'x' is not a query parameter/,
     );
     expect((await ask(`${simulated.url}/api/payments/${key}/processor-answer`, { method: 'HEAD' })).status).toBe(405);
   });

@@ -124,8 +124,7 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, (
   });
 
   describe('whose files change', () => {
-    const problems = () =>
-      service.logs.filter(({ msg }) => msg?.startsWith('the TLS certificate is the one of before'));
+    const problems = () => service.logs.filter(({ msg }) => msg?.startsWith('the TLS certificate was not replaced'));
 
     test('shows the new certificate to new connections, and drops none', async () => {
       const [first, kept] = [await shownCertificate(), openConnection(service.port, READ, { authority })];
@@ -148,7 +147,7 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, (
       [
         'are no longer certificates',
         () => writeFile(files.TLS_CERT_FILE, 'x'),
-        /TLS_CERT_FILE is no certificate in PEM/,
+        /TLS_CERT_FILE is not a PEM certificate/,
       ],
       ['do not belong together', () => copyFile(others.key, files.TLS_KEY_FILE), /does not belong to the certificate/],
     ])('and %s keeps the last good pair, and says so once', async (_what, spoil, problem) => {
@@ -188,7 +187,7 @@ describe('a service with TLS_CERT_FILE and TLS_KEY_FILE', { timeout: 60_000 }, (
       /^TLS_CERT_FILE cannot be read: ENOENT/m,
     ],
     ['a key of another', () => ({ ...files, TLS_KEY_FILE: others.key }), /^The key in TLS_KEY_FILE does not belong/m],
-    ['no key', () => ({ ...files, TLS_KEY_FILE: files.TLS_CERT_FILE }), /^TLS_KEY_FILE is no private key in PEM/m],
+    ['no key', () => ({ ...files, TLS_KEY_FILE: files.TLS_CERT_FILE }), /^TLS_KEY_FILE is not a PEM private key/m],
   ])('is refused at the start with %s', async (_title, settings, sentence) => {
     const { code, output } = await runToExit({ DATA_DIR: join(certificates.folder, 'data'), ...settings() });
     expect(code).toBe(1);

@@ -29,7 +29,7 @@ const REFUSED: readonly [says: string, body: string][] = [
   ["'transactions' is required", '{"transactions":null}'],
   ["'transactions' is required", '{"rows":[{"fromAccount":"A","toAccount":"B","amount":1}]}'],
   ['The body must be a JSON object.', '[{"fromAccount":"A","toAccount":"B","amount":1}]'],
-  ["'transactions' stands in the body more than once.", '{"transactions":[{}],"transactions":[{}]}'],
+  ["'transactions' appears in the body more than once.", '{"transactions":[{}],"transactions":[{}]}'],
   ['transactions[0]: must be a JSON object.', '{"transactions":[[{"fromAccount":"A","toAccount":"B","amount":1}]]}'],
   ['transactions[0]: must be a JSON object.', '{"transactions":["A"]}'],
   ["transactions[0]: 'fromAccount' is required", '{"transactions":[{"a":{"fromAccount":"A"}}]}'],
@@ -118,7 +118,7 @@ describeDeployments('creating many transactions at once', (deployment) => {
   it('sees a member that a row has twice', async () => {
     const row = '{"fromAccount":"A","toAccount":"B","amount":1,"\\u0061mount":2}';
     const body = `{"transactions":[{"fromAccount":"A","toAccount":"B","amount":1},${row}]}`;
-    expectError(await postBatch(shared.url, body), 400, "transactions[1]: 'amount' is there more than once.");
+    expectError(await postBatch(shared.url, body), 400, "transactions[1]: 'amount' appears more than once.");
   });
 
   it.each(REFUSED)('says "%s" to %s', async (says, body) => {

@@ -140,7 +140,7 @@ describeDeployments('the search of transactions', (deployment) => {
       [{ limit: '1e2' }, "'limit' must be a whole number from 1 to 200."],
       [{ cursor: '007' }, "'cursor' must come from the Link header of the page before."],
       [{ cursor: '1000000000000000' }, "'cursor' must come from the Link header of the page before."],
-      [{ state: 'PENDING' }, "'state' is no query parameter of this path. Use from, to, status, limit, cursor."],
+      [{ state: 'PENDING' }, "'state' is not a query parameter of this path. Use from, to, status, limit, cursor."],
     ];
     for (const [parameters, message] of wrong) expectError(await search(parameters), 400, message);
     expectError(await ask(`${shared.url}${PATH}`, { method: 'POST' }), 405);

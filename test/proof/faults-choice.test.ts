@@ -97,7 +97,7 @@ describe('the order of faults', () => {
   });
 });
 
-test('a process that breaks off every connection is up: what it breaks off has no excuse', async () => {
+test('a process that breaks off every connection is up, so its broken connections count as failures', async () => {
   const disturbances = new Disturbances();
   const program = "require('node:net').createServer((socket) => socket.destroy()).listen(process.env.PORT)";
   const launcher = [process.execPath, '--eval', program];

@@ -138,7 +138,7 @@ describe('a payment under the former name of its processor', () => {
     expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(0);
     expect([processor.lookUps, processor.charges]).toEqual([[key, key], []]);
-    expect(unknown[0]?.cause).toContain('before rows named the account');
+    expect(unknown[0]?.cause).toContain('by a version that did not store the account');
   });
 
   test('is looked up before an operator resolves it', async () => {

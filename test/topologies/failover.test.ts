@@ -112,20 +112,25 @@ describe.each([
       'while the server that told them hangs': hanging,
       ...(name === 'Sentinels' && { 'after the master was replaced on command': replaced }),
     };
-    test.each(Object.entries(faults))('are heard again %s, and who waited is told', async (_title, cause) => {
-      const before = await givenWatches();
-      const mend = await cause();
-      await until('who waited to be told', TURN_DEADLINE_MS, async () => {
-        // As whoever waits does, about once a second.
-        const watches = before.map(({ key }) => one.keys.watch(key, () => {}).then(({ unwatch }) => unwatch()));
-        await Promise.allSettled(watches);
-        return before.every(({ told }) => told() > 0);
-      });
-      const later = await until('all keys to be served', TURN_DEADLINE_MS, () => givenWatches().catch(() => undefined));
-      await Promise.all(later.map(({ key, owner }) => other.keys.release(key, owner)));
-      await Promise.all(later.map(untilTold));
-      await mend();
-      await servers.whole();
-    });
+    test.each(Object.entries(faults))(
+      'are heard again %s, and waiting requests are answered',
+      async (_title, cause) => {
+        const before = await givenWatches();
+        const mend = await cause();
+        await until('who waited to be told', TURN_DEADLINE_MS, async () => {
+          // As whoever waits does, about once a second.
+          const watches = before.map(({ key }) => one.keys.watch(key, () => {}).then(({ unwatch }) => unwatch()));
+          await Promise.allSettled(watches);
+          return before.every(({ told }) => told() > 0);
+        });
+        const later = await until('all keys to be served', TURN_DEADLINE_MS, () =>
+          givenWatches().catch(() => undefined),
+        );
+        await Promise.all(later.map(({ key, owner }) => other.keys.release(key, owner)));
+        await Promise.all(later.map(untilTold));
+        await mend();
+        await servers.whole();
+      },
+    );
   });
 });

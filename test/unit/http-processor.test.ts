@@ -172,10 +172,10 @@ test('an HTTP processor declares its name and its times: those of the settings, 
   expect(createHttpProcessor({ ...settings, ...times, timeoutMs: 50 })).toMatchObject({ timeoutMs: 50, typicalMs: 50 });
 });
 
-test('an alarm sounds at once, then at most every ten seconds, and says how many causes it swallowed', () => {
+test('an alarm sounds at once, then at most every ten seconds, and says how many causes it suppressed', () => {
   const clock = new HandClock(0);
   const sounded: [string, number][] = [];
-  const alarm = createAlarm((cause, swallowed) => sounded.push([cause, swallowed]), clock);
+  const alarm = createAlarm((cause, suppressed) => sounded.push([cause, suppressed]), clock);
   for (const at of [5, 5, 10_004, 10_005, 10_006, 99_000, 109_000]) {
     clock.advance(at - clock.now());
     alarm(`at ${at}`);

@@ -88,7 +88,7 @@ describe('the lowest key of a moment', () => {
     expect(lowestKeyAt(MOMENT + 0.25)).toBe(lowestKeyAt(MOMENT + 1));
   });
 
-  test('outside of what a key can hold is that of the nearest moment', () => {
+  test('a time outside the range of keys becomes the nearest one in range', () => {
     expect(lowestKeyAt(-1)).toBe(lowestKeyAt(0));
     expect(lowestKeyAt(Number.MAX_SAFE_INTEGER)).toBe(lowestKeyAt(LATEST_MS));
   });

@@ -125,7 +125,7 @@ describe('the members of a body', () => {
     ['named __proto__', '{"__proto__":1,"__proto__":1}', '__proto__'],
   ])('that stand there twice, %s, are seen', (_how, text, name) => {
     expect(read(text)).toMatchObject({ kind: 'object', duplicate: name });
-    expect(membersOf(read(text))).toEqual({ problem: `'${name}' stands in the body more than once.` });
+    expect(membersOf(read(text))).toEqual({ problem: `'${name}' appears in the body more than once.` });
   });
 
   test.each(['{"a":{"a":1},"b":{"a":2}}', '{"a":[{"x":1},{"x":2}]}', '{"a":1,"A":2}', '{"a":{"x":1,"x":2}}'])(

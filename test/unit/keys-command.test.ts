@@ -80,7 +80,7 @@ test.each<[string, string[], RegExp]>([
   await expect(keys(...parameters)).rejects.toThrow(sentence);
 });
 
-test.each([['a file that holds something else', '{"a":1}', /^.*keys\.json is no file of API keys: /]])(
+test.each([['a file that holds something else', '{"a":1}', /^.*keys\.json is not a file of API keys: /]])(
   '%s is left as it is',
   async (_what, content, sentence) => {
     writeFileSync(file, content);

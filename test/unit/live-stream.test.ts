@@ -54,7 +54,7 @@ test('a client that takes nothing is cut after half a minute, and one that goes 
   expect([slow.stream.destroyed, slow.seen.closed]).toEqual([false, 0]);
 });
 
-test('it ends for who may no longer read it, and where that cannot be found out', async () => {
+test('it ends for a client that lost its access, and when access cannot be checked', async () => {
   for (const mayStill of [async () => false, () => Promise.reject(new Error('away'))]) {
     const opened = open(mayStill);
     taking(opened);

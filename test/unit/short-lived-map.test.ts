@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { ShortLivedMap } from '#idempay/short-lived-map.js';
 
-describe('a map of what is there as long as a request', () => {
+describe('ShortLivedMap', () => {
   it('has what was set and not deleted, in its order, through any number of copies', () => {
     const map = new ShortLivedMap<number, string>();
     const expected = new Map<number, string>();

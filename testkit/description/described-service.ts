@@ -188,7 +188,7 @@ export function textShape(message: string): string {
   return message
     .replace(/^Payment declined: .*/s, 'Payment declined: ')
     .replace(/^Key '.*' not found\.$/s, "Key '' not found.")
-    .replace(/'.*?' (is no query parameter|stands in the body|is there more than once)/s, "'' $1")
+    .replace(/'.*?' (is not a query parameter|appears in the body|appears more than once)/s, "'' $1")
     .replace(/Use [A-Z, ]+\.$/, 'Use GET.')
     .replace(/\d+/g, '0')
     .replace(/\b[A-Z]{3}\b/g, 'AAA');

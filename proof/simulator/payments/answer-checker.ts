@@ -81,7 +81,7 @@ function isLate({ sentAt, answeredAt, patienceMs, answer, stoppedMs = 0 }: Asked
   return answeredAt - sentAt > patienceMs + Math.max(0, stoppedMs) + worstMs;
 }
 
-/** Whoever waits is told soon after the end, also where nothing announced it. */
+/** A waiting request is answered soon after the end, even without an announcement. */
 function waitedForNothing(request: Asked, row: Row, { faults }: PaymentHistory): boolean {
   const { sentAt, answeredAt, patienceMs, stoppedMs = 0 } = request;
   if (patienceMs === 0 || answeredAt === undefined || row?.finalAt === undefined || stoppedMs > 0) return false;
@@ -92,7 +92,7 @@ function waitedForNothing(request: Asked, row: Row, { faults }: PaymentHistory):
 const isRepeatedTooLate = (request: Asked, row: Row, history: PaymentHistory) =>
   stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
 
-/** Once somebody was told the outcome, nobody is told that it is under way, whatever the key store lost (decisions P17). */
+/** After one client got the outcome, no client gets "in progress", even if the key store lost data (decisions P17). */
 function isBusyForNothing(request: Asked, { asked }: Issued): boolean {
   if (stateOf(request) !== 'in progress') return false;
   return asked.some(
