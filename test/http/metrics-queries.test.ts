@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { readSamples, type Sample } from '../../testkit/client/metrics.js';
 import { givenTransaction, listTransactions, readTransaction } from '../../testkit/client/transactions.js';
-import { DEPLOYMENTS, type Stores } from '../../testkit/deployments/deployments.js';
+import { DEPLOYMENTS, embedded, type Stores } from '../../testkit/deployments/deployments.js';
 import { until } from '../../testkit/time/until.js';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
@@ -37,7 +37,8 @@ describe('what is asked of the metrics', () => {
   const opened: Stores[] = [];
 
   beforeAll(async () => {
-    for (const deployment of DEPLOYMENTS) {
+    // On a topology too: some series are of the embedded deployment only.
+    for (const deployment of new Set([embedded, ...DEPLOYMENTS])) {
       const stores = await deployment.open();
       opened.push(stores);
       const { url } = await stores.serve();

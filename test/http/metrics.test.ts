@@ -321,7 +321,8 @@ describeDeployments('metrics', (deployment) => {
     ]);
     const samples = await scrape(url, collector.headers);
     for (const { name } of samples) expect(name).toMatch(/^idempay_[a-z_]+$/);
-    expect(sumOf(samples, 'idempay_build_info', { deployment: deployment.name })).toBe(1);
+    const kind = deployment.name === 'embedded' ? 'embedded' : 'distributed';
+    expect(sumOf(samples, 'idempay_build_info', { deployment: kind })).toBe(1);
     expect(sumOf(samples, 'idempay_event_loop_delay_seconds_count')).toBeGreaterThanOrEqual(0);
   });
 });
