@@ -33,7 +33,7 @@ export async function temporaryFolder() {
 }
 
 /**
- * Keeps an eye on a child. `lastSignal` ends it when the benchmark has no time to wait for it.
+ * Watches a child process. `lastSignal` ends it when the benchmark has no time to wait for it.
  * @param {import('node:child_process').ChildProcess} child
  * @param {NodeJS.Signals} lastSignal
  * @returns {Promise<number | null>} its exit code, when it has ended

@@ -23,9 +23,9 @@ const NOBODY = 65_534;
 const DEBIAN_POSTGRES = '/usr/lib/postgresql';
 /** Where the tests unpack Debian's Redis on a machine that has none. */
 const UNPACKED_REDIS = fileURLToPath(new URL('../node_modules/.cache/test-servers/redis/', import.meta.url));
-/** As a payment service would set it: on disk every second, and no key ever thrown away for want of room. */
+/** As a payment service would set it: on disk every second, and no key evicted when memory is full. */
 const REDIS_SETTINGS = ['--appendonly', 'yes', '--maxmemory-policy', 'noeviction', '--save', ''];
-/** What an acknowledged payment rests on. The defaults, and asked for: a benchmark without them would be worth nothing. */
+/** Settings that make an acknowledged payment durable. They are the defaults, but set explicitly: without them the results mean nothing. */
 const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' };
 
 /**

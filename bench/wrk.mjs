@@ -1,4 +1,4 @@
-// Runs wrk, the load generator: a process of its own, so that what is measured is not the measuring.
+// Runs wrk, the load generator: a process of its own, so that its CPU time is not counted as the service's.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

@@ -7,7 +7,7 @@ export interface ErrorDetails {
 }
 
 /**
- * What every call of the client rejects with. There is one class for each thing that a caller can do next; its comment says what.
+ * The base of all errors of the client. There is one class for each possible next step of a caller; its comment describes that step.
  * `message` is for a log: it holds neither keys, nor amounts, nor credentials.
  */
 export abstract class IdempayError extends Error {
@@ -55,7 +55,7 @@ export class MismatchError extends IdempayError {
 }
 
 /**
- * Nobody can say yet whether the payment was charged, or will be. Keep `key`, and go on with `resume(key, payment)`, now or
+ * It is not known yet whether the payment was charged, or will be. Keep `key`, and go on with `resume(key, payment)`, now or
  * later. Never pay the same thing with `pay`: it takes another key, and may charge a second time.
  */
 export class UnknownOutcomeError extends IdempayError {

@@ -18,11 +18,11 @@ export interface IdempayOptions {
   /** Of one attempt, in milliseconds: longer than the service waits for its processor, or every slow payment is attempted twice. */
   readonly attemptTimeoutMs?: number | undefined;
   /**
-   * So long the service surely knows a key, in milliseconds: less than its `IDEMPOTENCY_TTL_SECONDS`. Keys that were fetched ahead are
-   * thrown away then, and a create with a key is not repeated any more: the service would create it anew.
+   * How long the service is certain to know a key, in milliseconds: less than its `IDEMPOTENCY_TTL_SECONDS`. After that, keys that were
+   * fetched ahead are discarded, and a create with a key is not repeated, because the service would create it again.
    */
   readonly keyLifeMs?: number | undefined;
-  /** So many transactions, and so many payments, are remembered with their tags for conditional reads. */
+  /** How many transactions, and how many payments, are remembered with their tags for conditional reads. */
   readonly remembered?: number | undefined;
   /** Must send a request once: one that repeats by itself may charge twice behind a proxy that forgets. */
   readonly fetch?: Fetch | undefined;

@@ -9,7 +9,7 @@ import { buildConsole } from './build-console.mjs';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
-/** What the reference page is made of (docs/decisions/0041). Copied, so that who runs the service need not install the package. */
+/** What the reference page is made of (docs/decisions/0041). Copied, so that running the service does not require that package. */
 const REFERENCE_PAGE = join('http', 'description', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');
@@ -31,7 +31,7 @@ for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, 
 await buildConsole(join(output, 'console'));
 
 /**
- * What was deleted or renamed must not go on living in dist/: a test could still import the module, and a start would apply the
+ * Deleted or renamed files must not stay in dist/: a test could still import the module, and a start would apply the
  * migration under both names.
  */
 function removeOutputsWithoutSource() {

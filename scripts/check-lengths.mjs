@@ -1,4 +1,4 @@
-// Checks that no file of code is longer than a reader can hold: beyond this a second noun is hiding in it. Run by
+// Checks that no file of code is too long: a longer one usually has two responsibilities. Run by
 // `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

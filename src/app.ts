@@ -38,9 +38,9 @@ import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
 import { VERSION } from './version.js';
 
-/** How long recovery holds back the first request; the rest goes on beside them. A start never waits for a processor over the network. */
+/** How long a start waits for the first round of recovery before it serves. It never waits for a processor over the network. */
 const RECOVERY_BEFORE_SERVING_MS = { simulated: 2_000, http: 0 } as const;
-/** A drain this long lets every ordinary payment end; an orchestrator's usual patience is 30 s. */
+/** Long enough for every ordinary payment to end; orchestrators usually kill a process after 30 s. */
 const DRAIN_LIMIT_MS = 25_000;
 const CLOSE_IDLE_EVERY_MS = 100;
 /** What the log calls the stores. */
@@ -49,15 +49,15 @@ const STORE_NAMES: Readonly<Record<MeasuredStore, string>> = {
   postgresql: 'PostgreSQL',
   sqlite: 'The database file',
 };
-/** After a drain that was cut: for what its attempts still write, and for their answers. */
+/** After the limit of a drain: time for the last writes of the attempts that were cut, and for their answers. */
 const LAST_WRITES_MS = 1_000;
 
 export interface App {
   /** Serves at the listener, whatever it answered before. */
   serve(): Promise<void>;
-  /** From now on the process is not ready, and goes on to serve (decisions O1). */
+  /** From now on the process reports that it is not ready; it still serves requests (decisions O1). */
   endReadiness(): void;
-  /** As rows call it: without credentials. */
+  /** The processor's name as payment rows store it: without credentials. */
   readonly processorName: string;
   /** Resolves, with the reason, when the stores are broken beyond use. */
   readonly broken: Promise<Error>;
@@ -171,7 +171,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
       const background = Promise.all([recovery.stop(), retention.stop(), backlog.stop()]);
-      // Connections first: until the last one is closed it may bring one more request.
+      // Connections first: an open connection may still bring a request.
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
         if (await endsWithin(limitMs, ended)) return;
@@ -179,7 +179,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         await processorClient.close();
         const givenUp = await endsWithin(LAST_WRITES_MS, Promise.all([server.requestsUnderWay.ended(), background]));
         if (!givenUp)
-          logger.warn('the drain ended before all requests did: their payments go on when their leases end');
+          logger.warn('the drain ended before all requests did: their payments continue when their leases end');
       } finally {
         clearInterval(closeIdle);
         listener.server.closeAllConnections();
@@ -236,7 +236,7 @@ function openProcessor(
   }
 }
 
-/** What happens to payments beside the requests that ask for them. */
+/** Logs what recovery, retention and operators do to payments. */
 function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & RetentionEvents {
   return {
     fault(fault) {
@@ -286,7 +286,7 @@ function sessionFacts(
   };
 }
 
-/** As the live view names it. */
+/** How the live view identifies this process. */
 function processIdentity() {
   return { host: hostname(), pid: process.pid, version: VERSION, startedAt: Math.round(performance.timeOrigin) };
 }

@@ -19,7 +19,7 @@ import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 export interface Config {
   readonly host: string;
   readonly port: number;
-  /** Between a signal and the end of the listener: for load balancers to notice that this process is not ready. */
+  /** Time from a signal to the closing of the port, in which load balancers notice that this process is not ready. */
   readonly drainDelayMs: number;
   readonly logLevel: LogLevel;
   /** Limit for each client; undefined: no limit. */
@@ -28,7 +28,7 @@ export interface Config {
   readonly maxConnections: number;
   /** Undefined: without TLS. */
   readonly certificateFiles: CertificateFiles | undefined;
-  /** Proxies that may say for whom they ask; undefined: none. */
+  /** Proxies whose X-Forwarded-For header is trusted; undefined: none. */
   readonly trustedNetworks: readonly string[] | undefined;
   readonly access: AccessSettings;
   readonly deployment: DeploymentSettings;
@@ -88,11 +88,11 @@ const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
  * descriptors. A simulated one needs memory only.
  */
 const MOST_IN_FLIGHT = { http: 192, simulated: 10_000 } as const;
-/** A minute of the fastest service; more is no limit. */
+/** More than the fastest service serves in a minute: a higher limit would have no effect. */
 const MOST_REQUESTS = 10_000_000;
 /** Some hundred gigabytes of memory in Redis. */
 const MOST_OPEN_KEYS = 1_000_000_000;
-/** What a lease must have left beside a call: the commit that began it, without which nothing could ever be sent. */
+/** How much longer than a call a lease must be: the commit of the claim uses a part of it, so with less no charge could be sent. */
 const COMMIT_MARGIN_MS = 100;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647;
@@ -113,7 +113,7 @@ export function readConfig(environment: Environment): Config {
   return deepFreeze(config);
 }
 
-/** The name of every setting, with what holds where it is not set. */
+/** The name of every setting with its default. */
 export function settingDefaults(): ReadonlyMap<string, string> {
   const settings = new Settings({}, []);
   readSettings(settings);

@@ -49,10 +49,10 @@ export function readCrashAt(text: string): CrashAt | undefined {
 }
 
 /**
- * The ports with a crash at one point; `die` is what happens there. Without `CRASH_AT` this is not called, so that
- * nothing stands between a feature and its ports. A step that fails does not reach its `after-` point.
+ * The ports with a crash at one point, where `die` is called. Without `CRASH_AT` this function is not called, so that
+ * features use the ports directly. A step that fails does not reach its `after-` point.
  */
-export function withCrashPoint(ports: CrashablePorts, at: CrashAt, die: () => void = killOurselves): CrashablePorts {
+export function withCrashPoint(ports: CrashablePorts, at: CrashAt, die: () => void = killThisProcess): CrashablePorts {
   let left = at.nth;
   const reach = (point: string) => {
     if (point !== at.point) return;
@@ -90,6 +90,6 @@ function trapped<Port extends object>(
 }
 
 /** The kernel ends a process that signals itself before the call returns: no line after it is run. */
-function killOurselves(): void {
+function killThisProcess(): void {
   process.kill(process.pid, 'SIGKILL');
 }

@@ -83,7 +83,7 @@ function tolerance({ length }: string): number {
   return length < 12 ? 1 : length < 20 ? 2 : 3;
 }
 
-/** Neither the underscores count, nor which unit was thought of: LOCKTTL_MS is near LOCK_TTL_SECONDS. */
+/** Ignores underscores and the unit: LOCKTTL_MS is near LOCK_TTL_SECONDS. */
 function editsFor(given: string, setting: string): number {
   const bare = (name: string) => name.replace(UNIT, '').replaceAll('_', '');
   return bare(given) === bare(setting) ? 0 : editDistance(given, setting);

@@ -1,5 +1,5 @@
 /**
- * What a store answers from this process' own memory is there at once, and what it has to ask for comes later. To wait for
- * the former would cost a request turns of the microtask queue for nothing.
+ * A result from this process' own memory is returned directly, a result from a store as a promise. Awaiting the former would
+ * only cost a request turns of the microtask queue.
  */
 export type NowOrLater<T> = T | Promise<T>;

@@ -1,8 +1,8 @@
-/** So many entries are set before they are copied; more where more are there, so that each is copied about once. */
+/** Entries are copied after at least this many sets, or as many as there are entries, so that each is copied about once. */
 const LEAST_SETS = 64;
 
 /**
- * A Map of what is there as long as a request. The engine's own Map keeps a link from each table that it has outgrown to the
+ * A Map for entries that live only as long as a request. The engine's own Map keeps a link from each table that it has outgrown to the
  * next one. Once such a table is in the old generation, it keeps all later ones alive, with what was in them, until the old
  * generation is collected (decision 0064). A new Map has no such link, so the entries are copied into one now and then.
  */

@@ -5,9 +5,9 @@ import { reasonOf, type StoreUnavailable } from './faults.js';
 
 /** How often the log counts what could not be served. */
 const COUNT_EVERY_MS = 10_000;
-/** Served without a failure for this long, a store is back; before that one success among failures says nothing. */
+/** A store is back when it has served without a failure for this long; a single success proves nothing. */
 const BACK_AFTER_MS = 2_000;
-/** Bounds a line: a fault may word itself differently each time. */
+/** Most reasons in one log line, because each fault may have another text. */
 const MAX_REASONS = 5;
 
 export interface StoreLog extends StoreEvents {

@@ -13,7 +13,7 @@ import type { Answer, Lost } from './transport.js';
 
 const INVALID = new Set([400, 413, 414, 415, 417, 431]);
 
-/** The `message` of the service's three-field error body; undefined for what is none, such as a proxy's page or half of a body. */
+/** The `message` of the service's three-field error body; undefined for another body, such as a proxy's page or half of an answer. */
 export function messageOf({ status, text }: Answer): string | undefined {
   const body = parsed(text) as { status?: unknown; error?: unknown; message?: unknown } | undefined;
   const isOurs = body?.status === status && typeof body.error === 'string' && typeof body.message === 'string';
@@ -41,7 +41,7 @@ export function retryAfterMs(headers: Headers): number {
   return Number.isNaN(ms) ? 0 : Math.max(ms, 0);
 }
 
-/** Statuses that say nothing final of a request. */
+/** Statuses that are not final: another attempt may be answered differently. */
 export function isMomentary(status: number): boolean {
   return status === 408 || status === 429 || status >= 500;
 }
@@ -68,7 +68,7 @@ export function again(result: Answer | Lost): Again {
   };
 }
 
-/** Why there is nothing final: no answer, half of one, or one that says to come back. */
+/** The error of an attempt without a final answer: no answer, half of one, or one that asks for a retry. */
 export function failureOf(result: Answer | Lost): UnavailableError {
   if (result.state === 'lost') {
     const what = result.mayHaveArrived ? 'The connection failed.' : 'The service could not be reached.';

@@ -12,11 +12,11 @@ export interface Call {
   /** Aborted by the caller, or when the deadline passes. */
   readonly signal: AbortSignal;
   remainingMs(): number;
-  /** Whether it was the caller who ended it, and not the deadline. */
+  /** Whether the caller aborted it; false when the deadline ended it. */
   wasAborted(): boolean;
 }
 
-/** Runs the work under one deadline. The work must look at the signal: nothing is waited for when it is aborted. */
+/** Runs the work under one deadline. The work itself must stop when the signal is aborted. */
 export async function within<T>(
   clock: Clock,
   { signal, deadlineMs }: { signal?: AbortSignal | undefined; deadlineMs: number },

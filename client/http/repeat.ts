@@ -16,7 +16,7 @@ export interface Done<T> {
 export interface Again {
   readonly state: 'again';
   readonly retryAfterMs: number;
-  /** What to tell the caller where there is no time for another one. */
+  /** The error for the caller when there is no time for another attempt. */
   readonly error: IdempayError;
 }
 

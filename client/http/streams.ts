@@ -3,7 +3,7 @@ import { UnavailableError } from '../errors.js';
 import { unlessAborted } from './call.js';
 import type { Streaming } from './transport.js';
 
-/** A list that brings nothing for so long is given up. */
+/** A list is given up when no data arrives for this long. */
 const LONGEST_SILENCE_MS = 30_000;
 
 /** The text of an answer as it comes. Ends the connection when its reader stops, and rejects when the answer breaks off. */

@@ -9,7 +9,7 @@ export const KEY = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Keys for one payment each, fetched ahead or when they are needed. */
 export interface IdempotencyKeys {
   take(call: Call): Promise<string>;
-  /** Until so many are there. */
+  /** Fetches keys until `count` are stored. */
   fetchAhead(call: Call, count: number): Promise<void>;
   /** The service has forgotten one, so it may have forgotten all of them. */
   forget(): void;

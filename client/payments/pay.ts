@@ -17,8 +17,8 @@ import { findPayment } from './payment-records.js';
 
 export interface PayOptions extends CallOptions {
   /**
-   * Gets the key before anything is sent, and is waited for: keep it where a crash does not lose it, with what is paid. It is
-   * called once for each call of `pay`. If it fails, nothing is sent.
+   * Called once for each call of `pay` with the key, and awaited before anything is sent. Store the key with the payment where a
+   * crash does not lose them. If it fails, nothing is sent.
    */
   readonly onKey?: ((key: string) => void | Promise<void>) | undefined;
 }
@@ -34,9 +34,9 @@ export interface PayResult {
 
 type Ended = Exclude<PaymentAnswer, { state: 'again' }> & { readonly attempts: number };
 
-/** The service waits at most so long for a payment that is under way; more would only hold connections. */
+/** How long the service is asked to wait for a payment under way; more would only hold connections. */
 const LONGEST_WAIT_SECONDS = 10;
-/** Of an attempt's time: for the way there and back. */
+/** The part of an attempt's time-out that is left for the network. */
 const AROUND_WAIT_MS = 2_000;
 
 /** One payment for one key, whatever happens on the way. */
@@ -49,9 +49,9 @@ export class Payer {
   ) {}
 
   /**
-   * Dies before `onKey` has kept the key: nothing was sent, and `pay` may be called again. Dies after it: `resume` goes on,
-   * whether anything was sent or not. So this takes one key and never a second one: a caller that keeps only the first would
-   * resume a payment that another key has paid.
+   * A crash before `onKey` has stored the key: nothing was sent, and `pay` may be called again. A crash after it: `resume`
+   * continues, whether anything was sent or not. So one call never uses a second key: a caller that stored only the first would
+   * resume a payment that the second key has paid.
    */
   async pay(payment: PaymentRequest, { onKey, ...options }: PayOptions): Promise<PayResult> {
     const body = bodyOf(payment);

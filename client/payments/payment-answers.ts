@@ -14,7 +14,7 @@ import type { Answer, Lost } from '../http/transport.js';
 /** What one attempt at a payment says. */
 export type PaymentAnswer =
   | { readonly state: 'paid'; readonly transactionId: string; readonly replayed: boolean }
-  /** Of the payment, for ever; or of this content, which no attempt can have paid. */
+  /** Final for the payment, or for this content, which no attempt can have paid. */
   | { readonly state: 'final'; readonly error: IdempayError }
   /** The service does not know the key, or not any more. */
   | { readonly state: 'key refused'; readonly error: IdempayError }
@@ -45,7 +45,7 @@ export function readPaymentAnswer(result: Answer | Lost, key: string): PaymentAn
       ? again(result, true)
       : { state: 'paid', transactionId, replayed: first === undefined };
   }
-  // A rate limit stands before everything else, here and in every proxy.
+  // A rate limit is checked before everything else, in the service and in proxies.
   if (status === 429) return again(result, false);
   if (status === 409 || isMomentary(status)) return again(result, true);
 

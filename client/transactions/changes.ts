@@ -17,13 +17,13 @@ import type { Settings } from '../settings.js';
 
 export interface Change<T> {
   readonly request: Outgoing;
-  /** `once`: sent twice it may happen twice. `repeatable`: it happens once, or comes to the same. */
+  /** `once`: a second send may carry it out twice. `repeatable`: a second send has no further effect. */
   readonly kind: 'once' | 'repeatable';
   /** The client's own key, where it makes the request repeatable. */
   readonly idempotencyKey?: string | undefined;
   /** The result of a 2xx; undefined for half of one. */
   readonly read: (answer: Answer) => T | undefined;
-  /** What a refusal means after an attempt that may have been carried out; undefined: nobody can say. */
+  /** What a refusal means after an attempt that may have been carried out; undefined: that is not known. */
   readonly afterwards: (refusal: IdempayError) => T | IdempayError | undefined;
 }
 
@@ -37,7 +37,7 @@ export function createChanges(settings: Settings, transport: Transport, requests
     return requests.within(options, async (call) => {
       let mayBeDone = false;
       const isOnce = kind === 'once';
-      // A key that the service has forgotten creates anew, and no answer says so.
+      // With a key that the service has forgotten, a repeat creates again, and the answer does not show it.
       const keyEndsAt = idempotencyKey === undefined ? Number.POSITIVE_INFINITY : clock.now() + keyLifeMs;
       const end = await repeat<T | IdempayError>(settings, call, async () => {
         if (mayBeDone && clock.now() >= keyEndsAt) return { state: 'done', value: keyEnded() };
@@ -89,8 +89,8 @@ export function createChanges(settings: Settings, transport: Transport, requests
 const UNKNOWN = 'It is not known whether the change was made';
 
 /**
- * Surely not carried out. A service that says so of a create names `Retry-After`: without it the 503 is of unknown effect. For what may
- * be repeated anyway no 503 counts as this, since proxies send them too.
+ * Whether the request was certainly not carried out. For a create the service then sends `Retry-After`; a 503 without it has an unknown
+ * effect. For a repeatable request no 503 counts, because proxies send them too.
  */
 function didNothing(result: Answer | Lost, isOnce: boolean): boolean {
   if (result.state === 'lost') return !result.mayHaveArrived;

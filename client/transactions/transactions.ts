@@ -164,7 +164,7 @@ export function createTransactions(settings: Settings, transport: Transport, req
         request,
         kind: 'repeatable',
         read: transactionIn,
-        // A conflict may be with the change of this very call.
+        // A conflict may be with an earlier attempt of this call.
         afterwards: (refusal) => (refusal instanceof NotFoundError ? refusal : undefined),
       });
     },

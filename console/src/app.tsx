@@ -11,7 +11,7 @@ type Stage =
   | { readonly name: 'signed out'; readonly reason: string | undefined }
   | { readonly name: 'signed in'; readonly access: Access };
 
-/** Where a service needs no credential nobody signs in; else the form stands in place of the view until one is taken. */
+/** A service without credentials needs no sign-in; otherwise the sign-in form is shown until a credential is accepted. */
 export function App() {
   const [stage, setStage] = useState<Stage>({ name: 'opening' });
   const signOut = useCallback((reason?: string) => setStage({ name: 'signed out', reason }), []);

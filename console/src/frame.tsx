@@ -7,7 +7,7 @@ import { Wordmark } from './parts/wordmark.js';
 import { ThemeSwitch } from './theme/theme-switch.js';
 import './frame.css';
 
-/** What stands around every view: where one can go, of which service, and as whom. */
+/** The frame around every view: the navigation, the service and the client. */
 export function Frame({ access, signOut }: { access: Access; signOut(): void }) {
   const route = useRoute();
   const main = useRef<HTMLElement>(null);
@@ -21,7 +21,7 @@ export function Frame({ access, signOut }: { access: Access; signOut(): void }) 
   }, [route.view, access]);
   useEffect(() => {
     document.title = view ? `${view.label} · Idempay` : 'Idempay console';
-    // A reader of the screen goes on at the new view; at the first one the page itself was just announced.
+    // Moves a screen reader to the new view; at the first view the page itself was just announced.
     if (!isFirst.current) main.current?.focus({ preventScroll: true });
     isFirst.current = false;
   }, [view]);

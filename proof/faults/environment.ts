@@ -21,7 +21,7 @@ export interface Environment {
   readonly faults: readonly Fault[];
   /** A fault of the deployment that this machine does not allow, and why. */
   readonly impossible: string | undefined;
-  /** Resolves when nothing is in the way any more. */
+  /** Ends all faults; resolves when everything works again. */
   heal(): Promise<void>;
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
   const processor = await opened.keep(startReferenceProcessor({ behaviour: { deduplicate: deduplicates } }));
   const proxy = await opened.keep(startTcpProxy(processor.port));
   const environment = {
-    // Nothing is so old; but what removes old payments runs beside everything else.
+    // No payment gets that old, but the removal of old payments runs as well.
     PAYMENT_RETENTION_DAYS: '1',
     LOCK_TTL_SECONDS: `${LEASE_SECONDS}`,
     PROCESSOR_TIMEOUT_MS: `${PROCESSOR_TIMEOUT_MS}`,

@@ -45,7 +45,7 @@ export class CrashPoints {
   /** Only an operator resolves payments. */
   next(random: Random, hasOperator: boolean): string {
     const points = hasOperator ? CRASH_POINTS : CRASH_POINTS.filter((point) => !point.endsWith('-resolve'));
-    // A point that was drawn in vain must not keep the others waiting.
+    // A point that was drawn but not reached must not be drawn again before the others.
     const turns = (point: string) => (this.reached[point] ?? 0) + (this.#drawn.get(point) ?? 0) / 2;
     const fewest = Math.min(...points.map(turns));
     const point = random.pick(points.filter((each) => turns(each) === fewest));

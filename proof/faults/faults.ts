@@ -15,7 +15,7 @@ import {
 import type { PostgresUnderFault } from './postgres-under-fault.js';
 import type { RedisPair } from './redis-pair.js';
 
-/** What is killed is started again after at most so long, often at once. */
+/** The longest time until a killed process is started again; often it is at once. */
 const LONGEST_DOWN_MS = 300;
 /** Longer than every deadline of a command or a statement, sometimes. */
 const LONGEST_STOP_MS = 2_500;
@@ -23,7 +23,7 @@ const LONGEST_DELAY_MS = 250;
 const LONGEST_FULL_MS = 1_500;
 /** The replica misses at most what is written in so long. */
 const LONGEST_LAG_MS = 800;
-/** A reply to be lost is given up when nobody asks for it in so long. */
+/** The wait for a request whose reply is to be lost ends after this time. */
 const LOSE_DEADLINE_MS = 1_500;
 const MOST_REPLIES_LOST = 6;
 

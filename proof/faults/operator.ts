@@ -8,8 +8,8 @@ import { pause } from '../../testkit/time/until.js';
 import { LEASE_MS } from './fault.js';
 
 /**
- * By then nothing of a payment's charge is on its way any more: it was sent within a lease, and no connection or process is
- * held up for longer than the rest.
+ * After this time no charge of a payment is still on its way: it was sent within a lease, and no connection or process is
+ * delayed for longer than the rest.
  */
 export const OPERATOR_AFTER_MS = LEASE_MS + 8_000;
 const WIDTH = 4;
@@ -54,7 +54,7 @@ export class Operator {
     const leftMs = OPERATOR_AFTER_MS - (Date.now() - Date.parse(claimedAt));
     if (leftMs > 0) return void this.#notBefore.set(key, performance.now() + leftMs);
     const record = await lookUpCharge(this.processor.url, key).catch(() => undefined);
-    // What it knows the service finds out by itself.
+    // If the processor has a record, the service finds the outcome by itself.
     if (record?.status !== 404) return;
     this.verdicts.add(key);
     const body = JSON.stringify({ outcome: 'declined', reason: 'insufficient funds' });

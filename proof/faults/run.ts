@@ -22,7 +22,7 @@ const AROUND_MS = { embedded: 6_000, distributed: 12_000 } as const;
 const OPERATOR_MS = 10_000;
 const SHORTEST_FAULTS_MS = 8_000;
 const CLIENTS: Clients = { payments: 30, transactions: 10 };
-/** Between two faults: payments are under way again, and then some. */
+/** Pause between two faults, long enough for payments to be under way again. */
 const SHORTEST_CALM_MS = 100;
 const LONGEST_CALM_MS = 700;
 /** One in so many rounds has two faults at once. */
@@ -63,7 +63,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
   const startedAt = performance.now();
   const startedAtMs = Date.now();
   const random = seededRandom(seed + tally.sessions);
-  // Every processor twice in a row, on either disk; which comes first, the seed says.
+  // Each kind of processor in two sessions in a row, with the small disk and without; the seed chooses the first kind.
   const deduplicates = (seed + Math.floor(tally.sessions / 2)) % 2 === 0;
   const onSmallDisk = tally.sessions % 2 === 0 && only({ name: 'the disk full', hits: 'disk' });
   const aroundMs = AROUND_MS[deployment] + (deduplicates ? 0 : OPERATOR_MS);

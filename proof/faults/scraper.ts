@@ -11,7 +11,7 @@ const PATIENCE_MS = 5_000;
 /** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
 const NOTICED_MS = 2_000;
 
-/** Collects the metrics of each process all along. Only a process that is killed or stopped itself may fail to show them. */
+/** Collects the metrics of each process during the whole run. Only a process that is killed or stopped may fail to show them. */
 export class Scraper {
   readonly violations: Violation[] = [];
   scrapes = 0;

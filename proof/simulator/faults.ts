@@ -54,7 +54,7 @@ export type Fault = Moment & FaultKind;
 /** A plan: everything that a seed sets in motion, before anything has happened. A smaller plan is a simpler history. */
 export type Faulty = { readonly seed: number; readonly faults: readonly Fault[] };
 
-/** A caller whose message was lost has noticed by then. */
+/** A caller notices a lost message within this time. */
 const LOSS_NOTICED_MS = STATEMENT_DEADLINE_MS + 1_000;
 
 /** What is forgotten of a subject, by the end of its name in Redis. */
@@ -83,9 +83,9 @@ export function createFaults<Service>(
   /** When Redis forgot something of a key (or of all: undefined), or a clock that judges expiry was moved. */
   const forgot: { readonly at: number; readonly key: string | undefined }[] = [];
   const storeSetAhead: number[] = [];
-  /** When servers or networks were not well. */
+  /** When servers or networks had faults. */
   const unwell: Interval[] = [];
-  /** When anything at all was wrong, and as long as it may be felt. */
+  /** When there was any fault, extended by the time of its after-effects. */
   const disturbed: Interval[] = [];
   let isClockMoved = false;
   let clocksMovedByMs = 0;
@@ -99,7 +99,7 @@ export function createFaults<Service>(
     simulation.note(`FAULT ${JSON.stringify(fault)}`);
     const forMs = 'forMs' in fault ? Math.min(fault.forMs, remainingMs) : 0;
     const target = 'target' in fault && fault.target !== 'caller' ? fault.target : (caller?.index ?? 0);
-    // What a clock that was set back had given a life to lives longer, and longer still when it is set back again.
+    // An expiry from before a clock was set back comes later, and later still when the clock is set back again.
     if (fault.kind === 'clock') clocksMovedByMs += Math.abs(fault.aheadMs);
     const lastsMs = fault.kind === 'clock' ? clocksMovedByMs : 'forMs' in fault ? fault.forMs : 0;
     last(disturbed, lastsMs + LOSS_NOTICED_MS + leaseMs);
@@ -193,7 +193,7 @@ export function createFaults<Service>(
     wereCalm: (from: number, to: number): boolean =>
       !isDuring(unwell, from, to) && !isDuring(slowCommits, from - STATEMENT_DEADLINE_MS, to),
 
-    /** Nothing was wrong for the payment, and nothing wrong was felt any more. */
+    /** In this time there was no fault, and no after-effect of one, for the payment. */
     wereOver(payment: string, from: number, to: number): boolean {
       const own = slowCommits.filter(({ subject }) => subject === payment);
       const wasSlow = isDuring(own, from - LOSS_NOTICED_MS - leaseMs, to);

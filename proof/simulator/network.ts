@@ -37,7 +37,7 @@ export function networkFault(random: Random, of: number, embedded: boolean, mayR
 const USUAL_MS = 8;
 const SLOW_MS = 12_000;
 const REPEATED_WITHIN_MS = 3_000;
-/** What a server tells unasked may be lost, also where nothing is wrong. */
+/** Share of a server's notifications that are lost, also without a fault. */
 const LOST_NOTICES = 0.2;
 const NOTICED_WITHIN_MS = 20;
 

@@ -31,7 +31,7 @@ export interface Request<Answer> {
 /** What a process serves, and how it stops: in the order of `app.ts`. */
 export interface Opened<Service> {
   readonly service: Service;
-  /** No request waits any more for what it would have to wait long for; what runs in the background ends. */
+  /** Ends the long waits of requests, and the work in the background. */
   stop(): Promise<unknown>;
   /** The limit is over: what waits for the processor is unknown. */
   cut(): void;

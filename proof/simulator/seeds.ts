@@ -1,10 +1,10 @@
 import type { Environment, RunResult } from './environment.js';
 import type { Faulty } from './faults.js';
 
-/** So many seeds are run once for each that is run twice: a seed that has two histories cannot be asked for again. */
+/** One seed in this many is run twice, to find seeds that do not always give the same history. */
 const TWICE_EVERY = 10;
 
-/** What nobody caught. Plans are run one after the other, so it belongs to the plan that runs. */
+/** Unhandled rejections. Plans run one after the other, so they belong to the plan that runs. */
 let uncaught: unknown[] = [];
 process.on('unhandledRejection', (reason) => uncaught.push(reason));
 

@@ -2,7 +2,7 @@ import { type Random, seededRandom } from '../../testkit/random.js';
 
 /** Far more than any seed takes: reaching it means that something never ends. */
 const MAX_STEPS = 200_000;
-/** What waits for a stopped instance comes in the order of time, and yet all but at once. */
+/** Scales the delays of events that waited for a stopped instance: their order stays, but they come almost at once. */
 const MOMENT = 1e-9;
 
 interface Event {
@@ -15,7 +15,7 @@ interface Event {
   cancelled: boolean;
 }
 
-/** Somebody whom things happen to: an instance of the service, or a client. What is dead or stopped notices nothing. */
+/** A receiver of events: an instance of the service, or a client. While it is dead or stopped it receives nothing. */
 export class Process {
   alive = true;
   /** By the simulation's time: everything that would reach it before arrives then. */
@@ -26,7 +26,7 @@ export class Process {
 
   constructor(
     readonly name: string,
-    /** Of the instance, among its like; restarts keep it. */
+    /** The index of the instance, which restarts keep. */
     readonly index: number,
     /** How long the instance has been stopped in all, by the end of the latest stop. */
     public pausedMs = 0,
@@ -65,14 +65,14 @@ export class Simulation {
   }
 
   /**
-   * What is chosen for one thing that happens now: it depends on nothing but the name and the moment, so that in a history
-   * without something else it is the same.
+   * Choices for one thing that happens now. They depend only on the name and the moment, so they stay the same when something
+   * else is left out of the history.
    */
   rng(name: string): Random {
     return seededRandom(scramble(scramble(hashOf(name) ^ this.seed) ^ Math.imul(this.time * 65_536, 0x9e3779b1)));
   }
 
-  /** Something that happens to `owner` (or to nobody who could be dead or stopped) `ms` from now. */
+  /** Schedules an event in `ms`. Without `owner` it happens also while instances are dead or stopped. */
   after(ms: number, owner: Process | undefined, run: () => void, label = ''): () => void {
     const event: Event = { at: this.time + Math.max(0, ms), order: this.made++, owner, run, label, cancelled: false };
     this.push(event);
@@ -85,7 +85,7 @@ export class Simulation {
     return new Promise((resolve) => this.after(ms, owner, resolve, label));
   }
 
-  /** A message on its way to something that keeps what it is told. */
+  /** Schedules the arrival of a message at a store, which keeps the data. */
   arrive(ms: number, owner: Process | undefined, run: () => void, label = ''): void {
     this.busyUntil = Math.max(this.busyUntil, this.time + ms);
     this.after(ms, owner, run, label);

@@ -2,9 +2,9 @@ import { isIPv4 } from 'node:net';
 import type { Settings } from '../settings.js';
 import type { TokenSettings } from './tokens.js';
 
-/** Who is served (decisions A1). */
+/** Whether clients need credentials (decisions A1). */
 export type AccessSettings =
-  /** Everybody. `loopbackOnly`, unless that was asked for: only requests for a name of this machine. A web page can make a browser send others. */
+  /** No. `loopbackOnly` (without AUTH=none): only requests to a name of this machine, because a web page can make a browser send others. */
   | { readonly kind: 'none'; readonly loopbackOnly: boolean }
   /** Clients with credentials. */
   | { readonly kind: 'required'; readonly apiKeysFile: string | undefined; readonly tokens: TokenSettings | undefined };
@@ -46,7 +46,7 @@ function readTokens(settings: Settings): TokenSettings | undefined {
     : undefined;
 }
 
-/** Over plain HTTP anybody on the way could exchange the keys. */
+/** https, or http on this machine: over plain HTTP an attacker on the network could replace the keys. */
 function readJwksUrl(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || `${url.username}${url.password}` !== '') return undefined;

@@ -4,9 +4,9 @@ import type { AuthenticationResult } from './caller.js';
 import { openKeyFile } from './key-file.js';
 import { createTokenCheck } from './tokens.js';
 
-/** Tells who sends a request (decisions A2 and A3). */
+/** Identifies the client of a request (decisions A2 and A3). */
 export interface Access {
-  /** `authorization`: the header as sent. At once where no issuer has to be asked, so that an API key costs no turn. */
+  /** `authorization`: the header as sent. No promise where the issuer is not asked, so that an API key does not cost a turn. */
   authenticate(authorization: string | undefined): AuthenticationResult | Promise<AuthenticationResult>;
   close(): void;
 }

@@ -33,7 +33,7 @@ export interface ApiKey {
   readonly expiresAt?: string;
 }
 
-/** The file cannot be used, or somebody else is writing it. The message says what to do. */
+/** The file cannot be used, or another command is writing it. The message says what to do. */
 export class KeyFileError extends Error {
   override readonly name = 'KeyFileError';
 }
@@ -84,7 +84,7 @@ export class ApiKeys {
     }
   }
 
-  /** Who has this secret, unless it expired. The whole hash is compared in constant time (decisions A2). */
+  /** The client with this secret; undefined when unknown or expired. The whole hash is compared in constant time (decisions A2). */
   callerWith(secret: string, nowMs: number): Caller | undefined {
     const sha256 = sha256Of(secret);
     const presented = Buffer.from(sha256, 'hex');
@@ -94,7 +94,7 @@ export class ApiKeys {
   }
 }
 
-/** Enough to find one of thousands, and far too little to guess a hash from the time that the search takes. */
+/** Enough to find one key among thousands, too little to learn a hash from the time that the search takes. */
 function startOf(sha256: string): string {
   return sha256.slice(0, 4);
 }

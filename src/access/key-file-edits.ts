@@ -34,8 +34,8 @@ export function revokeApiKeys(path: string, name: string, sha256Start = ''): num
 }
 
 /**
- * Writes a new file beside the old one and puts it in its place, so that a reader sees either. The name of the new one is
- * also the lock: of two edits at the same time one fails, and none is lost. Dies before the rename: the old keys are good.
+ * Writes a new file and renames it over the old one, so that a reader sees the old keys or the new ones. The name of the new
+ * file is also the lock: of two concurrent edits one fails. After a crash before the rename the old keys are still valid.
  */
 function edit(path: string, change: (keys: readonly ApiKey[]) => readonly ApiKey[]): void {
   const target = realPath(path);
@@ -65,7 +65,7 @@ function openNew(path: string): number {
   }
 }
 
-/** Of a link its target: the link stays. */
+/** The target of a link, so that an edit does not replace the link itself. */
 function realPath(path: string): string {
   return textOf(path) === undefined ? path : realpathSync(path);
 }

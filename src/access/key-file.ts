@@ -6,15 +6,15 @@ import { ApiKeys, KeyFileError, readApiKeys } from './api-keys.js';
 const READ_AGAIN_MS = 1_000;
 
 export interface KeyFile {
-  /** Of the last text that could be used. */
+  /** The keys of the last valid content of the file. */
   readonly current: ApiKeys;
   close(): void;
 }
 
 /**
- * Reads the API keys of a file, and reads it again every second: its content tells whether it changed, because the times of
- * a file are too coarse, and a secret that is mounted changes by a link. Throws the sentence that says why it cannot be used
- * at the start; later the last good keys stay, and `warn` is told once for each problem.
+ * Reads the API keys of a file, again every second. It compares the content, because file times are too coarse and a mounted
+ * secret changes by a link. Throws KeyFileError when the file cannot be used at the start. Later the last valid keys stay in
+ * use, and `warn` is called once for each problem.
  */
 export function openKeyFile(path: string, warn: (sentence: string) => void): KeyFile {
   let text = readAtStart(path);

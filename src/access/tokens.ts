@@ -74,7 +74,7 @@ function keySetAt(jwksUrl: string) {
   });
 }
 
-/** Whether the token is at fault, and not the way to the issuer's key set. */
+/** True: the token is invalid. False: the issuer's key set could not be fetched or read. */
 function isAboutToken(error: unknown): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return false;
   // A plain JOSEError is a reply of the issuer that is not a key set.
@@ -82,8 +82,8 @@ function isAboutToken(error: unknown): boolean {
 }
 
 /**
- * Of a user's token `client_id` or `azp` name the application; `sub` alone names a client of its own. A name is kept in the row of each
- * payment, so one that a store would shorten or refuse names nobody.
+ * In a user's token `client_id` or `azp` names the application; otherwise `sub` names the client. The name is stored in each payment row,
+ * so a name that a store would shorten or refuse is not accepted.
  */
 function clientOf({ client_id, azp, sub }: JWTPayload): string | undefined {
   const name = [client_id, azp, sub].find((id): id is string => typeof id === 'string' && id !== '');

@@ -12,7 +12,7 @@ export interface ConnectionOptions {
   readonly url: string;
   readonly apiKeyFile?: string | undefined;
   readonly deadline: number;
-  /** Seconds that the service surely knows a key; without it the client's own. */
+  /** Seconds for which the service is certain to know a key; without it the client's default. */
   readonly keyLife?: number | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface Connection {
   readonly asking: (headers: Readonly<Record<string, string>>) => Idempay;
   /** For each call. */
   readonly call: CallOptions;
-  /** The service and whose keys these are, to recognize both after a crash; the credential itself cannot be found from it. */
+  /** Identifies the service and the owner of the keys after a crash. The credential cannot be derived from it. */
   readonly identity: { readonly url: string; readonly credential: string };
 }
 
@@ -62,7 +62,7 @@ export async function connect({ url, apiKeyFile, deadline, keyLife }: Connection
   };
 }
 
-/** Says on a terminal, once, why nothing happens while the client tries again. */
+/** Reports the first failed attempt on a terminal, so that the user knows why the command waits. */
 function reportingFetch(address: string, deadline: number): typeof fetch {
   let isReported = !process.stderr.isTTY;
   return async (input, init) => {

@@ -4,7 +4,7 @@ export const EXIT = {
   /** Wrong arguments, settings or file, or refused by the service as wrong. Nothing was done. */
   mistake: 1,
   declined: 3,
-  /** Nobody knows whether it was done: the message says how to go on. */
+  /** It is not known whether it was done; the message says how to continue. */
   unknown: 4,
   /** Not reachable, busy, or no time left. Nothing was done. */
   unavailable: 5,
@@ -15,7 +15,7 @@ export const EXIT = {
   conflict: 8,
   /** An import is complete, and some of its rows were rejected. */
   rejectedRows: 9,
-  /** What answers is no Idempay. */
+  /** The answer did not come from Idempay. */
   unexpectedAnswer: 10,
 } as const;
 

@@ -8,7 +8,7 @@ import { addTransactionCommands } from './transactions/definitions.js';
 /** For tests alone, so not offered. */
 const NOT_OFFERED = ['CRASH_AT'];
 
-/** Every command with its options; what they do is loaded when they do it. `settings`: name and default of each, for the help. */
+/** Every command with its options; the code of a command is loaded when it runs. `settings`: name and default of each, for the help. */
 export function createProgram(settings: ReadonlyMap<string, string> = new Map()): Command {
   const program = new Command('idempay')
     .description('Idempay takes payments exactly once. Without a command it serves until SIGTERM or SIGINT.')

@@ -9,8 +9,8 @@ interface Waiter {
 }
 
 /**
- * What waits to be handed over to a store, in the order of arrival. Bounded in length and in time: an entry that is refused
- * here was never handed over, so nothing was changed.
+ * Entries that wait to be handed over to a store, in the order of arrival. Their number and waiting time are limited. An entry
+ * that is refused here was never handed over, so it changed nothing.
  */
 export class BoundedQueue<Entry extends Waiter> {
   private readonly entries: Entry[] = [];
@@ -18,7 +18,7 @@ export class BoundedQueue<Entry extends Waiter> {
   private readonly deadlines: number[] = [];
   private cancelTimer: (() => void) | undefined;
 
-  /** `store` names what is waited for, in the faults. */
+  /** `store`: the name of the store in the messages of faults. */
   constructor(
     private readonly store: string,
     private readonly maxLength: number,

@@ -30,7 +30,7 @@ export interface Deployment {
 /** What the adapters notice of a store, by its name, for the log. Neither may throw; both are called often. */
 export interface StoreEvents {
   failed(store: string, fault: unknown): void;
-  /** It did something that it could not do while it is away. */
+  /** The store did something that it can do only while it is available. */
   served(store: string): void;
 }
 

@@ -37,11 +37,11 @@ export interface NewestReads {
 }
 
 /**
- * A page of `PaymentHistory.newest`. Where rows are left out, the page first finds the key down to which it may read. What
- * comes or goes meanwhile changes neither: the next page begins below that key.
+ * A page of `PaymentHistory.newest`. Where filters leave rows out, the page first finds the lowest key that it may read.
+ * Concurrent payments do not matter: the next page begins below that key.
  *
- * Few transaction ids begin with a prefix that is long enough: their rows are read and sorted. Else they are looked for in
- * the order of the keys, so that a client's page reads, and ends at, keys of its own only.
+ * When few transaction ids match the prefix, their rows are read and sorted. Otherwise rows are read in key order, so that a
+ * client's page reads, and ends at, only keys of that client.
  */
 export async function newestPage(selection: Selection, readLimit: number, reads: NewestReads): Promise<NewestPage> {
   const query = queryOf(selection);

@@ -3,7 +3,7 @@ import { BoundedQueue } from './bounded-queue.js';
 
 /** Each is a request with a client, which waits no longer than the queue lets it, and holds a body of up to 1 MiB. */
 const MAX_WAITING = 32;
-/** A write that waited for a store that was away need not be followed by as long a rest. */
+/** The longest rest: a write that only waited for an unavailable store needs no equally long one. */
 const MOST_REST_MS = 200;
 
 interface Waiting {
@@ -12,15 +12,15 @@ interface Waiting {
 }
 
 /**
- * Runs large writes one after the other. After each one comes a rest that is as long as it took, in which the store is there for
- * all other writes: however many large ones wait, they take half of its time. What has not begun within `QUEUE_LIMIT_MS` is
- * refused, and changed nothing.
+ * Runs large writes one after the other. After each comes a rest of the same length, in which the store is free for all other
+ * writes, so large writes take at most half of its time. A write that has not begun within `QUEUE_LIMIT_MS` is refused, and
+ * changed nothing.
  */
 export class OneAtATime {
   private readonly waiting: BoundedQueue<Waiting>;
   private isBusy = false;
 
-  /** `store` names what is waited for, in the faults. */
+  /** `store`: the name of the store in the messages of faults. */
   constructor(
     store: string,
     private readonly clock: Clock,

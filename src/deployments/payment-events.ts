@@ -2,7 +2,7 @@ import type { PaymentEvent } from '../payments/ports/payment-history.js';
 import type { AttemptNote, LookedUp } from '../payments/values/attempt-note.js';
 import type { Fence } from '../payments/values/payment.js';
 
-/** What happened first, and what happened last: a payment that stays unknown is tried again every minute, for days. */
+/** The first and the last events are kept: a payment that stays unknown is tried again every minute, for days. */
 const FIRST_EVENTS = 8;
 const LAST_EVENTS = 40;
 /** Of a cause; UTF-8 may take three bytes for each. With it a line has at most 400 bytes, and all of them 20 kB. */

@@ -3,7 +3,7 @@ import { errorBody, type PublicError, reasonPhrase } from './public-errors.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
 import { securityHeadersOn } from './security-headers.js';
 
-/** Answers what no route answers, and ends the connection: how much of the request follows is not looked at. */
+/** Answers a request that reaches no route, and closes the connection, because the rest of the request is not read. */
 export function answerBare(
   request: IncomingMessage,
   response: ServerResponse,

@@ -7,8 +7,8 @@ const SLOW_CLIENT_MS = 5_000;
 let waiting: (() => void)[] = [];
 
 /**
- * Lets the answers of one turn of the event loop go to the kernel together, at its end. Each one alone would wake its client,
- * which sleeps again before the next one comes, and to wake it is the larger part of what a write costs (decision 0062).
+ * Writes the answers of one turn of the event loop together, at its end. Separate writes would wake the client each time, and
+ * waking it is the larger part of the cost of a write (decision 0062).
  */
 export function writeInBursts(socket: Socket): void {
   const writeOne = socket._write.bind(socket);

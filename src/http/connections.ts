@@ -13,17 +13,17 @@ import { securityHeadersOn } from './security-headers.js';
 
 /** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */
 const LINGER_MS = 1_000;
-/** How long CONNECT waits for the answers before it. Less than a drain, which cannot cut a socket that Node gave away. */
+/** How long CONNECT waits for earlier answers on its connection. Shorter than a drain, which cannot cut a socket that Node handed over. */
 const ANSWERS_BEFORE_CONNECT_MS = 20_000;
 
 /** Node's own name for the connection beneath. */
 type SecuredSocket = TLSSocket & { readonly _parent: Socket };
 
-/** Sockets whose last answer is written here, or will be when the answers before it are out. */
+/** Sockets whose last answer is written by this module, now or after the answers before it. */
 const ending = new WeakSet<Socket>();
 
 /**
- * Takes care of every socket that leaves Node's care: each has a listener for errors (a reset without one ends the
+ * Handles every socket that Node no longer manages: each has a listener for errors (a reset without one ends the
  * process), is answered with the error body, and is closed within a bound. `open` has those that are established; `closeUnused`
  * begins a drain: it closes every connection that never sent anything.
  */
@@ -70,7 +70,7 @@ export function guardConnections(
   };
 }
 
-/** What never became a request is answered on the bare socket, after the answers to the whole requests before it. */
+/** Answers bytes that never became a request on the socket itself, after the answers to the complete requests before them. */
 export function answerMalformedHttp(error: ParserError, stream: Duplex): void {
   const socket = stream as Socket;
   // Node reports every further piece of what it already refused.

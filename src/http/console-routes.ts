@@ -31,7 +31,7 @@ interface ConsoleFile {
   readonly plain: Page;
 }
 
-/** Decisions A4: open, because they hold no data: the page asks for it with the credential of who uses it. */
+/** Decisions A4: open, because the files hold no data: the page requests its data with the credential of its user. */
 export function registerConsoleRoutes(server: FastifyInstance): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
   let files: ReadonlyMap<string, ConsoleFile> | undefined;
@@ -55,7 +55,7 @@ export function registerConsoleRoutes(server: FastifyInstance): void {
     },
   );
 
-  /** When it is asked for, and not at the start: few processes are ever asked. All at once, because the page needs most of them. */
+  /** Reads all files at the first request, because the page needs most of them; not at the start, because few processes get one. */
   function opened(): ReadonlyMap<string, ConsoleFile> {
     files ??= readFiles();
     return files;

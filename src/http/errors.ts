@@ -28,7 +28,7 @@ export function installErrorHandler(
       onUnavailable(fault);
       request.log.debug({ reason: reasonOf(fault), requestId: request.id }, 'a store could not serve a request');
     } else if (answer.status === 500) {
-      // A body whose client has gone is no fault of ours.
+      // The client disconnected before the answer was complete: not a fault of the service.
       const isClientGone =
         (error as FastifyError).code === 'ERR_STREAM_PREMATURE_CLOSE' && request.raw.socket.destroyed;
       const level = isClientGone ? 'debug' : 'error';

@@ -64,13 +64,13 @@ export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
   let depth = 0;
   let values = 0;
 
-  /** Of the body or of a row, where what comes next is the value of its member. */
+  /** The body or row whose member has the next value; undefined for deeper values. */
   function parent(): OpenObject | undefined {
     if (depth === 1) return body;
     return depth === 3 ? row : undefined;
   }
 
-  /** Undefined where what comes next is in no array of rows. */
+  /** Adds a row. Undefined when the next value is not in the array of rows. */
   function addRow<Row extends JsonBody>(next: Row): Row | undefined {
     if (depth !== 2 || !array || !rowsMember) return undefined;
     const { name, most } = rowsMember;

@@ -5,7 +5,7 @@ const STALLED_MS = 30_000;
 const LOOK_EVERY_MS = 1_000;
 /** For the last bytes of a stream that has ended, so that a drain waits for no client that does not read. */
 const LAST_BYTES_MS = 500;
-/** Credentials that were revoked or have expired end the stream within this time and what their check takes. */
+/** After its credentials were revoked or expired, a stream ends within this time plus that of the check. */
 const CHECK_EVERY_MS = 4_000;
 
 export interface LiveStream {
@@ -20,7 +20,7 @@ export interface LiveStream {
  */
 export function openLiveStream(mayStill: () => Promise<boolean>, cut: () => void, onClosed: () => void): LiveStream {
   const ready: string[] = [];
-  /** The client waits for us, and not we for the client. */
+  /** The client is ready for more data. */
   let isAsked = false;
   let isEnded = false;
   let idleMs = 0;

@@ -14,7 +14,7 @@ export interface RouteMeasure {
 /** The `path` of requests that match no route. */
 export const NO_ROUTE = 'none';
 
-/** What became of a request to pay, as its client was told (decisions O2). */
+/** The outcome of a request to pay, as its answer reports it (decisions O2). */
 export const PAYMENT_OUTCOMES = [
   /** Paid, or declined, by this very request. */
   'processed',
@@ -40,7 +40,7 @@ export type PaymentOutcome = (typeof PAYMENT_OUTCOMES)[number];
 export const REFUSAL_REASONS = [
   /** Without credentials, or with invalid ones. */
   'credentials',
-  /** They can neither be believed nor refused while the issuer's keys are away. */
+  /** They cannot be checked while the issuer's keys are unavailable. */
   'credentials_unchecked',
   'scope',
   /** RATE_LIMIT_PER_MINUTE. */

@@ -31,7 +31,7 @@ const BEGUN_REQUEST_LINE = /^[!#$%&'*+.^_`|~\w-]+ +\S+$/;
 
 export function parserErrorOf(error: ParserError): PublicError {
   switch (error.code) {
-    // RFC 9110 9.1: a method that is not known is 501, but noise is no method.
+    // RFC 9110 9.1: an unknown method is 501; bytes without a request line are 400.
     case 'HPE_INVALID_METHOD':
       return REQUEST_LINE.test(lineWithMethodAt(error)) ? publicErrors.unknownMethod() : MALFORMED;
     case 'HPE_INVALID_VERSION':
@@ -47,8 +47,8 @@ export function parserErrorOf(error: ParserError): PublicError {
 }
 
 /**
- * Whether the request that is not valid began as HEAD: then the answer has no body (RFC 9110 9.3.2), which its client would take for
- * noise. Of one that came in several pieces it is not known.
+ * Whether the invalid request began as HEAD: then the answer must have no body (RFC 9110 9.3.2). False for a request that arrived in
+ * several pieces, whose beginning is not known here.
  */
 export function isHeadRequest({ rawPacket, bytesParsed = 0 }: ParserError): boolean {
   const text = Buffer.isBuffer(rawPacket) ? rawPacket.toString('latin1') : '';

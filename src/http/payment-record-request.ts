@@ -25,7 +25,7 @@ export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
 export type ListParameter = (typeof LIST_PARAMETERS)[number];
 export type ListQuery = { readonly [name in ListParameter]?: string };
 
-/** The key of a path, in any case, as the header of a payment takes it; what is no key has no payment. */
+/** The key in a path, in any case, as in the header of a payment. Throws the 404 for text that is no key. */
 export function keyIn({ key }: { key: string }): string {
   const header = readKeyHeader(key);
   if (header.state !== 'present') throw publicErrors.paymentNotFound();
@@ -104,7 +104,7 @@ function prefixOf(text: string): Prefix {
   );
 }
 
-/** Every name of a processor is printed text, and a database refuses some other texts. */
+/** Names of processors are printable text; a database refuses some other texts. */
 function processorNamed(text: string): string {
   if (isPrinted(text)) return text;
   throw publicErrors.invalidRequest("'processor' must be the name of a processor, as a payment shows it.");

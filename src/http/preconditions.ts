@@ -22,6 +22,6 @@ export function writeCondition(headers: IncomingHttpHeaders): TagCondition | und
 }
 
 export function sendNotModified(reply: FastifyReply): void {
-  // For HEAD the framework would call the missing body one of no bytes; a stream leaves the length unsaid.
+  // For HEAD the framework would send a Content-Length of 0; with a stream it sends none.
   reply.code(304).send(reply.request.method === 'HEAD' ? Readable.from([]) : undefined);
 }

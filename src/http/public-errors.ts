@@ -45,7 +45,7 @@ export function reasonPhrase(status: number): string {
   return RENAMED_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error';
 }
 
-/** What a request asks for, as far as a client must do something else when a store cannot serve it. */
+/** Kinds of requests that have their own advice for when a store cannot serve them. */
 export type Operation = keyof typeof UNAVAILABLE;
 
 const READ = 'This cannot be read at the moment. Retry in a few seconds.';
@@ -262,7 +262,7 @@ export const publicErrors = {
   // The service itself.
   storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
     const message = UNAVAILABLE[operation][cause.effect];
-    // A client that repeats by itself after Retry-After must not repeat what may happen twice.
+    // Without Retry-After, so that no client automatically repeats a create that may have happened.
     const mayDouble = /^create transactions?$/.test(operation) && cause.effect === 'unknown';
     return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
   },

@@ -10,7 +10,7 @@ const LOOK_EVERY_MS = 250;
 const STALLED_MS = 1_500;
 /** The least that a client takes on average while others wait for its snapshot, in bytes per millisecond: 128 KiB a second. */
 const LEAST_RATE = 131.072;
-/** The average of less time says nothing. */
+/** A shorter time gives no useful average. */
 const RATED_AFTER_MS = 2_000;
 /** While no request waits for a snapshot: an open one keeps old rows, and the write-ahead log of SQLite grows. */
 const STALLED_ALONE_MS = 10_000;
@@ -56,7 +56,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
   allBytes.hold(first.length);
   let isReading = false;
   let isWhole = false;
-  /** The client waits for us, and not we for the client. */
+  /** The client is ready for more data. */
   let isAsked = false;
   let takenBytes = 0;
   /** Time in which data was ready and the client did not read: in total, and since its last read. */
@@ -72,7 +72,7 @@ export function streamReadAhead(first: Buffer, chunks: Chunks, allBytes: ReadAhe
         isReading = false;
         if (stream.destroyed) return;
         isWhole = last;
-        // An empty chunk would end neither the list nor the wait for it.
+        // An empty chunk is left out: pushing it would neither send data nor end the stream.
         if (chunk.length > 0) {
           ready.push(chunk);
           readyBytes += chunk.length;

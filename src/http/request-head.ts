@@ -50,7 +50,7 @@ function isHostValid({ headers, rawHeaders, httpVersion }: IncomingMessage): boo
   return hosts === 1 && isHost(host);
 }
 
-/** Whether the client asked for this machine by a name that no other machine has. A browser always says a name; HTTP/1.0 may leave it out. */
+/** Whether Host names only this machine, such as localhost. Browsers always send Host; HTTP/1.0 clients may leave it out. */
 export function isForThisMachine({ headers: { host } }: IncomingMessage): boolean {
   return !host || isHostOfThisMachine(host);
 }
@@ -63,7 +63,7 @@ export function originForm(target: string): string {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-/** Nearly every request names the same host as the one before: two to three hundredths of a repeat were spent on reading it again. */
+/** Remembers the last result, because most requests have the same Host: the check took 2 to 3 % of the time of a repeat. */
 function rememberingLast(judge: (host: string) => boolean): (host: string) => boolean {
   let lastHost: string | undefined;
   let lastResult = false;

@@ -5,8 +5,8 @@ declare module 'fastify' {
 }
 
 /**
- * Counts requests from their handler to their answer. A client that disconnects ends its connection and not its request: a
- * payment that it began goes on, and a drain that waited for connections only would cut it.
+ * Counts requests from their handler to their answer. A request continues after its client disconnects, so a drain that waited
+ * for connections only would cut a payment under way.
  */
 export class RequestsUnderWay {
   private count = 0;

@@ -90,11 +90,11 @@ export function createServer(
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: requestIdOf,
     requestIdHeader: false,
-    // It decides `request.ip` alone, which logs and limits use: no rule here looks at the forwarded host or protocol.
+    // Affects only `request.ip`, which logs and limits use; no rule reads the forwarded host or protocol.
     trustProxy: trustedNetworks ? [...trustedNetworks] : false,
     bodyLimit: BODY_LIMIT_BYTES,
     return503OnClosing: false,
-    // It was open before this was made, and has listeners of its own for what never becomes a request.
+    // The listener was opened earlier, and itself handles bytes that never become a request.
     serverFactory: () => listener.server,
     clientErrorHandler: () => {},
     routerOptions: { maxParamLength: MAX_PARAMETER_LENGTH },

@@ -19,7 +19,7 @@ export async function sendTransactionList(
   if (first.last) {
     reply.send(`[${joined(first.rows)}]`);
   } else if (reply.request.method === 'HEAD') {
-    // The rest would be read only to be thrown away; an empty stream leaves the length unsaid.
+    // HEAD needs no further rows; with an empty stream no Content-Length is sent.
     pages.close();
     reply.send(Readable.from([]));
   } else {

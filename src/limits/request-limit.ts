@@ -32,9 +32,9 @@ interface Window {
 }
 
 const WINDOW_MS = 60_000;
-/** In this time, and a round trip, the other processes do not know what this one has served. */
+/** The other processes learn of served requests after this time and a round trip. */
 const REPORT_AFTER_MS = 20;
-/** While nobody takes the reports, each process counts for itself. */
+/** Pause after a failed report, in which each process counts for itself. */
 const REPORT_AGAIN_AFTER_MS = 1_000;
 /** About 200 bytes each. One that is forgotten begins a new window. */
 const REMEMBERED_CLIENTS = 100_000;
@@ -69,7 +69,7 @@ export function createRequestLimit(perMinute: number, clock: Clock, shared?: Sha
     if (unreported.size > 0 || !arrived) reportLater(arrived ? REPORT_AFTER_MS : REPORT_AGAIN_AFTER_MS);
   }
 
-  /** Whether it arrived. One that did not is not repeated: the next says the same and more. */
+  /** Resolves to whether the report arrived. A lost report is not repeated: the next one has the full count. */
   async function report(client: string, window: Window): Promise<boolean> {
     const askedAt = clock.monotonic();
     const { taken, endsAt } = window;
@@ -77,7 +77,7 @@ export function createRequestLimit(perMinute: number, clock: Clock, shared?: Sha
     try {
       const { total, remainingMs } = await shared.report(client, taken, endsAt - askedAt);
       window.others = Math.max(0, total - taken);
-      // The window began where the first process began it. It is never made longer here, as an emptied Redis would.
+      // The window began when the first process began it. It is never lengthened here, although an emptied Redis reports a new one.
       window.endsAt = Math.min(endsAt, askedAt + remainingMs);
       return true;
     } catch {

@@ -3,7 +3,7 @@ import type { Sample } from './sample.js';
 import { INTERVAL_MS } from './sampler.js';
 import { KEEP_MS, type SharedSamples } from './shared-samples.js';
 
-/** Each is asked of the shared samples once a second for all who look; more than a team has open at once. */
+/** More than a team has open at once. All watchers of a process share one read of the samples a second. */
 const MOST_WATCHERS = 32;
 /** Another process' sample is shown this late at most. */
 const LOOK_EVERY_MS = 1_000;
@@ -40,7 +40,7 @@ interface Entry {
 interface Watching {
   readonly watcher: Watcher;
   lastAt: number;
-  /** Has been told what there was. */
+  /** Has received the earlier samples. */
   isCurrent: boolean;
 }
 
@@ -53,7 +53,7 @@ export function createLiveView(instance: string, shared: SharedSamples | undefin
   let others: Entry[] = [];
   let position: string | undefined;
   const watching = new Set<Watching>();
-  /** The first look at the others since somebody looks again; undefined: nobody does. */
+  /** The first read of other processes' samples since there are watchers; undefined: there are none. */
   let looked: Promise<void> | undefined;
   let stopped = false;
 
@@ -66,7 +66,7 @@ export function createLiveView(instance: string, shared: SharedSamples | undefin
     for (const one of [...watching]) if (one.isCurrent) tell(one, line);
   }
 
-  /** A fault is told nobody: the store that is away is in the log already, and the next look tries again. */
+  /** Faults are ignored: the log already reports the unavailable store, and the next look tries again. */
   async function lookAtOthers(): Promise<void> {
     if (!shared) return;
     try {
@@ -90,7 +90,7 @@ export function createLiveView(instance: string, shared: SharedSamples | undefin
     return at <= clock.now() - KEEP_MS;
   }
 
-  async function goOn(): Promise<void> {
+  async function lookAgain(): Promise<void> {
     await lookAtOthers();
     if (watching.size === 0) {
       others = [];
@@ -103,7 +103,7 @@ export function createLiveView(instance: string, shared: SharedSamples | undefin
       if (clock.monotonic() - one.lastAt < INTERVAL_MS) continue;
       tell(one, JSON.stringify({ type: 'beat', at: Math.floor(clock.now()) }));
     }
-    clock.after(LOOK_EVERY_MS, goOn);
+    clock.after(LOOK_EVERY_MS, lookAgain);
   }
 
   return {
@@ -120,7 +120,7 @@ export function createLiveView(instance: string, shared: SharedSamples | undefin
       const one: Watching = { watcher, lastAt: clock.monotonic(), isCurrent: false };
       watching.add(one);
       tell(one, JSON.stringify({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance }));
-      looked ??= goOn();
+      looked ??= lookAgain();
       looked.then(() => {
         if (!watching.has(one)) return;
         const kept = [...own, ...others].filter((entry) => entry.at > since && !isOld(entry));
@@ -138,7 +138,7 @@ export function createLiveView(instance: string, shared: SharedSamples | undefin
   };
 }
 
-/** Undefined for what no process of ours has written so. */
+/** Undefined for a line that is not a sample of this service. */
 function sampleIn(line: string): Pick<Sample, 'at' | 'instance'> | undefined {
   try {
     const { type, at, instance } = JSON.parse(line) as Partial<Sample>;

@@ -59,7 +59,7 @@ export function measureHttp(exposition: Exposition, connections: ConnectionCount
 
   exposition.counter(
     'idempay_requests_refused_total',
-    'Requests refused for who sent them or for how much there already is, by reason; also connections closed for MAX_CONNECTIONS.',
+    'Requests refused for their credentials or because of a limit, by reason; also connections closed for MAX_CONNECTIONS.',
     ['reason'],
     // The listener counts its own: it is open before anything is measured.
     () => readingsOf('reason', { ...refused, connections: connections.refused }),

@@ -39,7 +39,7 @@ export function measureStores(exposition: Exposition): StoreMeasures {
   }
 
   const lengths: (() => Reading)[] = [];
-  exposition.gauge('idempay_store_queue_length', 'What waits to be sent now.', ['store', 'queue'], () =>
+  exposition.gauge('idempay_store_queue_length', 'Operations waiting to be sent.', ['store', 'queue'], () =>
     lengths.map((read) => read()),
   );
   const batches = exposition.histogram(
@@ -49,10 +49,10 @@ export function measureStores(exposition: Exposition): StoreMeasures {
   );
 
   const committed = exposition
-    .histogram('idempay_store_commit_seconds', 'Of the embedded store: how long a commit took, on the disk.', SECONDS)
+    .histogram('idempay_store_commit_seconds', 'Duration of commits of the embedded store, on the disk.', SECONDS)
     .of();
   let walBytes: number | undefined;
-  exposition.gauge('idempay_store_wal_bytes', 'Of the embedded store: the size of its write-ahead log.', [], () =>
+  exposition.gauge('idempay_store_wal_bytes', 'Size of the write-ahead log of the embedded store.', [], () =>
     walBytes === undefined ? [] : [[{}, walBytes]],
   );
 

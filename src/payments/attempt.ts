@@ -35,7 +35,7 @@ export function createCarryOut(collaborators: {
   idempotencyTtlMs: number;
   /** The processor answered one outcome, and the row is final with the other. */
   onContradiction: (claim: Claim, answered: Outcome['state'], kept: Outcome['state']) => void;
-  /** A takeover found out, and wrote, what had been left unclear. */
+  /** A takeover settled a payment whose outcome had been unknown. */
   onKnown?: (claim: Claim, origin: Origin, state: Outcome['state']) => void;
   /** How long recovery leaves a payment alone whose outcome is still unknown at that age. */
   recoverAfterMs: (ageMs: number) => number;
@@ -135,14 +135,14 @@ export function createCarryOut(collaborators: {
 
   /** A takeover may have finished the payment meanwhile; what is not final stays unknown. */
   async function outcomeElsewhere(claim: Claim, cause: string): Promise<AttemptResult> {
-    // A store that fails now does not change the result: the charge was sent, and its outcome is not known.
+    // If this read fails too, the outcome stays unknown.
     const found = await ledger.find(claim.key).catch(() => undefined);
     return found?.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
   }
 
   /**
    * Ends the row's lease and the lock at once, because the outcome is unknown: the next repeat looks it up. The lock ends
-   * last, because its end wakes the waiters and they must find the row free. Undefined: the store does not say.
+   * last, because its end wakes the waiters and they must find the row free. Undefined: a store failed.
    */
   async function giveUp(
     claim: Claim,

@@ -19,7 +19,7 @@ export function createBacklogWatch(ledger: Pick<Ledger, 'backlog'>, clock: Clock
   let cancelNext = () => {};
   let stopped = false;
 
-  /** A store that is away is in the log already; what was seen last stays. */
+  /** After a fault the last result stays; the log already reports the unavailable store. */
   async function look(): Promise<void> {
     const at = clock.monotonic();
     const backlog = await ledger.backlog().catch(() => undefined);

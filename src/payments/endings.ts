@@ -61,7 +61,7 @@ export function createEndings(keys: KeyStore, clock: Clock): Endings {
     });
   }
 
-  /** Tries each once. Ends at a batch of which all failed: the store is still away. */
+  /** Tries each once. Stops after a batch in which all failed, because the store is still away. */
   async function tryAgain(): Promise<void> {
     const endings = failed;
     failed = [];

@@ -57,7 +57,7 @@ export function createLeases(
     else renewals.renewed += 1;
   }
 
-  /** A store that is away does not fence off: the lease goes on ageing, and `outlives` sees it. */
+  /** A failed renewal does not fence the attempt off: the lease gets older, which `outlives` checks. */
   function noteFailure(): void {
     renewals.failed += 1;
   }
@@ -69,14 +69,14 @@ export function createLeases(
 
   function renewDue(): void {
     for (const lease of dueNow()) {
-      // Nothing is left to renew; the attempt finds that out when it asks, or when it settles.
+      // A fenced-off lease is not renewed again; its attempt notices when it calls `outlives` or settles.
       if (lease.fencedOff) held.delete(lease.fence);
       else renew(lease).catch(noteFailure);
     }
     scheduleRenewal();
   }
 
-  /** Those of one turn. */
+  /** The leases to renew in this turn of the event loop. */
   function dueNow(): Held[] {
     const now = clock.monotonic();
     const due: Held[] = [];

@@ -58,7 +58,7 @@ export function createOpenKeys(counts: OpenKeyCounts, max: number, idempotencyTt
       });
       isDone = true;
     } catch (fault) {
-      // Of an unknown exchange nothing is repeated: a key that stays counted is forgotten with its life.
+      // An exchange of unknown outcome is not repeated: a key that stays counted is forgotten when it expires.
       if (!isUnknown(fault)) for (const [part, keys] of closing) add(part, keys);
       for (const { failed } of opening) failed(fault);
     }
@@ -92,7 +92,7 @@ function countParts(opening: readonly Waiting[]): Map<number, number> {
   return parts;
 }
 
-/** The ledger, whose end of a payment closes its key. A payment is settled once. */
+/** The ledger, in which a settlement also closes the key. A payment is settled only once. */
 export function closingKeys(ledger: Ledger, openKeys: OpenKeys | undefined): Ledger {
   if (!openKeys) return ledger;
   return {

@@ -122,7 +122,7 @@ export function createPayments(collaborators: {
     const fingerprint = fingerprintOf(money);
     const askedAt = clock.monotonic();
 
-    function goOn(begun: BeginResult): NowOrLater<PayAnswer> {
+    function answerTo(begun: BeginResult): NowOrLater<PayAnswer> {
       switch (begun.state) {
         case 'locked':
           return conflict(key, fingerprint, begun);
@@ -138,14 +138,14 @@ export function createPayments(collaborators: {
     }
 
     const begun = keys.begin({ key, owner, leaseMs, fingerprint, client });
-    if (!(begun instanceof Promise)) return goOn(begun);
+    if (!(begun instanceof Promise)) return answerTo(begun);
     return begun
       .catch((fault: unknown) => {
         // The lock may be held although the reply was lost; release it so that retries are not blocked.
         if (isUnknown(fault)) void endings.release(key, owner);
         return lookAtRow(key, client, fault);
       })
-      .then(goOn);
+      .then(answerTo);
   }
 
   function hasRoom(): boolean {

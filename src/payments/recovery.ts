@@ -161,8 +161,8 @@ export function createRecovery(collaborators: {
 }
 
 /**
- * How long recovery leaves a payment alone that stays unknown: as long again as its age, so twice as long each time. Not by
- * the number of attempts, which a payer's repeats would raise as well.
+ * How long recovery waits before it tries an unknown payment again: as long as the payment's age, so the wait doubles each time.
+ * It does not use the number of attempts, because a payer's repeats raise that too.
  */
 export function backOffMs(ageMs: number): number {
   return Math.min(Math.max(ageMs, SHORTEST_BACK_OFF_MS), LONGEST_BACK_OFF_MS);

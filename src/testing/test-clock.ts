@@ -1,4 +1,4 @@
-/** Turns of the event loop without anything new, after which everybody is taken to wait for the time to pass. */
+/** After this many idle turns of the event loop, all work is assumed to wait for time to pass. */
 const QUIET_TURNS = 5;
 
 interface Sleeper {
@@ -7,7 +7,7 @@ interface Sleeper {
 }
 
 /**
- * Time that passes by itself as soon as nobody does anything but wait: a deadline of a minute is over at once. For a client whose
+ * A clock that advances by itself as soon as all work only waits for time: a deadline of a minute passes at once. For a client whose
  * `fetch` answers without a network.
  */
 export class TestClock {

@@ -35,8 +35,8 @@ const LAST_EXPORT_MS = 2_000;
 const MAX_LINKS = 1_000;
 
 /**
- * Everything that one process traces (decisions O3). This module is loaded only where traces are exported. Each part is used in
- * the place of what it is given, so that nothing of it is in the way otherwise.
+ * Everything that one process traces (decisions O3). This module is loaded only where traces are exported. Each part wraps
+ * the object that it is given, so that nothing is added without traces.
  */
 export interface Traces {
   readonly requests: RequestTraces;
@@ -44,7 +44,7 @@ export interface Traces {
   stores(measures: StoreMeasures): StoreMeasures;
   ports<Ports extends PaymentPorts>(ports: Ports): Ports;
   attempts(carryOut: CarryOut): CarryOut;
-  /** What a timer does later belongs to no trace: the request that set it is over. */
+  /** A clock whose timers run outside of any trace, because the request that set them has ended. */
   clock(clock: Clock): Clock;
   /** That hand the trace under way on to the processor. */
   headers(): Record<string, string>;
@@ -63,7 +63,7 @@ export function createTraces(settings: TraceSettings, events: ExportEvents): Tra
     scheduledDelayMillis: EXPORT_EVERY_MS,
   });
   const provider = new TracerProvider({
-    // What the environment says of the service (OTEL_RESOURCE_ATTRIBUTES), and then what we say.
+    // Attributes from the environment (OTEL_RESOURCE_ATTRIBUTES), then our own.
     resource: detectResources({ detectors: [envDetector] }).merge(
       resourceFromAttributes({ 'service.name': settings.serviceName, 'service.version': VERSION }),
     ),

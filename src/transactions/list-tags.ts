@@ -106,7 +106,7 @@ export class ListTags {
     return { tag: opened.tag };
   }
 
-  /** Lets others wait for what it finds, when it is the first. */
+  /** If no other request opens a snapshot for this filter, later requests can wait for the tag of this one. */
   private openFirst(key: string, filter: TransactionFilter, store: Store): Promise<TaggedSnapshot> {
     const opened = this.openTagged(key, filter, store);
     if (!this.opening.has(key)) {
@@ -123,7 +123,7 @@ export class ListTags {
       const newest = this.known.peek(key)?.version ?? 0;
       const snapshot = await store.openSnapshot(filter);
       try {
-        // The store has gone back, by a failover or a restore: what was known of later versions holds no more.
+        // The store returned to an older version (a failover or a restore), so tags of later versions are invalid.
         if (snapshot.version < newest) this.known.delete(key);
         const tag = await this.tagOf(key, snapshot);
         if (tag !== undefined) return { snapshot, tag };

@@ -74,7 +74,7 @@ const ANALYZE = 'VACUUM ANALYZE idempay.payments, idempay.transactions';
  * took the index of what is under way, expecting one row there, and read all of it for each key; a plan kept from when the
  * table was small read all of the table. Fix: conditions that only the primary key serves, and no sequential scans.
  */
-describe('what is done by key in PostgreSQL goes by the primary key', () => {
+describe('statements by key in PostgreSQL use the primary key', () => {
   test.each([
     ['in empty tables', [], [], []],
     ['in tables that grew since the plan was kept', [], [fill(1, MANY)], []],

@@ -196,7 +196,7 @@ describe('the horizon in PostgreSQL', () => {
     expect(await ledger.claim(claimAttempt({ key: newKeyOf(bound) }))).toMatchObject({ state: 'claimed' });
   });
 
-  test('leaves a payment whose hour nobody noted until it has been seen for as long', async () => {
+  test('keeps a payment without a settled hour for the full retention from the first look', async () => {
     // As a process of the version before settles one.
     await sql('UPDATE idempay.payments SET settled_hour = NULL WHERE key = $1', [removable.key]);
     for (const [hours, isThere] of [

@@ -46,7 +46,7 @@ beforeAll(async () => {
 afterAll(() => stores?.close());
 
 /** Payments as they are after long service: a few under way, some declined, each key and time after the one before. */
-describe('what is read and removed of payments in PostgreSQL', () => {
+describe('reads and removals of payments in PostgreSQL', () => {
   const ROWS = 20_000;
   const FIRST_MS = Date.UTC(2020, 0);
   const MIDDLE_MS = FIRST_MS + (ROWS / 2) * 1_000;

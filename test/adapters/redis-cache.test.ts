@@ -190,7 +190,7 @@ describe('the write marks of one transaction', () => {
     expect(await look()).toEqual(['hit', 'version 3']);
   });
 
-  test('of a write that was under way with one that died leave nothing that may be older than the row', async () => {
+  test('leave no entry that may be older than the row when one of two writers died', async () => {
     await put('under way', LONG_MS);
     await put('orphan', SHORT_MS);
     await untilPast(SHORT_MS);

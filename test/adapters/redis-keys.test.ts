@@ -178,7 +178,7 @@ test('a user who may use our channels only hears ends', async () => {
   expect(limited.refusals).toEqual([]);
 });
 
-test('what a look finds is answered where there is no room to note who watches', async () => {
+test('a watch finds the lock also when Redis has no memory to mark it as watched', async () => {
   const locked = await other.lockedKey();
   await redis.client.config('SET', 'maxmemory', '1');
   expect((await watching(one, locked)).looked).toMatchObject({ state: 'locked', fingerprint: '100.50 USD' });

@@ -64,7 +64,7 @@ test('the commands of one turn arrive in one read at each server', async () => {
   expect(await readsOfOneTurn(one)).toBeLessThanOrEqual(OTHER_READS);
 });
 
-test('each of many calls of one turn is answered for itself, and one that is refused refuses no other', async () => {
+test('each of many calls of one turn gets its own answer, and a refused call does not affect the others', async () => {
   const states = ['absent', 'taken', 'locked', 'refused'];
   const keys = await Promise.all(
     Array.from({ length: CALLS }, async (_, index) => {
@@ -90,7 +90,7 @@ test('each of many calls of one turn is answered for itself, and one that is ref
   }
 });
 
-test('a call with more parameters than a script can unpack refuses no other, and its command counts as failed', async () => {
+test('a call with more parameters than a script can unpack does not affect the others, and its command counts as failed', async () => {
   const [sizes, ends]: [number[], boolean[]] = [[], []];
   const exchange = loadScript('exchange-open-keys', {
     ...NOT_MEASURED,

@@ -39,7 +39,7 @@ describe('an hour of the live view', { timeout: 240_000 }, () => {
       return { usedSize, nodes: metric('Nodes'), listeners: metric('JSEventListeners') };
     };
     let step = 180;
-    const goOn = async (steps: number) => {
+    const feedSteps = async (steps: number) => {
       for (const end = step + steps; step < end; ) {
         const lines: object[] = [];
         for (let count = 0; count < STEPS_AT_ONCE; count += 1, step += 1) {
@@ -53,9 +53,9 @@ describe('an hour of the live view', { timeout: 240_000 }, () => {
       }
     };
     // The code is compiled and every chart is drawn often before it counts.
-    await goOn(HOUR_STEPS / 2);
+    await feedSteps(HOUR_STEPS / 2);
     const before = await measure();
-    await goOn(HOUR_STEPS);
+    await feedSteps(HOUR_STEPS);
     const after = await measure();
     console.log(`${HOUR_STEPS} samples of each of ${PROCESSES} processes: ${JSON.stringify({ before, after })}`);
     await page.getByText('The same as tables').click();

@@ -136,7 +136,7 @@ describeDeployments('a resolution', (deployment) => {
     expect(await page.title()).not.toBe('owned');
   });
 
-  test('on what has changed is refused, and shows what changed', { timeout: TIMEOUT_MS }, async () => {
+  test('of a changed payment is refused, and shows what changed', { timeout: TIMEOUT_MS }, async () => {
     const { url } = processed();
     const key = unclear[1] ?? '';
     const { page } = await open(key);

@@ -108,7 +108,7 @@ describeDeployments('the view of payments', (deployment) => {
     expect(await shared.page.getByLabel('Generated from').inputValue()).toBe('2026-01-01T09:00');
     expect(new URLSearchParams(hash.split('?')[1]).get('from')).toBe('2026-01-01T00:00:00.000Z');
     await shared.page.getByLabel('before').fill('2026-01-02T09:00');
-    await shared.page.getByRole('heading', { name: 'No payment is like that' }).waitFor();
+    await shared.page.getByRole('heading', { name: 'No payment matches' }).waitFor();
     expect(await accessibilityProblems(shared.page)).toEqual([]);
     await takeScreenshots(shared.page, 'payments-none');
   });
@@ -120,7 +120,7 @@ describeDeployments('the view of payments', (deployment) => {
     const hostile = `<img src=x onerror="document.title='owned'">\u202e${'🧾'.repeat(64)}`;
     await page.getByLabel('Processor').fill(hostile);
     await findField(page).fill('');
-    await page.getByRole('heading', { name: 'No payment is like that' }).waitFor();
+    await page.getByRole('heading', { name: 'No payment matches' }).waitFor();
     expect(await page.title()).not.toBe('owned');
   });
 });
@@ -199,13 +199,13 @@ describe('the view of payments with AUTH=required', { timeout: TIMEOUT_MS }, asy
     await until('the key is taken', 10_000, async () => (await statusOf()) === 200);
     const hash = '#/payments?state=DECLINED';
     const { page, signIn } = await tabs.open(shared.url, { secret: secretOf(leaving), hash });
-    await page.getByRole('heading', { name: 'No payment is like that' }).waitFor();
+    await page.getByRole('heading', { name: 'No payment matches' }).waitFor();
     await keys.write(operator, shop);
     await until('the key is refused', 10_000, async () => (await statusOf()) === 401);
     await page.getByRole('button', { name: 'Refresh' }).click();
     await page.getByText('The service no longer takes your credential: sign in again.').waitFor();
     await signIn(secretOf(operator));
-    await page.getByRole('heading', { name: 'No payment is like that' }).waitFor();
+    await page.getByRole('heading', { name: 'No payment matches' }).waitFor();
     expect(new URL(page.url()).hash).toBe(hash);
   });
 });

@@ -53,7 +53,7 @@ describe('idempay pay', () => {
     expect(readdirSync(folder)).toEqual(['order-17.key']);
   });
 
-  it('of several commands with one --key-file at the same moment none pays with another key', async () => {
+  it('concurrent commands with one --key-file never pay with two keys', async () => {
     const file = join(folder, 'order-19.key');
     const before = (await shared().processor.charges()).length;
     const parameters = ['pay', ...HUNDRED, '--key-file', file, '--json'];

@@ -95,7 +95,7 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     expect(await remove(2)).toEqual({ removed: 0, more: false });
   });
 
-  /** Bug: ten that were repeated for long, for each that was asked for, ended the removal for ever. */
+  /** Bug: when ten times `limit` old payments were still repeated, nothing was removed any more. */
   test('1, 2: payments that are still repeated are kept, and hide none that were settled after them', async () => {
     const repeated = oldClaims(12);
     const finals = [];

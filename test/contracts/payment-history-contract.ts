@@ -145,7 +145,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
   });
 
-  test('4: of each state the payments that have it, in pages too, of all clients or of one', async () => {
+  test('4: a state selects the payments that have it, also in pages, of all clients or of one', async () => {
     const client = 'key:shop';
     const { keys, since } = await givenEveryState(undefined, client);
     const range = { createdFrom: since, createdTo: since + 9 };
@@ -164,7 +164,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(keysOf(await newest({ ...range, client }))).toEqual(newestFirst(keys));
   });
 
-  test('4: of a range of time the keys generated from its begin on and before its end; of none the newest of all', async () => {
+  test('4: a time range selects keys generated from its start until before its end; without one the newest of all', async () => {
     const { keys, since } = await givenEveryState();
     const range = { createdFrom: since + 1, createdTo: since + 3 };
     for (const before of [undefined, newKey()])

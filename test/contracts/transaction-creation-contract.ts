@@ -180,7 +180,7 @@ export function transactionCreationContract({ transactions: store, pass }: Contr
     expect(await store.findCreation(key)).toEqual({ ...created, state: 'replayed' });
   });
 
-  test('8: rows that were changed and removed since are told as they were created', async () => {
+  test('8: a repeat gets rows as they were created, although they were changed and removed since', async () => {
     const rows = rowsOf(3);
     const key = keyFor(rows);
     const created = await store.createAll(rows, key);

@@ -226,7 +226,7 @@ export function transactionStoreContract({ transactions: store, clock }: Contrac
     expect(await firstRemovedSince(version, { from: to })).toBe(NONE);
   });
 
-  test('9: so many removals are remembered, and one more makes everything before them unknown', async () => {
+  test('9: a fixed number of removals is remembered, and one more makes everything before them unknown', async () => {
     const [first, ...others] = await createInOrder(REMEMBERED_REMOVALS + 1);
     const version = await store.listVersion();
     for (const { id } of others) await store.remove(id);

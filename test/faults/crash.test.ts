@@ -4,7 +4,7 @@ import { faultsOf, sigkillsOf, tableOf } from '../../proof/faults/tally.js';
 import { expectNoViolations } from '../../testkit/checkers/expect-no-violations.js';
 import { seedFrom } from '../../testkit/random.js';
 
-/** `test/proof/faults.test.ts` does more, and more than this, on each deployment. */
+/** `test/proof/faults.test.ts` has more kills, and other faults, on each deployment. */
 const KILLS = 4;
 const LIMIT_MS = 120_000;
 

@@ -129,7 +129,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     return { id, attempts };
   }
 
-  test('are told its one outcome, and hold neither lock nor connection meanwhile', async () => {
+  test('get its single outcome, and hold neither lock nor connection while they wait', async () => {
     const { key, first, waiting, lock, holder } = await givenWaiting();
     const commands = await commandsOfRedis();
     const seen: Record<string, number>[] = [];
@@ -159,7 +159,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     expect(await stores.redis.client.keys('*:lock')).toEqual([]);
   });
 
-  test('are told it when its owner is killed, those who waited there when they ask another process', async () => {
+  test('get it after the owner is killed, those of that process by asking another process', async () => {
     const { key, first, waiting } = await givenWaiting();
     const killedAt = performance.now();
     await owner.kill();
@@ -175,7 +175,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     expect(attempts).toBeLessThanOrEqual(4);
   });
 
-  test('try now and then while the processor is away, and are told the outcome when it is back', async () => {
+  test('retry now and then while the processor is away, and get the outcome when it is back', async () => {
     const { key, first, waiting } = await givenWaiting();
     await processor.kill();
     expectError(await first, 504);

@@ -99,7 +99,7 @@ describeDeployments('with AUTH=required', (deployment) => {
     });
   });
 
-  test('only what tells nothing is open', async () => {
+  test('only routes that reveal no data are open', async () => {
     const [, consoleFile = ''] = /"console\/([^"]+)"/.exec((await send('/console')).text) ?? [];
     for (const route of OPEN) {
       const [method, path = ''] = route.split(' ');
@@ -129,7 +129,7 @@ describeDeployments('with AUTH=required', (deployment) => {
     expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
   });
 
-  test('who may not call is refused before the body and the key are looked at', async () => {
+  test('a caller without credentials is refused before the body and the key are read', async () => {
     const body = '{'.repeat(2_000_000);
     const answer = await ask(`${service.url}/api/payment`, { method: 'POST', headers: JSON_TYPE, body }).catch(
       () => undefined,
@@ -208,8 +208,8 @@ describeDeployments('with AUTH=required', (deployment) => {
       await expect.poll(() => isRefused(shop), { timeout: 5_000 }).toBe(false);
     });
 
-    test('that cannot be used leaves the last good keys, and is said once', async () => {
-      const complaints = () => service.logs.filter(({ msg }) => msg?.startsWith('the API keys are those of'));
+    test('that becomes invalid leaves the last valid keys in use, and is logged once', async () => {
+      const complaints = () => service.logs.filter(({ msg }) => msg?.startsWith('the API keys were not replaced'));
       await writeFile(file, '[');
       await expect.poll(() => complaints().length, { timeout: 5_000 }).toBe(1);
       expect(await isRefused(shop)).toBe(false);

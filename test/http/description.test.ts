@@ -84,14 +84,14 @@ describe('the description', () => {
     expect(new Set(routes.flatMap(([, scopes]) => scopes))).toEqual(new Set(['open', ...SCOPES]));
   });
 
-  test('has names of operations that stay', () => {
+  test('has stable names of operations', () => {
     const own = described.operations.filter(({ method }) => method !== 'HEAD').map(({ operationId }) => operationId);
     expect(own.sort()).toEqual(OPERATION_IDS);
     const heads = described.operations.filter(({ method }) => method === 'HEAD');
     expect(new Set([...own, ...heads.map(({ operationId }) => operationId)]).size).toBe(own.length + heads.length);
   });
 
-  test('refers to nothing that is not there, and has nothing that nobody refers to', () => {
+  test('has every component that it refers to, and no unused one', () => {
     const references = new Set(
       [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/([^"]+)"/g)].map(([, name]) => name),
     );

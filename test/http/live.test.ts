@@ -93,7 +93,7 @@ describeDeployments('the live view', (deployment) => {
       expect(first.latency.counts).toHaveLength(first.latency.bounds.length + 1);
       expect(total(first.loopDelay.counts)).toBeGreaterThan(0);
 
-      // Who asks later gets what there was, and what is younger than `since` only.
+      // A later watcher gets the earlier samples, with `since` only the younger ones.
       const later = await openLive(url);
       onTestFinished(later.close);
       expect((await later.until('the first sample', ({ length }) => length > 0))[0]).toEqual(first);
@@ -210,7 +210,7 @@ describeDeployments('the live view', (deployment) => {
           );
         expect([paidBy(ofOne), paidBy(ofOther)]).toEqual([0, 3]);
       }
-      // Who begins to look finds what was shared before.
+      // A new watcher gets the samples that were shared before.
       const later = await openLive(one.url);
       onTestFinished(later.close);
       const before = readers[0]?.samples() ?? [];

@@ -109,7 +109,7 @@ describeDeployments('metrics', (deployment) => {
     return { url, processor, client: new CountingClient(url), expectToAddUp };
   }
 
-  test('add up to what the clients were told of payments, also through an unclear processor and overload', async () => {
+  test('match the answers to payments, also with an unclear processor and overload', async () => {
     const { client, processor, expectToAddUp } = await open({
       PAYLOAD_MISMATCH: 'reject',
       MAX_PAYMENTS_IN_FLIGHT: `${IN_FLIGHT}`,
@@ -187,7 +187,7 @@ describeDeployments('metrics', (deployment) => {
     expect(sumOf(samples, 'idempay_processor_up')).toBe(1);
   });
 
-  test('add up to what the clients were told of transactions: cache, marks and list tags', async () => {
+  test('match the answers about transactions: cache, marks and list tags', async () => {
     const { client, expectToAddUp } = await open();
     const PATH = '/api/transactions';
     const create = async () => {

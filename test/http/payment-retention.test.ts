@@ -190,7 +190,7 @@ describeDeployments('a clock that is 60 days ahead', (deployment) => {
   });
   afterEach(() => stores?.close());
 
-  it('removes nothing that was settled within the retention, at no start, and good keys are paid afterwards', async () => {
+  it('removes nothing that was settled within the retention, at any start, and valid keys are paid afterwards', async () => {
     const retention = { PAYMENT_RETENTION_DAYS: `${RETENTION_DAYS}` };
     for (const key of unpaid) {
       const service = await stores.serve(retention);
@@ -205,7 +205,7 @@ describeDeployments('a clock that is 60 days ahead', (deployment) => {
     expectFirst(await pay(url, paidLater));
   });
 
-  it('is the same to hours that no process saw; an operator may confirm them', async () => {
+  it('does not count as elapsed time until an operator confirms it', async () => {
     const removeAll = () =>
       withPorts(stores, async ({ ledger }) => {
         let removed = 0;

@@ -111,7 +111,7 @@ describeDeployments('Prefer: wait on POST /api/payment', (deployment) => {
       }
     });
 
-    it('leaves a service well whose clients do not wait to the end', async () => {
+    it('does no harm when clients disconnect before the end of the wait', async () => {
       const text = paymentText(key, [GOOD_LENGTH, 'Prefer: wait=30']);
       const clients = Array.from({ length: 50 }, () => openConnection(endless.service.port, text));
       await pause(SURELY_WAITING_MS);

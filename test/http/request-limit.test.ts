@@ -70,7 +70,7 @@ describeDeployments('with RATE_LIMIT_PER_MINUTE', (deployment) => {
     expect((await list(limited.url, renewed)).status).toBe(200);
     expectLimited(await list(limited.url, shop), 2);
     expect((await list(limited.url, rival)).headers).toMatchObject({ 'ratelimit-remaining': '1' });
-    // Who is not known is nobody's client.
+    // A request without credentials counts for no client.
     expectError(await ask(`${limited.url}/api/transactions`), 401);
     await limited.stop();
     const unlimited = await stores.serve(access);

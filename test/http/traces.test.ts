@@ -301,7 +301,7 @@ describeDeployments('traces', (deployment) => {
     expect(exported).toContain(transactionIdOf(answers[0] as Answer));
   });
 
-  test('are left to the caller that does not want one, and to a ratio', async () => {
+  test('are not made for a caller that opts out, nor above the sampling ratio', async () => {
     const { url, collector, charged, stop } = await openService({ OTEL_SERVICE_NAME: 'payments-eu' });
     const quiet = startCaller('00');
     await pay(url, await generateKey(url), MONEY, { headers: quiet.headers });

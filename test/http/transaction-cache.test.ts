@@ -145,7 +145,7 @@ describeDeployments('the cache of single transactions', (deployment) => {
       });
     });
 
-    it('that many start at once on an uncached id, beside a change, leaves nothing old behind', async () => {
+    it('that is concurrent with other reads and a change leaves no old entry in the cache', async () => {
       for (let round = 0; round < 25; round++) {
         const created = await givenTransaction(shared.url);
         const reads = () => Array.from({ length: 8 }, () => readTransaction(shared.url, created.transactionId));

@@ -28,7 +28,7 @@ const DEADLINE_MS = 9_000;
 const SOON_MS = 5_000;
 
 /**
- * Bug: so many clients as snapshots that stopped reading denied every list to everybody for as long as they liked. Cause: a
+ * Bug: as many clients as there are snapshots could stop reading, and so block every list for everyone. Cause: a
  * snapshot was held for as long as its client took to read. Fix: `test/unit/list-reply.test.ts`.
  */
 describeDeployments('clients that stop reading a long list', (deployment) => {
@@ -69,7 +69,7 @@ describeDeployments('clients that stop reading a long list', (deployment) => {
     const { transactionId } = await givenTransaction(service.url, { fromAccount: account });
     const { readers, snapshots } = deployment.name === 'embedded' ? STALLED.embedded : STALLED.distributed;
     await stallReaders(readers, snapshots);
-    // Whoever gets 503 repeats; on a busy machine what is read ahead of all the others takes its time.
+    // A client that gets 503 repeats; on a busy machine reading ahead for all the others takes a while.
     const list = await until('a list to be answered', ANSWERED_WITHIN_MS, async () => {
       const answer = await listTransactions(service.url, { from: account });
       return answer.status === 200 && answer;

@@ -110,7 +110,7 @@ describeDeployments('changing the status of a transaction', (deployment) => {
     await expectChanged(await changeStatus(shared.url, before.transactionId, status), before, status);
   });
 
-  it('lets only those succeed of racing moves to final statuses that are to one status', async () => {
+  it('lets concurrent moves to different final statuses succeed for one status only', async () => {
     for (let round = 0; round < 10; round += 1) {
       const { transactionId } = await givenTransaction(shared.url);
       const moves = Array.from({ length: 10 }, (_, n) => FINAL_STATUSES[n % 2] as Status);

@@ -33,7 +33,7 @@ describe('the simulator', () => {
     for (const what of counted) expect(counts.get(what), what).toBeGreaterThan(seeds / 20);
   });
 
-  test.each(Object.entries(ENVIRONMENTS))('one seed of %s is one history, and two are two', async (_name, create) => {
+  test.each(Object.entries(ENVIRONMENTS))('each seed of %s gives one history of its own', async (_name, create) => {
     const environment = create();
     const run = (seed: number, trace?: boolean) => runPlan(environment, environment.plan(seed), trace);
     const [first, again, other, traced] = [await run(1), await run(1), await run(2), await run(1, true)];

@@ -22,7 +22,7 @@ async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none')
 }
 
 describe('the processor is asked before an operator resolves a payment', () => {
-  test('and what it knows counts more than the verdict; one that has no such payment is not asked', async () => {
+  test('and its outcome overrides the verdict; the processor of another service is not asked', async () => {
     const { key, payments, records } = await givenUnknown('succeeded');
     const elsewhere = compose();
     await elsewhere.records.resolve(key, VERDICT);

@@ -106,7 +106,7 @@ describe.each([
       return () => victim.signal('SIGCONT');
     };
     const replaced = () => servers.giveWay().then(() => () => {});
-    // In a Cluster any other server than the new master may tell them, and goes on.
+    // In a Cluster a server other than the new master may publish them, and stays up.
     const faults: Record<string, () => Promise<() => unknown>> = {
       'after the server that told them was killed': killed,
       'while the server that told them hangs': hanging,
@@ -118,7 +118,7 @@ describe.each([
         const before = await givenWatches();
         const mend = await cause();
         await until('who waited to be told', TURN_DEADLINE_MS, async () => {
-          // As whoever waits does, about once a second.
+          // As a waiting request does, about once a second.
           const watches = before.map(({ key }) => one.keys.watch(key, () => {}).then(({ unwatch }) => unwatch()));
           await Promise.allSettled(watches);
           return before.every(({ told }) => told() > 0);

@@ -96,7 +96,7 @@ describe('an attempt', () => {
     expect([state, counts.fencedOff]).toEqual(['unknown', 1]);
   });
 
-  test('that nobody took over is not counted as fenced off', async () => {
+  test('that was not taken over is not counted as fenced off', async () => {
     processor.plan({ outcome: 'none' });
     await carryOut('first claim');
     expect(counts.fencedOff).toBe(0);

@@ -272,7 +272,7 @@ describe('a misspelt setting', () => {
     SSL_CERT_FILE SSL_CERT_DIR SSLKEYLOGFILE NODE_EXTRA_CA_CERTS _`;
   const REFERENCE_PROCESSOR = new URL('../../src/reference-processor/settings.ts', import.meta.url);
 
-  test('is none of what any environment has, nor of the reference processor, which may share it', () => {
+  test('does not include common environment variables or those of the reference processor', () => {
     const theirs = readFileSync(REFERENCE_PROCESSOR, 'utf8').match(/(?<=')[A-Z]+_[A-Z_]+(?=')/g) ?? [];
     expect(theirs.length).toBeGreaterThan(8);
     const names = [...USUAL.split(/\s+/), ...theirs];
@@ -280,7 +280,7 @@ describe('a misspelt setting', () => {
     expect(meantBy({ IDEMPAY_PORT: 'tcp://10.0.0.7:8080' })).toEqual([]);
   });
 
-  test('is not one that is empty, nor a name whose setting is set itself, nor the setting', () => {
+  test('does not include empty variables, names whose setting is set, or the settings themselves', () => {
     expect(meantBy({ POSTGRES_URL: 'postgres://other/app', DATABASE_URL: 'postgres://ours/app' })).toEqual([]);
     expect(meantBy({ PROCESOR_URL: '' })).toEqual([]);
     expect(meantBy(Object.fromEntries([...settingDefaults().keys()].map((name) => [name, '1'])))).toEqual([]);

@@ -114,7 +114,7 @@ describe('the grid of the live view', () => {
     expect(covering.slice(2, lastIndex + 1).every(({ length }) => length === 2)).toBe(true);
   });
 
-  test('waits for each process that lives, so that the end of a line is no fall', () => {
+  test('waits for each living process, so that a line does not drop at its end', () => {
     const samples = [...series('a', NOW - 55_000, NOW), ...series('b', NOW - 54_000, NOW - 6_000)];
     const { covering, lastIndex, times } = gridOf(samples);
     expect(times[lastIndex]).toBe(NOW - 10_000);
@@ -130,7 +130,7 @@ describe('the grid of the live view', () => {
     expect(covering[lastIndex]?.map(({ instance }) => instance)).toEqual(['a']);
   });
 
-  test('ends a gap where all processes tell again', () => {
+  test('ends a gap where all processes report again', () => {
     const samples = ['a', 'b'].flatMap((name, index) => [
       ...series(name, NOW - 55_000, NOW - 40_000 + index * 5_000),
       ...series(name, NOW - 15_000 + index * 5_000, NOW),

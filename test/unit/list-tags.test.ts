@@ -152,7 +152,7 @@ describe('list tags', () => {
     expect(list.opened, 'a known tag needs no snapshot').toBe(opened);
   });
 
-  test('a store that has gone back is believed, and its tag made from nothing', async () => {
+  test('after the store returned to an older version, its tag is made from the start', async () => {
     const { tags, list } = await known(10);
     // As after a failover to a standby without the newest rows.
     list.rows.length = 4;

@@ -84,7 +84,7 @@ function setUp(shared?: SharedLines) {
 }
 
 describe('a sampler', () => {
-  test('tells what came in each span, with the state at its end', () => {
+  test('reports what happened in each span, with the state at its end', () => {
     const clock = new HandClock(7_000);
     let requests = 10;
     const samples: Sample[] = [];
@@ -108,7 +108,7 @@ describe('a sampler', () => {
 });
 
 describe('the view of a process', () => {
-  test('tells what there was, oldest first, then what comes', async () => {
+  test('sends the earlier samples, oldest first, then each new one', async () => {
     const { clock, view, watch } = setUp();
     const now = clock.now();
     for (const ago of [KEEP_MS, KEEP_MS - 1, 10_000, 5_000]) view.add(sampleAt(now - ago));
@@ -125,7 +125,7 @@ describe('the view of a process', () => {
     expect((await watch()).ats()).toHaveLength(KEEP_MS / INTERVAL_MS);
   });
 
-  test('tells a beat where nothing came for an interval', async () => {
+  test('sends a beat when no sample came for an interval', async () => {
     const { clock, view, watch, pass } = setUp();
     const { told } = await watch();
     await pass(INTERVAL_MS - 1_000);

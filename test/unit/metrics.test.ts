@@ -35,7 +35,7 @@ describe('a histogram', () => {
   });
 });
 
-test('counters and gauges show what is there when somebody looks, and nothing of before', async () => {
+test('counters and gauges show the values at the time of a scrape, and no earlier ones', async () => {
   const exposition = new Exposition();
   let readings = [[{ of: 'a "b"\\c\n' }, 3] as const];
   exposition.counter('things_total', 'Help.', ['of'], () => readings);

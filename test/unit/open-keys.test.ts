@@ -22,7 +22,7 @@ const key = generateIdempotencyKey(0);
 const PART_OF_KEY = 0;
 
 /** Bug: a key that was closed during an exchange stayed counted until the process issued or closed another one. */
-test('a key that is closed during an exchange is closed by the next one, which nobody has to ask for', async () => {
+test('a key that is closed during an exchange is closed by a next one that starts by itself', async () => {
   const { exchanges, openKeys } = givenOpenKeys();
   const opening = openKeys.open(key);
   await endOfTurn();
@@ -33,7 +33,7 @@ test('a key that is closed during an exchange is closed by the next one, which n
   expect(exchanges.map(({ closed }) => [...closed])).toEqual([[], [[PART_OF_KEY, 1]]]);
 });
 
-test('closed keys that could not be told are told with the next key, and not at once', async () => {
+test('closed keys that could not be reported are reported with the next key, and not at once', async () => {
   const { exchanges, openKeys } = givenOpenKeys();
   openKeys.close(key);
   await endOfTurn();

@@ -45,7 +45,7 @@ test('nothing is remembered while the database is not heard of, and what is good
   expect(remembered.find('key', undefined)).toEqual(finalOf());
 });
 
-test('what was told beside another database server is forgotten, also when that one comes back', () => {
+test('outcomes from the time of another database server are forgotten, also when that server comes back', () => {
   const { remembered, setDatabase } = openRemembered();
   remembered.remember('key', finalOf());
   setDatabase({ server: 'another' });
@@ -54,7 +54,7 @@ test('what was told beside another database server is forgotten, also when that 
   expect(remembered.find('key', undefined)).toBe(undefined);
 });
 
-test("a client finds its own outcomes and everybody's, and who sees all finds all", () => {
+test('a client finds its own outcomes and those without a client; a caller that sees all keys finds all', () => {
   const { remembered } = openRemembered();
   remembered.remember('own', finalOf('key:shop'));
   remembered.remember('everybody', finalOf());
@@ -72,7 +72,7 @@ test('of more outcomes than are kept those that were asked for last are remember
   expect(['a', 'b', 'c'].map((key) => remembered.find(key, undefined) !== undefined)).toEqual([true, false, true]);
 });
 
-test('so long after Redis told an outcome it is asked again, however often the outcome was found', () => {
+test('Redis is asked again some time after it returned an outcome, however often that was found', () => {
   const { remembered, clock } = openRemembered();
   remembered.remember('key', finalOf());
   clock.advance(ASK_AGAIN_AFTER_MS - 1);

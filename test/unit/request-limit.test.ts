@@ -77,7 +77,7 @@ describe('the limit of requests', () => {
     expect([one.take('a').allowed, other.take('a').allowed]).toEqual([true, true]);
   });
 
-  test('goes on in each process alone while the others cannot be told, and counts nothing twice afterwards', async () => {
+  test('continues in each process alone while reports fail, and counts nothing twice afterwards', async () => {
     const { one, other, counts, settle } = started(10);
     counts.isAway = true;
     expect(served(one, 'a', 4)).toBe(4);

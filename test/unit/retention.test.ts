@@ -82,7 +82,7 @@ describe('retention', () => {
     expect(await left()).toBe(0);
   });
 
-  test('tells of hours that nobody saw when they become more, and not again each minute', async () => {
+  test('reports unseen hours when they grow, and not again each minute', async () => {
     const setBackClock = (ms: number) =>
       folder.inFile((database) => database.exec(`UPDATE retention_hours SET clock_ms = clock_ms - ${ms}`));
     setBackClock(5 * HOUR_MS);

@@ -22,7 +22,7 @@ function rows(environment: Record<string, string>): Record<string, string> {
   return Object.fromEntries(findings.map(({ what, verdict }) => [what, verdict]));
 }
 
-test('who may call, over what, is judged by who can reach the service', () => {
+test('AUTH and TLS are judged by who can reach the service', () => {
   addApiKey(keys, 'shop', ['payments:write']);
   const required = { AUTH: 'required', API_KEYS_FILE: keys };
   expect(rows({})).toMatchObject({ 'AUTH and HOST': 'warning', TLS: 'ok' });

@@ -2,9 +2,9 @@ import { EventEmitter } from 'node:events';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
 import type { WriteResults } from '#idempay/deployments/embedded/write-operations.js';
 import { Writer } from '#idempay/deployments/embedded/writer.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** The other end of the channel: what the thread was told, and what it says. */
 class Thread extends EventEmitter {
@@ -26,7 +26,7 @@ class Thread extends EventEmitter {
 test('a broken disk is noticed in any batch of a commit, and nothing is written any more', async () => {
   const thread = new Thread();
   const broken: Error[] = [];
-  const writer = new Writer(thread as unknown as Worker, (error) => broken.push(error), systemClock);
+  const writer = new Writer(thread as unknown as Worker, (error) => broken.push(error), new HandClock());
   const first = writer.write('ping');
   await endOfTurn();
   const second = writer.write('ping');

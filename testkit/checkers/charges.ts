@@ -5,7 +5,7 @@ import { expectNoViolations } from './expect-no-violations.js';
 import { checkPayments } from './payments.js';
 
 /**
- * The last word of every test with a real processor: what its charge log says, against what the payer was answered and what
+ * The final check of every test with a real processor: compares its charge log with the answers to the payer and with what
  * the service shows. `unresolved` names the keys whose payments the test leaves PROCESSING.
  */
 export async function expectChargedOnce(

@@ -3,8 +3,8 @@ import type { Violation } from '../history/history.js';
 import type { ChargeLine } from '../processes/reference-processor.js';
 
 /**
- * Every call against the processor's log, when everything is healed and settled. `sentAt`: when the first payment of this amount was on
- * its way, by `performance.now()`.
+ * Checks every call against the processor's log, after healing and settlement. `sentAt`: when the first payment of an amount was sent,
+ * by `performance.now()`.
  */
 export function checkClientCalls(
   calls: readonly PayCall[],

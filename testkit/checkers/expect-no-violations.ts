@@ -11,7 +11,7 @@ export function expectNoViolations(violations: readonly Violation[], when = 'at 
   expect(violations).toEqual([]);
 }
 
-/** With nothing in the way any more: the load's last requests, and every promise of everything that it was answered. */
+/** After all disturbances: sends the last requests of the load, then checks every promise against all answers. */
 export async function expectPromisesKept(load: Load, evidence: Omit<Evidence, 'kept'>, when?: string): Promise<void> {
   const { history } = load;
   await load.finish();

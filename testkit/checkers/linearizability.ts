@@ -1,6 +1,6 @@
 import type { Violation } from '../history/history.js';
 
-/** What a healthy history needs is a few for each operation; more means that nobody can say in time. */
+/** A correct history needs a few tries for each operation; with more than this the search is given up. */
 const MOST_TRIED = 100_000;
 
 export interface Operation<Input, Output> {
@@ -15,15 +15,15 @@ export interface Model<State, Input, Output> {
   /** The state after the operation; undefined when it could not have answered so. Of an unknown outcome any will do. */
   step(state: State, input: Input, output: Output | undefined): State | undefined;
   /**
-   * The same text for the same state. What leaves it as it is comes first in the search, so where a write may set what is
-   * there already, and could as well have come after another one, the state must count writes.
+   * The same text for the same state. Operations that keep the state come first in the search. So where a write may set the
+   * present value again, and may also come after another write, the state must count writes.
    */
   name(state: State): string;
-  /** Whether nothing can answer so any more once the state was reached: it spares trying what must fail. */
+  /** Whether this output is impossible from this state on, so that the search can stop early. */
   isPast?(state: State, output: Output): boolean;
 }
 
-/** A violation where the operations have no order, or where the search had to be given up, which has not shown one. */
+/** A violation when the operations have no valid order, or when the search was given up without finding one. */
 export function checkOrder<State, Input, Output>(
   rule: string,
   subject: string,
@@ -59,7 +59,7 @@ export function isLinearizable<State, Input, Output>(
     return model.step(state, input, completed?.output);
   }
 
-  /** Puts next whatever leaves the state as it is and fits: no order is lost by that. Returns what is left. */
+  /** Takes out all operations that can come next and keep the state, which excludes no order. Returns the rest. */
   function withoutReads(state: State, left: Operations): Operations {
     const name = model.name(state);
     const latest = latestNext(left);
@@ -87,7 +87,7 @@ export function isLinearizable<State, Input, Output>(
       const reached = after(state, operation);
       if (reached !== undefined && canEnd(reached, without(left, operation), open)) return true;
     }
-    // Whatever is not known to have happened is tried last, and only where it changes something.
+    // Operations of unknown outcome are tried last, and only where they change the state.
     for (const operation of open.filter(({ invokedAt }) => invokedAt <= latest)) {
       const changed = after(state, operation);
       if (changed === undefined || model.name(changed) === name) continue;
@@ -100,7 +100,7 @@ export function isLinearizable<State, Input, Output>(
   return canEnd(model.initial, answered, open);
 }
 
-/** What began after the end of one that is left came after that one. */
+/** An operation invoked after this time cannot be next, because another one that is left had ended before. */
 function latestNext(left: readonly Operation<unknown, unknown>[]): number {
   return Math.min(...left.map(({ completed }) => completed?.at ?? Number.POSITIVE_INFINITY));
 }

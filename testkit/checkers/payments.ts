@@ -31,7 +31,7 @@ export type KeptPayment = Pick<ShownPayment, 'idempotencyKey' | 'state' | 'amoun
 /** All that the checker reads: logs kept outside the system, and what the system shows once it is at rest. */
 export interface PaymentEvidence {
   readonly keys: readonly KeyHistory[];
-  /** Undefined: payments are simulated, and nobody keeps a log of charges. */
+  /** Undefined: payments are simulated, so there is no log of charges. */
   readonly charges: readonly ChargeLine[] | undefined;
   readonly kept: readonly KeptPayment[];
   readonly disturbances: readonly Disturbance[];
@@ -54,7 +54,7 @@ interface Subject {
   readonly evidence: PaymentEvidence;
 }
 
-/** Holds the clients' history and the processor's log against each other, and against what the service shows. */
+/** Compares the clients' history, the processor's log, and what the service shows. */
 export function checkPayments(evidence: PaymentEvidence): Violation[] {
   const histories = groupBy(evidence.keys, ({ key }) => key);
   const charges = groupBy(evidence.charges ?? [], ({ reference }) => reference);
@@ -137,7 +137,7 @@ function* checkKept({ history, payment, evidence }: Subject, isAnswered: boolean
   }
 }
 
-/** What each answer may be, by what had been acknowledged when its request was sent. */
+/** Checks each answer against what was acknowledged before its request was sent. */
 function* checkExchanges(subject: Subject): Generator<Finding> {
   const { exchanges } = subject.history;
   const answeredAt = Math.min(...exchanges.flatMap(({ outcome, endedAt }) => (outcome ? endedAt : [])));
@@ -148,7 +148,7 @@ function* checkExchanges(subject: Subject): Generator<Finding> {
     const isAfterOutcome = answeredAt < exchange.sentAt;
     if (text !== undefined) yield [RULES.promisedAnswers, `${name}: ${text}`];
     if (isFirst && isAfterOutcome) yield [RULES.oneOutcome, `answered as new after its outcome (${name})`];
-    // Whether there was a reason for these, the checker of refusals asks.
+    // The checker of refusals decides whether these had a reason.
     if (outcome !== undefined || status === 0 || status === 503) continue;
     if (status === (what === 'pay' ? 404 : 400)) yield [RULES.promisedAnswers, name];
     // The status of a decline is 404 too. Decisions P17: before every 409 the row is asked.
@@ -177,7 +177,7 @@ function mayBeUnderWay(exchange: Exchange, { history, claimedAt = Number.POSITIV
   });
 }
 
-/** A process or store that stood still meanwhile may take the lock when it goes on. */
+/** A process or store that was stopped meanwhile may take the lock after it resumes. */
 function lockedUntil({ to, sentAt, endedAt }: Exchange, { disturbances, leaseMs }: PaymentEvidence): number {
   const ends = disturbances
     .filter((each) => wasDisturbed([each], [to, 'redis', 'postgres', 'processor', 'disk'], sentAt, endedAt))
@@ -185,13 +185,13 @@ function lockedUntil({ to, sentAt, endedAt }: Exchange, { disturbances, leaseMs 
   return Math.max(endedAt, ...ends) + leaseMs + LEASE_SLACK_MS;
 }
 
-/** A payment has its row before it is charged: no key store that forgets makes that go away. */
+/** A payment's row is written before its charge, and a key store that loses data does not remove it. */
 function wasClaimed({ sentAt }: Exchange, { history, claimedAt = Number.POSITIVE_INFINITY }: Subject): boolean {
   const isClaim = ({ status, isClaimed, endedAt }: Exchange) => (status === 504 || isClaimed) && endedAt < sentAt;
   return claimedAt + CLOCK_SLACK_MS < sentAt || history.exchanges.some(isClaim);
 }
 
-/** The key was there when the key store forgot; one that forgot only the latest must have forgotten this key's issue. */
+/** The key existed when the key store lost data; if it lost only the latest writes, the issue of this key must be among them. */
 function wasForgotten({ endedAt }: Exchange, { history, evidence }: Subject): boolean {
   return evidence.disturbances.some(({ forgets, from, to }) => {
     if (!forgets || from > endedAt || to < history.issuedAt) return false;

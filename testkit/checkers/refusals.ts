@@ -2,7 +2,7 @@ import { type Disturbance, PROCESSOR_REPLIES, wasDisturbed } from '../history/di
 import { PROMISED_ANSWERS, type Refusal, type Violation } from '../history/history.js';
 import { CLAIMED_TEXT, type KeyHistory } from '../history/payments.js';
 
-/** After what was taken away is back, until every process is connected to it again. */
+/** Time for every process to reconnect after a disturbance ended. */
 const RECONNECTED_MS = 3_000;
 /** A process that ends by itself is noticed so long after its connections broke, on a busy machine. */
 const NOTICED_MS = 2_000;
@@ -25,7 +25,7 @@ export interface RefusalEvidence {
   readonly maxInFlight?: number;
 }
 
-/** Every 503 and every connection that was refused or cut has its reason: this process, or what this request needs of others. */
+/** Every 503 and every refused or cut connection needs a reason: a disturbance of this process or of something the request needs. */
 export function checkRefusals(evidence: RefusalEvidence): Violation[] {
   const unexcused = evidence.refusals.filter((refusal) => !hasReason(refusal, evidence));
   return unexcused.map((refusal) => ({
@@ -40,7 +40,7 @@ function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinit
   const { what, to, key, status, text, sentAt, endedAt } = refusal;
   if (status !== 503) return wasDisturbed(disturbances, [to], sentAt, endedAt + NOTICED_MS);
   const needs = NEEDS.find(([request]) => request.test(what))?.[1] ?? [];
-  // A payment that was not sent when the processor was away, or failed a look-up, stays so until somebody reaches it.
+  // A payment that was not sent when the processor was away, or failed a look-up, stays unsent until a process reaches the processor.
   const history = text.includes(CLAIMED_TEXT) && keys.find((each) => each.key === key);
   const [since, of] = history ? [history.issuedAt, [...needs, PROCESSOR_REPLIES]] : [sentAt, needs];
   const isInFlight = (each: KeyHistory['exchanges'][number]) =>

@@ -15,8 +15,8 @@ export const TRANSACTION_RULES = {
 interface State {
   readonly status: Status | 'gone';
   /**
-   * How many writes there were. The search puts whatever leaves a state as it is first, which is right for reads only: of
-   * two writes at once the one that sets what is there already may have come after the other.
+   * The number of writes. The search puts operations that keep the state first, which is right for reads only: of two concurrent
+   * writes the one that sets the present status again may have come after the other.
    */
   readonly writes: number;
 }
@@ -28,7 +28,7 @@ const MODEL: Omit<Model<State, Input, Output>, 'initial'> = {
     const { status, writes } = state;
     const right = input.what === 'read' ? status : rightOutput(status, input);
     if (output !== undefined && output !== right) return undefined;
-    // One that was refused, or whose outcome is not known and that would have been, is as good as none.
+    // A refused write changes nothing, nor does one of unknown outcome that would have been refused.
     if (input.what === 'read' || right !== 'done') return state;
     return { status: input.what === 'delete' ? 'gone' : input.status, writes: writes + 1 };
   },

@@ -7,7 +7,7 @@ import {
   UnknownOutcomeError,
 } from '#idempay/client/index.js';
 
-/** What a caller was told in the end. */
+/** The final result of a call, as the caller sees it. */
 export type Told =
   | { readonly state: 'paid'; readonly transactionId: string; readonly key: string }
   | { readonly state: 'declined'; readonly key: string }
@@ -19,7 +19,7 @@ export type Told =
 /** One call of `pay`, and of `resume` after it. No two calls pay the same amount, so the amount names the call in every log. */
 export interface PayCall {
   readonly amount: string;
-  /** All that `onKey` was given. */
+  /** All keys that `onKey` got. */
   readonly keys: string[];
   /** When it had kept the first of them, by `performance.now()`. */
   keptAt: number;

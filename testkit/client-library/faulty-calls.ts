@@ -43,7 +43,7 @@ export async function runFaultyCalls(
         if (random.below(FETCHES_AHEAD) === 0) {
           await idempay.payments.prefetchKeys(KEYS_AHEAD, { deadlineMs: SHORTEST_DEADLINE_MS }).catch(() => {});
         }
-        // Mostly short, so that many calls end before they know.
+        // Mostly short, so that many calls end before their outcome is known.
         const deadlineMs = SHORTEST_DEADLINE_MS + random.fraction() ** 2 * (LONGEST_DEADLINE_MS - SHORTEST_DEADLINE_MS);
         const call = await callPay(idempay, amountOf(index), { deadlineMs, keepMs: random.below(LONGEST_KEEP_MS) });
         // Half of the callers come back at once, into the same faults.

@@ -65,7 +65,7 @@ export async function openFaultyEnvironment(
       url: proxy.url,
       proxy,
       processor,
-      /** When the first payment of each amount came by. */
+      /** When the first payment of each amount reached the proxy. */
       sentAt,
       /** Services that ended by themselves. */
       failures,

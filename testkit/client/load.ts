@@ -17,7 +17,7 @@ export class Load {
   constructor(
     readonly history: History,
     random: Random,
-    /** What the oldest version that is served by does not know is not asked for. */
+    /** False when the oldest running version does not support keys of creates. */
     { withKeysOfCreates = true } = {},
   ) {
     this.payments = new PaymentClients(history, random.fork());

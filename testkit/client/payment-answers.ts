@@ -82,8 +82,8 @@ export async function expectKeyValue(url: string, key: string, value: string): P
 }
 
 /**
- * Nothing that was refused cost the key: its record is untouched, no payment is known for it, and it pays at once, which
- * it could not do under a forgotten lock (decision P3).
+ * The refusal did not use up the key: its record is unchanged, no payment is known for it, and it pays at once, which it
+ * could not do under a lock that was left (decision P3).
  */
 export async function expectUnspent(url: string, key: string): Promise<void> {
   await expectKeyValue(url, key, KEY_GENERATED);
@@ -128,7 +128,7 @@ export async function beginPayment(url: string, key: string, body?: unknown) {
   return { conflict: answer, finished: requests[1 - index] as Promise<Answer> };
 }
 
-/** What a busy machine needs for an answer that nothing is waited for; far less than a long wait. */
+/** Limit for an answer that does not wait, on a busy machine; far less than a long wait. */
 export const AT_ONCE_MS = 5_000;
 export const LONG_WAIT = 'wait=20';
 

@@ -12,7 +12,7 @@ const STOCK = 4;
 const MOST_AT_ONCE = 3;
 const FINISH_WIDTH = 16;
 const LOOK_EVERY_MS = 100;
-/** Each makes recovery leave a payment alone for twice as long: a second, two ... */
+/** Each attempt doubles the time until recovery tries the payment again: a second, two ... */
 const MOST_ATTEMPTS = 2;
 /** Each with as many decimals as it has, so that every amount below is written as it is kept. */
 const DECIMALS = { EUR: 2, USD: 2, JPY: 0, KWD: 3 } as const;
@@ -100,7 +100,7 @@ export class PaymentClients {
         to,
         missing.map(({ history }) => history),
       );
-      for (const { history, what } of lost) this.history.notBack(history.key, what);
+      for (const { history, what } of lost) this.history.notRestored(history.key, what);
     }
   }
 
@@ -131,7 +131,7 @@ export class PaymentClients {
       else if (roll < payOpenAgain + newKey || this.finished.length === 0)
         isWell = await this.#payNew(stock, open, random, stop);
       else if (roll < payOpenAgain + newKey + status) isWell = await this.#askStatus(open, random);
-      else isWell = hasGoneWell(await this.pay(random.pick(this.finished), this.#any(random)));
+      else isWell = hasSucceeded(await this.pay(random.pick(this.finished), this.#any(random)));
       if (!isWell) await pause(random.below(this.history.longestPauseMs));
     }
   }
@@ -163,16 +163,16 @@ export class PaymentClients {
   }
 
   async #paySomewhere(key: KeyHistory, random: Random): Promise<boolean> {
-    return hasGoneWell(await this.pay(key, this.#any(random), random.below(6) === 0 ? 'wait=1' : undefined));
+    return hasSucceeded(await this.pay(key, this.#any(random), random.below(6) === 0 ? 'wait=1' : undefined));
   }
 
   /** Also of a payment that is under way: nothing may be answered of it before it is committed. */
   async #askStatus(open: readonly KeyHistory[], random: Random): Promise<boolean> {
     const key = open.length > 0 && random.below(3) === 0 ? random.pick(open) : random.pick(this.finished);
-    return hasGoneWell(await this.status(key, this.#any(random)));
+    return hasSucceeded(await this.status(key, this.#any(random)));
   }
 
-  /** Still PROCESSING, after so few attempts that recovery comes back to it as soon as a lease and one period allow. */
+  /** Still PROCESSING, after so few attempts that recovery tries it again after a lease and one period. */
   async #isLeftToRecovery({ key }: KeyHistory): Promise<boolean> {
     await pause(LOOK_EVERY_MS);
     const { status, text } = await this.history.send(this.#any(), `/api/payments/${key}`);
@@ -195,7 +195,7 @@ export class PaymentClients {
   }
 }
 
-const hasGoneWell = ({ status }: Exchange) => ![0, 503, 409, 504].includes(status);
+const hasSucceeded = ({ status }: Exchange) => ![0, 503, 409, 504].includes(status);
 
 function someMoney(random: Random): { amount: string; currency: string } {
   const [currency, decimals] = random.pick(Object.entries(DECIMALS));

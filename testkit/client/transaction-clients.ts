@@ -64,7 +64,7 @@ export class TransactionClients {
       await inParallel(this.#all.length, FINAL_WIDTH, async (index) => {
         const live = this.#all[index] as Live;
         if (await this.#read(live, to, this.random)) return;
-        this.history.notBack(`transaction ${live.history.id}`, `no read at ${to.name}`);
+        this.history.notRestored(`transaction ${live.history.id}`, `no read at ${to.name}`);
       });
       await this.#lists.readAll(this.random, to);
     }
@@ -107,7 +107,7 @@ export class TransactionClients {
     }
     const { status, text, endedAt } = reply;
     if (status !== 201) {
-      this.#lists.loseSight(own, sentAt);
+      this.#lists.dropReads(own, sentAt);
       this.history.unexpected('create', reply);
       return false;
     }
@@ -141,7 +141,7 @@ export class TransactionClients {
     const endedAt = this.#wrote(live, { what: 'delete' }, reply) === undefined ? undefined : reply.endedAt;
     live.shared.history.deletes.set(id, { sentAt, endedAt });
     if (endedAt === undefined) {
-      this.#lists.loseSight(own, sentAt);
+      this.#lists.dropReads(own, sentAt);
       return false;
     }
     this.#lists.moved(own, sentAt, endedAt);

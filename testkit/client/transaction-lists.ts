@@ -46,8 +46,8 @@ export class TransactionLists {
     this.#own.delete(list);
   }
 
-  /** A create or delete of unknown outcome, sent at this moment: what was seen of the list since then shows nothing. */
-  loseSight(list: OwnList, since: number): void {
+  /** After a create or delete of unknown outcome sent at `since`: later reads of the list prove nothing, and are dropped. */
+  dropReads(list: OwnList, since: number): void {
     this.closeOwn(list);
     const { accesses } = list.history;
     const before = accesses.filter(({ completed }) => completed && completed.at < since);
@@ -80,7 +80,7 @@ export class TransactionLists {
     const { account, accesses } = list.history;
     const known = random.below(5) > 0 ? accesses.at(-1 - random.below(3))?.completed?.output : undefined;
     const read = await this.#read(to, `from=${account}`, known);
-    // Its owner may have lost sight of it meanwhile: then nobody knows what it holds.
+    // A change of unknown outcome may have closed the list meanwhile: then its content is not known.
     if (read && this.isOpen(list)) {
       const completed = { at: read.endedAt, output: read.tag };
       accesses.push({ invokedAt: read.sentAt, completed, input: 'read', status: read.status });

@@ -44,7 +44,7 @@ export async function startTrial(redisUrl: string) {
     return key !== undefined && (await load.payments.pay(key, to)).status === 200;
   };
 
-  /** Until the first of a series of first payments, at both processes, of which none is refused any more. */
+  /** Time until a series of first payments begins, at both processes, in which none is refused. */
   async function timeAway(fail: () => Promise<void>): Promise<number> {
     const failedAt = performance.now();
     await fail();
@@ -54,7 +54,7 @@ export async function startTrial(redisUrl: string) {
       const paid = await Promise.all(history.targets.map(payFirst));
       served = paid.every(Boolean) ? served + 1 : 0;
       if (served === 0) refusedAt = performance.now();
-      // What fails is noticed by the servers only after a while: a series before that says nothing.
+      // The servers notice a failure only after a while, so an earlier series proves nothing.
       return served >= SERIES && (refusedAt > 0 || performance.now() - failedAt > BACK_DEADLINE_MS / 4);
     }).catch((cause: Error) => {
       const held = services.map((service) => [service.url, ...masterLines(service)].join('\n  '));

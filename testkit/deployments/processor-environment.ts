@@ -141,7 +141,7 @@ export function untilCharged(processor: ProcessorInProcess, key: string): Promis
   return until('the charge to be in the log', REACHED_DEADLINE_MS, isCharged);
 }
 
-/** Decisions P11: the outcome is not known, and nobody says failed. */
+/** Decisions P11: the outcome is not known, and the answer does not say that the payment failed. */
 export function expectUnknown(answer: Answer): void {
   expectError(answer, 504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.');
 }

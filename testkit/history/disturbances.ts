@@ -12,7 +12,7 @@ export interface Disturbance {
   readonly forgets?: Forgets | undefined;
 }
 
-/** When what was in the way of whom: the reason for every refusal is looked up here. */
+/** All disturbances with their times; the checkers look up the reason for each refusal here. */
 export class Disturbances {
   readonly all: Disturbance[] = [];
 

@@ -4,13 +4,13 @@ import { Disturbances } from './disturbances.js';
 import type { KeyHistory } from './payments.js';
 import type { ListHistory, SharedListHistory, TransactionHistory } from './transactions.js';
 
-/** A client that waits longer goes away; a later answer reaches nobody. */
+/** A client disconnects after this time; a later answer is not received. */
 const PATIENCE_MS = 2_000;
-/** After healing it is asked whether everything is there, not how fast a busy machine is. */
+/** After healing the checks are about lost data, not about the speed of a busy machine. */
 export const LAST_PATIENCE_MS = 15_000;
 /** After a failure at a process most clients go to the others for so long. */
 const AVOIDED_MS = 250;
-/** At most, before a client goes on after a failure, or when it finds no process: at once it would only heat the machine. */
+/** At most, before a client goes on after a failure, or when it finds no process: an immediate retry would only load the machine. */
 const LONGEST_PAUSE_MS = 100;
 const LONGEST_ABSENCE_MS = 400;
 export const KEY_HEADER = 'Idempotency-Key';
@@ -44,7 +44,7 @@ export interface Violation {
 }
 
 export const PROMISED_ANSWERS = 'every answer is one that was promised';
-/** Of a run and its machine, and no promise of the service. */
+/** A rule for the test run itself, not a promise of the service. */
 const BACK_AFTER_HEALING = 'everything is back after healing';
 
 /** Everything that the clients sent and were answered, and everything that was done to the system: kept outside of it. */
@@ -98,14 +98,14 @@ export class History {
     return reply;
   }
 
-  /** An answer that was not promised. For none and for a 503 there may be a reason: the checker of refusals asks for it. */
+  /** Records an answer that was not promised. No answer, and a 503, may have a reason: the checker of refusals looks it up. */
   unexpected(subject: string, { status, headers, text }: Reply): void {
     if (status === 0 || status === 503) return;
     const what = `${status} ${headers.etag ?? ''} ${text}`;
     this.violations.push({ rule: PROMISED_ANSWERS, subject, what, history: [] });
   }
 
-  notBack(subject: string, what: string): void {
+  notRestored(subject: string, what: string): void {
     this.violations.push({ rule: BACK_AFTER_HEALING, subject, what, history: [] });
   }
 

@@ -15,7 +15,7 @@ export interface Exchange {
   isFirst?: true;
   /** Answered that nothing was charged yet and that it will be (decisions P15): the payment has its row. */
   isClaimed?: true;
-  /** Of an answer that is none of those which were promised. */
+  /** The text of an answer that is not one of the promised ones. */
   text?: string;
 }
 
@@ -27,7 +27,7 @@ export interface KeyHistory {
   readonly issuedAt: number;
   readonly receivedAt: number;
   readonly exchanges: Exchange[];
-  /** How long after everything was healed its outcome, or that there will be none, was known; undefined: never. */
+  /** How long after healing the outcome, or its absence, was known; undefined: never. */
   finishedAfterMs?: number;
 }
 

@@ -6,7 +6,7 @@ import { freePort } from '../servers/server-process.js';
 import { pause, until } from '../time/until.js';
 import { spawnProgram } from './service.js';
 
-/** A start that fails, because what it needs is away just now, is tried again: that is what supervisors are for. */
+/** A start that fails because a dependency is down is tried again after this time, as a supervisor does. */
 const START_AGAIN_MS = 150;
 const UP_DEADLINE_MS = 60_000;
 const MOST_OUTPUT = 4_000;
@@ -22,7 +22,7 @@ interface SupervisedOptions {
   readonly disturbances: Disturbances;
   /** It was killed: by us, or by itself at this crash point. */
   readonly onKilled?: (crashPoint: string | undefined) => void;
-  /** It ended although nobody had anything to do with it. */
+  /** It ended by itself, without a kill or a crash point. */
   readonly onOwnEnd?: (sentence: string) => void;
 }
 
@@ -134,8 +134,8 @@ export class SupervisedService {
 }
 
 /**
- * Whatever it answers, unless that it is starting. Programs of others know no probes. A connection that is broken off counts too, unless
- * the process ends: it is up then, and nothing excuses that.
+ * Any answer counts, except that it is starting, because other programs have no probes. A broken connection counts too, unless the
+ * process ends: a running process that breaks its connections must be found as a failure.
  */
 const isServing = (url: string) =>
   ask(`${url}/readyz`, { agent: new Agent() }).then(

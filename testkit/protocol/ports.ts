@@ -13,7 +13,7 @@ import { until, untilPast } from '../time/until.js';
 
 export type Ports = Omit<Deployment, 'broken' | 'storeOfRecord' | 'openKeyCounts'>;
 
-/** Ports on fresh, empty stores, with the time by which these judge; `close` removes the stores too. */
+/** Ports on fresh, empty stores, with the clock of these stores; `close` removes the stores too. */
 export interface ContractPorts extends Ports {
   readonly clock: Clock;
   /** Lets a lease or a life of `ms`, begun before the call, surely be over. */

@@ -10,8 +10,8 @@ export interface NextCharge {
 }
 
 /**
- * A processor that a test owns. It moves money each time it is asked to, and remembers: it does not deduplicate, so that a
- * second charge of one reference is seen and not forgiven.
+ * A processor that a test controls. It moves money each time it is asked to, and remembers that. It does not deduplicate, so
+ * that a second charge of one reference is detected.
  */
 export class RecordingProcessor implements Processor {
   readonly typicalMs = 0;

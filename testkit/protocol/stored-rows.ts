@@ -8,7 +8,7 @@ import { openDistributedPortsOn, type Ports } from './ports.js';
 
 type Environment = Pick<Stores, 'environment'>;
 
-/** The adapters on the stores of a deployment, for what no request can bring about; no service may run on them meanwhile. */
+/** The adapters on the stores of a deployment, for states that no request can create; no service may run on them meanwhile. */
 export async function openPortsOn({ environment }: Environment): Promise<Ports> {
   const { DATA_DIR, REDIS_URL, DATABASE_URL } = environment;
   if (DATA_DIR !== undefined)
@@ -19,7 +19,7 @@ export async function openPortsOn({ environment }: Environment): Promise<Ports> 
 /** The same change for the one database and the other. Times are milliseconds there, and timestamps here. */
 export type StoredChange = Readonly<Record<'embedded' | 'distributed', string>>;
 
-/** Changes what a deployment has stored, past all service processes: what only time, or a great many requests, would do. */
+/** Changes what a deployment has stored, past all service processes, as only time or very many requests would. */
 export async function changeStored({ environment }: Environment, change: StoredChange): Promise<void> {
   const { DATA_DIR, DATABASE_URL } = environment;
   if (DATA_DIR !== undefined) {

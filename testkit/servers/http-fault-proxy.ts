@@ -101,7 +101,7 @@ export class HttpFaultProxy {
         await forward();
         return send(response, UNAVAILABLE);
       case 'late':
-        // The client knows nothing of it any more, and the request is still on its way.
+        // The client's connection is reset, and the request is still delivered later.
         reset();
         await delayed();
         await forward();

@@ -11,7 +11,7 @@ export type SecuredRedis = Awaited<ReturnType<typeof startSecuredRedis>>;
 
 /**
  * A server with the certificate beside `authority` and a user who may touch our keys only. The plain port stays, for the
- * test's own client; whoever does not say who they are gets nothing but an answer to a ping.
+ * test's own client; without a log-in only PING, INFO and connection commands are allowed.
  */
 export async function startSecuredRedis(authority: string) {
   const port = await freePort();

@@ -13,8 +13,8 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
 }
 
 /**
- * Stands between a service and one of its servers, and damages what passes. Nothing is reordered. A request arrives, however
- * late, also when its sender has closed the connection meanwhile: so does a network.
+ * A proxy between a service and one of its servers that damages the traffic. Nothing is reordered. Like a network it delivers a
+ * request, however late, also after its sender has closed the connection.
  */
 export class TcpProxy {
   readonly #connections = new Set<Connection>();

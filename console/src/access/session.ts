@@ -29,8 +29,8 @@ export interface Access {
 }
 
 /**
- * Asks who we are with this credential, which is kept nowhere but in what is returned: a reload of the page forgets it.
- * `onRefused` is told when the service takes it no longer.
+ * Opens the session of a credential. The credential is kept only in the returned object, so a reload of the page forgets it.
+ * `onRefused` is called when the service no longer accepts it.
  */
 export async function openAccess(
   credential: string | undefined,

@@ -7,7 +7,7 @@ import './sign-in.css';
 const CREDENTIAL = /^[A-Za-z0-9._~+/-]+=*$/;
 
 interface Properties {
-  /** Why the one before was left, in a sentence. */
+  /** Why the previous session ended, in a sentence. */
   readonly reason: string | undefined;
   /** Rejects with the error of the service. */
   signIn(credential: string): Promise<void>;
@@ -27,7 +27,7 @@ export function SignIn({ reason, signIn }: Properties) {
       setProblem(
         credential === ''
           ? 'Enter an API key or a token.'
-          : 'This is no API key or token: it has characters that none has.',
+          : 'This is not an API key or token: it has characters that these never have.',
       );
       field.current?.focus();
       return;

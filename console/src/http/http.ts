@@ -28,7 +28,7 @@ export interface Http {
   stream(path: string, ask?: Ask): AsyncGenerator<unknown, void, void>;
 }
 
-/** `credential`: an API key or token; undefined: none is sent. `onRefused` is told that it is not taken (any more). */
+/** `credential`: an API key or token; undefined: none is sent. `onRefused` is called on a 401. */
 export function createHttp(credential: string | undefined, onRefused: (sentence: string) => void): Http {
   async function send(path: string, { method = 'GET', query, headers, json, signal }: Ask = {}): Promise<Response> {
     const response = await fetch(addressOf(path, query), {
@@ -39,7 +39,7 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
         ...headers,
       },
       ...(json !== undefined && { body: JSON.stringify(json) }),
-      // What is shown is always of this moment.
+      // The console always shows current data.
       cache: 'no-store',
       // The service knows no cookies; a proxy in front of it may.
       credentials: 'same-origin',

@@ -50,7 +50,7 @@ const PERCENTILES = [
 /** Where both are made of the same samples, less may be worth a line. */
 const FEWER_PERCENTILES = [PERCENTILES[0], PERCENTILES[2]] as const;
 
-/** Half a payment is nowhere. */
+/** Axis steps for whole numbers, such as counts of payments. */
 export const WHOLE_STEPS = Array.from({ length: 9 }, (_, digits) =>
   [1, 2, 5].map((step) => step * 10 ** digits),
 ).flat();

@@ -13,9 +13,9 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 /** A line comes at least in every interval: after so many without one the connection is dead, whatever the browser says. */
 const SILENT_INTERVALS = 3;
-/** Before the first line has told the interval. */
+/** Used until the first line gives the interval. */
 const FIRST_LINE_MS = 15_000;
-/** Clocks of processes differ: what is asked for again is known by its process and time. */
+/** Samples of this overlap are requested again, because clocks of processes differ; duplicates are found by process and time. */
 const OVERLAP_MS = 60_000;
 
 interface Listener {
@@ -26,8 +26,8 @@ interface Listener {
 }
 
 /**
- * Reads `GET /api/live` until it is ended, whatever happens to connections. A browser opens at most six of them to a host: a tab that
- * nobody sees holds none, and fetches what it missed when it is seen again.
+ * Reads `GET /api/live` until `end` is called, and reconnects after a lost connection. A browser opens at most six connections to a host,
+ * so a hidden tab holds none, and fetches the missed samples when it is shown again.
  */
 export class LiveConnection {
   #ended = false;

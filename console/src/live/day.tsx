@@ -11,21 +11,21 @@ import type { PlotData } from './plot.js';
 interface Activity {
   readonly bucketMs: number;
   readonly to: number;
-  /** Else older ones are still to be counted, and the next question goes on with them. */
+  /** False: older buckets are not counted yet, and the next request continues with them. */
   readonly complete: boolean;
   readonly buckets: readonly { readonly from: number; readonly completed: number; readonly declined: number }[];
 }
 
 const AGAIN_MS = 60_000;
 const GO_ON_MS = 1_000;
-/** The whole bar, and before it its lower part: what is left to be seen are the declined ones. */
+/** The whole bar, and in front of it the completed payments, so that the declined ones stay visible. */
 const SERIES = [
   { name: 'declined', style: 2 },
   { name: 'completed', style: 0 },
 ] as const;
 const MINUTE_MS = 60_000;
 
-/** The last 24 hours, also those in which no page was open and no process lived. */
+/** The last 24 hours, including times when no page was open or no process ran. */
 export function Day({ http }: { http: Http }) {
   const { answer, problem, isLoading, again } = useAnswer(
     async (signal) => (await http.ask<Activity>('api/payments/activity', { signal })).body,
@@ -33,7 +33,7 @@ export function Day({ http }: { http: Http }) {
   );
   const isCounting = answer?.complete === false;
   useEffect(() => {
-    // To ask again would end a question that is under way.
+    // Asking again would cancel the request under way.
     if (isLoading) return;
     const timer = setTimeout(again, isCounting ? GO_ON_MS : AGAIN_MS);
     return () => clearTimeout(timer);

@@ -7,14 +7,14 @@ const WAITED_INTERVALS = 2.5;
 const ROUNDING_MS = 5;
 
 /**
- * The samples of all processes at the same moments: those of a process whose span covers the moment. Where a process has none there is
- * nothing of it, and where none has, a gap. The arrays are made once and filled again.
+ * The samples of all processes at common moments: for each moment the samples whose span covers it. A moment without any sample is a
+ * gap. The arrays are made once and filled again.
  */
 export class Grid {
   readonly times: number[];
   /** For each time, of each process at most one. */
   readonly covering: Sample[][];
-  /** Of the last time that every process that lives has told of; below 0: there is none. */
+  /** Index of the last moment for which every living process has sent a sample; below 0: there is none. */
   lastIndex = -1;
 
   constructor(
@@ -51,7 +51,7 @@ export class Grid {
     this.#widenGaps();
   }
 
-  /** Processes do not end a gap at the same moment: where only some of them tell already, or still, a sum would look like a fall. */
+  /** Processes begin and end a gap at different moments: a sum over only some of them would look like a drop. */
   #widenGaps(): void {
     const counts = this.covering.map(({ length }) => length);
     for (const [index, samples] of this.covering.entries()) {
@@ -61,7 +61,7 @@ export class Grid {
     }
   }
 
-  /** Each process samples at moments of its own: what only some have told of yet would look like a fall. */
+  /** Processes sample at different moments: a sum over those that have sent a sample already would look like a drop. */
   #toldUntil(processes: readonly ProcessHistory[], now: number): number {
     const newest = processes.map(({ latest }) => latest.at);
     const living = newest.filter((at) => at > now - WAITED_INTERVALS * this.intervalMs);

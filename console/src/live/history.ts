@@ -11,7 +11,7 @@ export interface ProcessHistory {
   readonly samples: readonly Sample[];
 }
 
-/** What was heard of each process in the last minutes, however often it is told. Holds no more than that, however long it goes on. */
+/** The samples of each process in the last minutes, each kept once. Its size stays bounded. */
 export class History {
   readonly #processes = new Map<string, { instance: string; latest: Sample; samples: Sample[] }>();
   #latestAt = 0;
@@ -40,7 +40,7 @@ export class History {
       known.samples.push(sample);
       known.latest = sample;
     } else {
-      // After a lost connection what is known comes again, and what was missed comes between it.
+      // After a reconnect known samples come again, with the missed ones between them.
       const next = known.samples.findIndex(({ at }) => at >= sample.at);
       if (known.samples[next]?.at === sample.at) return false;
       known.samples.splice(next, 0, sample);

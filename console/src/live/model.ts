@@ -23,7 +23,7 @@ export class LiveModel {
   #grid = new Grid(USUAL_INTERVAL_MS, USUAL_KEEP_MS);
   #charts: readonly ShownChart[] = [];
   #queues = '';
-  /** The page's clock when the newest sample came: from there time goes on, also while nothing comes. */
+  /** The page's clock when the newest sample came; the shown time advances from there, also without samples. */
   #heardAt = 0;
   /** Undefined: all processes. */
   #only: string | undefined;
@@ -136,7 +136,7 @@ export class LiveModel {
     return this.#only === undefined ? processes : processes.filter(({ instance }) => instance === this.#only);
   }
 
-  /** Queues come with the first who waits, and charts are made anew for their lines only. */
+  /** A queue appears when something first waits in it. Charts are made again only when the set of queues changes. */
   #makeCharts(): void {
     const names = new Set(this.#history.processes.flatMap(({ latest }) => Object.keys(latest.queues)));
     const queues = [...names].sort();

@@ -18,8 +18,8 @@ export function added(all: readonly Buckets[]): Buckets {
 }
 
 /**
- * Below this value, in the unit of the bounds, was this share of all. Values are taken as spread evenly within a bucket, as Prometheus takes them; of
- * those above the last bound nothing but that is known. Null: there were none.
+ * The value, in the unit of the bounds, below which this share of all values lies. Values count as evenly spread within a bucket, as in
+ * Prometheus; for values above the last bound the result is that bound. Null: there are no values.
  */
 export function quantile(share: number, { bounds, counts }: Buckets): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);

@@ -88,7 +88,7 @@ function Nothing({ filters }: { filters: Filters }) {
     return <EmptyState title="No payments yet">They appear here when a client pays for the first time.</EmptyState>;
   }
   return (
-    <EmptyState title="No payment is like that">
+    <EmptyState title="No payment matches">
       <a href={hashOfFilters({ find: '', state: '', from: '', to: '', processor: '' })}>Show all payments</a>
     </EmptyState>
   );

@@ -19,8 +19,8 @@ interface Properties {
 }
 
 /**
- * What an operator found out. Sent with the tag of the payment that was shown at the decision, so that nobody decides on what has
- * changed meanwhile. Sent twice (a lost answer): the second is refused by the tag, and shows what the first one wrote.
+ * What an operator found out. It is sent with the tag of the payment that was shown, so that a decision on outdated data is refused.
+ * A second send (after a lost answer) is refused by the tag, and shows what the first one wrote.
  */
 export function Resolution({ http, seen, decide, ended }: Properties) {
   const key = seen.payment.idempotencyKey;
@@ -28,7 +28,7 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
   const [outcome, setOutcome] = useState<Outcome>();
   const [reason, setReason] = useState('');
   const [problem, setProblem] = useState<Problem>();
-  /** The payment that is decided on; undefined: nobody does. */
+  /** The payment that the operator decides on; undefined: no decision is open. */
   const [basis, setBasis] = useState<Seen>();
 
   function close() {
@@ -137,7 +137,7 @@ function problemOf(outcome: Outcome | undefined, reason: string): Problem | unde
   return { of: 'reason', sentence: `Say it in at most ${MOST_REASON_CODE_POINTS} characters.` };
 }
 
-/** What the processor says that the operator does not. */
+/** The processor's answer, if it contradicts the outcome of the operator. */
 function contradictionOf(answer: ProcessorAnswer | undefined, outcome: Outcome): ProcessorAnswer | undefined {
   if (!answer) return undefined;
   const contradicting = outcome === 'completed' ? ['declined', 'no record'] : ['succeeded'];

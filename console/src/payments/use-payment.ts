@@ -3,7 +3,7 @@ import type { Http } from '../http/http.js';
 import { errorOf, isAborted, ServiceError, sentenceOf } from '../http/service-error.js';
 import { isFinal, type Payment, type Seen, type Timeline } from './payment.js';
 
-/** A person looks on: soon enough to follow, and seldom enough that a hundred open tabs are no load. */
+/** Often enough for a person to follow, rarely enough that a hundred open tabs are no load. */
 const POLL_MS = 2_000;
 const POLL_AFTER_FAILURE_MS = 5_000;
 
@@ -31,7 +31,7 @@ export interface WatchedPayment {
 }
 
 /**
- * Asks again and again while the payment is not final and somebody looks, with the tags of before. `isPaused`: a person is deciding on
+ * Polls while the payment is not final and the page is visible, with the tags of the last answers. `isPaused`: a person is deciding on
  * what is shown now.
  */
 export function usePayment(http: Http, key: string, isPaused: boolean): WatchedPayment {
@@ -84,7 +84,7 @@ export function usePayment(http: Http, key: string, isPaused: boolean): WatchedP
   return { seen, timeline: timeline?.body, isUnknown, problem, timelineProblem, again };
 }
 
-/** Undefined: it was given up. What was there before stays where nothing newer came. */
+/** Undefined: the request was aborted. Where no newer data came, the earlier data stays. */
 async function lookAt(http: Http, key: string, before: Look, signal: AbortSignal): Promise<Look | undefined> {
   const path = `api/payments/${encodeURIComponent(key)}`;
   const [payment, timeline] = await Promise.allSettled([

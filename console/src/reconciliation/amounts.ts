@@ -9,7 +9,7 @@ const COMMA = /^-?\d+,\d+$/;
 
 export type Amount = { readonly units: bigint } | { readonly problem: string };
 
-/** Reads a plain decimal number, however many zeros stand at its ends: `100.5` is `100.50`. Refuses what could be read in two ways. */
+/** Reads a plain decimal number; zeros at its ends do not matter: `100.5` is `100.50`. Refuses ambiguous numbers. */
 export function readAmount(text: string): Amount {
   const [, sign = '', whole = '', decimals = ''] = PLAIN.exec(text) ?? [];
   if (whole === '') return { problem: problemOf(text) };

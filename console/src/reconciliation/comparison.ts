@@ -13,7 +13,7 @@ export interface SettledPayment {
   readonly settledAt: string | null;
 }
 
-/** What can be the matter; in the order of their weight. */
+/** The kinds of differences, most important first. */
 export const KINDS = ['different', 'theirs', 'ours', 'duplicate'] as const;
 export type Kind = (typeof KINDS)[number];
 
@@ -52,7 +52,7 @@ export interface ComparisonResult {
 /** `otherDay`: the same, but settled with us on a day beside the chosen one. `unlisted`: declined with us and not on the statement. */
 export type Agreement = 'matched' | 'otherDay' | 'unlisted';
 
-/** `found` is told of each difference at once, so that none has to be kept here. */
+/** `found` is called with each difference at once, so that none is kept here. */
 export function createComparison(found: (difference: Difference) => void): Comparison {
   const byReference = new Map<string, StatementRow>();
   const byTransaction = new Map<string, StatementRow>();
@@ -66,7 +66,7 @@ export function createComparison(found: (difference: Difference) => void): Compa
     unlisted: emptyGroup(),
   };
   const decimals: Decimals = new Map();
-  /** Without those that were matched. */
+  /** Rows that have not been matched. */
   let unexplained = 0;
 
   function count(kind: Kind | Agreement, ours: SettledPayment | undefined, theirs: StatementRow | undefined): void {
@@ -110,7 +110,7 @@ export function createComparison(found: (difference: Difference) => void): Compa
         keep(row);
         return;
       }
-      // What moved money counts: a decline before or after it must not hide that.
+      // The row that moved money counts: a declined row of the same payment must not hide it.
       const isBetter = row.state === 'COMPLETED' && earlier.state !== 'COMPLETED';
       if (isBetter) {
         forget(earlier);

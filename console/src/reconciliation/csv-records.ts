@@ -1,7 +1,7 @@
 import type { Line } from './lines.js';
 import type { RecordReader, StatementRecord } from './statement-records.js';
 
-/** A quote that is not closed within so many lines was never meant to hold lines. */
+/** A quote that is still open after this many lines counts as a stray quote. */
 const MOST_LINES_OF_A_RECORD = 100;
 
 /**
@@ -38,7 +38,7 @@ export function createCsvRecords(delimiter: string): RecordReader {
     return [{ line: first.number, fields }];
   }
 
-  /** Without the first of the lines, which is to blame. */
+  /** Reports the first open line as the problem, and reads the others again. */
   function readAnew(): StatementRecord[] {
     const [first, ...others] = open;
     open = [];

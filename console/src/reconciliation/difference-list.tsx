@@ -13,7 +13,7 @@ import type { StatementRow } from './statement-row.js';
 const PAGE = 50;
 
 const TEXTS: Readonly<Record<Kind, { readonly title: string; readonly meaning: string }>> = {
-  different: { title: 'Different', meaning: 'Both have the payment, and not the same of it.' },
+  different: { title: 'Different', meaning: 'Both sides have the payment, but some of its fields differ.' },
   theirs: {
     title: 'Only with the processor',
     meaning:

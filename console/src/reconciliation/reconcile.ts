@@ -49,8 +49,8 @@ export interface Reconciliation extends ComparisonResult, Progress {
 }
 
 /**
- * Compares a statement with our exports. Only the statement is kept in memory, and each of its rows only until its payment comes:
- * exports pass by.
+ * Compares a statement with our exports. Only rows of the statement are kept in memory, each until its payment is found; exports
+ * are streamed.
  */
 export async function reconcile(
   { bytes, format, columns }: Statement,

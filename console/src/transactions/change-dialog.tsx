@@ -19,8 +19,8 @@ interface Properties {
 }
 
 /**
- * A change of what the operator sees, and of nothing else: it is sent with the tag of that. Where it was changed meanwhile
- * nothing happens; both states are shown side by side, and the operator decides again, by the newer one.
+ * A change of exactly the transaction that the operator sees: it is sent with its tag. If the transaction was changed meanwhile,
+ * nothing happens: both states are shown side by side, and the operator decides again on the newer one.
  */
 export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Properties) {
   const id = seen.transactionId;
@@ -53,7 +53,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
     }
   }
 
-  /** After a refusal, and after no answer, only what the service says now counts. */
+  /** After a refusal, or without an answer, the transaction is read again. */
   async function lookAgain(error: unknown): Promise<void> {
     const isRefused = error instanceof ServiceError && error.status < 500;
     const isConflict = isRefused && (error.status === 412 || error.status === 409);
@@ -125,7 +125,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
   );
 }
 
-/** `unknown`: no answer, and read again since. `unread`: neither. */
+/** `unknown`: no answer, but the transaction was read again. `unread`: that failed too. */
 interface Failure {
   readonly kind: 'conflict' | 'refused' | 'unknown' | 'unread';
   readonly sentence: string;

@@ -31,7 +31,7 @@ export interface Transaction {
 }
 
 export interface Filter {
-  /** Empty: no filter, as in the others. With an id the others say nothing. */
+  /** Empty: no filter, as in the others. With an id the others are ignored. */
   readonly id: string;
   readonly from: string;
   readonly to: string;
@@ -40,12 +40,12 @@ export interface Filter {
 
 export interface Page {
   readonly rows: readonly Transaction[];
-  /** The cursor of what is older; undefined: nothing is. */
+  /** The cursor of older transactions; undefined: there are none. */
   readonly next: string | undefined;
 }
 
 const PAGE = 100;
-/** Each looks at thousands of rows for a rare status. Then the reader decides whether to go on. */
+/** Each request looks at thousands of rows for a rare status. After this many the reader decides whether to continue. */
 const MOST_REQUESTS = 10;
 
 /** Transactions older than the cursor, until there are `enough` or the service has looked at many. */

@@ -3,7 +3,7 @@ import type { Http } from '../http/http.js';
 import { isAborted, sentenceOf } from '../http/service-error.js';
 import { type Filter, type Page, search, type Transaction } from './transaction.js';
 
-/** Rows in the page at once: a browser stays quick with them, however far somebody goes back. */
+/** Most rows in the page at once, so that the browser stays fast. */
 const MOST_SHOWN = 400;
 const ENOUGH = 50;
 

@@ -7,7 +7,7 @@ export interface Line {
   readonly caller: string;
   /**
    * Resolves with what was replied. Rejects with what was refused, or with StoreUnavailable: `unchanged` where it surely was
-   * not done, `unknown` where nobody can tell. `subjects`: the keys that it is about.
+   * not done, `unknown` where that is not known. `subjects`: the keys that it is about.
    */
   send<T>(operation: string, subjects: readonly string[], serve: Serve<T>): Promise<T>;
   /** What the server tells the process unasked. */
@@ -21,7 +21,7 @@ export const directLine: Line = {
   deliver: (_subject, _what, hear) => void setImmediate(hear),
 };
 
-/** What a process does for itself, all the time: not worth a line in a trace, and nobody waits for its end. */
+/** Statements that a process sends all the time by itself: they get no line in a trace, and no history waits for their end. */
 export const ROUTINE: ReadonlySet<string> = new Set([
   ...'database_now confirm_durable count_abandoned take_over_abandoned may_be_lost may_be_removed backlog'.split(' '),
   ...'note_elapsed begin_hour retention_time old_hour forget_hours advance_horizon remove_settled'.split(' '),

@@ -112,7 +112,7 @@ export class PostgresServer {
       }
       free();
     };
-    const goOn = () => {
+    const lockNext = () => {
       const remainingMs = cancelledAt - settings.monotonic();
       const [key] = keys.slice(at.length);
       if (remainingMs <= 0) {
@@ -122,7 +122,7 @@ export class PostgresServer {
         const lockedNow = () => {
           held.add(key);
           at.push(settings.now());
-          goOn();
+          lockNext();
         };
         if (held.has(key)) lockedNow();
         else this.take(key, lockedNow);
@@ -132,7 +132,7 @@ export class PostgresServer {
         else commit();
       }
     };
-    goOn();
+    lockNext();
   }
 
   private take(key: string | number, run: () => void): void {

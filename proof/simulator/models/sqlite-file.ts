@@ -33,7 +33,7 @@ const REMEMBERED = 1_000;
 /** The cache's entries live by a real clock; here they live as long as their process. */
 const FOR_EVER = 0;
 
-/** The newest row is theirs, unless they made none. */
+/** Operations after which the newest row is the created one, unless they created none. */
 export const CREATES: ReadonlySet<WriteName> = new Set(['createTransaction', 'createTransactions']);
 
 /** One operation of a batch that was committed. */
@@ -79,7 +79,7 @@ function createFile() {
  */
 export class SqliteFile {
   private readonly file: ReturnType<typeof createFile>;
-  /** Whatever the process that is there has open is closed. */
+  /** Closes everything that the current process has open. */
   close = () => {};
 
   constructor(

@@ -6,7 +6,7 @@ import type { PaymentHistory } from './run.js';
 
 type Row = ObservedPayment | undefined;
 
-/** All that one try takes when every way is fine, twice: one that began just before the patience ended. */
+/** Twice the time of one try without faults, because a last try may begin just before the patience ends. */
 const CALM_MS = 2_000;
 /** A look at the lock each second, a pause of a second, and the ways. */
 const HEARS_WITHIN_MS = 3_000;
@@ -25,7 +25,7 @@ export function checkAnswers(issued: Issued, history: PaymentHistory): string[] 
       'an answer says it processed what an operator resolved': processed > 0 && typeof row?.resolution === 'string',
       'was asked again and again for nothing': script.asksAgain && !asked.some(isFinal),
     }),
-    // Asked for the outcome: none before there is one, and never none after.
+    // Inquiries get no outcome before the payment is final, and always one after it.
     ...inquiries.flatMap(({ answer, answeredAt = 0, finalAtSend }) => {
       if (typeof answer === 'object') return wrongOutcome(`told ${describeOutcome(answer)}`, answer, row, answeredAt);
       const isWronglyNone = answer === 'none' && finalAtSend && !mayHaveExpired(history, row, answeredAt);
@@ -88,7 +88,7 @@ function waitedForNothing(request: Asked, row: Row, { faults }: PaymentHistory):
   return answeredAt > Math.max(row.finalAt, sentAt) + HEARS_WITHIN_MS && faults.wereOver(row.key, sentAt, answeredAt);
 }
 
-/** An outcome is repeated for as long as its key's life, and no longer: then the key is one that nobody knows. */
+/** An outcome is repeated for as long as its key's life, and no longer: then the key is unknown. */
 const isRepeatedTooLate = (request: Asked, row: Row, history: PaymentHistory) =>
   stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
 

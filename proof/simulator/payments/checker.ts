@@ -7,7 +7,7 @@ import { nameOf } from './keys.js';
 import { FAULTS_END_MS } from './plan.js';
 import type { PaymentHistory } from './run.js';
 
-/** What the database's clock may be taken for too early, and a begin be older than its step in the key store. */
+/** How much too early the database's clock may be assumed, and how much older than its step in the key store a begin may be. */
 const TRANSIT_MS = 10;
 /** What recovery may need after the faults: its longest back-off, a round, and the messages of one attempt. */
 const BACK_OFF_CAP_MS = 60_000;
@@ -15,10 +15,10 @@ const ROUND_MS = 3_000;
 const ATTEMPT_MS = 10_000;
 /** A charge that began before the faults ended may be at work this long. */
 const LONGEST_CHARGE_MS = 20_000;
-/** A processor that deduplicates longer than any history: nobody needs an operator. */
+/** A processor that deduplicates longer than any history: no payment needs an operator. */
 const FOR_EVER_MS = 1_000_000;
 
-/** Holds a history against every promise; one sentence for each that was broken. */
+/** Checks a history against every promise; returns one sentence for each broken one. */
 export function checkPayments(history: PaymentHistory): string[] {
   const { stores, processor, clients, plan } = history;
   const { byKey, removed } = stores.payments;

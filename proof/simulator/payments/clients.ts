@@ -19,7 +19,7 @@ export interface Asked extends Request<PayAnswer> {
   readonly kind: PlannedRequest['kind'];
   readonly amount: string;
   readonly patienceMs: number;
-  /** The row that there was when it was sent: its key is no longer a key that nobody knows. */
+  /** Whether a row existed when it was sent: then the key is known. */
   readonly knownAtSend: boolean;
   stoppedMs?: number;
 }
@@ -142,7 +142,7 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
   };
 }
 
-/** Nobody asks again after that. */
+/** After such an answer the client does not ask again. */
 export const isFinal = ({ answer }: Asked) =>
   typeof answer === 'object' && ['processed', 'replayed', 'invalid key', 'mismatch'].includes(answer.state);
 

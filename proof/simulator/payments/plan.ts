@@ -28,7 +28,7 @@ const LONG_LEASE_MS = 10_000;
 /** One in so many plans is about what happens between two steps. */
 const MANY_TRIGGERED = 3;
 const RETENTION_PLANS = 20;
-/** One in so many plans has a processor of which nothing leaves. */
+/** One in this many plans has a processor without any effect outside the process. */
 const CERTAIN_PLANS = 4;
 const HOUR_MS = 3_600_000;
 const LONGEST_MS = 40_000;
@@ -96,7 +96,7 @@ function scriptOf(number: number, random: Random, { instances }: Shape) {
   };
 }
 
-/** What does not exist on the deployment is no fault there: undefined. What stands here twice is twice as likely. */
+/** Undefined for a fault that the deployment does not have. A fault that is listed twice is twice as likely. */
 function timedFault(random: Random, { deployment, instances }: Shape, scripts: number): Fault | undefined {
   const embedded = deployment === 'embedded';
   const at = random.fraction() * FAULTS_END_MS;

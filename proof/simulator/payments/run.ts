@@ -39,7 +39,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   const { simulation, processes, stores } = world;
   const processor = createSimulatedProcessor(world, promiseOf(plan));
   const clients = createPaymentClients(world, plan);
-  /** When an operator first made up their mind about a payment. */
+  /** When an operator first decided about a payment. */
   const verdicts = new Map<string, number>();
   const nameOf = (client: number) => `k${client}`;
   const faults = createFaults(world, {
@@ -93,7 +93,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
 
   const unfinished = () => [...stores.payments.byKey.values()].filter(({ state }) => state === 'PROCESSING');
 
-  /** An operator asks the processor, and gives the verdict that is true where nothing can change it any more. */
+  /** An operator asks the processor, and resolves the payment if its result cannot change any more. */
   async function resolve(name: string): Promise<void> {
     const state = processor.verdictOn(name);
     const known = clients.issued.find(({ key }) => key === name);
@@ -108,7 +108,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
     simulation.note(typeof answer === 'string' ? answer : `the operator hears: ${answer.state}`);
   }
 
-  /** Whatever no attempt may finish any more is an operator's. */
+  /** The operator tries again and again to resolve every unfinished payment. */
   async function work(): Promise<void> {
     for (;;) {
       for (const { key } of unfinished()) resolve(key);
@@ -125,7 +125,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
     simulation.stop();
   }
 
-  /** Hours pass in a few steps, and time by which nothing may be removed: a clock goes ahead, another one back. */
+  /** Hours pass in a few steps. One clock jumps ahead and another one back, which must not cause a removal. */
   async function standStill(): Promise<void> {
     for (let times = 1; times <= STILL_TIMES; times += 1) {
       if (times === 2) faults.moveClock('postgres', MONTH_MS);

@@ -8,7 +8,7 @@ import { checkLists } from './list-checker.js';
 import { mayLoseMarks } from './plan.js';
 import type { TransactionHistory } from './run.js';
 
-/** Holds a history against every promise; one sentence for each that was broken. */
+/** Checks a history against every promise; returns one sentence for each broken one. */
 export function checkTransactions(history: TransactionHistory): string[] {
   const { clients, hot, bugs } = history;
   const initial = new Map(hot.map((transaction) => [transaction.id, transaction]));

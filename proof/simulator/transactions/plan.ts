@@ -21,7 +21,7 @@ export function mayLoseMarks(fault: FaultKind): boolean {
   return fault.kind === 'flush' || fault.kind === 'evict' || fault.kind === 'failover';
 }
 
-/** Longer, and most clients would ask nobody. */
+/** With longer restarts most requests of clients would find no process. */
 const LONGEST_RESTART_MS = 2_000;
 
 export function planTransactions(seed: number) {
@@ -29,7 +29,7 @@ export function planTransactions(seed: number) {
   const shape = shapeOf(random);
   const clients = Array.from({ length: 8 + random.below(40) }, (_, number) => scriptOf(number, random.fork(), shape));
   const scripts = [...clients, watcherOf(clients.length, random.fork(), shape)];
-  // Half of the histories keep every mark: only there nobody may see an older version after a newer one.
+  // Half of the histories keep every mark: only in these a client must never see an older version after a newer one.
   const keepsMarks = random.below(2) === 0;
   const faults = [
     ...Array.from({ length: random.below(12) }, () => timedFault(random.fork(), shape)),
@@ -65,7 +65,7 @@ function scriptOf(number: number, random: Random, shape: Shape) {
   return { number, actions };
 }
 
-/** Somebody who only reads, all the time and a little longer: what is wrong in the cache is seen before it is mended. */
+/** A client that only reads, during all faults and a little longer, so that a wrong cache entry is seen before it is replaced. */
 function watcherOf(number: number, random: Random, shape: Shape): ReturnType<typeof scriptOf> {
   const actions: ReturnType<typeof actionOf>[] = [];
   for (let at = 0; at < FAULTS_END_MS + WATCHED_LONGER_MS; at += random.below(500)) {
@@ -94,7 +94,7 @@ function actionOf(random: Random, { instances, hot, changes }: Shape, at: number
   };
 }
 
-/** Where little is written, what is wrong in the cache stays there long enough to be seen. */
+/** With few writes a wrong cache entry stays long enough to be read. */
 function kindOf(percent: number, changes: number) {
   if (percent < changes) return 'change';
   if (percent < 76) return 'get';
@@ -102,7 +102,7 @@ function kindOf(percent: number, changes: number) {
   return percent < 92 ? 'list' : 'create';
 }
 
-/** What does not exist on the deployment stands at the end. What stands here twice is twice as likely. */
+/** Faults that the deployment does not have are at the end. A fault that is listed twice is twice as likely. */
 function timedFault(random: Random, { deployment, instances }: Shape): Fault {
   const embedded = deployment === 'embedded';
   const at = random.fraction() * FAULTS_END_MS;

@@ -1,6 +1,6 @@
 import { FILES } from './candidates.js';
 
-/** They ask the program itself, so that what is completed is what is there. */
+/** The scripts ask the program for candidates, so that they always match the installed version. */
 export const SCRIPTS = {
   bash: `_idempay() {
   local candidate

@@ -3,7 +3,7 @@ import type { NewTransaction } from '../../transactions/transaction.js';
 import type { RejectedRow } from './rejected-rows.js';
 import type { Row } from './rows.js';
 
-/** Of one request: the service takes 1 MiB, with what is around the rows. */
+/** Most bytes of rows in one request: the service takes 1 MiB, including the JSON around the rows. */
 const BATCH_BYTES = 1_000_000;
 
 /** Rows that are sent together, and what was rejected between them. */

@@ -3,11 +3,11 @@ import { UsageError } from '../usage.js';
 import { contentOf, type Line } from './lines.js';
 import { GIVEN_MEMBERS, isKnownMember, isText, READ_MEMBERS, type Row, readCsvRow, rejected } from './rows.js';
 
-/** A row that opens quotes and does not close them within so many lines has one quote too many. */
+/** A row whose quotes are still open after this many lines is taken to have a stray quote. */
 const MOST_LINES = 100;
 const QUOTE = 0x22;
 
-/** The columns that the header names. Throws UsageError for a header that cannot be meant so. */
+/** The columns that the header names. Throws UsageError where a column is missing, unknown or repeated. */
 export function columnsOf(header: Line, delimiter: string, ignored: readonly string[]): string[] {
   const content = contentOf(header);
   const cells = isText(content) ? cellsOf(content, delimiter) : undefined;
@@ -32,8 +32,8 @@ export function columnsOf(header: Line, delimiter: string, ignored: readonly str
 }
 
 /**
- * The rows after the header. A cell in quotes may hold line breaks (RFC 4180), so that what is written in a note is never read as a
- * row. Where quotes are not closed, or not in the right place, one line is rejected, and the next one is read as if it was not there.
+ * The rows after the header. A quoted cell may hold line breaks (RFC 4180), so a line inside a note is never read as a row. Where quotes
+ * are unclosed or misplaced, only the first line is rejected, and reading starts again at the next line.
  */
 export async function* csvRows(
   lines: AsyncIterator<Line>,

@@ -16,10 +16,10 @@ export type Found =
 export type FindBatch = (rows: readonly NewTransaction[], idempotencyKey: string) => Promise<Found>;
 
 /**
- * What became of the batch that an earlier run may have sent. The service forgets its keys in the order in which they were used. So if it
- * does not know this one, and after that still knows the key of the batch before, this one was never used. That holds for every
- * `IDEMPOTENCY_TTL_SECONDS` that was not shortened between the two batches, and also shows that the credential is the same client's.
- * Only the first batch has none before it: there its age decides (`isTooOld`).
+ * What became of the batch that an earlier run may have sent. The service forgets keys in the order of their use. So if it does not know
+ * this key, and afterwards still knows the key of the batch before, this key was never used. That is certain as long as
+ * `IDEMPOTENCY_TTL_SECONDS` was not shortened between the two batches. It also proves that the credential is of the same client.
+ * The first batch has none before it: there its age decides (`isTooOld`).
  */
 export async function outcomeOfEarlier(
   { importId, createdSequence, pending }: ImportState & { readonly pending: PendingBatch },
@@ -40,7 +40,7 @@ export async function outcomeOfEarlier(
       break;
   }
   if (createdSequence === undefined) return isTooOld ? { doubt: FORGOTTEN } : 'not created';
-  // That question was answered by a failed precondition, so this one creates nothing either.
+  // The 412 above shows that the service checks the precondition, so this request creates nothing either.
   const before = await find(rows, batchKey(importId, createdSequence));
   return before === 'these rows' || before === 'other rows' ? 'not created' : { doubt: FORGOTTEN };
 }

@@ -6,7 +6,7 @@ import { UsageError } from '../usage.js';
 const SQLITE_BUSY = 5;
 const SQLITE_NOTADB = 26;
 
-/** How the input is read. The same after a crash, or the same bytes would be other rows. */
+/** How the input is read. It must not change after a crash, because the same bytes would then give other rows. */
 export interface Reading {
   readonly format: 'csv' | 'ndjson';
   readonly delimiter: string;
@@ -50,7 +50,7 @@ export interface ImportState {
   readonly line: number;
   readonly created: number;
   readonly rejected: number;
-  /** So long is the file of rejected rows, up to `offset`. */
+  /** Length of the file of rejected rows for the input up to `offset`. */
   readonly rejectedBytes: number;
   /** Its absolute path: no other file is cut or written to. */
   readonly rejectedFile: string;

@@ -87,7 +87,7 @@ function partsOf(
     input: () => bytesOf(file),
     mostRows: batchRows,
     now: Date.now,
-    // A clock that went back says nothing. The last attempt may be made when the deadline ends.
+    // A negative age (the clock was set back) counts as too old. The last attempt may be made at the deadline.
     mayBeForgotten({ sentAt }: { readonly sentAt: number }) {
       const ageMs = Date.now() - sentAt;
       return ageMs < 0 || ageMs + deadline * 1000 >= keyLife * 1000;
@@ -209,7 +209,7 @@ export function newState(reading: Reading, target: ImportState['target'], reject
   };
 }
 
-/** Its keys mean something only where they were used. */
+/** Throws UsageError where the service, the reading of the input or the file of rejected rows is not that of the earlier run. */
 function refuseOtherImport(
   { reading, target, rejectedFile }: ImportState,
   now: Reading,

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { UsageError } from '../usage.js';
 
-/** Far longer than any row: a file with such a line is not what it is taken for. */
+/** Far longer than any row: a file with such a line does not hold transactions. */
 const LONGEST_LINE_BYTES = 1024 * 1024;
 /** Large enough that reading takes no time beside the rest. */
 const CHUNK_BYTES = 256 * 1024;

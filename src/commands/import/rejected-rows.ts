@@ -18,8 +18,8 @@ export interface RejectedRows {
 }
 
 /**
- * After a crash the file is cut to what belongs to the rows that are done: the rest is rejected anew. It appears with the first
- * rejected row. The path must be that of the import's earlier runs. Throws UsageError where the file is shorter than `knownBytes`.
+ * After a crash the file is cut to the rows that are done; the others are rejected again. The file is created with the first
+ * rejected row. `path` must be that of the import's earlier runs. Throws UsageError where the file is shorter than `knownBytes`.
  */
 export function openRejectedRows(path: string, knownBytes: number): RejectedRows {
   let file: number | undefined;

@@ -35,8 +35,8 @@ export function isKnownMember(name: string, ignored: readonly string[]): boolean
 export const rejected = (reason: string): RowContent => ({ state: 'rejected', reason });
 
 /**
- * Judged by the same code as in the service, on the text of numbers: no amount is ever a float. One rule is stricter: a member that
- * is not known is refused, because a misspelt `status` would silently be PENDING.
+ * Checked by the code of the service, on the text of numbers, so that no amount becomes a float. One rule is stricter: an unknown
+ * member is refused, because with a misspelt `status` the row would silently become PENDING.
  */
 export function readNdjsonRow(content: Buffer, ignored: readonly string[]): RowContent {
   return judged(() => {

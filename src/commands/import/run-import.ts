@@ -45,13 +45,13 @@ class UnknownBatchError extends Error {
 }
 
 /**
- * Imports what the state says is left, one batch at a time. Before a batch is sent the state says which rows it has, and by which key.
+ * Imports what the state says is left, one batch at a time. Before a batch is sent, its rows and its key are saved in the state.
  *
- * - Dies before that is durable: the batch is made anew from the same bytes, and was not sent.
- * - Dies after it, before or after the send: the service is asked whether it knows the key. If it does not, and cannot have forgotten it,
- *   the same rows are sent with the same key.
- * - Dies after the answer: the same; the answer is the stored one.
- * - Dies after the rejected rows are written: the file is cut to what the state knows, and they are written again.
+ * - A crash before that save: the batch was not sent, and is made again from the same bytes.
+ * - A crash after it, before or after the send: the service is asked whether it knows the key. If it does not, and cannot have
+ *   forgotten it, the same rows are sent with the same key.
+ * - A crash after the answer: the same, and the service returns the stored answer.
+ * - A crash after the rejected rows are written: the file is cut to the length in the state, and they are written again.
  */
 export async function runImport(parts: ImportParts): Promise<ImportState> {
   const { state: file, rejectedRows, mostRows, progress } = parts;
@@ -79,7 +79,7 @@ export async function runImport(parts: ImportParts): Promise<ImportState> {
     file.save(next);
   }
 
-  /** Of what was read before nothing may have changed. What comes after may have been corrected. */
+  /** Throws when input that was imported already has changed. Later rows may have been corrected. */
   function refuseOther(digest: string, isAligned: boolean): void {
     if (isAligned && digest === state.digest) return;
     throw new UsageError(
@@ -121,7 +121,7 @@ export async function runImport(parts: ImportParts): Promise<ImportState> {
       if (sent.length === 0) break;
       const wanted = sent.map(({ transaction }) => transaction);
       const earlier = isFirst && known ? await outcomeOf(batch, known, wanted) : undefined;
-      // What the service said is a witness for the batches after it; what the user found out is none.
+      // Only an answer of the service can prove something about later batches, so an assumption of the user is not stored.
       if (known && earlier === 'created') state = { ...state, createdSequence: known.sequence };
       if (earlier === 'created' || earlier === 'assumed created') break;
       if (sequence === undefined) {
@@ -167,7 +167,7 @@ export async function runImport(parts: ImportParts): Promise<ImportState> {
     return parts.assumed === 'created' ? 'assumed created' : 'not created';
   }
 
-  /** Kept with the next batch that is sent: until then a crash repeats this one, which changes nothing. */
+  /** Saved with the next batch that is sent. A crash before that repeats this batch, which changes nothing. */
   function finish(batch: Batch, refused: readonly RefusedRow[], before: ImportState): void {
     const more = refused.map((row) => ({
       ...row,

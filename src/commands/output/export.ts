@@ -69,7 +69,7 @@ async function csvOf(members: readonly string[], spreadsheet = false) {
     stringify([...rows], { header: isFirst, columns: [...members], escape_formulas: spreadsheet });
 }
 
-/** A part of an export must not pass for the whole: it has another name until it is durable. */
+/** The file has another name until it is complete and durable, so that a part is never taken for the whole export. */
 async function writeWhole(path: string, texts: AsyncIterable<string>): Promise<void> {
   if (existsSync(path)) throw isThere(path);
   const part = `${path}.${process.pid}.part`;

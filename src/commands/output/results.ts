@@ -78,7 +78,7 @@ async function printTable<Row>(rows: readonly Row[], columns: readonly Column<Ro
   await write(`${table.toString()}\n`);
 }
 
-/** The lines of a table, all left out: what is copied from a terminal should be the cells. */
+/** The border characters of a table, all left out, so that text copied from a terminal has only the cells. */
 const LINES = [
   ...['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right'],
   ...['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'],

@@ -8,8 +8,8 @@ const READER_GONE = 141;
 let isWatched = false;
 
 /**
- * A reader that has enough (`| head`) closes the pipe: the program ends without a word. Results are all it could still write; what is
- * done is done before it is printed.
+ * Ends the program silently when the reader closes the pipe (`| head`). Only output is lost, because results are printed after the work
+ * is done.
  */
 export function endQuietlyWithReader(): void {
   if (isWatched) return;
@@ -27,13 +27,13 @@ export async function write(text: string): Promise<void> {
   if (!process.stdout.write(text)) await once(process.stdout, 'drain');
 }
 
-/** Colours are for eyes: on a terminal only, and not where NO_COLOR says no (no-color.org). */
+/** Coloured text on a terminal only, and not where NO_COLOR is set (no-color.org). */
 export function painted(text: string, colour: Colour | undefined): string {
   const isWanted = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb';
   return isWanted && colour ? styleText(colour, text) : text;
 }
 
-/** What others wrote, without characters that a terminal would obey. */
+/** Foreign text without control characters, which a terminal would execute. */
 export function harmless(text: string): string {
   return text.replace(/\p{Cc}/gu, '\ufffd');
 }

@@ -36,7 +36,7 @@ export function addPaymentCommands(program: Command): void {
 
   program
     .command('status')
-    .summary('tells what became of a payment')
+    .summary('shows the outcome of a payment')
     .description(
       'Tells what became of a payment. Exit code: 0 completed, 3 declined, 4 not known yet, 7 nothing was paid with this key.',
     )

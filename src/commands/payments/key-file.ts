@@ -25,8 +25,8 @@ export function keptPayment(path: string): KeptPayment | undefined {
 }
 
 /**
- * Durable when it returns. The file appears whole or not at all, and never in the place of another one: of two commands at the same
- * time one fails before it sends anything. Dies before the link: there is no file, and nothing was sent.
+ * Durable when it returns. The file appears complete or not at all, and never replaces another one: of two concurrent commands one
+ * fails before it sends anything. A crash before the link leaves no file, and nothing was sent.
  */
 export function keepPayment(path: string, payment: KeptPayment): void {
   try {

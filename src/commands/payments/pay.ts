@@ -10,8 +10,8 @@ export interface PayOptions extends ConnectionOptions, OutputOptions, PaymentReq
 }
 
 /**
- * `idempay pay`. The key is told, and kept, before anything is sent: `onKey` of the client waits for it. With `--key-file` the same
- * command may be run again after every ending, and pays once.
+ * `idempay pay`. The key is printed and stored in `onKey`, before the client sends the payment. With `--key-file` the same command may
+ * be run again, however it ended, and pays once.
  */
 export async function pay(options: PayOptions): Promise<void> {
   const { amount, currency, resume, keyFile } = options;
@@ -52,7 +52,7 @@ async function payNew({ idempay, call }: Connection, payment: PaymentRequest, op
     // The cause is the sentence of this program that onKey threw.
     const cause = (error as Error).cause;
     if (cause instanceof UsageError) throw cause;
-    // Another command may go on with the key by now. Only a content that is refused is refused to it as well, so nothing is lost.
+    // Another command may be using the key by now. The file is removed only for refused content, which that command cannot pay either.
     if (error instanceof InvalidRequestError && keptFile !== undefined) forgetPayment(keptFile);
     throw error;
   }
@@ -69,7 +69,7 @@ function tellKey(key: string, { json }: OutputOptions): void {
   console.error(json ? JSON.stringify({ idempotencyKey: key }) : `Idempotency-Key: ${key}`);
 }
 
-/** After an unknown outcome: the command that goes on. */
+/** Adds the command that continues the payment after an unknown outcome. */
 function withAdvice(error: Error, { amount, currency, keyFile }: PayOptions): Error {
   if (error.name !== 'UnknownOutcomeError') return error;
   const { key } = error as Error & { key: string };

@@ -31,10 +31,10 @@ import { createRedisTransactionCache } from './redis/transaction-cache.js';
 
 /** Lists that are being sent may hold this part of the pool; the rest is for payments. */
 const SNAPSHOT_SHARE = 0.4;
-/** A start waits this long for Redis, so that the first requests find it; then it serves what it can without. */
+/** A start waits this long for Redis, so that the first requests find it. Then it serves what is possible without Redis. */
 const REDIS_WAIT_MS = 2_000;
 
-/** Each process looks; one question by an index when there is nothing. */
+/** Each process sweeps. With nothing to remove that is one query on an index. */
 const SWEEP_CREATION_KEYS_EVERY_MS = 60_000;
 
 /**

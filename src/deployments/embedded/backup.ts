@@ -14,7 +14,7 @@ const PROGRESS_EVERY_MS = 1_000;
 
 const MARK = 'UPDATE deployment SET is_backup = 1';
 
-/** Everything that follows from rows that may be lost, in one commit: done twice it leaves one gap more. */
+/** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
 const ADOPT = `
   BEGIN IMMEDIATE;
   UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
@@ -61,7 +61,7 @@ export async function backUp(
   }
 }
 
-/** Where the database is a backup: what was written after it was made may be lost, and counts as lost from now on. */
+/** If the database is a backup, treats everything written after the backup as lost. Returns whether it is one. */
 export function adoptBackup(database: Database, nowMs: number): boolean {
   const { is_backup } = database.prepare('SELECT is_backup FROM deployment').get() as { is_backup: number };
   if (is_backup === 0) return false;

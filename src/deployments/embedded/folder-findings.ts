@@ -9,7 +9,7 @@ import { DATABASE } from './backup.js';
 import { isSqliteTooOld, LEAST_SQLITE_VERSION, sqliteVersion } from './sqlite.js';
 import { examineMigrations } from './sqlite-schema-findings.js';
 
-/** A disk that does not answer would hold its question for ever. */
+/** A check of a disk that does not answer would never end. */
 const LIMIT_MS = 10_000;
 const MEGABYTE = 1_000_000;
 /** The log beside the database alone may grow to tens of megabytes. */
@@ -21,7 +21,7 @@ const SYNC_BYTES = 4_096;
 /** Each payment waits for two commits. */
 const SLOW_SYNC_MS = 50;
 /** Writes are refused after waiting 3 s for the thread, and a batch has several syncs at a checkpoint. */
-const HOPELESS_SYNC_MS = 1_000;
+const UNUSABLE_SYNC_MS = 1_000;
 
 const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
@@ -43,7 +43,7 @@ const DOUBTFUL_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
   [0x794c7630, 'overlay, a layer of a container'],
 ]);
 
-/** What can be told about `DATA_DIR` while a service runs on it, or none. Changes nothing there. Takes some seconds at most. */
+/** Examines `DATA_DIR`, whether a service runs on it or not. Changes nothing there. Takes some seconds at most. */
 export async function examineFolder(dataDir: string): Promise<readonly Finding[]> {
   const unusable = (reason: string) => noAnswer('DATA_DIR', reason, 'without its folder the service does not start');
   const looked = lookAt(resolve(dataDir)).catch((error: Error) => [unusable(error.message)]);
@@ -169,7 +169,7 @@ async function examineSyncs(folder: string): Promise<Finding> {
   }
   const [typicalMs, longestMs] = [median(times), Math.max(...times)];
   return {
-    verdict: verdictOf(typicalMs > HOPELESS_SYNC_MS, typicalMs > SLOW_SYNC_MS),
+    verdict: verdictOf(typicalMs > UNUSABLE_SYNC_MS, typicalMs > SLOW_SYNC_MS),
     what: 'DATA_DIR sync time',
     found: `${milliseconds(typicalMs)}, at most ${milliseconds(longestMs)} (${SYNCS} writes)`,
     wanted: `less than ${SLOW_SYNC_MS} ms`,

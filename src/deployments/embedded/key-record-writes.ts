@@ -7,7 +7,7 @@ const ISSUE = `INSERT INTO idempotency_keys (key, value, client, expires_at) VAL
 const RECORD_OUTCOME =
   'UPDATE idempotency_keys SET value = ?, fingerprint = ?, reason = ?, expires_at = ? WHERE key = ?';
 
-/** For a record that expired and was swept while its payment was under way, which never expires. */
+/** Restores a record that expired and was swept while its payment was under way. */
 const RESTORE_RECORD =
   'INSERT INTO idempotency_keys (value, fingerprint, reason, expires_at, client, key) VALUES (?, ?, ?, ?, ?, ?)';
 
@@ -30,8 +30,8 @@ export interface IssueWrite {
 const LOOKED_AT = 5;
 
 /**
- * The writes of key records. They run in the writer thread, inside the transaction of their batch, by its clock. What expired
- * is removed by the `heldClock`: a record that a wrong clock removed could not come back.
+ * The writes of key records. They run in the writer thread, inside the transaction of their batch, by its clock. Expired
+ * records are removed by the `heldClock`, because a record that a wrong clock removed could not be restored.
  */
 export function createKeyRecordWrites(
   database: Database,

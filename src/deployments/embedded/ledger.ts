@@ -9,7 +9,7 @@ import type { PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
 
-/** What the timeline is told of a claim that was written after its request had been answered. */
+/** The note in the timeline for a claim that was written after its request had been answered. */
 const CLAIMED_LATE: AttemptNote = { sent: false, cause: 'the claim was written too late for its request' };
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
@@ -54,7 +54,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     async claim(attempt) {
       const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
       const claimed = await claimInTime(
-        // Member by member: a copy with one more member is made in the old generation (decision 0064).
+        // Listed member by member: a copy with one more member is allocated in the old generation (decision 0064).
         writer.write('claim', {
           key,
           owner,
@@ -132,7 +132,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 }
 
 function firstClaim(attempt: ClaimAttempt): Claim {
-  // Member by member: to take some out of a copy costs more than all else here, and this is every first payment.
+  // Listed member by member: removing members from a copy would cost more than all else here, in every first payment.
   return {
     key: attempt.key,
     owner: attempt.owner,

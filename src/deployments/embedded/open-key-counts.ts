@@ -56,7 +56,7 @@ export function createEmbeddedOpenKeyCounts(reader: Reader, clock: Clock): OpenK
 
   return {
     async exchange(change) {
-      // What the records say includes the keys that are closed here.
+      // The first count of the records already leaves out the keys of `change.closed`.
       const isFirst = counts === undefined;
       counts ??= await countAll(change);
       let total = 0;

@@ -64,8 +64,8 @@ export async function openEmbedded(options: {
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,
-      // One file has both. After a refused commit each look tries one: a process that is not ready gets no
-      // requests, so nothing else would show that there is room again.
+      // One file holds both stores. After a refused commit each look tries a commit: a process that is not ready gets no
+      // requests, so nothing else would show that commits succeed again.
       storeOfRecord: { ping: () => (writer.isRefused ? writer.write('tryCommit') : keyValueStore.ping()) },
       openKeyCounts: createEmbeddedOpenKeyCounts(reader, clock),
       broken,
@@ -80,7 +80,7 @@ export async function openEmbedded(options: {
     };
   } catch (error) {
     folder.release();
-    // What the writer thread throws has lost its class on the way.
+    // An error from the writer thread loses its class between the threads.
     throw (error as Error).name === CannotOpen.name
       ? new CannotOpen((error as Error).message, { cause: error })
       : new CannotOpen(`The database in ${dataDir} cannot be opened: ${(error as Error).message}.`, { cause: error });

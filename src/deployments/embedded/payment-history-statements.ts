@@ -11,7 +11,7 @@ export const FIND_LIFE = `
   FROM payments WHERE key = ?1`;
 
 const RANGE = 'key >= ?1 AND key < ?2';
-/** What no index serves, and is not meant to: the rows that are read this way are bounded (see `newest-payments.ts`). */
+/** Conditions that are not meant to use an index: they filter a bounded number of rows (see `newest-payments.ts`). */
 const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
     AND (?6 IS NULL OR (transaction_id >= ?6 AND transaction_id <= ?7)) AND (?8 IS NULL OR client = ?8)`;
 /** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
@@ -25,7 +25,7 @@ export const NEWEST: Record<NewestSource, string> = {
   any: newestOf(ROWS_OF.any),
   DECLINED: newestOf(ROWS_OF.DECLINED),
   ofClient: newestOf(ROWS_OF.ofClient),
-  /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
+  /** Reads and sorts all payments under way, which are few. A read in key order might pass all finished payments to find them. */
   PROCESSING: `
     SELECT ${COLUMNS} FROM payments WHERE key IN (
       SELECT key FROM payments INDEXED BY payments_under_way WHERE state = 'PROCESSING' AND ${RANGE})

@@ -34,7 +34,7 @@ interface OldPayment {
   readonly expires_at: number;
 }
 
-/** From the oldest to the youngest of the payments that may be old enough, over as many calls as that takes. */
+/** One pass over all payments that may be old enough, oldest first. It may take many calls. */
 interface Pass {
   readonly hour: number;
   readonly settledBefore: number;
@@ -62,7 +62,7 @@ export function createPaymentHorizonWrites(database: Database, wallClock: () => 
   }
 
   return {
-    /** Whether the key is so old that its row, where it has none, may have been removed. */
+    /** Whether the key is so old that a missing row may have been removed by retention. */
     mayBeRemoved: (key: string): boolean => key < keysBefore,
 
     keysFromMs: (): number => keyTimeOf(keysBefore),

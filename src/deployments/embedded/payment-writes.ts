@@ -70,12 +70,12 @@ const RESOLVE = `
     AND claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
   RETURNING *`;
 
-/** No process but this one can hold a lease on this folder, so at its start every claim is abandoned, and due. */
+/** Only this process can hold leases in this folder, so at its start every claim is abandoned and due for recovery. */
 const END_ALL_LEASES = `
   UPDATE payments SET lease_until = min(lease_until, $now), recover_at = min(recover_at, $now)
   WHERE state = 'PROCESSING'`;
 
-/** The end of a payment that has none yet. */
+/** The settlement columns of a payment that is not settled yet. */
 const NO_END = ['PROCESSING', null, null, null, 0] as const;
 
 export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
@@ -133,13 +133,13 @@ export function createPaymentWrites(
     return row && claimOf(row, now);
   }
 
-  /** The end of a payment, as INSERT_CLAIM and SETTLE take it. */
+  /** The settlement columns of a payment, as INSERT_CLAIM and SETTLE take them. */
   function endOf({ outcome, expiresAt }: FinalOutcome, now: number): readonly (string | number | null)[] {
     return [outcome.state, reasonOf(outcome), expiresAt, now, currentHour()];
   }
 
   return {
-    /** 'claimed'; when it settled, the moment until which the outcome is repeated; or what the row means that was there. */
+    /** 'claimed'; the time until which the outcome is repeated, if this claim settled it; or the state of an existing row. */
     claim(attempt: ClaimWrite): 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }> {
       const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore } =
         attempt;

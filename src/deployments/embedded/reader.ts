@@ -92,7 +92,7 @@ export class Reader {
   }
 }
 
-/** A page that was still to be read when its client went away must not be read: the connection may be closed, or another's. */
+/** Refuses reads after the snapshot was closed: its connection may be closed too, or serve another list. */
 function whileOpen(read: PreparedRead, isOpen: () => boolean): PreparedRead {
   const assertOpen = () => {
     if (!isOpen()) throw new StoreUnavailable('unchanged', 'the snapshot was closed');

@@ -16,7 +16,7 @@ const BEGIN_HOUR = `
 
 const UNCONFIRMED = 'SELECT coalesce(sum(unseen_ms), 0) AS ms FROM retention_hours WHERE NOT confirmed';
 
-/** What the clock should read now, by what it read in each hour of the past day and the time that was seen since. */
+/** The expected clock time, from the clock in each hour of the past day and the time that was counted since. */
 const EXPECTED_CLOCK = `
   SELECT min(lowest_key_ms - until_ms) + max(until_ms) AS ms FROM retention_hours
   WHERE until_ms >= (SELECT max(until_ms) FROM retention_hours) - ${DAY_MS}`;
@@ -31,7 +31,7 @@ interface Hour {
 /** The time that this deployment has seen pass. Runs in the writer thread, inside the transaction of its batch. */
 export function createRetentionTimeWrites(database: Database, wallClock: () => number, keysFromMs: () => number) {
   const newest = database.prepare(NEWEST);
-  const goOn = database.prepare(UPDATE_HOUR);
+  const updateHour = database.prepare(UPDATE_HOUR);
   const beginHour = database.prepare(BEGIN_HOUR);
   const unconfirmed = database.prepare(UNCONFIRMED);
   const expectedClock = database.prepare(EXPECTED_CLOCK);
@@ -58,7 +58,7 @@ export function createRetentionTimeWrites(database: Database, wallClock: () => n
         const seenMs = wentBack ? hour.until_ms : Math.max(hour.until_ms, sinceMs + Math.min(elapsedMs, HOUR_MS));
         const aheadMs = now - hour.clock_ms - (seenMs - hour.until_ms);
         const unseenMs = aheadMs > HOUR_MS ? aheadMs : 0;
-        goOn.run(seenMs, lowestKeyMs, now, unseenMs, unseenMs, hour.hour);
+        updateHour.run(seenMs, lowestKeyMs, now, unseenMs, unseenMs, hour.hour);
         current = hour.hour;
         if (seenMs - hour.from_ms >= HOUR_MS) {
           beginHour.run(hour.hour + 1, seenMs, seenMs, lowestKeyMs, now);

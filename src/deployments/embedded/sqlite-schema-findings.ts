@@ -43,8 +43,8 @@ function readApplied(path: string): number {
 }
 
 /**
- * A reader of a database that nobody has open would leave files of its own user beside it, which the service may not be able to
- * write. So that one is read as if it were on a read-only disk. Where a service runs, or was killed, the files are there.
+ * Reading a database that no process has open would create files beside it that belong to this user, and that the service may not
+ * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
  */
 function openUnchanged(path: string): Database {
   const url = pathToFileURL(path);

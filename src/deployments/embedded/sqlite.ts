@@ -10,7 +10,7 @@ export const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
 /** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery, another program) is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
 const WRITER_CACHE_KIB = 65_536;
-/** What the log keeps of its size once it was moved into the file. Usually it has 4 MB; a reader of an old snapshot lets it grow. */
+/** The log is cut to this size after it was moved into the file. Usually it has 4 MB; while an old snapshot is read it grows. */
 const MOST_IDLE_WAL_BYTES = 67_108_864;
 const READER_CACHE_KIB = 8_192;
 
@@ -25,7 +25,7 @@ export function openForWriting(path: string): Database {
   return database;
 }
 
-/** A file that nobody else has open, without a log beside it: every commit is in the one file. */
+/** Opens a file that no other process has open, without a log: every commit goes into the file itself. */
 export function openAlone(path: string): Database {
   const database = new DatabaseSync(path);
   database.exec('PRAGMA synchronous = FULL');
@@ -38,7 +38,7 @@ export function openForReading(path: string): Database {
   return database;
 }
 
-/** Writes, then asks: some bindings fall back to NORMAL silently, and then a power cut takes commits back. */
+/** Checks the mode after a write: some bindings silently fall back to NORMAL, and then a power cut can undo commits. */
 export function assertDurable(database: Database): void {
   writeOnePage(database);
   const { synchronous } = database.prepare('PRAGMA synchronous').get() as { synchronous: number };

@@ -17,7 +17,7 @@ const INSERT = `
   INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
   VALUES (?, ?, ?, CAST(? AS INTEGER), ?, 1, ?)`;
 
-/** Of rows as JSON, in half of the time that so many single inserts take. An amount is text there, so that no digit of it is lost. */
+/** Inserts rows given as JSON, in half the time of single inserts. Amounts are texts there, so that no digit is lost. */
 const INSERT_MANY = `
   INSERT INTO transactions (id, from_account, to_account, amount, status, version, created_at)
   SELECT ?1 + key, value ->> 0, value ->> 1, CAST(value ->> 2 AS INTEGER), value ->> 3, 1, ?2 FROM json_each(?3)`;
@@ -43,8 +43,8 @@ type StoredCreation = Creation & { readonly fingerprint: string };
 type Written<Result> = Result extends { state: 'created' } ? Result & { readonly listVersion: number } : Result;
 
 /**
- * Creates of transactions, in the writer thread, one after another: so what is read of a key here still holds below. A key expires
- * by the `heldClock`, as key records do: a wall clock that jumps ahead ends no key that may still be repeated.
+ * Creates of transactions, one after another in the writer thread, so a key cannot change between its read and the write. Keys expire
+ * by the `heldClock`, as key records do, so that a wall clock that jumps ahead expires no key too early.
  */
 export function createTransactionCreationWrites(database: Database, wallClock: () => number, heldClock: () => number) {
   const nextIds = database.prepare(NEXT_IDS);
@@ -96,7 +96,7 @@ export function createTransactionCreationWrites(database: Database, wallClock: (
       return { state: 'created', ...created };
     },
 
-    /** As `createTransactions` would find it; null: it would create. Here, because the clock is here that keys expire by. */
+    /** The result that `createTransactions` would repeat; null: it would create. In this thread, which has the clock that expires keys. */
     findCreation: (key: CreationKey): KnownCreation | null => find(key) ?? null,
 
     /** Removes up to `limit` expired keys, the oldest first. Returns how many. */

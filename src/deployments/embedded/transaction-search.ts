@@ -11,7 +11,7 @@ const STEP = 1_000;
 
 /**
  * Reads backwards in short steps, each of which sees the newest commit: no snapshot is held. Ids are never used again and new
- * ones are higher, so steps that follow each other leave out nothing that was there all the time.
+ * ones are higher, so consecutive steps miss no row that existed during the whole search.
  */
 export function createEmbeddedSearch(reader: Reader, listReads: ListReads): TransactionStore['newest'] {
   const newest = bySelection((selection) => reader.prepare(NEWEST_ROWS[selection]));
@@ -23,7 +23,7 @@ export function createEmbeddedSearch(reader: Reader, listReads: ListReads): Tran
     const selection = selectionOf(search);
     const accounts = accountsOf(search);
 
-    /** What has the status among the next rows. First how far these go: what is removed meanwhile makes the second read shorter. */
+    /** The next rows that have the status. Their range is read first, so a concurrent removal only makes the second read shorter. */
     function step(below: number, most: number, wanted: TransactionStatus) {
       const extent = extents[selection].get(below, most, ...accounts) as { length: number; lowest: number | null };
       const { length, lowest } = extent;

@@ -26,7 +26,7 @@ interface ListVersionRow {
 }
 
 export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, clock: Clock): TransactionStore {
-  /** Of several batches of rows one is with the writer: a payment waits for one such commit, and not for all of them. */
+  /** Only one batch of rows is with the writer at a time, so a payment waits for at most one such commit. */
   const batches = new OneAtATime('The database file', clock);
   const find = reader.prepare(FIND);
   const listReads = new ListReads();
@@ -40,7 +40,7 @@ export function createEmbeddedTransactionStore(writer: Writer, reader: Reader, c
     listVersion = Math.max(listVersion, version);
   }
 
-  /** Of a write whose outcome was not known in time the version is seen once it has ended. */
+  /** Notes the list version of a finished write, also when its outcome was unknown at first. */
   async function seeingVersion<T>(writing: Promise<T>): Promise<T> {
     const see = (written: unknown) => sawListVersion((written as { listVersion?: number }).listVersion ?? 0);
     try {

@@ -33,9 +33,9 @@ export function createWriteOperations(
     ...createTransactionWrites(database),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
-    /** Succeeds where a commit does: whether there is room again, and no other program's lock. */
+    /** Succeeds when commits succeed: the disk has room, and no other program holds the lock. */
     tryCommit: (): void => writeOnePage(database),
-    /** Counted beside the writes, and kept by each commit: counting tens of millions of records would hold every commit up. */
+    /** The count changes with each write and is stored by each commit: counting tens of millions of records would delay every commit. */
     countKeys: (): number => keyCount.records,
   };
 }
@@ -62,7 +62,7 @@ export interface WriteBatch {
   readonly inputs: readonly unknown[];
 }
 
-/** What became of a batch: the value of each operation, and of those that failed why. */
+/** Results of a batch: the value of each operation, and the fault of each that failed. */
 export interface WriteResults {
   readonly values: readonly unknown[];
   readonly faults?: readonly (WriteFault | undefined)[] | undefined;

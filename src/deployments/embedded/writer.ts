@@ -19,16 +19,16 @@ import {
 
 /** Bounds the duration of one commit. */
 const MAX_BATCH = 1_000;
-/** One that is committed, and one that the thread finds when it has done so: it need not wait for the main thread's turn. */
+/** One batch that is being committed, and one that the thread can start next without waiting for the main thread. */
 const MAX_HANDED_OVER = 2;
 /**
- * A batch that was handed over can no longer be refused. So none is put behind a commit that takes longer than this: it would
- * be answered as unknown, and in the queue it is refused with nothing changed.
+ * A batch that was handed over can no longer be refused. So none is handed over behind a commit that takes longer than this: it
+ * might be answered as unknown, while in the queue it can be refused with nothing changed.
  */
 const PROMPT_MS = 20;
 /**
- * From this many on, a batch does not wait for the end of the event loop's turn: the thread then commits while the rest of
- * the turn is worked on, and neither waits for the other.
+ * A batch of this size is handed over before the end of the event loop's turn, so that the thread commits while this thread
+ * does the rest of the turn.
  */
 const EAGER_BATCH = 16;
 /** Twenty batches: more than a healthy disk takes in the time that an operation waits at most. */
@@ -57,7 +57,7 @@ interface Batch {
   cancelLimit: (() => void) | undefined;
 }
 
-/** Their success needed room on the disk; most others may have had nothing to write. */
+/** The success of these operations proves that the disk has room; others may have written nothing. */
 const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit']);
 const STORE = 'The database file';
 
@@ -196,7 +196,7 @@ export class Writer {
     this.events?.failed(STORE, `it took no commit for ${HANDED_OVER_LIMIT_MS} ms`);
   }
 
-  /** Of the batches that were one commit. */
+  /** Takes the results of the batches that were one commit. */
   private settle(results: readonly WriteResults[]): void {
     const settled = this.handedOver.splice(0, results.length);
     for (const { cancelLimit } of settled) cancelLimit?.();

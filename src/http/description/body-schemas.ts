@@ -16,7 +16,7 @@ const AT_MOST_15_DIGITS = '(?=(?:\\D*\\d){1,15}\\D*$)';
 
 const currencies = [...MINOR_UNITS.keys()].sort();
 
-/** What the currency says of an amount that is a string: `pattern` says nothing of others. */
+/** The decimals that a currency allows in an amount; `pattern` applies to strings only. */
 const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decimals) => ({
   if: {
     properties: { currency: { enum: currencies.filter((code) => MINOR_UNITS.get(code) === decimals) } },

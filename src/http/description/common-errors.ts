@@ -22,7 +22,7 @@ interface RouteFacts {
   readonly isProbe: boolean;
 }
 
-/** Errors that a route has for what it is, and not for what it does. */
+/** Errors that follow from the kind of a route: its body, query, scopes, limits and store. */
 export function commonErrors({ scopes, isLimited, bodyLimitBytes, query, operation, isProbe }: RouteFacts): Errors {
   return {
     ...(bodyLimitBytes !== undefined && {
@@ -57,7 +57,7 @@ function storeErrors(operation: Operation): Errors {
   return { storeUnavailable: unchanged, storeOutcomeUnknown: unknown };
 }
 
-/** Said before it is known what a request asks for, also to a path that is not there. */
+/** Returned before a request is routed, also for unknown paths. */
 const NOT_NOW_ERRORS: Errors = {
   starting: publicErrors.starting(),
   tooManyConnections: publicErrors.tooManyConnections(),

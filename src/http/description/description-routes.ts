@@ -52,7 +52,7 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
     },
   );
 
-  /** When it is asked for, and not at the start: few processes are ever asked. */
+  /** Read at the first request and not at the start, because few processes ever get one. */
   function read(name: string, contentType: string): Page {
     const page = pages.get(name) ?? pageOf(readFileSync(new URL(name, FOLDER)), contentType, POLICY);
     pages.set(name, page);

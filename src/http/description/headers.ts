@@ -24,7 +24,7 @@ export interface ResponseHeader {
 const UUID = '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70';
 const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
 
-/** What is optional has no example of its own: the reference page would send it with every request that is tried out. */
+/** Optional headers have no example, because the reference page would send it with every request that is tried out. */
 export const REQUEST_HEADERS = {
   idempotencyKey: {
     name: 'Idempotency-Key',

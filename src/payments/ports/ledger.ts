@@ -59,9 +59,8 @@ export interface Ledger {
   backlog(): Promise<Backlog>;
 
   /**
-   * Counts time that this process saw pass. The age of a payment, for its removal, is the time that was counted since it was
-   * settled: of several processes that say the same it is counted once, and of one call an hour at most. Wall clocks are
-   * not used.
+   * Counts time in which this process ran. A payment's age, for its removal, is the time that was counted since it was settled.
+   * Time that several processes report is counted once, and each call counts an hour at most. Wall clocks are not used.
    */
   noteElapsed(elapsed: Elapsed): Promise<RetentionTime>;
 
@@ -112,7 +111,7 @@ export interface ClaimAttempt extends Money {
   /** The client that owns the key; undefined: every client sees it. */
   readonly client?: string | undefined;
   readonly processor: string;
-  /** Of an existing row: taken over as well as the processor's own. Undefined: none. */
+  /** An existing row under this processor name is taken over as well. Undefined: none. */
   readonly formerProcessor?: string | undefined;
   readonly leaseMs: number;
   /**
@@ -120,7 +119,7 @@ export interface ClaimAttempt extends Money {
    * translates it into the store's clock, which decides; so a process that was paused cannot pay with a dead key.
    */
   readonly claimBy: number;
-  /** What a new row is settled with in the same commit. One that was claimed before, or may have been lost, is not. */
+  /** The outcome with which a new row is settled in the same commit; not used where a row exists or may have been lost. */
   readonly settleAs?: NewOutcome | undefined;
 }
 
@@ -172,7 +171,7 @@ export type ResolveResult =
   | { readonly state: 'settled before' }
   /** An attempt is at work on it. */
   | { readonly state: 'under way'; readonly remainingMs: number }
-  /** Until then the service itself may still find out. */
+  /** During this time the service may still find out the outcome itself. */
   | { readonly state: 'too early'; readonly remainingMs: number }
   | { readonly state: 'absent' };
 

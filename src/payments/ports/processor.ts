@@ -17,8 +17,8 @@ export interface Processor {
   readonly dedupMs: number;
 
   /**
-   * What every charge comes to, where a charge has no effect outside this process and takes no time. A new payment is then
-   * claimed and settled in one commit, and only a takeover charges. Undefined: nobody knows before the charge.
+   * The result of every charge, where a charge has no effect outside this process and takes no time. A new payment is then
+   * claimed and settled in one commit, and only a takeover charges. Undefined: it is not known before the charge.
    */
   readonly certainResult: Exclude<ChargeResult, { readonly state: 'unknown' }> | undefined;
 

@@ -42,7 +42,7 @@ export function createExchanges(
     pipelining: 1,
     maxResponseSize: LONGEST_REPLY_BYTES,
     connectTimeout: timeoutMs,
-    // Each starts anew with every byte. Our own deadline does not.
+    // These time-outs restart with every byte; our own deadline does not.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
@@ -74,8 +74,8 @@ export function createExchanges(
 
       pool.dispatch(question, {
         onRequestStart(controller) {
-          // Thrown before the first byte, this takes the request off the queue and leaves the connection to others: what was
-          // answered as not sent stays so. The clock is asked because a process that was stopped may get here before its timers.
+          // An error before the first byte removes the request from the queue and keeps the connection: a request that was
+          // answered as not sent is never sent. The clock is asked because a process that was stopped may get here before its timers.
           if (answered || sent || clock.monotonic() >= dueAt) {
             const cause = sent ? 'the connection was lost' : tooLate();
             breakOff(cause);

@@ -12,7 +12,7 @@ const PAGE = 500;
  * the store's clock and ours, which the doctor looks at. Nothing younger is remembered.
  */
 const LATE_MS = 120_000;
-/** A bucket that is not counted yet is not begun after so long; the next question goes on with it. */
+/** After this time no further bucket is begun; the next request continues with it. */
 const COUNT_FOR_MS = 2_000;
 
 export interface Activity {
@@ -43,8 +43,8 @@ interface Remembered extends Counts {
 }
 
 /**
- * Counts the settled payments of the last 24 hours out of the rows, each row once: what cannot change but by removal is
- * remembered, and the last minutes are counted anew. All who ask at the same time share one count.
+ * Counts the settled payments of the last 24 hours from the rows, each row once: counts that only a removal could change are
+ * remembered, and the last minutes are counted again. Concurrent requests share one count.
  */
 export function createPaymentActivity(
   history: Pick<PaymentHistory, 'countSettled'>,
@@ -54,7 +54,7 @@ export function createPaymentActivity(
   let counting: Promise<Activity> | undefined;
   let countedAt = 0;
 
-  /** Newest first, so that what matters most is there soonest. */
+  /** Newest first, because the newest buckets matter most. */
   async function count(): Promise<Activity> {
     const begun = clock.monotonic();
     const to = Math.floor(clock.now());
@@ -96,7 +96,7 @@ export function createPaymentActivity(
       const page = await history.countSettled({ from, to, after, limit: PAGE });
       counts = sum(counts, page);
       after = page.next;
-      // Others have their turn, also where the store reads in this process.
+      // Lets other requests run, also where the store reads in this process.
       await setImmediate();
     } while (after !== undefined);
     return counts;

@@ -94,7 +94,7 @@ export function createPaymentRecords(collaborators: {
           ? page.payments
           : page.payments.filter((payment) => payment.processor === processor);
         after = page.next;
-        // A store that reads in this process, and a client that reads fast, would never let others have their turn.
+        // Otherwise a store that reads in this process, with a client that reads fast, would block all other requests.
         await setImmediate();
       } while (after !== undefined);
     },

@@ -142,7 +142,7 @@ describe('an import', () => {
     expect(rejectedLines()).toEqual([...REJECTED_LINES, ...REFUSED_LINES].sort((a, b) => a - b));
   });
 
-  it('does not take a refusal after a kill for a refusal of what was sent before', async () => {
+  it('does not treat a refusal after a kill as the result of the earlier send', async () => {
     const service = createService();
     // The eighth step is before the send of the batch with the first row that is refused.
     await run({ service, input: REFUSED_INPUT, dieAtStep: 8 }).catch(expectKilled);
@@ -172,7 +172,7 @@ describe('an import', () => {
     }
   });
 
-  it('refuses to go on when what was read has changed, and goes on when what follows was corrected', async () => {
+  it('refuses to continue when imported rows have changed, and continues when later rows were corrected', async () => {
     const service = createService();
     await run({ service, dieAtStep: 8 }).catch(expectKilled);
     const created = service.rows.length;
@@ -213,7 +213,7 @@ describe('an import', () => {
     }
   });
 
-  it('takes a first batch that the service knows for a witness of the second one', async () => {
+  it('uses the first batch to find out whether the service may have forgotten the second one', async () => {
     const service = createService();
     // After the first send; then before the second one, which an old service may have forgotten.
     await run({ service, dieAtStep: 4 }).catch(expectKilled);
@@ -234,7 +234,7 @@ describe('an import', () => {
     }
   });
 
-  it('of which another command has the state is refused', async () => {
+  it('is refused while another command holds its state file', async () => {
     const state = openStateFile(join(folder, 'state'));
     expect(() => openStateFile(join(folder, 'state'))).toThrow(/Another command imports/);
     state.close();

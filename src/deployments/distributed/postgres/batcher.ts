@@ -79,9 +79,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * An item whose value PostgreSQL refuses must not fail the others of its batch, which surely rolled back. No other refusal is
-   * the fault of one item (a statement time-out, too many connections): trying each again would multiply the load of a
-   * database that is slow already. So this ends at the first such fault, and after `QUEUE_LIMIT_MS`.
+   * An item whose value PostgreSQL refuses must not fail the others of its batch, which was rolled back. Any other refusal has
+   * another cause (a statement time-out, too many connections), and trying each item again would multiply the load of a
+   * database that is already slow. So this ends at the first such fault, and after `QUEUE_LIMIT_MS`.
    */
   private async runOneByOne(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     const endsAt = this.clock.monotonic() + QUEUE_LIMIT_MS;

@@ -26,11 +26,11 @@ export const CREATE: Statement = {
 };
 
 /**
- * Several creates, each with a key of its own. $1 to $6 are columns with a value for each create, the last one how many rows come
- * before its own; $7 to $11 have a value for each row, the last one again that number of its create.
+ * Several creates, each with its own key. $1 to $6 have a value for each create; $6 is the number of rows before its own rows.
+ * $7 to $11 have a value for each row; $11 repeats the $6 of its create.
  *
- * The counter row is locked first, so one such statement runs at a time, and what it sees of the keys is what is committed. A key
- * that is known and has not expired gets no record. Then its rows are left out, and so are their ids. A key must appear once in a statement.
+ * The counter row is locked first, so such statements run one at a time, and each finds only committed keys. A key that is known and has
+ * not expired gets no record; then its rows are left out, and so are their ids. A key must appear once in a statement.
  */
 export const CREATE_ONCE: Statement = {
   name: 'create_transactions_once',
@@ -76,7 +76,7 @@ export const FIND_CREATION: Statement = {
     WHERE client = $1 AND endpoint = $2 AND key = $3 AND expires_at > clock_timestamp()`,
 };
 
-/** The oldest first, by the index of ends, which is why it is `now()`. Several processes remove different ones. */
+/** The keys that expired first; with `now()`, because only a stable function can use the index. Concurrent sweeps remove different rows. */
 export const SWEEP_CREATION_KEYS: Statement = {
   name: 'sweep_creation_keys',
   text: `

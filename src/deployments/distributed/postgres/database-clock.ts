@@ -1,12 +1,12 @@
 import type { Clock } from '../../../clock.js';
 import type { Postgres, Statement } from './postgres.js';
 
-/** How late it is noticed that the database's clock was set, or that the database is away. */
+/** A change of the database's clock, or an outage of the database, is noticed within about this time. */
 const SYNCHRONIZE_EVERY_MS = 1_000;
 /** Without an answer for this long, the offset is too old to use. */
 const OFFSET_VALID_MS = 3_000;
 
-/** A reply that took this long would set the clock back by it. */
+/** A slower reply is not used: its latency would set the translated clock back. */
 const SLOW_REPLY_MS = 250;
 
 const NOW: Statement = {
@@ -62,7 +62,7 @@ export class DatabaseClock {
     this.isAsking = false;
   }
 
-  /** Measures the offset now: a refusal as too late may come from an old one. */
+  /** Measures the offset now. Also called after a refusal as too late, which an old offset may have caused. */
   async synchronize(): Promise<void> {
     const askedAt = this.clock.monotonic();
     const [row] = await this.database.read<{ now: number }>(NOW);

@@ -49,7 +49,7 @@ export const ADOPT: Statement = {
     FROM adopted WHERE look_up_before > '00000000-0000-0000-0000-000000000000'`,
 };
 
-/** Whether the row of this key, where it has none, may have been lost. */
+/** Whether a missing row of this key may have been lost with an earlier database server. */
 export const MAY_BE_LOST: Statement = {
   name: 'may_be_lost',
   text: 'SELECT $1::uuid < look_up_before AS "mayBeLost" FROM idempay.deployment',

@@ -58,13 +58,13 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     return this.id;
   }
 
-  /** The server as it was last seen; what was read from another one must not be taken for its own. */
+  /** The server that was last seen. Data that was read from another server must not count as data of this one. */
   get server(): string {
     if (!this.seen) throw new Error('the database was not identified yet');
     return this.seen.server;
   }
 
-  /** Asks nothing: the watch does, every second. */
+  /** Sends no query: it looks at the result of the watch, which asks every second. */
   async ping(): Promise<void> {
     if (this.clock.monotonic() - this.answeredAt < AWAY_AFTER_MS) return;
     throw new StoreUnavailable('unchanged', `PostgreSQL did not answer for ${AWAY_AFTER_MS} ms`);
@@ -132,7 +132,7 @@ export class DatabaseIdentity implements StoreOfRecordReport {
     this.accept(row, question);
   }
 
-  /** A late reply does not bring an older timeline back. */
+  /** Ignores a late reply that names an older timeline. */
   private accept({ server, timeline, position }: DatabaseRow, question: number): void {
     const { seen } = this;
     if (seen && question < seen.question && timeline <= seen.timeline) return;

@@ -4,8 +4,8 @@ import { Batcher } from './batcher.js';
 import type { Postgres, Statement } from './postgres.js';
 
 /**
- * Changes nothing, but its commit waits for the synchronous standby, and so for every commit before it. What was read
- * rather than written may still lack its standby: the wait of the commit that wrote it may have been cancelled.
+ * Changes nothing, but its commit waits until the synchronous standby has it and every commit before it. A row that was only
+ * read may not be on the standby yet, because the wait of the commit that wrote it may have been cancelled.
  */
 const CONFIRM: Statement = {
   name: 'confirm_durable',
@@ -15,7 +15,7 @@ const CONFIRM: Statement = {
 /** Resolves when everything that was read before is as durable as what we write ourselves. */
 export type ConfirmDurable = () => Promise<void>;
 
-/** One confirmation serves all that asked before it was sent. */
+/** Calls that arrive before a confirmation is sent share it. */
 export function createConfirmDurable(
   database: Postgres,
   clock: Clock,

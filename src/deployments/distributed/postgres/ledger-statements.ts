@@ -25,10 +25,10 @@ const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
       floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint || ' ' || ${epoch} || ' ' || ${event})`;
 
 /**
- * `clock_timestamp()` and not `now()`: after a wait the present moment counts. The attempts are sorted below the condition
- * (`OFFSET 0` keeps it so), so that each is checked just before its own insert, not all before the first. An insert that
- * then waits for another one of its key was checked before the wait; where the other is rolled back, it comes later than its
- * deadline, by at most the time-out of a statement. It is still the only row of its key.
+ * `clock_timestamp()` and not `now()`, so that time spent waiting counts. The attempts are sorted below the condition (`OFFSET 0`
+ * prevents another order), so each is checked just before its own insert. An insert that waits for another insert of its key was
+ * checked before the wait. If the other one is rolled back, this one may come after its deadline, by at most the time-out of a
+ * statement. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: `payment-horizon-statements.ts` says why an old one is harmless.
  *
  * On a timeline that is not recorded yet every claim and takeover is refused. Where the key's row may have been lost, the

@@ -58,7 +58,7 @@ export function createPostgresLedger(
   const settlements = new Batcher<Settlement, number | undefined>(settleAll, clock.clock, LANES, queue('settlements'));
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock.clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock.clock, LANES, queue('abandonments'));
-  /** A question is never answered by a statement that was sent before it was asked (decisions P17). */
+  /** Each call is answered by a statement that was sent after the call began (decisions P17). */
   const finds = new Batcher<string, PaymentRow | undefined>(findAll, clock.clock, LANES, queue('finds'));
   const horizon = createPaymentHorizon(database);
   const insertClaim = createInsertClaim(database, clock, findRow, queue('claims'));
@@ -81,7 +81,7 @@ export function createPostgresLedger(
     return batch.map(({ claim }) => {
       const name = `${claim.key} ${claim.owner}`;
       const expiresAt = expiries.get(name);
-      // Of two settlements of one claim in one batch the row took one.
+      // If a batch has two settlements of one claim, only one of them was written.
       expiries.delete(name);
       return expiresAt;
     });
@@ -119,7 +119,7 @@ export function createPostgresLedger(
       const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, values);
       return row && claimOf(row);
     } catch (fault) {
-      // As with a claim: a takeover whose reply was lost is ours where the row says so.
+      // As with a claim: the reply was lost, so the owner in the row tells whether the takeover was written.
       if (!isUnknown(fault)) throw fault;
       const row = await findRow(key, { key, epoch: 0, owner }).catch(() => undefined);
       if (row?.state !== 'PROCESSING' || row.owner !== owner) throw fault;
@@ -155,7 +155,7 @@ export function createPostgresLedger(
     return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
   }
 
-  /** When the reply was lost: the row says whether it was our settlement that counted. */
+  /** When the reply was lost, the row is read to find out whether this settlement was written. */
   async function settleOrReadBack(settlement: Settlement): Promise<number | undefined> {
     try {
       return await settlements.add(settlement);
@@ -168,7 +168,7 @@ export function createPostgresLedger(
     }
   }
 
-  /** When the reply was lost: the row says whether it was this resolution that counted. */
+  /** When the reply was lost, the row is read to find out whether this resolution was written. */
   async function resolveOrReadBack(resolution: Resolution): Promise<PaymentRow | undefined> {
     const { key, owner, state, reason, dedupMs, idempotencyTtlMs } = resolution;
     try {

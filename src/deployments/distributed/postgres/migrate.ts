@@ -6,11 +6,11 @@ import { CannotOpen } from '../../deployment.js';
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const CONNECT_TIMEOUT_MS = 5_000;
 /**
- * The previous version keeps working after such a file. It is recorded in a table which that version does not
- * read, because a version that finds a migration it does not know refuses to start, and a deploy could not be taken back.
+ * The previous version works with the schema after such a file. The file is recorded in a table that the previous version does
+ * not read, because a version refuses to start when it finds an unknown migration, and then a deploy could not be rolled back.
  */
 const ADDITIVE = '.additive.sql';
-/** Any number that no other program uses: processes that start together take turns by it. */
+/** Key of the advisory lock under which processes migrate one at a time: any number that no other program uses. */
 const ADVISORY_LOCK = 4_242_017_001;
 
 /** How often a start that waits for its turn asks again. */
@@ -20,11 +20,11 @@ const TRIES_BEFORE_NOTICE = 4;
 const TURN_QUERY_TIMEOUT_MS = 5_000;
 
 /**
- * While an ALTER waits for its lock, every later statement on that table waits behind it. Less than the time after which
- * statements of payments are cancelled, so that processes of the version before serve through it.
+ * While an ALTER waits for its lock, every later statement on that table waits behind it. This limit is below the statement
+ * time-out of payments, so that processes of the previous version continue to serve.
  */
 const LOCK_TIMEOUT_MS = 1_000;
-/** Between two tries: what waited is served meanwhile. */
+/** Pause between two tries, in which the waiting statements run. */
 const LOCK_RETRY_MS = 4_000;
 /** About a minute. */
 const LOCK_TRIES_PER_NOTICE = 12;
@@ -33,7 +33,7 @@ const LOCK_NOT_AVAILABLE = '55P03';
 /**
  * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. While
  * another process migrates it waits for its turn, and while another session (such as pg_dump) holds a lock in its way it
- * tries again, each for as long as that takes. `onWait` hears of it.
+ * tries again, each for as long as that takes. `onWait` is called with a sentence about the wait.
  */
 export async function migrate(
   databaseUrl: string,
@@ -61,7 +61,7 @@ export function migrationsIn(folder: URL = MIGRATIONS): string[] {
     .sort();
 }
 
-/** Asks again and again instead of waiting in one question: a connection that died meanwhile is noticed. */
+/** Polls for the lock instead of waiting in one query, so that a lost connection is noticed. */
 async function takeTurn(client: Client, onWait: (sentence: string) => void): Promise<void> {
   for (let tries = 0; ; tries += 1) {
     const question = {

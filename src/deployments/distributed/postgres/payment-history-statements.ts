@@ -26,8 +26,8 @@ export const FIND_LIFE: Statement = {
 
 const RANGE = 'key >= $1 AND key < $2';
 /**
- * What no index serves, and is not meant to, also in a plan of its own for each execution (so the `|| ''`): the rows that are
- * read this way are bounded (see `newest-payments.ts`).
+ * Conditions that must not use an index, also not in a custom plan (hence the `|| ''`). They filter a bounded number of rows
+ * (see `newest-payments.ts`).
  */
 const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
         AND ($6::text IS NULL OR (transaction_id || '' >= $6 AND transaction_id || '' <= $7)) AND ($8::text IS NULL OR client = $8)`;
@@ -42,7 +42,7 @@ export const NEWEST: Record<NewestSource, Statement> = {
   any: newestOf('newest_payments', ROWS_OF.any),
   DECLINED: newestOf('newest_declined', ROWS_OF.DECLINED),
   ofClient: newestOf('newest_of_client', ROWS_OF.ofClient),
-  /** Sorts what is under way, which is little. In the order of the keys it could mean to read all that are not. */
+  /** Reads and sorts all payments under way, which are few. A read in key order might pass all finished payments to find them. */
   PROCESSING: sortedOf('newest_processing', "state = 'PROCESSING'"),
 };
 

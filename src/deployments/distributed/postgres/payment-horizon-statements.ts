@@ -30,7 +30,7 @@ export const FORGET_HOURS: Statement = {
  * A claim that read `keys_before` just before it was raised may still be running, and inserts a key that was removed
  * meanwhile. So a bound is used for removal only after every such claim has ended: first it is raised for claims; then a
  * later statement, which could see it, notes when; and `$2` milliseconds after that, longer than any statement runs, it
- * becomes the bound for removal. Not from the raise itself: its commit may take long, and nobody sees it before.
+ * becomes the bound for removal. The time does not count from the raise itself, because claims see it only after its commit.
  */
 export const ADVANCE_HORIZON: Statement = {
   name: 'advance_horizon',
@@ -44,8 +44,8 @@ export const ADVANCE_HORIZON: Statement = {
 
 /**
  * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
- * hour `$4` or before. Concurrent calls skip rows that another one removes. Where a process of the version
- * before settled one, nobody noted the hour: its age begins now.
+ * hour `$4` or before. Concurrent calls skip rows that another one removes. A payment that a process of the
+ * previous version settled has no hour: its age begins now.
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
@@ -73,7 +73,7 @@ export const REMOVE_SETTLED: Statement = {
       (SELECT key FROM looked OFFSET $5::integer - 1) AS key`,
 };
 
-/** Whether the key is so old that its row, where it has none, may have been removed. */
+/** Whether the key is so old that a missing row may have been removed by retention. */
 export const MAY_BE_REMOVED: Statement = {
   name: 'may_be_removed',
   text: 'SELECT $1::uuid < keys_before AS "mayBeRemoved" FROM idempay.payment_horizon',

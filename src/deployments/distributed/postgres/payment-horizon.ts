@@ -5,17 +5,17 @@ import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
 import * as statements from './payment-horizon-statements.js';
 import type { Postgres } from './postgres.js';
 
-/** A claim that missed a raise of the horizon has surely ended this long after the raise was visible. */
+/** Every claim that did not see a raise of the horizon has ended this long after the raise was visible. */
 const CLAIMS_END_MS = STATEMENT_TIMEOUT_MS + 2_000;
 const BEFORE_ALL = { settledAtUs: -1, key: '00000000-0000-0000-0000-000000000000' };
 
 interface PaymentHorizon {
   readonly removeSettled: Ledger['removeSettled'];
-  /** Whether the key is so old that its row, where it has none, may have been removed. */
+  /** Whether the key is so old that a missing row may have been removed by retention. */
   mayBeRemoved(key: string): Promise<boolean>;
 }
 
-/** From the oldest to the youngest of the payments that may be old enough, over as many calls as that takes. */
+/** One pass over all payments that may be old enough, oldest first. It may take many calls. */
 interface Pass {
   readonly hour: number;
   readonly settledBefore: number;

@@ -24,8 +24,8 @@ const LEAST_PROCESSES = 3;
 const AWAY = 'without PostgreSQL nothing can be paid';
 
 /**
- * What `DATABASE_URL` leads to, asked on one connection. It takes no lock and migrates nothing. It writes a few empty messages
- * to the log of the server, as the service does. Rejects for nothing: a server that is away is a finding.
+ * Examines the server of `DATABASE_URL` on one connection. It takes no lock and migrates nothing. It writes a few empty messages
+ * to the log of the server, as the service does. Never rejects: an unreachable server is a finding.
  */
 export async function examinePostgres(url: string, poolSize: number, clock: Clock): Promise<readonly Finding[]> {
   const slow = noAnswer('PostgreSQL', `no answer within ${LIMIT_MS / 1_000} s`, AWAY);
@@ -175,7 +175,7 @@ async function examineTransport(ask: Ask, url: string): Promise<Finding> {
   return { ...finding, verdict: isVerified ? finding.verdict : 'warning' };
 }
 
-/** The commits of nothing: they wait for the disk and for a synchronous standby, as every payment does. */
+/** Measures empty commits, which wait for the disk and for a synchronous standby as those of a payment do. */
 async function examineCommits(client: Client, ask: Ask, url: string): Promise<Finding> {
   const row = {
     what: 'PostgreSQL commit time',
@@ -207,8 +207,8 @@ async function examineCommits(client: Client, ask: Ask, url: string): Promise<Fi
 }
 
 /**
- * Ends the wait of a commit for a standby: the statement's own limit does not cover it, and the server would wait on without us,
- * with one connection less for the service.
+ * Ends a commit's wait for a standby, which the statement time-out does not cover. Otherwise the server would keep waiting, and one
+ * connection would be missing for the service.
  */
 async function cancel(url: string, pid: number): Promise<void> {
   let client: Client | undefined;
@@ -216,7 +216,7 @@ async function cancel(url: string, pid: number): Promise<void> {
     client = await connect(url);
     await client.query('SELECT pg_cancel_backend($1)', [pid]);
   } catch {
-    // The question ends at its own limit.
+    // The query then ends at its own time limit.
   } finally {
     leave(client);
   }

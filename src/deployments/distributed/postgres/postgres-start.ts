@@ -5,7 +5,7 @@ import { CERTIFICATE_ADVICE, isCertificateFault } from '../tls-fault.js';
 import { type Postgres, StandbyRefused, type Statement } from './postgres.js';
 
 const TRY_AGAIN_MS = 500;
-/** A failover makes a standby the primary within this time; later it is the wrong server. */
+/** A failover makes a standby the primary within this time; after it a standby is a wrong setting. */
 const STANDBY_PATIENCE_MS = 3_000;
 
 /**
@@ -68,7 +68,7 @@ const AWAY_WORDS = /timeout|terminated/i;
 function isAway(cause: Error): boolean {
   const code = codeOf(cause);
   if (code === undefined) return AWAY_WORDS.test(cause.message);
-  // A certificate file named in the URL that is not there is a setting; only connecting can be repeated.
+  // ENOENT of a certificate file is a wrong setting; only a missing socket file (`connect`) may appear later.
   if (code === 'ENOENT' && (cause as NodeJS.ErrnoException).syscall !== 'connect') return false;
   return AWAY_CODES.has(code) || AWAY_STATES.test(code);
 }

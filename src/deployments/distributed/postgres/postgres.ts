@@ -7,7 +7,7 @@ import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 1_000;
-/** All that comes before a statement: waiting for a free connection, or making a new one and asking whom it leads to. */
+/** Limit for the time before a statement is sent: waiting for a free connection, or opening one and checking its server. */
 const CONNECT_LIMIT_MS = 3_000;
 /** Requests that wait for a connection. */
 const MAX_WAITING_FOR_CONNECTION = 10_000;
@@ -17,9 +17,9 @@ const CLOSE_LIMIT_MS = QUERY_TIMEOUT_MS + 1_000;
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
 /**
- * Plans for a service that asks the same few questions of large tables (docs/decisions/0038). Each statement is written for an index,
- * and keeps the plan that it gets first: with a sequential scan of a table that was small then, it would read all of what the
- * table becomes. Compiling a plan takes longer than any of them runs.
+ * Planner settings for a few short queries on large tables (docs/decisions/0038). Each statement is written for one index and keeps its
+ * first plan: a sequential scan that was chosen while a table was small would later read the whole large table. JIT compilation takes
+ * longer than any of them runs.
  */
 const SESSION_SETTINGS = { enable_seqscan: 'off', plan_cache_mode: 'force_generic_plan', jit: 'off' };
 
@@ -57,7 +57,7 @@ export class StandbyRefused extends Error {
 /** A pool of connections to the primary; every call ends by a deadline. */
 export class Postgres {
   private readonly pool: Pool;
-  /** Statements that the server itself refused, until one of them succeeds. Others, such as reads, say nothing about them. */
+  /** Statements that failed because of the server's state, until one of them succeeds; success of others, such as reads, proves nothing. */
   private readonly refused = new Set<string>();
 
   /**
@@ -200,8 +200,8 @@ export async function ask<Row extends QueryResultRow>(
 /** An SQLSTATE; the codes of the operating system and of the driver look different. */
 const SQL_STATE = /^[0-9A-Z]{5}$/;
 /**
- * About the connection or the server and not the statement: connection lost, completion unknown, shut down, session timed
- * out, internal.
+ * SQLSTATEs of the connection or the server, not of the statement: connection lost, completion unknown, shutdown, session
+ * timed out, internal error.
  */
 const NOTHING_CERTAIN = /^(08|40003|57P0|25P0[345]|XX)/;
 
@@ -213,8 +213,8 @@ function refusalOf(error: unknown): StatementRefused | undefined {
 }
 
 /**
- * Settings, and a standby is refused. Part of connecting, and so as quick: a server that takes the connection and then says
- * nothing is given up as soon.
+ * Applies the session settings, and refuses a standby. It has the time limit of connecting, so that a server that accepts the
+ * connection and then does not answer is given up as soon.
  */
 async function setUp(client: PoolClient): Promise<void> {
   const settings = Object.entries(SESSION_SETTINGS).map(([name, value]) => `set_config('${name}', '${value}', false)`);

@@ -9,8 +9,8 @@ export const CURRENT_HOUR = '(SELECT max(hour) FROM idempay.retention_hours)';
 const NOW_MS = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 /**
- * `$1` is what the process was told before, `$2` what it saw pass since. Where less is kept than it was told, the database is
- * not the one that it knew (a failover, a restore): then it only learns the new number.
+ * `$1` is the time that the process got from its last call, `$2` the time that it has run since. A stored time below `$1` means
+ * that this is another database (a failover, a restore): then the process only takes over the stored time.
  */
 const SEEN_MS = `
   CASE WHEN until_ms < $1::bigint THEN until_ms ELSE greatest(until_ms, $1::bigint + least($2::bigint, ${HOUR_MS})) END`;

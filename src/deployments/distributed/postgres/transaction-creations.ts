@@ -28,8 +28,8 @@ interface CreatedRow extends Creation {
 }
 
 /**
- * Creates of transactions. All of them hold the list's one row until they commit, so each kind has one statement under way. Creates
- * of many rows have a statement each, one at a time, so that the others find a turn between them.
+ * Creates of transactions. Each holds the single row of the list until it commits, so each kind has one statement under way. A create
+ * of many rows is a statement of its own, one at a time, with a pause after it for the other creates.
  */
 export function createPostgresCreations(
   database: Postgres,
@@ -78,7 +78,7 @@ export function createPostgresCreations(
     const values = [client, endpoint, key];
     const [stored] = await database.read<Creation & { fingerprint: string }>(statements.FIND_CREATION, values);
     const known = knownCreation(stored, fingerprint);
-    // It was read and not written: its commit may still lack its standby.
+    // The record was only read, so its commit may not be on the standby yet.
     if (known?.state === 'replayed') await confirmDurable();
     return known;
   }
@@ -89,7 +89,7 @@ export function createPostgresCreations(
       : batches.run(async () => (await createOnce([create]))[0]));
     if (created) return { state: 'created', firstId: created.firstId, createdAt: created.createdAt };
     const known = await findCreation(create.key);
-    // Not there either: the database was replaced, or the key expired between the two.
+    // No record either: the database was replaced, or the key expired between the two statements.
     if (!known) throw replaced();
     return known;
   }
@@ -107,7 +107,7 @@ export function createPostgresCreations(
   };
 }
 
-/** Of repeats that came together one creates, and the others are told what it did. */
+/** One create for each key: repeats in the same batch get its result. */
 function firstOfEachKey(creates: readonly KeyedCreate[]): KeyedCreate[] {
   const firsts = new Map<string, KeyedCreate>();
   for (const create of creates) {

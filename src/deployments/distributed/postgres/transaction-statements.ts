@@ -66,10 +66,10 @@ export const REMOVALS_SINCE: Statement = {
 const BOTH_ACCOUNTS = `(transactions.from_account || E'\\n' || transactions.to_account)`;
 
 /**
- * A page of each list is one range of one index. It is written as a range and ordered by all that the index is ordered by, so
- * that no other index has that order: with `from_account = $3 ORDER BY id` the planner, which takes every account for evenly
- * spread, may walk the primary key and throw away the rows of others, and with two columns of accounts it may sort what another
- * index gives. `transactions.id` and not `id`: that would be the output column, which no index is ordered by.
+ * A page of each list is one range of one index. It is written as a range in the complete order of that index, which no other index
+ * has. With `from_account = $3 ORDER BY id` the planner assumes evenly spread accounts, so it may read the primary key and discard the
+ * rows of other accounts; with two account columns it may sort the rows of another index. `transactions.id` and not `id`, which would
+ * be the output column, and no index is ordered by that.
  * Parameters: the id before the page, the page's length, then the account or both in one text.
  */
 const PAGES: BySelection<string> = {
@@ -105,9 +105,9 @@ export const NEWEST_ROWS = bySelection((selection) => ({
 }));
 
 /**
- * What is read is a set of its own, so that no plan looks for a rare status among all rows. The first column is the id where the
- * reading ended, null where nothing is left below it; without a row that has the status one row says that alone. The last
- * two parameters: the status, and the page's length.
+ * `seen` is materialized, so that no plan searches all rows for a rare status. The first column is the id where the reading ended,
+ * null when no row is left below it. When no row has the status, one row has only this column. The last two parameters: the status
+ * and the page's length.
  */
 export const NEWEST_WITH_STATUS = bySelection((selection) => {
   const [status, length] = selection === 'all' ? ['$3', '$4'] : ['$4', '$5'];

@@ -26,7 +26,7 @@ interface ListVersionRow {
   last_removal_version: number;
 }
 
-/** A race that changes the row between a refused change and the look at why; each try sees a newer row. */
+/** Tries of a change when concurrent changes come between it and the read that explains its refusal; each try sees a newer row. */
 const MAX_TRIES = 5;
 
 export function createPostgresTransactionStore(
@@ -45,7 +45,7 @@ export function createPostgresTransactionStore(
   );
   const turns = new Turns(maxSnapshots);
 
-  /** One read serves all that asked before it was sent; its answer is never kept for later ones. */
+  /** Calls that arrive before the read is sent share it; its result is not kept for later calls. */
   async function readVersionOnce(asked: readonly 'version'[]): Promise<number[]> {
     const [row] = await database.read<ListVersionRow>(statements.LIST_VERSION);
     return asked.map(() => row?.version ?? 0);
@@ -108,8 +108,8 @@ export function createPostgresTransactionStore(
   };
 
   /**
-   * Refuses a write that came too late under its cache mark, which must not be tried without the mark. Else the row was
-   * changed meanwhile, or our clock was behind the database's, and the write is tried again.
+   * Throws when the write is later than its cache mark allows; it must not be tried without the mark. Otherwise the row was
+   * changed concurrently, or our clock was behind the database's, and the caller tries again.
    */
   async function refuseLate(writeBy: number | undefined): Promise<void> {
     await databaseClock.synchronize();

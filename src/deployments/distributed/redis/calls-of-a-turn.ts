@@ -19,7 +19,7 @@ export type SendCalls = (client: RedisClient, calls: readonly Call[]) => void;
 const FULL_BATCH = 32;
 
 const turns = new WeakMap<RedisClient, Map<SendCalls, Call[]>>();
-/** Servers that take only keys of one slot at a time, like a Cluster, without being one for its clients. */
+/** Servers that accept only keys of one slot in a command, although clients do not see a Cluster. */
 const separating = new WeakSet<RedisClient>();
 
 /**
@@ -63,7 +63,7 @@ function beginTurn(client: RedisClient): Map<SendCalls, Call[]> {
   return turn;
 }
 
-/** To each server. One that is connected meanwhile is written to at once. */
+/** One write to each connected server. To a server that connects meanwhile each command is written at once. */
 function inOneWrite(client: RedisClient, send: () => void): void {
   const streams = mastersOf(client).map(({ stream }) => stream as { cork(): void; uncork(): void } | undefined);
   for (const stream of streams) stream?.cork();

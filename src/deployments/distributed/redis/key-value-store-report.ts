@@ -22,7 +22,7 @@ export function createRedisReport(
         throw redisFault(error);
       },
     );
-    // It may have expired between the two: PTTL then says that there is none (-2), which is not "no expiry" (-1).
+    // The key may expire between the two commands: PTTL is then -2 (no key), which differs from -1 (no expiry).
     if (value === null || value === undefined || Number(remainingMs) === -2) return undefined;
     return { value: String(value), ttlSeconds: Number(remainingMs) < 0 ? null : Math.ceil(Number(remainingMs) / 1000) };
   }
@@ -46,7 +46,7 @@ export function createRedisReport(
       if (key?.kind !== 'cache entry') return undefined;
       const name = names.cached(key.transactionId).entry;
       const [source, entry] = await Promise.all([field(name, 'source'), field(name, 'transaction')]);
-      // What was read from a database that was replaced since is a miss for readers, and nothing here (decisions O5).
+      // An entry from a database that was replaced since does not count, here as for readers (decisions O5).
       if (!source?.value.endsWith(` ${databaseServer()}`)) return undefined;
       return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
     },

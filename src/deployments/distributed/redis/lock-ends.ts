@@ -20,7 +20,7 @@ export class LockEnds {
   private readonly listeners = new EndListeners();
   private closed = false;
   private server: Redis | undefined;
-  /** Of the latest attempt to subscribe: resolves when it succeeded, when it failed, and when it takes too long. */
+  /** The latest attempt to subscribe: resolves when it has succeeded or failed, or takes too long. */
   private attempted: Promise<unknown> | undefined;
   private pingedAt = Number.NEGATIVE_INFINITY;
 
@@ -70,7 +70,7 @@ export class LockEnds {
     const server = listenerBeside(this.client);
     if (!server) return {};
     this.server = server;
-    // The client beside it reports what is wrong with the server.
+    // The main client reports the faults of the server.
     server.on('error', () => {});
     server.on('message', (_channel, lock) => this.listeners.notify(lock));
     const ended = new Promise<void>((resolve) => server.once('end', resolve));

@@ -9,7 +9,7 @@ import type { RedisLocation } from './redis-url.js';
 /** A reply later than this is unknown. Far above any healthy reply, short enough that a request is answered within a second. */
 const COMMAND_TIMEOUT_MS = 900;
 const CONNECT_TIMEOUT_MS = 2_000;
-/** A server that has left commands unanswered this long is reached by a new connection, or was replaced by another one. */
+/** A connection that left commands unanswered this long is closed: a new one may reach the server, or its replacement. */
 const SILENCE_TIMEOUT_MS = 3_000;
 /** A connection that we end is destroyed after this time: a server that hangs would not close its side. */
 const DISCONNECT_TIMEOUT_MS = 200;
@@ -62,7 +62,7 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
         new Redis({
           ...alone,
           db: location.database,
-          // Not that of ioredis, which ends for good when a failover is announced while it asks a Sentinel.
+          // Not the connector of ioredis, which stops for good when a failover is announced while it asks a Sentinel.
           Connector: sentinelConnector(sentinels, location.tls),
           // A master that was demoted while we stayed connected refuses writes: leave it and ask the Sentinels again.
           reconnectOnError: (error) => error.message.startsWith('READONLY'),
@@ -88,7 +88,7 @@ function createClient(location: RedisLocation, shared: RedisOptions, warn: (sent
   }
 }
 
-/** Nodes connect when they are first used, and nothing is queued until they have: so they are used at once. */
+/** Nodes connect on first use, and commands are not queued before that. So masters are connected as soon as they are known. */
 function connectMasters(cluster: Cluster): Cluster {
   return cluster.on('+node', (node: Redis) => {
     if (!node.options.readOnly)
@@ -99,8 +99,8 @@ function connectMasters(cluster: Cluster): Cluster {
 }
 
 /**
- * Taught at each connection, because a server that hangs may answer that it does not know a script after its caller gave
- * up: the release of a lock that nobody sends again would leave the lock for its whole lease.
+ * Loads the scripts at each connection. Otherwise a server that hung may answer NOSCRIPT after the caller gave up; a release would
+ * then not be repeated, and the lock would stay for its whole lease.
  */
 function withScripts(server: Redis): Redis {
   return server.on('ready', () => teachScripts(server));
@@ -124,7 +124,7 @@ export function listenerBeside(client: RedisClient): Redis | undefined {
   });
 }
 
-/** Resolves when every server that holds data can be asked. It may take for ever. */
+/** Resolves when every server that holds data is connected, which may never happen. */
 export async function connected(client: RedisClient): Promise<void> {
   if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', resolve));
   const connecting = mastersOf(client).filter((server) => server.status !== 'ready');

@@ -25,8 +25,8 @@ const LEAST_SENTINELS = 3;
 const AWAY = 'without Redis no payment begins, and no status changes';
 
 /**
- * What `REDIS_URL` leads to, asked as the service would ask and with a connection for each server. Writes nothing, and rejects
- * for nothing: a server that is away is a finding.
+ * Examines the servers of `REDIS_URL` as the service uses them, with one connection for each. Writes nothing and never rejects: an
+ * unreachable server is a finding.
  */
 export async function examineRedis(location: RedisLocation, clock: Clock): Promise<readonly Finding[]> {
   const slow = noAnswer('Redis', `no answer within ${LIMIT_MS / 1_000} s`, AWAY);
@@ -50,7 +50,7 @@ async function examineBehindSentinels(
   clock: Clock,
 ): Promise<Finding[]> {
   const sentinels = new Sentinels(location);
-  // The second time those that the first answers named are asked too.
+  // Asked twice: the second time includes the Sentinels that the first answers named.
   await sentinels.ask();
   const { answers, master } = await sentinels.ask();
   const naming = answers.filter(

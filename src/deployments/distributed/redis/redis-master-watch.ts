@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { messageOf } from './redis-fault.js';
 import { addressOf, type Sentinels, wordsOf } from './redis-sentinels.js';
 
-/** A failover is announced; this is for an announcement that was lost. */
+/** Finds a failover whose announcement was lost. */
 const LOOK_EVERY_MS = 5_000;
 /** While there is no master the log says this often what was tried. */
 const REPORT_EVERY_MS = 10_000;
@@ -17,19 +17,19 @@ export function watchMaster(client: Redis, sentinels: Sentinels, warn: (sentence
   let held: { readonly address: string; readonly since: number } | undefined;
   let missingSince: number | undefined = performance.now();
   let reportedAt = missingSince;
-  let lossIsTold = false;
+  let lossIsReported = false;
   let lastError = '';
   let looking = false;
 
   function onReady(): void {
     const master = sentinels.masterBehind(client.stream);
     const address = master ? addressOf(master) : 'unknown';
-    if (missingSince !== undefined && lossIsTold) {
+    if (missingSince !== undefined && lossIsReported) {
       warn(`The Redis master is ${address}, after ${elapsed(missingSince)} without one. ${wordsOf(sentinels.latest)}.`);
     }
     held = { address, since: performance.now() };
     missingSince = undefined;
-    lossIsTold = false;
+    lossIsReported = false;
     lastError = '';
     // It may have been replaced while we connected to it.
     void look();
@@ -40,7 +40,7 @@ export function watchMaster(client: Redis, sentinels: Sentinels, warn: (sentence
     if (client.status === 'end' || missingSince !== undefined) return;
     missingSince = performance.now();
     reportedAt = missingSince;
-    lossIsTold = true;
+    lossIsReported = true;
     warn(
       `The Redis master ${held?.address}, held for ${held && elapsed(held.since)}, is lost. All Sentinels are asked.`,
     );
@@ -70,7 +70,7 @@ export function watchMaster(client: Redis, sentinels: Sentinels, warn: (sentence
     const now = performance.now();
     if (missingSince === undefined || now - reportedAt < REPORT_EVERY_MS) return;
     reportedAt = now;
-    lossIsTold = true;
+    lossIsReported = true;
     const tried = lastError && ` The last attempt failed: ${lastError}.`;
     warn(`No Redis master for ${elapsed(missingSince)} (${client.status}). ${wordsOf(sentinels.latest)}.${tried}`);
   }

@@ -40,8 +40,8 @@ const NEEDED_TO_SHARE_SAMPLES: readonly (readonly string[])[] = [
 const NEEDED_ON_CLUSTER: readonly (readonly string[])[] = [['CLUSTER', 'SLOTS']];
 
 /**
- * Asks inside a script, which runs nothing of what it asks about. `ACL DRYRUN` tells the same, but a user with the rights of
- * docs/deployment.md may not call it. Since Redis 7. Without keys, so that any node of a Cluster answers.
+ * Checks a command inside a script without running it. `ACL DRYRUN` would do the same, but a user with the rights of
+ * docs/deployment.md may not call it. Needs Redis 7. Has no keys, so that any node of a Cluster can run it.
  */
 const CHECK = 'return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0';
 const WHY = 'docs/deployment.md lists them; without one some requests get 503, or wait too long';

@@ -136,7 +136,7 @@ export function sentinelConnector(sentinels: Sentinels, tls: boolean): NonNullab
     override async connect(emit: (type: string, error: Error) => void) {
       this.connecting = true;
       const master = await this.untilNamed(emit);
-      // Only a client that was closed for good finds no master; it must not connect any more.
+      // Undefined only for a client that was closed for good, which must not connect again.
       if (!master || !this.connecting) throw new Error('Connection is closed.');
       const { host, port } = master;
       const stream = tls ? connectOverTls({ host, port }) : createConnection({ host, port });
@@ -148,7 +148,7 @@ export function sentinelConnector(sentinels: Sentinels, tls: boolean): NonNullab
       return stream;
     }
 
-    /** A replica is left again, and the Sentinels are asked anew. */
+    /** False for a replica: ioredis then disconnects, and the Sentinels are asked again. */
     override check(info: { readonly role?: string }): boolean {
       return info.role === undefined || info.role === 'master';
     }

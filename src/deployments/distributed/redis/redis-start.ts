@@ -5,7 +5,7 @@ import { infoOf, type RedisInfo } from './redis-info.js';
 import type { RedisLocation, RedisNode } from './redis-url.js';
 import { visit, wrongRedis } from './redis-visit.js';
 
-/** A failover makes a replica the master within this time; later it is the wrong server. */
+/** A failover makes a replica the master within this time; after it a replica is a wrong setting. */
 const REPLICA_PATIENCE_MS = 3_000;
 const TRY_AGAIN_MS = 500;
 /** Changes nothing, and is refused to a user who may not run scripts or may not write our keys. */
@@ -68,7 +68,7 @@ async function lookAt(
 ): Promise<'master' | 'replica'> {
   const info = await enter(server, node, location, warn);
   const refusal = await refusalOfWrites(server).catch(() => undefined);
-  // Anything else, such as the slot being another node's, is no matter of rights.
+  // Other refusals, such as a slot of another node, are not about rights.
   if (refusal && messageOf(refusal).startsWith('NOPERM')) throw refusal;
   return info.get('role') === 'slave' ? 'replica' : 'master';
 }
@@ -101,7 +101,7 @@ export async function enter(
   return info;
 }
 
-/** What a write of ours is refused with; undefined: nothing. Rejects where there is no answer. */
+/** The error with which the server refuses our writes; undefined when it accepts them. Rejects when there is no answer. */
 export async function refusalOfWrites(server: Redis): Promise<Error | undefined> {
   return server.eval(PROBE, 1, PROBED_KEY).then(
     () => undefined,
@@ -121,7 +121,7 @@ async function logIn(
   try {
     await (username === undefined ? server.auth(password ?? '') : server.auth(username, password ?? ''));
   } catch (error) {
-    // Passwords are often given to the clients first, so that the server can ask for them without an outage.
+    // A password is often set at the clients first, so that the server can require it without an outage.
     if (!/without any password configured|no password is set/.test(messageOf(error))) throw error;
     warn('Redis asks for no password, although REDIS_URL has one: set requirepass or an ACL user at the server');
   }

@@ -25,8 +25,8 @@ export function wrongRedis({ host, port }: RedisNode, problem: string, advice: s
 }
 
 /**
- * Connects to one server, without logging in, and asks it something. Resolves to undefined when it is away or busy, which
- * may end by itself; throws CannotOpen for what only another `REDIS_URL` can end.
+ * Connects to one server, without logging in, and calls `ask`. Resolves to undefined when the server is away or busy, which
+ * may pass; throws CannotOpen for a fault that only another `REDIS_URL` can fix.
  */
 export async function visit<T>(
   node: RedisNode,
@@ -77,14 +77,14 @@ async function attempt<T>(
     return { answer: await ask(server) };
   } catch (error) {
     if (error instanceof CannotOpen) return { error };
-    // What our own adapters made of a refusal keeps it as its cause.
+    // Our adapters wrap a refusal; the original error is its cause.
     return { error: withoutCommand(reason ?? (error as Error).cause ?? error) };
   } finally {
     server.disconnect();
   }
 }
 
-/** The server took the connection and then said nothing that is Redis' protocol, or closed it. */
+/** The server accepted the connection, and then closed it or answered nothing in the Redis protocol. */
 function isUnanswered(error: unknown): boolean {
   const { code } = error as { code?: unknown };
   return code === undefined
@@ -92,7 +92,7 @@ function isUnanswered(error: unknown): boolean {
     : /^(ECONNRESET|ETIMEDOUT|EPROTO|EPIPE|ERR_SSL)/.test(String(code));
 }
 
-/** Any answer will do, a refusal too; nothing is said that is secret, so the certificate does not matter. */
+/** Any answer counts, also a refusal. Nothing secret is sent, so the certificate is not checked. */
 async function answersOver(node: RedisNode, tls: boolean): Promise<boolean> {
   const transport = tls ? { tls: { rejectUnauthorized: false } } : {};
   const asked = await attempt(node, transport, (server) => server.ping());

@@ -5,21 +5,21 @@ import { type FinalOutcome, isVisibleTo } from '../../../payments/values/payment
 /** 700 bytes each, so 14 MB: those of ten seconds, at 2,000 payments a second in a process. */
 const REMEMBERED_OUTCOMES = 20_000;
 /**
- * Redis may have lost what it told (a promoted replica, FLUSHALL). So long after it told an outcome it is asked again, and a
- * record that it lost is then written anew. Clients repeat in seconds.
+ * Redis may lose a record after it returned it (a promoted replica, FLUSHALL). So it is asked again after this time, and a lost
+ * record is then written again. Clients usually repeat within seconds.
  */
 export const ASK_AGAIN_AFTER_MS = 10_000;
 
 /** The database as it is known at this moment. */
 export interface KnownDatabase {
   readonly server: string;
-  /** What its clock shows at most; undefined when it was not heard of for some seconds. */
+  /** An upper bound of its clock; undefined when it has not answered for some seconds. */
   readonly latestMs: number | undefined;
 }
 
 /**
- * Outcomes that the key store told this process, so that a repeat asks nobody. A final row never changes, so none can be wrong:
- * they end with their expiry by the database's clock, with the database server that they were told beside, and after a while.
+ * Outcomes that the key store returned to this process, so that a repeat needs no store. A final row never changes, so none can be
+ * wrong. They are forgotten at their expiry by the database's clock, when the database server changes, and after a while.
  */
 export class RememberedOutcomes {
   private readonly outcomes: LRUCache<string, FinalOutcome>;
@@ -38,7 +38,7 @@ export class RememberedOutcomes {
     });
   }
 
-  /** `client` undefined: sees every key. Of another client's key nothing is known here: it must cost what an unknown key costs. */
+  /** `client` undefined: sees every key. Another client's key is treated as an unknown key, at the same cost. */
   find(key: string, client: string | undefined): FinalOutcome | undefined {
     const { latestMs } = this.sameDatabase();
     const final = this.outcomes.get(key);
@@ -52,7 +52,7 @@ export class RememberedOutcomes {
     this.outcomes.set(key, final);
   }
 
-  /** Rows may be lost with the server before: what was told of them is forgotten. */
+  /** Forgets all outcomes when the database server has changed, because rows may be lost. */
   private sameDatabase(): KnownDatabase {
     const database = this.database();
     if (database.server !== this.server) this.outcomes.clear();

@@ -6,8 +6,8 @@ import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 
 /**
- * Each process writes its own count, absolute, so that a report whose reply was lost may be followed by another. A hash, and no
- * counter: the rights that docs/deployment.md asks for are enough.
+ * Each process writes its total count, so that a report may be repeated after a lost reply. A hash and not a counter, so that the
+ * rights listed in docs/deployment.md are enough.
  */
 export function createRedisRequestCounts(
   client: RedisClient,

@@ -13,7 +13,7 @@ const BEFORE_ALL = '0-0';
 
 type Entry = readonly [id: string, fields: readonly string[]];
 
-/** One stream of the deployment, which ends by itself. `MINID` is known from Redis 6.2 on; before it nothing is shared. */
+/** One stream for the deployment, which expires by itself. It needs `MINID` (Redis 6.2); with an older server nothing is shared. */
 export function createRedisSharedSamples(
   client: RedisClient,
   names: KeyNames,
@@ -22,7 +22,7 @@ export function createRedisSharedSamples(
 ): SharedSamples {
   const append = loadScript('append-sample', measures);
   return {
-    /** Not where memory is short: it is for locks and keys. */
+    /** Skipped when memory is short, which is kept for locks and keys. */
     async append(line) {
       if (hasRoom()) await append(client, [names.samples], [line, KEEP_MS, MOST_SAMPLES]);
     },

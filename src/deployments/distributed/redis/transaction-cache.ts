@@ -16,9 +16,9 @@ const FILL_TOKEN_TTL_MS = 2_000;
  * for a standby may take longer, and its outcome is then unknown, not acknowledged (`docs/deployment.md`, Not promised).
  */
 const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
-/** Entries whose text has been read are kept parsed, by that very text: nothing about them can be stale. */
+/** Parsed entries by their exact text, so that none can be stale. */
 const parsed = new LRUCache<string, Transaction>({ max: 10_000 });
-/** How a reader waits for the one loader: longer each time, then it reads the row itself. */
+/** Pauses of a reader while another one loads the row; after the last it reads the row itself. */
 const WAITS_MS = [2, 4, 8, 16, 32];
 
 /**
@@ -44,7 +44,7 @@ export function createRedisTransactionCache(
   const instance = randomUUID();
   let tokens = 0;
 
-  /** One text, one object: what is made of it for the client (`represent`) is then remembered too. */
+  /** The same object for the same text, so that its representation (`represent`) is made only once. */
   function parse(text: string): Transaction {
     let transaction = parsed.get(text);
     if (!transaction) {

@@ -1,5 +1,5 @@
--- Appends a sample to those of all processes, after it removed what is too old; removes what is too much. Both about: in whole
--- nodes of the stream. A server that does not know MINID, or does not permit one of these, has written nothing then.
+-- Removes samples that are too old, appends one, and keeps at most ARGV[3]; both limits are approximate (whole nodes of the stream).
+-- A server that does not know MINID, or does not permit one of these commands, fails before the sample is written.
 -- KEYS: 1 the samples
 -- ARGV: 1 sample, 2 how long one is kept in ms, 3 how many at most
 -- Returns: 1

@@ -16,7 +16,7 @@ while count <= #ARGV do
   local done, reply = pcall(run_one, key, count + 1, last)
   if not done then
     local fault = type(reply) == 'table' and reply.err or reply
-    -- A replica, which has written nothing of the batch. Said of all of it, so that the client leaves this server.
+    -- This server is a replica and wrote nothing. The error is for the whole batch, so that the client leaves this server.
     if string.find(fault, 'READONLY', 1, true) then return redis.error_reply('READONLY the server is a replica') end
     reply = redis.error_reply(fault)
   end
