@@ -82,7 +82,7 @@ export function publicErrorOf(
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return publicErrors.bodyTooLarge(bodyLimitBytes);
     case 'FST_ERR_VALIDATION':
-      return publicErrors.invalidRequest(`${validationSubject(error)} must be sent once.`);
+      return publicErrors.invalidRequest(`${validationSubject(error)} may be sent only once.`);
     case 'FST_ERR_BAD_URL':
       return publicErrors.invalidPath();
   }

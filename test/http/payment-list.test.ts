@@ -46,7 +46,7 @@ const REFUSED: readonly [query: string, message: string | RegExp][] = [
     'to=2026-11-20',
     'limit=5',
     `cursor=${UNKNOWN_KEY}`,
-  ].map((one): [string, RegExp] => [`${one}&${one}`, new RegExp(`'${one.split('=')[0]}' .*sent once`)]),
+  ].map((one): [string, RegExp] => [`${one}&${one}`, new RegExp(`'${one.split('=')[0]}' .*sent only once`)]),
 ];
 
 describeDeployments('GET /api/payments with payments in every state', (deployment) => {
@@ -112,7 +112,7 @@ describeDeployments('GET /api/payments with payments in every state', (deploymen
     it.each([
       ['', /^'day' must /],
       ['?day=2026-02-30', /^'day' must /],
-      ['?day=2026-11-20&day=2026-11-20', /'day' .*sent once/],
+      ['?day=2026-11-20&day=2026-11-20', /'day' .*sent only once/],
       ['?day=2026-11-20&procesor=x', "'procesor' is not a query parameter of this path. Use day, processor."],
     ])('nothing to the query %j', async (query, message) => {
       expectError(await ask(exportOf(query)), 400, message);
