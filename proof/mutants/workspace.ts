@@ -50,7 +50,7 @@ export class Workspace {
     }
   }
 
-  /** Runs Node in a process group of its own, which is ended after `limitMs`, or when it is stopped: then this rejects. */
+  /** Runs Node in a process group of its own, which is ended with it, after `limitMs`, or when it is stopped: then this rejects. */
   async run(args: readonly string[], limitMs: number): Promise<{ code: number | null; output: string }> {
     this.stop.throwIfAborted();
     const env = { ...process.env, TMPDIR: this.temporary };
@@ -71,6 +71,8 @@ export class Workspace {
     });
     limit.removeEventListener('abort', end);
     clearTimeout(killing);
+    // Tests that end at their first failure leave their servers.
+    endGroup(child.pid, 'SIGKILL');
     this.stop.throwIfAborted();
     return { code, output };
   }
