@@ -14,7 +14,7 @@ export interface NewestQuery {
   readonly from: string;
   readonly below: string;
   readonly limit: number;
-  /** Null: any value. */
+  /** Null: no restriction. */
   readonly state: PaymentRecord['state'] | null;
   readonly processor: string | null;
   readonly ids: IdRange | null;

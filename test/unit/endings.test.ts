@@ -119,3 +119,32 @@ describe('an ending that failed', () => {
     expect(clock.pending).toBe(0);
   });
 });
+
+const MAX_ENDINGS = 10_000;
+
+/** Bug: those of a round that was given up were kept beside those that had failed meanwhile. */
+test('endings that wait stay within their limit, also while a round runs', async () => {
+  const clock = new HandClock();
+  const underWay: ((fault: Error) => void)[] = [];
+  let store: 'away' | 'hanging' | 'there' = 'away';
+  let tries = 0;
+  const release: KeyStore['release'] = async () => {
+    tries += 1;
+    if (store === 'away') throw AWAY;
+    if (store === 'hanging') await new Promise((_, reject) => underWay.push(reject));
+  };
+  const endings = createEndings(Object.assign(Object.create(ports.keys), { release }), clock);
+  const failAll = () => Promise.all(Array.from({ length: MAX_ENDINGS }, () => endings.release(newKey(), newOwner())));
+  await failAll();
+  store = 'hanging';
+  clock.advance(FIRST_PAUSE_MS);
+  await nextTurn();
+  store = 'away';
+  await failAll();
+  for (const reject of underWay) reject(AWAY);
+  await nextTurn();
+
+  [store, tries] = ['there', 0];
+  await endings.stop();
+  expect(tries).toBe(MAX_ENDINGS);
+});

@@ -10,7 +10,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
  * not read, because a version refuses to start when it finds an unknown migration, and then a deploy could not be rolled back.
  */
 const ADDITIVE = '.additive.sql';
-/** Key of the advisory lock under which processes migrate one at a time: any number that no other program uses. */
+/** Key of the advisory lock under which processes migrate one at a time: a number that no other program uses. */
 const ADVISORY_LOCK = 4_242_017_001;
 
 /** How often a start that waits for its turn asks again. */
