@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { fixedHeadersOn } from './fixed-headers.js';
 import { errorBody, type PublicError, reasonPhrase } from './public-errors.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.js';
-import { securityHeadersOn } from './security-headers.js';
 
 /** Answers a request that reaches no route, and closes the connection, because the rest of the request is not read. */
 export function answerBare(
@@ -17,7 +17,7 @@ export function answerBare(
     'Content-Length': Buffer.byteLength(text),
     'Content-Type': 'application/json; charset=utf-8',
     'Cache-Control': 'no-store',
-    ...securityHeadersOn(request.socket),
+    ...fixedHeadersOn(request.socket),
     [REQUEST_ID_HEADER]: requestIdOf(request),
     Connection: 'close',
   });

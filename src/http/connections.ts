@@ -6,10 +6,10 @@ import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import { writeBeforeClosing, writeInBursts } from './burst-writes.js';
 import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
+import { fixedHeadersOn } from './fixed-headers.js';
 import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.js';
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
-import { securityHeadersOn } from './security-headers.js';
 
 /** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */
 const LINGER_MS = 1_000;
@@ -124,7 +124,7 @@ function textOf({ status, message, headers }: PublicError, socket: Socket, isHea
     `Date: ${new Date().toUTCString()}\r\n` +
     'Cache-Control: no-store\r\n' +
     `${REQUEST_ID_HEADER}: ${newRequestId()}\r\n` +
-    Object.entries({ ...securityHeadersOn(socket), ...headers })
+    Object.entries({ ...fixedHeadersOn(socket), ...headers })
       .map(([name, value]) => `${name}: ${value}\r\n`)
       .join('') +
     `Connection: close\r\n\r\n${isHead ? '' : text}`

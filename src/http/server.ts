@@ -19,6 +19,7 @@ import { registerConsoleRoutes } from './console-routes.js';
 import { describeRoutes } from './description/describe-routes.js';
 import { registerDescriptionRoutes } from './description/description-routes.js';
 import { installErrorHandler, publicErrorOf, sendError } from './errors.js';
+import { fixedHeaders } from './fixed-headers.js';
 import { registerHealthRoutes } from './health-routes.js';
 import type { Listener } from './listener.js';
 import { registerLiveRoute } from './live-routes.js';
@@ -37,7 +38,6 @@ import { limitRequests } from './request-limit-hook.js';
 import { logRequests } from './request-log.js';
 import { type RequestTraces, traceRequests } from './request-traces.js';
 import { RequestsUnderWay } from './requests-under-way.js';
-import { securityHeaders } from './security-headers.js';
 import { registerSessionRoutes, type SessionFacts } from './session-routes.js';
 import { registerTransactionCreationRoutes } from './transaction-creation-routes.js';
 import { registerTransactionRoutes } from './transaction-routes.js';
@@ -82,7 +82,7 @@ export function createServer(
   measures: HttpMeasures = NOT_MEASURED,
   traces?: RequestTraces,
 ): FastifyInstance {
-  const fixedHeaders = lowerCase(securityHeaders(listener.server instanceof TlsServer));
+  const sentAlways = lowerCase(fixedHeaders(listener.server instanceof TlsServer));
   const requestIdHeader = REQUEST_ID_HEADER.toLowerCase();
   const nowhere = measures.route(NO_ROUTE);
   const app = fastify<Server>({
@@ -101,7 +101,7 @@ export function createServer(
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
     frameworkErrors(error, request, reply) {
       const answer = publicErrorOf(error);
-      sendError(reply.header(requestIdHeader, request.id).headers(fixedHeaders), answer);
+      sendError(reply.header(requestIdHeader, request.id).headers(sentAlways), answer);
       // No hook is called for it.
       nowhere.ended(request.method, answer.status, 0);
     },
@@ -110,7 +110,7 @@ export function createServer(
   app.decorate('requestsUnderWay', new RequestsUnderWay());
   if (traces) traceRequests(app, traces);
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header(requestIdHeader, request.id).headers(fixedHeaders);
+    reply.header(requestIdHeader, request.id).headers(sentAlways);
     const problem = headProblem(request.raw);
     if (problem?.framing) reply.header('connection', 'close');
     // Refused before the body is looked at, as a wrong method is.

@@ -111,9 +111,9 @@ export class FakeIdempay {
     const route = ROUTES.find(({ method, path }) => method === request.method && path.test(request.path));
     const at = this.#faults.findIndex(({ operation }) => operation === route?.operation);
     const [{ fault } = { fault: undefined }] = at < 0 ? [] : this.#faults.splice(at, 1);
-    if (isBefore(fault)) return fault.lose === 'request' ? 'lost' : faultAnswer(fault);
+    if (isBefore(fault)) return fault.lose === 'request' ? 'lost' : answerBefore(fault, request);
     this.requests.push(request);
-    const answer = withRequestId(this.#answer(request, route, processingOf(fault)), request);
+    const answer = withCommonHeaders(this.#answer(request, route, processingOf(fault)), request);
     if (typeof fault !== 'object' || 'decline' in fault) return answer;
     if ('lose' in fault) return 'lost';
     if ('cut' in fault) return { ...answer, body: answer.body.slice(0, answer.body.length / 2) };
@@ -203,6 +203,12 @@ function processingOf(fault: FakeFault | undefined): FakeProcessing {
   return fault && 'decline' in fault ? fault : undefined;
 }
 
+/** As the service's own answer where it has one with this status, else as a gateway's. */
+function answerBefore(fault: FaultBefore, request: FakeRequest): FakeAnswer {
+  const answer = faultAnswer(fault);
+  return fault.status in MESSAGES ? withCommonHeaders(answer, request) : answer;
+}
+
 /** With the service's own text, where a status has one that fits. */
 function faultAnswer({ status, retryAfterSeconds }: { status: number; retryAfterSeconds?: number }): FakeAnswer {
   const { message, headers } = MESSAGES[status] ?? new PublicError(status, 'A fault that the test asked for.');
@@ -210,6 +216,8 @@ function faultAnswer({ status, retryAfterSeconds }: { status: number; retryAfter
   return answerError(new PublicError(status, message, { ...headers, 'Retry-After': `${retryAfterSeconds}` }));
 }
 
-function withRequestId(answer: FakeAnswer, { headers }: FakeRequest): FakeAnswer {
-  return { ...answer, headers: { ...answer.headers, 'x-request-id': headers['x-request-id'] ?? randomUUID() } };
+/** What every answer of the service has (decisions P23). A fault after the work has none: it stands for the answer of a gateway. */
+function withCommonHeaders(answer: FakeAnswer, { headers }: FakeRequest): FakeAnswer {
+  const common = { idempay: '1', 'x-request-id': headers['x-request-id'] ?? randomUUID() };
+  return { ...answer, headers: { ...answer.headers, ...common } };
 }

@@ -1,5 +1,5 @@
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
-import { securityHeaders } from '../security-headers.js';
+import { fixedHeaders } from '../fixed-headers.js';
 import type { JsonSchema } from './route-description.js';
 
 export interface RequestHeader {
@@ -79,7 +79,7 @@ export function sometimes(header: ResponseHeader): ResponseHeader {
   return { ...header, component: `${header.component}-sometimes`, required: false };
 }
 
-const fixed = securityHeaders(true);
+const fixed = fixedHeaders(true);
 const seconds = { type: 'integer', minimum: 1 };
 const count = { type: 'integer', minimum: 0 };
 
@@ -179,6 +179,16 @@ export const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A 
 
 /** Of every answer. */
 export const COMMON_HEADERS: readonly ResponseHeader[] = [
+  {
+    ...always(
+      'Idempay',
+      'Idempay',
+      "The answer is the service's own. Every answer has it; one without it may come from a gateway, or have lost the header there, and does not prove what became of the request.",
+      { const: fixed.Idempay },
+    ),
+    // A client that is generated from the description must not fail where a gateway strips it.
+    required: false,
+  },
   always(
     'X-Request-Id',
     'X-Request-Id',

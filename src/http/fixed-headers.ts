@@ -1,10 +1,12 @@
 import { TLSSocket } from 'node:tls';
 
 /**
- * What every answer has (OWASP REST Security Cheat Sheet). All of them are data for programs: no browser may guess another type,
+ * What every answer has. `Idempay` tells it apart from the answer of a gateway, which proves nothing (decisions P23). The others are
+ * those of the OWASP REST Security Cheat Sheet. All answers are data for programs: no browser may guess another type,
  * run what is in them, or show them in a frame. A page sets a policy of its own in its route.
  */
 const FOR_DATA = {
+  Idempay: '1',
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
 } as const;
@@ -12,13 +14,13 @@ const FOR_DATA = {
 /** RFC 6797: for a year. Other hosts below this name are not ours to decide about. */
 const OVER_TLS = { ...FOR_DATA, 'Strict-Transport-Security': 'max-age=31536000' } as const;
 
-export type SecurityHeaders = typeof FOR_DATA | typeof OVER_TLS;
+export type FixedHeaders = typeof FOR_DATA | typeof OVER_TLS;
 
-export function securityHeaders(isSecured: boolean): SecurityHeaders {
+export function fixedHeaders(isSecured: boolean): FixedHeaders {
   return isSecured ? OVER_TLS : FOR_DATA;
 }
 
 /** The same for an answer that is written to a socket. */
-export function securityHeadersOn(socket: unknown): SecurityHeaders {
-  return securityHeaders(socket instanceof TLSSocket);
+export function fixedHeadersOn(socket: unknown): FixedHeaders {
+  return fixedHeaders(socket instanceof TLSSocket);
 }
