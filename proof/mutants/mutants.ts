@@ -106,6 +106,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${POSTGRES}/ledger-statements.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in PostgreSQL':
       'outcome IS NOT NULL AND key >= look_up_before AS settles → outcome IS NOT NULL AS settles',
+    'a key whose row may be lost is said to have ended unpaid, in PostgreSQL':
+      'WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before → WHERE $1::uuid >= keys_before',
+    'a key whose row may be removed is said to have ended unpaid, in PostgreSQL':
+      'WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before → WHERE $1::uuid >= look_up_before',
     'no unique row: every claim is granted, in PostgreSQL': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
       SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, transaction_id = excluded.transaction_id,
         lease_until = excluded.lease_until, recover_at = excluded.recover_at, claimed_at = excluded.claimed_at,

@@ -25,10 +25,10 @@ export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
 export type ListParameter = (typeof LIST_PARAMETERS)[number];
 export type ListQuery = { readonly [name in ListParameter]?: string };
 
-/** The key in a path, in any case, as in the header of a payment. Throws the 404 for text that is no key. */
-export function keyIn({ key }: { key: string }): string {
+/** The key in a path, in any case, as in the header of a payment. Throws `notFound`, a 404, for text that is no key. */
+export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentNotFound): string {
   const header = readKeyHeader(key);
-  if (header.state !== 'present') throw publicErrors.paymentNotFound();
+  if (header.state !== 'present') throw notFound();
   return header.key;
 }
 

@@ -94,19 +94,22 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
       },
     },
     (request, reply) => {
-      answerWith(reply, records.get(keyIn(request.params), visibleClient(request)), (payment) => {
-        if (!payment) throw publicErrors.paymentNotFound();
-        switch (evaluateRead(request.headers, paymentTag(paymentJson(payment)))) {
-          case 'proceed':
-            sendPayment(reply, payment);
-            return;
-          case 'not modified':
-            sendNotModified(withTag(reply, paymentJson(payment)));
-            return;
-          case 'failed':
-            throw publicErrors.preconditionFailed('payment');
-        }
-      });
+      answerWith(
+        reply,
+        shownOrRefused(keyIn(request.params, publicErrors.recordNotFound), visibleClient(request)),
+        (payment) => {
+          switch (evaluateRead(request.headers, paymentTag(paymentJson(payment)))) {
+            case 'proceed':
+              sendPayment(reply, payment);
+              return;
+            case 'not modified':
+              sendNotModified(withTag(reply, paymentJson(payment)));
+              return;
+            case 'failed':
+              throw publicErrors.preconditionFailed('payment');
+          }
+        },
+      );
     },
   );
 
@@ -126,11 +129,17 @@ export function registerPaymentRecordRoutes(server: FastifyInstance, records: Pa
     },
   );
 
+  async function shownOrRefused(key: string, client: string | undefined): Promise<ShownPayment> {
+    const payment = await records.get(key, client);
+    if (payment.state !== 'ABSENT') return payment;
+    throw payment.endedUnpaid ? publicErrors.keyEndedUnpaid() : publicErrors.recordNotFound();
+  }
+
   /** Checked just before (RFC 9110 13.2.1). The statement that resolves decides about later changes. */
   async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {
     if (condition) {
       const payment = await records.get(key);
-      if (!payment || payment.state === 'PENDING') return { state: 'not found' };
+      if (payment.state === 'ABSENT' || payment.state === 'PENDING') return { state: 'not found' };
       if (!condition(paymentTag(paymentJson(payment)))) throw publicErrors.preconditionFailed('payment');
     }
     return records.resolve(key, verdict);

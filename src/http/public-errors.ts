@@ -118,6 +118,9 @@ const PROCESSOR_RETRY_SECONDS = 5;
 /** Most look-ups take less. */
 const LOOK_UP_RETRY_SECONDS = 1;
 
+/** On the 404 of a payment's record: what is certain of its key. */
+const KEY_STATE_HEADER = 'Idempay-Key-State';
+
 export const publicErrors = {
   // Spec, table 7.
   missingIdempotencyKey: () => new PublicError(400, 'Missing Idempotency-Key header.'),
@@ -125,6 +128,20 @@ export const publicErrors = {
   paymentInProgress: (retryAfterSeconds: number) =>
     new PublicError(409, 'Payment is already being processed.', { 'Retry-After': String(retryAfterSeconds) }),
   paymentNotFound: () => new PublicError(404, 'No payment found for this Idempotency-Key.'),
+
+  /** Of a record. The header is for programs: only the first of the two permits another key without a person (docs/api.md). */
+  keyEndedUnpaid: () =>
+    new PublicError(
+      404,
+      'No payment found for this Idempotency-Key. The key has expired unpaid: nothing was charged with it, and nothing can be.',
+      { [KEY_STATE_HEADER]: 'expired-unpaid' },
+    ),
+  recordNotFound: () =>
+    new PublicError(
+      404,
+      'No payment found for this Idempotency-Key, and it is not certain that nothing was charged with it. Look for the key at the processor before you pay with another one.',
+      { [KEY_STATE_HEADER]: 'unknown' },
+    ),
 
   // Payments, decisions P4, P6, P11.
   paymentMismatch: () =>

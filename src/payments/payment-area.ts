@@ -112,6 +112,7 @@ export function createPaymentArea(collaborators: {
     history,
     dedupMs,
     idempotencyTtlMs,
+    leaseMs,
     newOwner,
     finishByLookUp,
     ...(events.resolved && { onResolved: events.resolved }),

@@ -80,9 +80,9 @@ export class FakePayments {
 
   get(key: string, request: FakeRequest): FakeAnswer {
     const header = readKeyHeader(key);
-    if (header.state !== 'present') throw publicErrors.paymentNotFound();
+    if (header.state !== 'present') throw publicErrors.recordNotFound();
     const row = this.#rows.get(header.key);
-    if (!row && (this.#keys.get(header.key) ?? 0) <= this.now()) throw publicErrors.paymentNotFound();
+    if (!row && (this.#keys.get(header.key) ?? 0) <= this.now()) throw publicErrors.recordNotFound();
     const json = paymentJson(row ?? { state: 'PENDING', key: header.key });
     const headers = { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' };
     switch (evaluateRead(request.headers, paymentTag(json))) {

@@ -196,6 +196,21 @@ describe('a database that is replaced', () => {
     expect(await deployment('look_up_before')).toBe(later);
   });
 
+  test('of no key from before it is said that it was never claimed, neither before it is written down nor afterwards', async () => {
+    const ended = (key: string) => ports.ledger.endedUnclaimed(key, -HOUR_MS);
+    const before = newKeyOf(Date.now());
+    expect(await ended(before)).toBe(true);
+    await sql(`
+      CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER keep BEFORE UPDATE ON idempay.deployment FOR EACH ROW WHEN (old.timeline = '${ANOTHER_TIMELINE}') EXECUTE FUNCTION keep()`);
+    await changeTimeline();
+    expect(await ended(before)).toBe(false);
+    await sql('DROP TRIGGER keep ON idempay.deployment');
+    await untilSeen();
+    expect(await ended(before)).toBe(false);
+    expect(await ended(newKeyOf(Date.now() + HOUR_MS / 2))).toBe(true);
+  });
+
   test('nothing is claimed or taken over before somebody has written the new timeline down', async () => {
     const claim = await givenClaim(ports.ledger);
     await ports.ledger.abandon(claim, 0);

@@ -14,6 +14,7 @@ import {
   inState,
   LONG_MS,
   newKey,
+  newKeyOf,
   newOwner,
 } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
@@ -117,10 +118,13 @@ describe('a backup of a service that runs', () => {
     }
     const takeover = { key: unsent.key, processor: processor.name, owner: newOwner(), leaseMs: LONG_MS };
     expect(await copy.ledger.takeOver(takeover)).toMatchObject({ unsent: false });
+    // Its row may be lost, so nobody is told that it never had one.
+    expect(await copy.ledger.endedUnclaimed(unpaid, -LONG_MS)).toBe(false);
     const settleAs = { outcome: DECLINED, idempotencyTtlMs: LONG_MS };
     expect(await copy.ledger.claim(claimAttempt({ key: unpaid, settleAs }))).toMatchObject({ state: 'taken over' });
     // What is generated from now on is charged without a question. The clock may be ten seconds off, so later than that.
     const later = `f${unpaid.slice(1)}`;
+    expect(await copy.ledger.endedUnclaimed(newKeyOf(Date.now() + LONG_MS / 2), -LONG_MS)).toBe(true);
     expect(await copy.ledger.claim(claimAttempt({ key: later }))).toMatchObject({ state: 'claimed' });
   });
 

@@ -8,6 +8,7 @@ import {
   inState,
   LONG_MS,
   newKey,
+  newKeyOf,
   newOwner,
   newProcessorName,
   SHORT_MS,
@@ -27,6 +28,8 @@ type Answer = string | boolean;
  *  7. An outcome is written once, and every later attempt is answered with it. 8. One that expired is never claimed again.
  *  9. `abandon` ends the lease for good. 10. Only an instance with the row's processor takes a payment over.
  * 11. `find` tells what the row was after the call, also where many questions share one statement.
+ * 12. `endedUnclaimed` is true only of a key that is old enough and has no row that the client sees (of lost and removed rows:
+ *     `adapters/distributed-replaced`, `adapters/embedded-backup`, `ledger-retention-contract.ts`).
  */
 export function ledgerContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
@@ -318,5 +321,30 @@ export function ledgerContract(ports: ContractPorts): void {
     const after = ledger.settle(claim, completed(claim), LONG_MS).then(() => ledger.find(claim.key));
     await Promise.all(before);
     expect(await after).toMatchObject({ state: 'final' });
+  });
+
+  test('12: a key has ended unclaimed only when it is older than its life and has no row', async () => {
+    const keyOfAge = (ms: number) => newKeyOf(clock.now() - ms);
+    const ended = (key: string, client?: string) => ledger.endedUnclaimed(key, LONG_MS, client);
+    const young = [keyOfAge(0), keyOfAge(LONG_MS / 2), keyOfAge(-LONG_MS), `f${newKey().slice(1)}`];
+    for (const key of young) expect(await ended(key)).toBe(false);
+    const old = keyOfAge(2 * LONG_MS);
+    expect(await ended(old)).toBe(true);
+    await given.claim({ key: old });
+    expect(await ended(old)).toBe(false);
+    const paid = await given.claim({ key: keyOfAge(2 * LONG_MS) });
+    await given.settled(paid, { ttlMs: SHORT_MS });
+    await pass(SHORT_MS);
+    expect(await ended(paid.key)).toBe(false);
+  });
+
+  test('12: a row of another client is none, and one without a client is one for each', async () => {
+    const [owned, free] = [newKeyOf(clock.now() - 2 * LONG_MS), newKeyOf(clock.now() - 2 * LONG_MS)];
+    await given.claim({ key: owned, client: 'key:shop' });
+    await given.claim({ key: free });
+    const ended = (key: string) =>
+      Promise.all(['key:shop', 'key:rival', undefined].map((client) => ledger.endedUnclaimed(key, LONG_MS, client)));
+    expect(await ended(owned)).toEqual([false, true, false]);
+    expect(await ended(free)).toEqual([false, false, false]);
   });
 }

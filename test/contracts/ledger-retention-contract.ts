@@ -156,6 +156,9 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     const [first, second] = unused as [string, string];
     const late = claimAttempt({ key: first, claimBy: clock.monotonic() - 1 });
     expect(await ledger.claim(late)).toEqual({ state: 'expired' });
+    // Its row may have been removed, so nobody is told that it never had one.
+    for (const key of [first, second]) expect(await ledger.endedUnclaimed(key, -LONG_MS)).toBe(false);
+    expect(await ledger.endedUnclaimed(newKey(), -LONG_MS)).toBe(true);
     const claimed = await Promise.all([newKey(), second, newKey()].map(claim));
     expect(claimed.map(({ state }) => state)).toEqual(['claimed', 'expired', 'claimed']);
     expect(await ledger.find(second)).toEqual({ state: 'absent' });

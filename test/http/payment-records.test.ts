@@ -7,11 +7,13 @@ import {
   expectFirst,
   expectReplay,
   givenPaid,
+  INVALID_KEY,
   NO_PAYMENT,
   UNKNOWN_KEY,
 } from '../../testkit/client/payment-answers.js';
 import {
   expectHeadAsGet,
+  expectNoRecord,
   readPayment,
   resolvePayment,
   shownIn,
@@ -20,10 +22,16 @@ import {
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
+import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 import { until } from '../../testkit/time/until.js';
 
 type Conditions = Record<string, string | string[]>;
 
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** Those of the settings by default. */
+const DAY_MS = 24 * HOUR_MS;
+const LEASE_MS = 30_000;
 const CLAIM_DEADLINE_MS = 5_000;
 const OTHER_TAG = '"0123456789abcdef0123456789abcdef"';
 const NO_KEYS = ['abc', `${UNKNOWN_KEY}0`, 'x'.repeat(8_000), '%20%20', '%00%01', 'caf%C3%A9', '%27%20OR%201=1'];
@@ -68,9 +76,30 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
   });
 
   it.each([UNKNOWN_KEY, ...NO_KEYS])('answers 404 for %s, which is no key or not known', async (key) => {
-    expectError(await readPayment(shared.url, key), 404, NO_PAYMENT);
+    expectNoRecord(await readPayment(shared.url, key));
     const head = await readPayment(shared.url, key, { method: 'HEAD' });
-    expect([head.status, head.text]).toEqual([404, '']);
+    expect([head.status, head.text, head.headers['idempay-key-state']]).toEqual([404, '', 'unknown']);
+  });
+
+  /**
+   * Bug: a client whose key was dead asked for ever, or took a new key where the old one may have been charged. Cause: the 404 did not
+   * say which of the two it is. Fix: the store of record says when it is certain.
+   */
+  it.each<[what: string, ageMs: number, state: 'expired-unpaid' | 'unknown']>([
+    ['of a key from a time to come', -HOUR_MS, 'unknown'],
+    ['of a young key, whose record may have been lost', 0, 'unknown'],
+    ['of a key at the end of its life', DAY_MS, 'unknown'],
+    ['of a key whose life ended a moment ago', DAY_MS + LEASE_MS + 4 * MINUTE_MS, 'unknown'],
+    ['of a key whose life ended before', DAY_MS + LEASE_MS + 6 * MINUTE_MS, 'expired-unpaid'],
+    ['of a key of last year', 365 * DAY_MS, 'expired-unpaid'],
+  ])('says in a 404 %s whether something may have been charged with it', async (_what, ageMs, state) => {
+    const key = newKeyOf(Date.now() - ageMs);
+    expectNoRecord(await readPayment(shared.url, key), state);
+    const head = await readPayment(shared.url, key, { method: 'HEAD' });
+    expect(head.headers['idempay-key-state']).toBe(state);
+    // What was said stays true: no payment is begun with the key.
+    expectError(await pay(shared.url, key), 400, INVALID_KEY);
+    expectError(await paymentStatus(shared.url, key), 404, NO_PAYMENT);
   });
 
   describe('with an entity tag', () => {
@@ -96,7 +125,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
       }
       expectError(await read(key, { 'If-Match': `W/"${tag}"` }), 412);
       for (const name of ['If-None-Match', 'If-Match']) {
-        expectError(await read(UNKNOWN_KEY, { [name]: OTHER_TAG }), 404, NO_PAYMENT);
+        expectNoRecord(await read(UNKNOWN_KEY, { [name]: OTHER_TAG }));
       }
       await expectHeadAsGet(`${shared.url}/api/payments/${key}`, ['content-type', 'cache-control', 'etag']);
     });

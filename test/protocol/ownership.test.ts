@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { newKey } from '../../testkit/protocol/payment-attempts.js';
+import { newKey, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
 const OWNER = 'key:shop';
 const OTHER = 'key:rival';
+const DAY_MS = 86_400_000;
 const { ports } = await shareProtocol();
 
 /** The operations that reach a port, by name, in their order. */
@@ -62,6 +63,23 @@ describe("another client's key (decisions A5)", () => {
       expect(processor.charges).toHaveLength(charged);
     }
   });
+
+  test.each([1, 365])(
+    'a look at one of %s days ago is answered alike, whether it was paid, expired or never issued',
+    async (days) => {
+      const old = () => newKeyOf(Date.now() - days * DAY_MS);
+      const look = async (key: string) => {
+        calls.length = 0;
+        return [await records.get(key, OTHER), [...calls]];
+      };
+      const unknown = await look(old());
+      const [unpaidKey, paidKey] = [old(), old()];
+      for (const key of [unpaidKey, paidKey]) await ports.keys.issue(key, 60_000, OWNER);
+      await payments.pay(paidKey, MONEY, undefined, OWNER);
+      for (const key of [unpaidKey, paidKey]) expect(await look(key)).toEqual(unknown);
+      expect(await records.get(paidKey, OWNER)).toMatchObject({ state: 'COMPLETED' });
+    },
+  );
 
   test('is paid by its own client afterwards, and replayed to it', async () => {
     const key = await unpaid();

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, sendJson } from './http-client.js';
 
 const MEMBERS = [
@@ -22,6 +23,17 @@ const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 const JSON_UTF8 = 'application/json; charset=utf-8';
 
 export const readPayment = (url: string, key: string, options: Ask = {}) => ask(`${url}/api/payments/${key}`, options);
+
+const KEY_STATES = {
+  'expired-unpaid': /^No payment found for this Idempotency-Key\. The key has expired unpaid: /,
+  unknown: /^No payment found for this Idempotency-Key, and it is not certain that /,
+} as const;
+
+/** The 404 of a record, and what it says of the key, to people and to programs. */
+export function expectNoRecord(answer: Answer, keyState: keyof typeof KEY_STATES = 'unknown'): void {
+  expectError(answer, 404, KEY_STATES[keyState]);
+  expect(answer.headers['idempay-key-state']).toBe(keyState);
+}
 
 export function shownIn(answer: Answer): ShownPayment {
   expect(answer.status, answer.text).toBe(200);

@@ -2,6 +2,7 @@ import type { PaymentRow } from '#idempay/deployments/distributed/postgres/payme
 import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { resolvedEvent, takenEvent, withEvent } from '#idempay/deployments/payment-events.js';
 import type { HistoryRow } from '#idempay/deployments/rows.js';
+import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { currentHour, settledAfter } from './retention-statements.js';
 
@@ -111,6 +112,13 @@ export const PAYMENT_STATEMENTS: Statements = {
     return inserted.map(({ owner, expires_at }) => {
       return { owner, may_be_lost: false, age_ms: 0, expires_at: floor(expires_at) };
     });
+  },
+
+  /** No server is replaced here: no row is ever lost. */
+  ended_unclaimed({ payments, retention }, [key, lifeMs, client]: [string, number, string | null], [now]) {
+    const row = payments.get(key);
+    const isSeen = row && (client === null || row.client === null || row.client === client);
+    return !isSeen && key >= retention.keysBefore && key < lowestKeyAt(now - lifeMs) ? [{}] : [];
   },
 
   take_over(tables, [key, owner, ...how]: [string, string, ...TakeOver], [now]) {

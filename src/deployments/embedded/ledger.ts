@@ -2,6 +2,7 @@ import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
 import type { ClaimAttempt, FindResult, Ledger } from '../../payments/ports/ledger.js';
 import type { AttemptNote } from '../../payments/values/attempt-note.js';
+import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
 import { abandonedEvent, settledEvent } from '../payment-events.js';
 import { finalOf } from '../rows.js';
@@ -14,6 +15,12 @@ const CLAIMED_LATE: AttemptNote = { sent: false, cause: 'the claim was written t
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
+/** Rows are removed in the commit that raises the horizon, so both are of one snapshot here. */
+const ENDED_UNCLAIMED = `
+  SELECT 1 FROM deployment, payment_horizon
+  WHERE ?1 >= look_up_before AND ?1 >= keys_before AND ?1 < ?2
+    AND NOT EXISTS (SELECT 1 FROM payments WHERE key = ?1 AND (?3 IS NULL OR client IS NULL OR client = ?3))`;
+
 export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM payments
   WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END`;
@@ -23,6 +30,7 @@ export const BACKLOG = `
 
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
+  const endedUnclaimed = reader.prepare(ENDED_UNCLAIMED);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
   const backlog = reader.prepare(BACKLOG);
 
@@ -92,6 +100,10 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       }
       const final = finalOf(row);
       return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
+    },
+
+    async endedUnclaimed(key, lifeMs, client) {
+      return endedUnclaimed.get(key, lowestKeyAt(clock.now() - lifeMs), client ?? null) !== undefined;
     },
 
     takeOver: async (takeover) =>

@@ -236,5 +236,12 @@ export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
     { type: 'string', pattern: '^Bearer( error="[a-z_]+"(, scope="[a-z:]+")?)?$' },
     'Bearer error="invalid_token"',
   ),
+  'Idempay-Key-State': always(
+    'Idempay-Key-State',
+    'Idempay-Key-State',
+    '`expired-unpaid`: it is certain, for the client that asks, that nothing was and nothing can be charged with this key; a new key is safe. `unknown`: it is not certain. Without the header, or with another value: unknown.',
+    { enum: ['expired-unpaid', 'unknown'] },
+    'unknown',
+  ),
   Allow: always('Allow', 'Allow', 'The methods of this path.', { type: 'string' }, 'GET, HEAD'),
 };

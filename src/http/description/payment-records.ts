@@ -120,7 +120,7 @@ export const getPayment: RouteDescription = {
   operationId: 'getPayment',
   tag: 'Payment records',
   summary: 'Read a payment by its key',
-  text: 'Also one that is issued and not paid with yet. This is how an unknown outcome is looked up: `COMPLETED` and `DECLINED` are final. It changes while the payment is under way, and its tag with it.',
+  text: 'Also one that is issued and not paid with yet. This is how an unknown outcome is looked up: `COMPLETED` and `DECLINED` are final. It changes while the payment is under way, and its tag with it. A 404 says in `Idempay-Key-State` whether it is certain that nothing was and nothing can be charged with the key.',
   parameters: { key },
   headers: [ifNoneMatch, ifMatch],
   answers: {
@@ -133,7 +133,8 @@ export const getPayment: RouteDescription = {
     304: { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, REVALIDATE] },
   },
   errors: {
-    paymentNotFound: publicErrors.paymentNotFound(),
+    keyEndedUnpaid: publicErrors.keyEndedUnpaid(),
+    recordNotFound: publicErrors.recordNotFound(),
     preconditionFailed: publicErrors.preconditionFailed('payment'),
   },
 };

@@ -19,6 +19,13 @@ export interface Ledger {
    */
   find(key: string, client?: string): Promise<FindResult>;
 
+  /**
+   * Whether it is certain that the key was never claimed and never can be: it was generated more than `lifeMs` ago, has no row
+   * that `client` sees, and can have had none that a failover, a restore or `removeSettled` took away. All of it is one look at
+   * the store, by its clock. `client` undefined: sees every row. Only for keys that the service generates.
+   */
+  endedUnclaimed(key: string, lifeMs: number, client?: string): Promise<boolean>;
+
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 

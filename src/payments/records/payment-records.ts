@@ -6,23 +6,38 @@ import type { KeyStore } from '../ports/key-store.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { NewestPage, PaymentHistory, PaymentRecord, Selection } from '../ports/payment-history.js';
 import type { RecoveryEvents } from '../recovery.js';
+import { mayBeGenerated } from '../values/idempotency-key.js';
 import { isVisibleTo, type Outcome } from '../values/payment.js';
 
 /** Read at a time by an export: short enough that other requests are served between two pages. */
 const EXPORT_PAGE = 500;
+/**
+ * How long after the end of its life a key counts as ended for certain. Longer than the clocks of two machines that are
+ * synchronized differ, and than a claim that was sent in time may take to commit.
+ */
+const ENDED_FOR_CERTAIN_MS = 5 * 60_000;
 /** Rows read for a page of a list: ten of the longest pages, and a few milliseconds of the event loop where the store is in the process. */
 const LIST_READ_LIMIT = 5_000;
 
 /** A payment as it is shown: also one whose key was issued and that has no row yet (decisions P11). */
 export type ShownPayment = PaymentRecord | { readonly state: 'PENDING'; readonly key: string };
 
+export interface AbsentPayment {
+  readonly state: 'ABSENT';
+  /**
+   * It is certain, for the client that asks, that nothing was charged with the key and nothing can be. Where it is not, a payment may
+   * have been made whose row is lost or removed, or may still be made.
+   */
+  readonly endedUnpaid: boolean;
+}
+
 /** What clients and operators may ask of payments, and what only an operator can decide. */
 export interface PaymentRecords {
   /**
-   * Undefined for a key that was never issued, has expired unpaid, or whose payment is no longer kept, and for one of another
-   * client than `client` (decisions A5).
+   * Absent: a key that was never issued, has expired unpaid, or whose payment is no longer kept, and one of another client than
+   * `client` (decisions A5).
    */
-  get(key: string, client?: string): Promise<ShownPayment | undefined>;
+  get(key: string, client?: string): Promise<ShownPayment | AbsentPayment>;
   /** Newest first. A page may be short, even empty, and not the last: it is bounded by the rows that are read for it. */
   list(selection: Selection): Promise<NewestPage>;
   /**
@@ -56,13 +71,17 @@ export function createPaymentRecords(collaborators: {
   dedupMs: number;
   /** The same where nothing was ever sent: until then recovery sends it (decisions P15). */
   idempotencyTtlMs: number;
+  /** A key lives this much longer where its payment was begun at the end of its life. */
+  leaseMs: number;
   newOwner: () => string;
   /** Finishes the payment if its processor knows the outcome; sends nothing. */
   finishByLookUp: (key: string) => Promise<void>;
   onResolved?: RecoveryEvents['resolved'];
   counts?: Pick<PaymentCounts, 'settled'>;
 }): PaymentRecords {
-  const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, newOwner, finishByLookUp } = collaborators;
+  const { keys, endings, ledger, history, dedupMs, idempotencyTtlMs, leaseMs, newOwner, finishByLookUp } =
+    collaborators;
+  const keyLifeMs = idempotencyTtlMs + leaseMs + ENDED_FOR_CERTAIN_MS;
   const { counts = createPaymentCounts(), onResolved } = collaborators;
 
   /** The verdict is written, so a store that fails now is reported as unknown, not as unchanged. */
@@ -72,15 +91,26 @@ export function createPaymentRecords(collaborators: {
     });
   }
 
+  async function hasEndedUnpaid(key: string, client: string | undefined): Promise<boolean> {
+    return mayBeGenerated(key) && (await ledger.endedUnclaimed(key, keyLifeMs, client));
+  }
+
   return {
     async get(key, client) {
       const payment = await history.find(key);
       if (payment && isVisibleTo(client, payment.client)) return payment;
       // Also of another client's payment, which must cost what an unknown key costs.
       const { state } = await keys.look(key, client);
-      if (state === 'absent') return undefined;
-      // Locked: an attempt is about to claim. Final: it was claimed and settled after the row was looked for.
-      return state === 'final' ? history.find(key) : { state: 'PENDING', key };
+      switch (state) {
+        case 'absent':
+          return { state: 'ABSENT', endedUnpaid: await hasEndedUnpaid(key, client) };
+        case 'final':
+          // It was claimed and settled after the row was looked for, or its row is lost or removed.
+          return (await history.find(key)) ?? { state: 'ABSENT', endedUnpaid: false };
+        default:
+          // Locked: an attempt is about to claim.
+          return { state: 'PENDING', key };
+      }
     },
 
     list: (selection) => history.newest(selection, LIST_READ_LIMIT),

@@ -3,6 +3,8 @@ import { v7 as uuidV7 } from 'uuid';
 
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
+const UUID_V7 = /^.{14}7.{4}[89ab]/;
+
 const RANDOM_BYTES_OF_A_KEY = 16;
 /**
  * Of 256 keys: to ask for the bytes of one costs as much as for those of all, and was the largest cost of a key beside its
@@ -27,6 +29,11 @@ function unusedRandomBytes(): Uint8Array {
   }
   used += RANDOM_BYTES_OF_A_KEY;
   return randomBytes.subarray(used - RANDOM_BYTES_OF_A_KEY, used);
+}
+
+/** Whether the service may have generated the key: it is a UUIDv7. */
+export function mayBeGenerated(key: string): boolean {
+  return UUID_V7.test(key);
 }
 
 export type KeyHeader = { state: 'missing' } | { state: 'invalid' } | { state: 'present'; key: string };

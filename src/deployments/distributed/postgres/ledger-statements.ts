@@ -1,5 +1,5 @@
 import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
-import { timeOfMs } from './payment-horizon-statements.js';
+import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
 import { CURRENT_HOUR } from './retention-time.js';
@@ -68,6 +68,18 @@ export const CLAIM: Statement = {
 export const FIND: Statement = {
   name: 'find_payments',
   text: `SELECT ${PAYMENT_COLUMNS} FROM idempay.payments WHERE key = ANY ($1::uuid[])`,
+};
+
+/** `$2`: how long ago the key was generated, at least; `$3`: the client that asks, or NULL. */
+export const ENDED_UNCLAIMED: Statement = {
+  name: 'ended_unclaimed',
+  text: `
+    SELECT 1 FROM idempay.deployment, idempay.payment_horizon
+    WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before
+      AND $1::uuid < ${lowestKeyAt('(extract(epoch FROM clock_timestamp()) * 1000 - $2::float8)::bigint')}
+      AND ${ON_KNOWN_TIMELINE}
+      AND NOT EXISTS (
+        SELECT FROM idempay.payments WHERE key = $1 AND ($3::text IS NULL OR client IS NULL OR client = $3))`,
 };
 
 /** With the owner that is overwritten. */

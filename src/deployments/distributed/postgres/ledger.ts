@@ -240,6 +240,10 @@ export function createPostgresLedger(
       return { state: 'too early', remainingMs: Math.max(0, unresolvableMs - row.age_ms) };
     },
 
+    async endedUnclaimed(key, lifeMs, client) {
+      return (await database.read(statements.ENDED_UNCLAIMED, [key, lifeMs, client ?? null])).length > 0;
+    },
+
     async countAbandoned(...ages) {
       const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, ages);
       return counted?.abandoned ?? 0;
