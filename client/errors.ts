@@ -37,12 +37,15 @@ export class DeclinedError extends IdempayError {
   }
 }
 
-/** The request is wrong as it is (400, 413, 414, 415), and did nothing. Correct what the message names. */
+/** The request is wrong as it is (400, 413, 414, 415, 421 ...), and did nothing. Correct what the message names. */
 export class InvalidRequestError extends IdempayError {
   override readonly name = 'InvalidRequestError';
 }
 
-/** The key belongs to a payment, or a create, with other content (422). This call did nothing. Give the content that belongs to it. */
+/**
+ * The key belongs to a payment, or a create, with other content (422). This call did nothing. Give the content that belongs to it.
+ * For payments only with `PAYLOAD_MISMATCH=reject`; without it `resume` resolves, and its result has the amount that was paid.
+ */
 export class MismatchError extends IdempayError {
   override readonly name = 'MismatchError';
   constructor(
@@ -59,7 +62,7 @@ export class MismatchError extends IdempayError {
  * later. Never pay the same thing with `pay`: it takes another key, and may charge a second time.
  */
 export class UnknownOutcomeError extends IdempayError {
-  override readonly name = 'UnknownOutcomeError';
+  override readonly name: 'UnknownOutcomeError' | 'DeadKeyError' = 'UnknownOutcomeError';
   constructor(
     message: string,
     readonly key: string,
@@ -76,8 +79,32 @@ export class UnknownOutcomeError extends IdempayError {
 }
 
 /**
- * It is not known whether a transaction was created, changed or removed. Where an `idempotencyKey` was given, and the service's
- * `IDEMPOTENCY_TTL_SECONDS` are not over: repeat with the same one. Else look first, and repeat only what is still wanted.
+ * The service refuses the key, and cannot say whether anything was charged with it. `resume` does not help, now or later: look for
+ * `key` at the processor, where it is the reference. Never pay the same thing again before a person has looked.
+ */
+export class DeadKeyError extends UnknownOutcomeError {
+  override readonly name = 'DeadKeyError';
+}
+
+/**
+ * The service refuses the key, and is certain that nothing was charged with it, and that nothing will be. Discard the key, and call
+ * `pay`, which takes a new one. This is the only error after which a program may do so by itself.
+ */
+export class UnusedKeyError extends IdempayError {
+  override readonly name = 'UnusedKeyError';
+  constructor(
+    message: string,
+    readonly key: string,
+    details: ErrorDetails,
+  ) {
+    super(message, details);
+  }
+}
+
+/**
+ * It is not known whether a transaction was created, changed or removed, or a payment was resolved. Where an `idempotencyKey` was
+ * given, and the service's `IDEMPOTENCY_TTL_SECONDS` are not over: repeat with the same one. Else look first, and repeat only what is
+ * still wanted.
  */
 export class UnknownChangeError extends IdempayError {
   override readonly name = 'UnknownChangeError';
@@ -130,7 +157,10 @@ export class ConflictError extends IdempayError {
   }
 }
 
-/** An answer that is not the service's: a redirect, a page of a proxy, another program. Check `baseUrl` and what is in between. */
+/**
+ * An answer that is not the service's own, to a request that changes nothing: a redirect, a page of a proxy, another program. Check
+ * `baseUrl` and what is in between.
+ */
 export class UnexpectedAnswerError extends IdempayError {
   override readonly name = 'UnexpectedAnswerError';
 }

@@ -1,3 +1,4 @@
+import { createChanges } from './http/changes.js';
 import { createRequests } from './http/requests.js';
 import { createTransport } from './http/transport.js';
 import { createPayments, type Payments } from './payments/payments.js';
@@ -14,7 +15,8 @@ export class Idempay {
     const settings = readSettings(options);
     const transport = createTransport(settings);
     const requests = createRequests(transport, settings);
-    this.payments = createPayments(settings, transport, requests);
-    this.transactions = createTransactions(settings, transport, requests);
+    const change = createChanges(settings, transport, requests);
+    this.payments = createPayments(settings, transport, requests, change);
+    this.transactions = createTransactions(settings, requests, change);
   }
 }

@@ -2,6 +2,7 @@ export type { Clock } from './clock.js';
 export * from './errors.js';
 export type { CallOptions } from './http/call.js';
 export { Idempay } from './idempay.js';
+export { isSamePayment, type PaidMoney } from './payments/money.js';
 export type { PayOptions, PayResult } from './payments/pay.js';
 export type { PaymentFilter, PaymentList } from './payments/payment-records.js';
 export type { Payments } from './payments/payments.js';

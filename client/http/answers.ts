@@ -8,26 +8,11 @@ import {
   UnavailableError,
   UnexpectedAnswerError,
 } from '../errors.js';
+import { messageOf } from './proof.js';
 import type { Again } from './repeat.js';
 import type { Answer, Lost } from './transport.js';
 
-const INVALID = new Set([400, 413, 414, 415, 417, 431]);
-
-/** The `message` of the service's three-field error body; undefined for another body, such as a proxy's page or half of an answer. */
-export function messageOf({ status, text }: Answer): string | undefined {
-  const body = parsed(text) as { status?: unknown; error?: unknown; message?: unknown } | undefined;
-  const isOurs = body?.status === status && typeof body.error === 'string' && typeof body.message === 'string';
-  return isOurs ? (body.message as string) : undefined;
-}
-
-/** Undefined for what is no JSON: half of an answer, for example. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) ?? undefined;
-  } catch {
-    return undefined;
-  }
-}
+const INVALID = new Set([400, 413, 414, 415, 417, 421, 431]);
 
 export function detailsOf({ status, headers }: Pick<Answer, 'status' | 'headers'>, cause?: unknown): ErrorDetails {
   return { status, requestId: headers.get('x-request-id') ?? undefined, cause };
@@ -52,11 +37,11 @@ export function isSuccess(status: number): boolean {
 }
 
 /**
- * A 400 of the service for what the caller asks for: the message begins with the member. It is the same in each attempt of a call, so none
- * can have been carried out. Other 4xx may be about one attempt alone: a proxy that drops a header, or limits bodies.
+ * A sentence of a 400 about what the caller asks for: it begins with the member. It is the same in each attempt of a call, so none can
+ * have been carried out. Other 4xx may be about one attempt alone: a proxy that drops a header, or limits bodies.
  */
-export function isAboutContent(answer: Answer): boolean {
-  return answer.status === 400 && /^(?:transactions\[\d+\]: )?'\w+'/.test(messageOf(answer) ?? '');
+export function isAboutContent(status: number, message: string): boolean {
+  return status === 400 && /^(?:transactions\[\d+\]: )?'\w+'/.test(message);
 }
 
 /** For a request that may be sent again whatever became of it. */
@@ -68,41 +53,39 @@ export function again(result: Answer | Lost): Again {
   };
 }
 
-/** The error of an attempt without a final answer: no answer, half of one, or one that asks for a retry. */
+/** The error of an attempt without a final answer: no answer, half of one, one that asks for a retry, or that proves nothing. */
 export function failureOf(result: Answer | Lost): UnavailableError {
   if (result.state === 'lost') {
     const what = result.mayHaveArrived ? 'The connection failed.' : 'The service could not be reached.';
     return new UnavailableError(what, undefined, { cause: result.cause });
   }
-  const message = messageOf(result) ?? `An answer ${result.status} that cannot be read.`;
   const seconds = Math.ceil(retryAfterMs(result.headers) / 1000);
-  return new UnavailableError(message, seconds || undefined, detailsOf(result));
+  return new UnavailableError(messageOf(result) ?? foreign(result), seconds || undefined, detailsOf(result));
 }
 
-/** The error of an answer that is final for its request. */
+/** The error of an answer that is final for its request: a refusal of the service, or what is not its own. */
 export function refusalOf(answer: Answer): IdempayError {
   const { status, headers } = answer;
   const message = messageOf(answer);
   const details = detailsOf(answer);
-  if (status === 401 || status === 403) {
-    return new NotAuthorizedError(message ?? `Refused with ${status}, not by the service itself.`, details);
+  if (message === undefined) return new UnexpectedAnswerError(foreign(answer), details);
+  if (status === 401 || status === 403) return new NotAuthorizedError(message, details);
+  if (INVALID.has(status)) return new InvalidRequestError(message, details);
+  if (status === 404 && !message.startsWith('There is nothing at this path')) {
+    return new NotFoundError(message, details);
   }
-  if (message !== undefined) {
-    if (INVALID.has(status)) return new InvalidRequestError(message, details);
-    if (status === 404 && !message.startsWith('There is nothing at this path')) {
-      return new NotFoundError(message, details);
-    }
-    if (status === 409 || status === 412) {
-      const seconds = Math.ceil(retryAfterMs(headers) / 1000);
-      return new ConflictError(message, seconds || undefined, details);
-    }
+  if (status === 409 || status === 412) {
+    const seconds = Math.ceil(retryAfterMs(headers) / 1000);
+    return new ConflictError(message, seconds || undefined, details);
   }
+  return new UnexpectedAnswerError(message, details);
+}
+
+/** For a person: what came instead of an answer of the service. */
+export function foreign({ status }: Pick<Answer, 'status'>): string {
   const isRedirect = status === 0 || (status >= 300 && status < 400 && status !== 304);
   const what = isRedirect
-    ? 'A redirect: give the address that it leads to as baseUrl.'
-    : `An unexpected answer ${status}.`;
-  return new UnexpectedAnswerError(
-    message ?? `${what} Check baseUrl, and what is between this client and the service.`,
-    details,
-  );
+    ? 'A redirect, which is not followed: give the address that it leads to as baseUrl.'
+    : `An answer ${status} that is not the service's own, or not all of it.`;
+  return `${what} Check baseUrl, and what is between this client and the service.`;
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js';
-import { UnavailableError } from '../errors.js';
+import { UnavailableError, UnexpectedAnswerError } from '../errors.js';
 import { unlessAborted } from './call.js';
+import { isObject } from './proof.js';
 import type { Streaming } from './transport.js';
 
 /** A list is given up when no data arrives for this long. */
@@ -35,56 +36,95 @@ export async function* textOf(
   }
 }
 
-/** The lines of NDJSON, each parsed. */
-export async function* linesOf(texts: AsyncIterable<string>): AsyncGenerator<unknown> {
+/**
+ * The objects of an export in NDJSON. It is whole only with its last line, `{"end":true,"count":…}`, which is not among them: the
+ * connection of a proxy that speaks HTTP/1.0 ends in the same way after half of it.
+ */
+export async function* linesOf<T>(
+  texts: AsyncIterable<string>,
+  isElement: (value: unknown) => value is T,
+): AsyncGenerator<T> {
   let rest = '';
+  let count = 0;
+  let hasEnded = false;
   for await (const text of texts) {
     const lines = (rest + text).split('\n');
     rest = lines.pop() as string;
-    for (const line of lines) if (line !== '') yield parsedPart(line);
+    for (const line of lines) {
+      const value = parsedPart(line);
+      if (hasEnded) throw otherForm();
+      if (isElement(value)) {
+        count += 1;
+        yield value;
+      } else if (isObject(value) && value.end === true) {
+        if (value.count !== count) throw brokenOff();
+        hasEnded = true;
+      } else throw otherForm();
+    }
   }
-  // A last line without its end is half a line.
-  if (rest !== '') throw brokenOff();
+  if (hasEnded && rest !== '') throw otherForm();
+  if (!hasEnded && rest !== '') throw brokenOff();
 }
 
-/** The elements of a JSON array of objects, each parsed as soon as it is there: memory stays flat however long the list is. */
-export async function* elementsOf(texts: AsyncIterable<string>): AsyncGenerator<unknown> {
+/** What may follow in a JSON array, outside of its elements. */
+const FOLLOWING = {
+  nothing: { '[': 'opening bracket' },
+  'opening bracket': { '{': 'element', ']': 'closing bracket' },
+  element: { ',': 'comma', ']': 'closing bracket' },
+  comma: { '{': 'element' },
+  'closing bracket': {},
+} as const satisfies Record<string, Readonly<Record<string, string>>>;
+type Place = keyof typeof FOLLOWING;
+const WHITE_SPACE = /\s/;
+
+/**
+ * The objects of a JSON array, each parsed as soon as it is there: memory stays flat however long the list is. It is whole when its
+ * bracket has come and nothing is behind it.
+ */
+export async function* elementsOf<T>(
+  texts: AsyncIterable<string>,
+  isElement: (value: unknown) => value is T,
+): AsyncGenerator<T> {
+  let place: Place = 'nothing';
   let element = '';
   let depth = 0;
   let inString = false;
   let escaped = false;
-  let hasEnded = false;
   for await (const text of texts) {
     let from = 0;
     for (let at = 0; at < text.length; at += 1) {
-      const character = text[at];
-      if (inString) {
+      const character = text[at] as string;
+      if (depth === 0) {
+        if (WHITE_SPACE.test(character)) continue;
+        const next: Place | undefined = (FOLLOWING[place] as Readonly<Record<string, Place>>)[character];
+        if (next === undefined) throw otherForm();
+        place = next;
+        if (place === 'element') [depth, from] = [1, at];
+      } else if (inString) {
         if (escaped) escaped = false;
         else if (character === '\\') escaped = true;
         else if (character === '"') inString = false;
       } else if (character === '"') inString = true;
-      else if (character === '{' || character === '[') {
-        depth += 1;
-        if (depth === 2) from = at;
-      } else if (character === '}' || character === ']') {
+      else if (character === '{' || character === '[') depth += 1;
+      else if (character === '}' || character === ']') {
         depth -= 1;
-        if (depth === 0) hasEnded = true;
-        if (depth === 1) {
-          yield parsedPart(element + text.slice(from, at + 1));
-          element = '';
-        }
+        if (depth > 0) continue;
+        const value = parsedPart(element + text.slice(from, at + 1));
+        if (!isElement(value)) throw otherForm();
+        yield value;
+        element = '';
       }
     }
-    if (depth >= 2) element += text.slice(from);
+    if (depth > 0) element += text.slice(from);
   }
-  if (!hasEnded) throw brokenOff();
+  if (place !== 'closing bracket') throw brokenOff();
 }
 
 function parsedPart(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (fault) {
-    throw brokenOff(fault);
+    throw otherForm(fault);
   }
 }
 
@@ -92,4 +132,10 @@ function brokenOff(cause?: unknown): UnavailableError {
   return new UnavailableError('The answer broke off before its end. Read it again from its beginning.', undefined, {
     cause,
   });
+}
+
+function otherForm(cause?: unknown): UnexpectedAnswerError {
+  const message =
+    'The answer has not the form that was asked for. Check baseUrl, and what is between this client and the service.';
+  return new UnexpectedAnswerError(message, { status: 200, cause });
 }

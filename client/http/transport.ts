@@ -1,5 +1,6 @@
 import type { Settings } from '../settings.js';
 import { type Call, unlessAborted } from './call.js';
+import { provenMessageOf } from './proof.js';
 
 export interface Outgoing {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -26,7 +27,7 @@ export interface Lost {
   readonly cause: unknown;
 }
 
-/** A 200 whose body has not been read yet. The caller must read it to its end, or abort the connection. */
+/** A 200 whose body has not been read yet, of whatever type. The caller must read it to its end, or abort the connection. */
 export interface Streaming {
   readonly state: 'streaming';
   readonly headers: Headers;
@@ -38,7 +39,7 @@ export interface Streaming {
 const NEVER_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
 
 export interface Transport {
-  /** Sends once, twice only where a token was refused. Never rejects. */
+  /** Sends once, and again only where the service itself refused the token. Never rejects. */
   send(call: Call, request: Outgoing): Promise<Answer | Lost>;
   /** The same, but the body of a 200 is left to be read: the deadline of the call ends with its head. */
   open(call: Call, request: Outgoing): Promise<Answer | Lost | Streaming>;
@@ -46,12 +47,15 @@ export interface Transport {
 
 export function createTransport(settings: Settings): Transport {
   const { baseUrl, token, canRefresh, attemptTimeoutMs, clock, fetch } = settings;
+  /** The last token got a 401, so the next request asks for another one. */
+  let tokenRefused = false;
 
-  async function ask(request: Outgoing, signal: AbortSignal, refresh: boolean): Promise<Response | Lost> {
+  async function ask(request: Outgoing, signal: AbortSignal): Promise<Response | Lost> {
     const { method, path, headers, body } = request;
     let credential: string | undefined;
     try {
-      if (token) credential = await unlessAborted(signal, Promise.resolve(token({ refresh })));
+      if (token) credential = await unlessAborted(signal, Promise.resolve(token({ refresh: tokenRefused })));
+      tokenRefused = false;
     } catch (fault) {
       return lost(false, fault);
     }
@@ -80,12 +84,22 @@ export function createTransport(settings: Settings): Transport {
     }
   }
 
-  /** `read` may hand the connection on; until it ends, the attempt has its own time-out and ends with the call. */
-  async function attempt<T>(
-    call: Call,
+  /** One request and its answer; of an answer that is to be streamed only the head. */
+  async function exchange(
     request: Outgoing,
-    read: (response: Response, connection: AbortController) => Promise<T>,
-  ): Promise<T | Lost> {
+    connection: AbortController,
+    streams: boolean,
+  ): Promise<Answer | Lost | Streaming> {
+    const response = await ask(request, connection.signal);
+    if ('state' in response) return response;
+    const { status, headers, body } = response;
+    if (streams && status === 200 && body) return { state: 'streaming', headers, body, connection };
+    const whole = response.text().then((text): Answer => ({ state: 'answered', status, headers, text }));
+    return unlessAborted(connection.signal, whole).catch((fault) => lost(true, fault));
+  }
+
+  /** Until it ends, the attempt has its own time-out and ends with the call. */
+  async function attempt(call: Call, request: Outgoing, streams: boolean): Promise<Answer | Lost | Streaming> {
     const connection = new AbortController();
     const finished = new AbortController();
     const abort = () => connection.abort(call.signal.reason);
@@ -95,14 +109,12 @@ export function createTransport(settings: Settings): Transport {
       if (!finished.signal.aborted) connection.abort(new DOMException('No answer in time.', 'TimeoutError'));
     });
     try {
-      let response = await ask(request, connection.signal, false);
-      // Refused before its body was read, so it may be sent again (decisions A4).
-      if (canRefresh && !('state' in response) && response.status === 401) {
-        await response.body?.cancel().catch(() => {});
-        response = await ask(request, connection.signal, true);
-      }
-      if ('state' in response) return response;
-      return await unlessAborted(connection.signal, read(response, connection)).catch((fault) => lost(true, fault));
+      const result = await exchange(request, connection, streams);
+      if (!canRefresh || result.state !== 'answered' || result.status !== 401) return result;
+      tokenRefused = true;
+      // The service refuses a token before it reads the body (decisions A4). The 401 of a gateway may come after a request that was
+      // carried out, so it is for the caller to decide whether the request may be sent again.
+      return provenMessageOf(result) === undefined ? result : await exchange(request, connection, streams);
     } finally {
       finished.abort();
       call.signal.removeEventListener('abort', abort);
@@ -110,18 +122,9 @@ export function createTransport(settings: Settings): Transport {
   }
 
   return {
-    send: (call, request) => attempt(call, request, whole),
-    open: (call, request) =>
-      attempt<Answer | Streaming>(call, request, async (response, connection) => {
-        const { status, headers, body } = response;
-        return status === 200 && body ? { state: 'streaming', headers, body, connection } : whole(response);
-      }),
+    send: (call, request) => attempt(call, request, false) as Promise<Answer | Lost>,
+    open: (call, request) => attempt(call, request, true),
   };
-}
-
-async function whole(response: Response): Promise<Answer> {
-  const { status, headers } = response;
-  return { state: 'answered', status, headers, text: await response.text() };
 }
 
 function lost(mayHaveArrived: boolean, cause: unknown): Lost {

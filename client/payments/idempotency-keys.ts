@@ -1,5 +1,5 @@
-import { parsed } from '../http/answers.js';
 import type { Call } from '../http/call.js';
+import { jsonOf } from '../http/forms.js';
 import type { Requests } from '../http/requests.js';
 import type { Settings } from '../settings.js';
 
@@ -20,8 +20,8 @@ export function createIdempotencyKeys(requests: Requests, { clock, keyLifeMs }: 
 
   /** Repeated like a read: a key that nobody received expires by itself. */
   const generate = (call: Call) =>
-    requests.sendWithin(call, GENERATE, ({ text }) => {
-      const key = parsed(text);
+    requests.sendWithin(call, GENERATE, (answer) => {
+      const key = jsonOf(answer);
       return typeof key === 'string' && KEY.test(key) ? key : undefined;
     });
 

@@ -1,19 +1,15 @@
-import {
-  DeclinedError,
-  type IdempayError,
-  InvalidRequestError,
-  UnavailableError,
-  UnknownOutcomeError,
-} from '../errors.js';
+import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcomeError } from '../errors.js';
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
 import type { Transport } from '../http/transport.js';
-import type { Payment, PaymentRequest } from '../representations.js';
+import type { PaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
+import type { PaidMoney } from './money.js';
 import { type PaymentAnswer, readPaymentAnswer } from './payment-answers.js';
-import { findPayment } from './payment-records.js';
+import { ofKey, paymentIn } from './payment-records.js';
+import { outcomeOfRefusedKey, type Settled } from './refused-key.js';
 
 export interface PayOptions extends CallOptions {
   /**
@@ -23,7 +19,11 @@ export interface PayOptions extends CallOptions {
   readonly onKey?: ((key: string) => void | Promise<void>) | undefined;
 }
 
-export interface PayResult {
+/**
+ * `amount` and `currency` are what was paid: what `pay` was asked for, or what the record says where the key may have paid something else
+ * before, as in `resume`. Null where the record could not be read (it needs the scope `payments:read`).
+ */
+export interface PayResult extends PaidMoney {
   readonly transactionId: string;
   /** The service answered from the stored result: an earlier attempt, of this call or another one, had paid. */
   readonly replayed: boolean;
@@ -54,11 +54,15 @@ export class Payer {
    * resume a payment that the second key has paid.
    */
   async pay(payment: PaymentRequest, { onKey, ...options }: PayOptions): Promise<PayResult> {
-    const body = bodyOf(payment);
+    const wanted = checked(payment);
+    const asked = { amount: wanted.amount, currency: wanted.currency.toUpperCase() };
     return this.requests.within(options, async (call) => {
       const key = await this.keys.take(call);
       await handOver(onKey, key, call);
-      return this.#settle(call, key, body, false);
+      const { money, ...settled } = await this.#settle(call, key, wanted, false);
+      // A first attempt that repeats a payment: somebody had paid with this key before.
+      const wasPaidBefore = settled.replayed && settled.attempts === 1;
+      return { ...settled, ...(money ?? (wasPaidBefore ? await this.#paid(call, key, settled.transactionId) : asked)) };
     });
   }
 
@@ -67,11 +71,15 @@ export class Payer {
     if (typeof key !== 'string' || !KEY.test(key)) {
       throw new InvalidRequestError("'key' must be the key that onKey was given, or that an error holds.");
     }
-    const body = bodyOf(payment);
-    return this.requests.within(options, (call) => this.#settle(call, key, body, true));
+    const wanted = checked(payment);
+    return this.requests.within(options, async (call) => {
+      const { money, ...settled } = await this.#settle(call, key, wanted, true);
+      return { ...settled, ...(money ?? (await this.#paid(call, key, settled.transactionId))) };
+    });
   }
 
-  async #settle(call: Call, key: string, body: string, arrivedBefore: boolean): Promise<PayResult> {
+  async #settle(call: Call, key: string, payment: PaymentRequest, arrivedBefore: boolean): Promise<Settled> {
+    const body = JSON.stringify(payment);
     let mayHaveArrived = arrivedBefore;
     const end = await repeat<Ended>(this.settings, call, async (attempts) => {
       const answer = await this.#attempt(call, key, body);
@@ -87,11 +95,10 @@ export class Payer {
       case 'final':
         throw value.error;
       case 'refused':
-        throw mayHaveArrived ? unknown(REFUSED, key, value.attempts, undefined, value.error) : value.error;
+        throw mayHaveArrived ? refusedAfterwards(key, value.attempts, value.error) : value.error;
       case 'key refused':
         this.keys.forget();
-        if (!mayHaveArrived) throw keyRefused(value.error);
-        return this.#lookUp(call, key, value.attempts, value.error);
+        return outcomeOfRefusedKey(this.requests, call, { key, attempts: value.attempts, refusal: value.error });
     }
   }
 
@@ -105,44 +112,22 @@ export class Payer {
     );
   }
 
-  /** The key is refused although an attempt may have arrived. Another key could charge twice; the record may know. */
-  async #lookUp(call: Call, key: string, attempts: number, refusal: IdempayError): Promise<PayResult> {
-    let record: Payment | undefined;
-    try {
-      record = await findPayment(this.requests, call, key);
-    } catch (fault) {
-      throw unknown(UNREADABLE, key, attempts, undefined, fault as IdempayError);
-    }
-    if (record?.state === 'COMPLETED' && record.transactionId !== null) {
-      return { transactionId: record.transactionId, replayed: true, key, attempts };
-    }
-    const { status, requestId } = refusal;
-    if (record?.state === 'DECLINED') {
-      const reason = record.reason ?? '';
-      throw new DeclinedError(`Payment declined: ${reason}`, reason, key, { status, requestId, cause: refusal });
-    }
-    throw unknown(record ? UNDECIDED : NO_RECORD, key, attempts, record ?? null, refusal);
+  /** What was paid, by one look at the record: the payment is made, so nothing may go wrong any more. */
+  async #paid(call: Call, key: string, transactionId: string): Promise<PaidMoney> {
+    const result = await this.transport.send(call, ofKey(key));
+    const payment = result.state === 'answered' ? paymentIn(result, key) : undefined;
+    if (payment?.transactionId !== transactionId) return { amount: null, currency: null };
+    const { amount, currency } = payment;
+    return { amount, currency };
   }
 }
 
 const REFUSED =
   'It is not known whether the payment was charged: an attempt may have arrived, and the last one was refused';
-const UNREADABLE =
-  'It is not known whether the payment was charged: the service refuses the key, and its record cannot be read';
-const UNDECIDED =
-  'It is not known whether the payment was charged: the service refuses the key, and its record is not final';
-const NO_RECORD =
-  'The service refuses the key (expired or lost) and has no payment for it. An attempt may have arrived all the same: look for the key at the processor before you pay again';
 
-function unknown(
-  what: string,
-  key: string,
-  attempts: number,
-  record: Payment | null | undefined,
-  cause: IdempayError,
-): UnknownOutcomeError {
+function refusedAfterwards(key: string, attempts: number, cause: IdempayError): UnknownOutcomeError {
   const { status, requestId, message } = cause;
-  return new UnknownOutcomeError(`${what}. ${message}`, key, attempts, record, { status, requestId, cause });
+  return new UnknownOutcomeError(`${REFUSED}. ${message}`, key, attempts, undefined, { status, requestId, cause });
 }
 
 function unknownAtEnd(call: Call, key: string, { attempts, last }: GivenUp): UnknownOutcomeError {
@@ -152,14 +137,6 @@ function unknownAtEnd(call: Call, key: string, { attempts, last }: GivenUp): Unk
   const { status, requestId } = last ?? {};
   const cause = last ?? call.signal.reason;
   return new UnknownOutcomeError(message, key, attempts, undefined, { status, requestId, cause });
-}
-
-/** The only attempt that can have arrived was refused, so nothing was charged. */
-function keyRefused(cause: IdempayError): UnavailableError {
-  const { status, requestId } = cause;
-  const message =
-    'The service does not know the key any more, so nothing was charged. Call pay again: it takes a new key.';
-  return new UnavailableError(message, undefined, { status, requestId, cause });
 }
 
 async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Promise<void> {
@@ -172,9 +149,10 @@ async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Pr
   }
 }
 
-function bodyOf(payment: PaymentRequest): string {
+/** Only its two members are sent. */
+function checked(payment: PaymentRequest): PaymentRequest {
   const { amount, currency } = payment ?? {};
   if (typeof amount !== 'string') throw new InvalidRequestError("'amount' must be a string such as '100.50'.");
   if (typeof currency !== 'string') throw new InvalidRequestError("'currency' must be a string such as 'USD'.");
-  return JSON.stringify({ amount, currency });
+  return { amount, currency };
 }

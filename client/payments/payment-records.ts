@@ -1,6 +1,8 @@
-import { InvalidRequestError, NotFoundError } from '../errors.js';
-import { parsed } from '../http/answers.js';
+import { InvalidRequestError } from '../errors.js';
 import type { Call, CallOptions } from '../http/call.js';
+import type { Changes } from '../http/changes.js';
+import { isNotModified, isPayment, jsonOf } from '../http/forms.js';
+import { provenMessageOf } from '../http/proof.js';
 import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { linesOf } from '../http/streams.js';
@@ -26,32 +28,50 @@ export interface PaymentList extends AsyncIterable<Payment> {
   pages(): AsyncIterable<readonly Payment[]>;
 }
 
-/** Undefined: the service has no such payment. */
-export async function findPayment(requests: Requests, call: Call, key: string): Promise<Payment | undefined> {
-  try {
-    return await requests.sendWithin(call, ofKey(key), paymentIn);
-  } catch (fault) {
-    if (fault instanceof NotFoundError) return undefined;
-    throw fault;
-  }
+/** What the service says of a key. */
+export type LookUpResult =
+  | { readonly state: 'found'; readonly payment: Payment }
+  /** `isCertain`: nothing was charged with the key, and nothing can be. */
+  | { readonly state: 'absent'; readonly isCertain: boolean };
+
+/** Says in a 404 whether it is certain that nothing was charged with the key. */
+const KEY_STATE_HEADER = 'idempay-key-state';
+const EXPIRED_UNPAID = 'expired-unpaid';
+
+/** Rejects with what hinders the look-up. */
+export function lookUp(requests: Requests, call: Call, key: string): Promise<LookUpResult> {
+  return requests.sendWithin<LookUpResult>(call, ofKey(key), (answer) => {
+    if (answer.status === 404 && provenMessageOf(answer)?.startsWith(ABSENT)) {
+      return { state: 'absent', isCertain: answer.headers.get(KEY_STATE_HEADER) === EXPIRED_UNPAID };
+    }
+    const payment = paymentIn(answer, key);
+    return payment && { state: 'found', payment };
+  });
 }
+
+const ABSENT = 'No payment found for this Idempotency-Key';
 
 export class PaymentRecords {
   readonly #remembered: Remembered<string, Payment>;
 
   constructor(
     private readonly requests: Requests,
+    private readonly change: Changes,
     remembered: number,
   ) {
     this.#remembered = new Remembered(remembered);
   }
 
   get(key: string, options: CallOptions): Promise<Payment> {
-    const known = this.#remembered.get(key);
-    const request = { ...ofKey(key), ...(known && { headers: { 'if-none-match': known.tag } }) };
+    const request = () => {
+      const known = this.#remembered.get(key);
+      return { ...ofKey(key), ...(known && { headers: { 'if-none-match': known.tag } }) };
+    };
     return this.requests.send(options, request, (answer) => {
-      if (answer.status === 304) return known?.value;
-      const payment = paymentIn(answer);
+      const known = this.#remembered.get(key);
+      if (isNotModified(answer, known?.tag)) return known?.value;
+      if (answer.status === 304) this.#remembered.forget(key);
+      const payment = paymentIn(answer, key);
       return payment && this.#remembered.set(key, answer.headers.get('etag'), payment);
     });
   }
@@ -66,22 +86,28 @@ export class PaymentRecords {
     };
   }
 
-  async *export(day: string | Date, processor: string | undefined, options: CallOptions): AsyncGenerator<Payment> {
-    const text = day instanceof Date ? day.toISOString().slice(0, '2026-11-20'.length) : day;
-    const path = `/api/payments/export${queryOf({ day: text, processor })}`;
-    yield* linesOf(this.requests.open(options, { method: 'GET', path })) as AsyncGenerator<Payment>;
+  async *export(day: string, processor: string | undefined, options: CallOptions): AsyncGenerator<Payment> {
+    if (!isDay(day)) throw new InvalidRequestError("'day' must be a day in UTC as text, such as '2026-11-25'.");
+    const path = `/api/payments/export${queryOf({ day, processor })}`;
+    yield* linesOf(this.requests.open(options, { method: 'GET', path }, 'application/x-ndjson'), isPayment);
   }
 
   /** Given twice, the same resolution is kept once. */
   resolve(key: string, { outcome, reason }: Resolution, options: CallOptions): Promise<Payment> {
     const path = `${ofKey(key).path}/resolution`;
     this.#remembered.forget(key);
-    return this.requests.send(options, { method: 'POST', path, body: JSON.stringify({ outcome, reason }) }, paymentIn);
+    return this.change(options, {
+      request: { method: 'POST', path, body: JSON.stringify({ outcome, reason }) },
+      kind: 'repeatable',
+      read: (answer) => paymentIn(answer, key),
+      // It has another outcome, or another reason: the service answers its own with 200 again.
+      afterwards: (refusal) => (refusal.message.includes('which is final') ? refusal : undefined),
+    });
   }
 
   async *#pages(filter: PaymentFilter, options: CallOptions): AsyncGenerator<readonly Payment[]> {
     const { find, state, processor, limit } = filter;
-    const [from, to] = [momentOf(filter.from), momentOf(filter.to)];
+    const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
     let cursor: string | undefined;
     do {
       const path = `/api/payments${queryOf({ find, state, processor, from, to, limit: limit?.toString(), cursor })}`;
@@ -92,22 +118,32 @@ export class PaymentRecords {
   }
 }
 
-function ofKey(key: string): Outgoing & { method: 'GET' } {
+export function ofKey(key: string): Outgoing & { method: 'GET' } {
   // An empty one would be another path.
   if (typeof key !== 'string' || key === '') throw new InvalidRequestError("'key' must be an idempotency key.");
   return { method: 'GET', path: `/api/payments/${encodeURIComponent(key)}` };
 }
 
-function paymentIn({ status, text }: Answer): Payment | undefined {
-  const payment = status === 200 ? (parsed(text) as Payment | undefined) : undefined;
-  return payment?.state === undefined ? undefined : Object.freeze(payment);
+/** The payment of this key; undefined for every other answer. */
+export function paymentIn(answer: Answer, key: string): Payment | undefined {
+  const payment = jsonOf(answer);
+  const isAsked = isPayment(payment) && payment.idempotencyKey === plainKey(key);
+  return isAsked ? Object.freeze(payment) : undefined;
+}
+
+/** As the service takes it: in any case, and quoted as a string of structured fields (decisions P2). */
+function plainKey(key: string): string {
+  return key
+    .trim()
+    .replace(/^"(.*)"$/, '$1')
+    .toLowerCase();
 }
 
 /** The next page is where the `Link` leads to (RFC 8288); of its address only the cursor counts, behind a gateway with a path. */
-function pageIn({ headers, text }: Answer): { payments: readonly Payment[]; next: string | undefined } | undefined {
-  const payments = parsed(text);
-  if (!Array.isArray(payments)) return undefined;
-  const [, target] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(headers.get('link') ?? '') ?? [];
+function pageIn(answer: Answer): { payments: readonly Payment[]; next: string | undefined } | undefined {
+  const payments = jsonOf(answer);
+  if (!Array.isArray(payments) || !payments.every(isPayment)) return undefined;
+  const [, target] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(answer.headers.get('link') ?? '') ?? [];
   const next =
     target === undefined ? undefined : (new URL(target, 'http://any').searchParams.get('cursor') ?? undefined);
   return { payments, next };
@@ -118,4 +154,15 @@ function queryOf(parameters: Readonly<Record<string, string | undefined>>): stri
   return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 }
 
-const momentOf = (moment: string | Date | undefined) => (moment instanceof Date ? moment.toISOString() : moment);
+function momentOf(name: string, moment: string | Date | undefined): string | undefined {
+  if (!(moment instanceof Date)) return moment;
+  if (Number.isNaN(moment.getTime())) throw new InvalidRequestError(`'${name}' must be a valid Date, or text.`);
+  return moment.toISOString();
+}
+
+/** A day that exists: `Date.parse` moves the others into the next month. */
+function isDay(text: unknown): text is string {
+  if (typeof text !== 'string' || !/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
+  const ms = Date.parse(`${text}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
+}

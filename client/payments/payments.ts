@@ -1,4 +1,5 @@
 import type { CallOptions } from '../http/call.js';
+import type { Changes } from '../http/changes.js';
 import type { Requests } from '../http/requests.js';
 import type { Transport } from '../http/transport.js';
 import type { Payment, PaymentRequest, Resolution } from '../representations.js';
@@ -10,12 +11,13 @@ import { type PaymentFilter, type PaymentList, PaymentRecords } from './payment-
 export interface Payments {
   /**
    * Pays once, with one new key for all attempts. Rejects with one of the classes of errors.ts: only after an UnknownOutcomeError may
-   * money have moved or still move, and then `resume` goes on.
+   * money have moved or still move, and then `resume` goes on; after a DeadKeyError, which is one too, a person looks at the processor.
    */
   pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
   /**
    * Goes on with a payment whose key was kept, after the caller's own crash or after an UnknownOutcomeError; `payment` as it was.
-   * May be called any number of times: it pays once, or finds the outcome.
+   * May be called any number of times: it pays once, or finds the outcome. Without `PAYLOAD_MISMATCH=reject` the service does not
+   * compare `payment` with what was paid: compare the result (`isSamePayment`).
    */
   resume(key: string, payment: PaymentRequest, options?: CallOptions): Promise<PayResult>;
   /** Fetches keys ahead until so many are there, so that a payment is one request. Each is usable for `keyLifeMs`. */
@@ -23,19 +25,24 @@ export interface Payments {
   /** One payment; asked with the tag of the last time. */
   get(key: string, options?: CallOptions): Promise<Payment>;
   list(filter?: PaymentFilter, options?: CallOptions): PaymentList;
-  /** For operators: the payments that were settled on a day (UTC), in that order, of all processors or of one. */
-  export(
-    day: string | Date,
-    options?: CallOptions & { readonly processor?: string | undefined },
-  ): AsyncIterable<Payment>;
-  /** For operators: ends a payment that stays unknown. */
+  /**
+   * For operators: the payments that were settled on a day (UTC, such as `'2026-11-25'`), in that order, of all processors or of one.
+   * They are all of them only when the iteration has ended without an error.
+   */
+  export(day: string, options?: CallOptions & { readonly processor?: string | undefined }): AsyncIterable<Payment>;
+  /** For operators: ends a payment that stays unknown. After an UnknownChangeError the same resolution may be given again. */
   resolve(key: string, resolution: Resolution, options?: CallOptions): Promise<Payment>;
 }
 
-export function createPayments(settings: Settings, transport: Transport, requests: Requests): Payments {
+export function createPayments(
+  settings: Settings,
+  transport: Transport,
+  requests: Requests,
+  change: Changes,
+): Payments {
   const keys = createIdempotencyKeys(requests, settings);
   const payer = new Payer(settings, transport, requests, keys);
-  const records = new PaymentRecords(requests, settings.remembered);
+  const records = new PaymentRecords(requests, change, settings.remembered);
   return {
     pay: (payment, options = {}) => payer.pay(payment, options),
     resume: (key, payment, options = {}) => payer.resume(key, payment, options),

@@ -1,13 +1,14 @@
 import { ConflictError, InvalidRequestError, NotFoundError } from '../errors.js';
-import { parsed } from '../http/answers.js';
 import type { CallOptions } from '../http/call.js';
+import type { Changes } from '../http/changes.js';
+import { isNotModified, isTransaction, jsonOf } from '../http/forms.js';
+import { hasOwnHeader, isObject } from '../http/proof.js';
 import { Remembered } from '../http/remembered.js';
 import type { Requests } from '../http/requests.js';
 import { elementsOf } from '../http/streams.js';
-import type { Answer, Transport } from '../http/transport.js';
+import type { Answer } from '../http/transport.js';
 import type { NewTransaction, Transaction, TransactionStatus } from '../representations.js';
 import type { Settings } from '../settings.js';
-import { createChanges } from './changes.js';
 import { readIds } from './transaction-ids.js';
 
 export interface TransactionFilter {
@@ -71,17 +72,16 @@ export interface Transactions {
 /** Lists are remembered whole. */
 const REMEMBERED_LISTS = 8;
 
-export function createTransactions(settings: Settings, transport: Transport, requests: Requests): Transactions {
-  const change = createChanges(settings, transport, requests);
+export function createTransactions(settings: Settings, requests: Requests, change: Changes): Transactions {
   const remembered = new Remembered<number, Transaction>(settings.remembered);
   const rememberedIds = new Remembered<string, readonly number[]>(REMEMBERED_LISTS);
   const tags = new WeakMap<Transaction, string>();
 
-  /** Undefined for half of an answer. */
-  function transactionIn({ headers, text }: Answer): Transaction | undefined {
-    const transaction = parsed(text) as Transaction | undefined;
-    if (typeof transaction?.transactionId !== 'number') return undefined;
-    const tag = headers.get('etag');
+  /** The transaction with these members; undefined for every other answer. */
+  function transactionIn(answer: Answer, asked: Partial<Transaction>, status?: 200 | 201): Transaction | undefined {
+    const transaction = jsonOf(answer, status);
+    if (!isTransaction(transaction) || !hasMembers(transaction, asked)) return undefined;
+    const tag = answer.headers.get('etag');
     if (tag !== null) tags.set(transaction, tag);
     return remembered.set(transaction.transactionId, tag, Object.freeze(transaction));
   }
@@ -108,7 +108,7 @@ export function createTransactions(settings: Settings, transport: Transport, req
         kind: idempotencyKey === undefined ? 'once' : 'repeatable',
         idempotencyKey,
         read(answer) {
-          const transaction = transactionIn(answer);
+          const transaction = transactionIn(answer, accountsOf(wanted), 201);
           return transaction && { transaction, replayed: isReplay(answer) };
         },
         afterwards: () => undefined,
@@ -123,21 +123,27 @@ export function createTransactions(settings: Settings, transport: Transport, req
         kind: idempotencyKey === undefined ? 'once' : 'repeatable',
         idempotencyKey,
         read(answer) {
-          const { transactions } = (parsed(answer.text) ?? {}) as { transactions?: Transaction[] };
-          return Array.isArray(transactions) ? { transactions, replayed: isReplay(answer) } : undefined;
+          const created = jsonOf(answer, 201);
+          const transactions = isObject(created) ? created.transactions : undefined;
+          return isListFor(transactions, wanted) ? { transactions, replayed: isReplay(answer) } : undefined;
         },
         afterwards: () => undefined,
       });
     },
 
     async get(id, options = {}) {
-      const known = remembered.get(id);
-      const headers = known && { 'if-none-match': known.tag };
-      const request = { method: 'GET', path: pathOf(id), ...(headers && { headers }) } as const;
+      const path = pathOf(id);
+      const request = () => {
+        const known = remembered.get(id);
+        return { method: 'GET', path, ...(known && { headers: { 'if-none-match': known.tag } }) } as const;
+      };
       try {
-        return await requests.send(options, request, (answer) =>
-          answer.status === 304 ? known?.value : transactionIn(answer),
-        );
+        return await requests.send(options, request, (answer) => {
+          const known = remembered.get(id);
+          if (isNotModified(answer, known?.tag)) return known?.value;
+          if (answer.status === 304) remembered.forget(id);
+          return transactionIn(answer, { transactionId: id });
+        });
       } catch (fault) {
         if (fault instanceof NotFoundError) remembered.forget(id);
         throw fault;
@@ -146,7 +152,7 @@ export function createTransactions(settings: Settings, transport: Transport, req
 
     async *list(filter = {}, options = {}) {
       const path = `/api/transactions${queryOf(filter)}`;
-      yield* elementsOf(requests.open(options, { method: 'GET', path })) as AsyncGenerator<Transaction>;
+      yield* elementsOf(requests.open(options, { method: 'GET', path }, 'application/json'), isTransaction);
     },
 
     ids: (filter = {}, options = {}) =>
@@ -163,9 +169,10 @@ export function createTransactions(settings: Settings, transport: Transport, req
       return change(options, {
         request,
         kind: 'repeatable',
-        read: transactionIn,
-        // A conflict may be with an earlier attempt of this call.
-        afterwards: (refusal) => (refusal instanceof NotFoundError ? refusal : undefined),
+        read: (answer) => transactionIn(answer, { transactionId: id, status }),
+        // A conflict may be with an earlier attempt of this call, and what is gone may have been changed by it before. Its state of now
+        // cannot tell: another client may have made the same change, and this one must not believe that it was the first.
+        afterwards: () => undefined,
       });
     },
 
@@ -174,7 +181,8 @@ export function createTransactions(settings: Settings, transport: Transport, req
       await change<'removed'>(options, {
         request: { method: 'DELETE', path: pathOf(id), headers },
         kind: 'repeatable',
-        read: () => 'removed',
+        // It has no body, so the header alone can prove it.
+        read: ({ status, headers }) => (status === 204 && hasOwnHeader(headers) ? 'removed' : undefined),
         afterwards(refusal) {
           if (refusal instanceof NotFoundError) return 'removed';
           // It is there, so no attempt removed it: ids are never used twice.
@@ -197,6 +205,20 @@ function keyHeader(key: string | undefined): Record<string, string> {
   if (key === undefined) return {};
   if (/^[!-~]{1,64}$/.test(key)) return { 'idempotency-key': key };
   throw new InvalidRequestError("'idempotencyKey' must be 1 to 64 visible ASCII characters.");
+}
+
+function hasMembers(transaction: Transaction, members: Partial<Transaction>): boolean {
+  return Object.entries(members).every(([name, value]) => transaction[name as keyof Transaction] === value);
+}
+
+const accountsOf = ({ fromAccount, toAccount }: NewTransaction) => ({ fromAccount, toAccount });
+
+function isListFor(rows: unknown, wanted: readonly NewTransaction[]): rows is readonly Transaction[] {
+  return (
+    Array.isArray(rows) &&
+    rows.length === wanted.length &&
+    rows.every((row, index) => isTransaction(row) && hasMembers(row, accountsOf(wanted[index] as NewTransaction)))
+  );
 }
 
 const isReplay = ({ headers }: Answer) => headers.get('idempotent-replayed') === 'true';

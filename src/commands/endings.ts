@@ -10,6 +10,8 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   InvalidRequestError: EXIT.mistake,
   DeclinedError: EXIT.declined,
   UnknownOutcomeError: EXIT.unknown,
+  DeadKeyError: EXIT.unknown,
+  UnusedKeyError: EXIT.unavailable,
   UnknownChangeError: EXIT.unknown,
   UnavailableError: EXIT.unavailable,
   NotAuthorizedError: EXIT.notAuthorized,

@@ -1,4 +1,5 @@
 import { Idempay, type IdempayOptions } from '#idempay/client/index.js';
+import { publicErrors } from '#idempay/http/public-errors.js';
 import { TestClock } from '#idempay/testing/test-clock.js';
 
 /** What becomes of one request. An error is what `fetch` rejects with; `never`: nothing comes back. */
@@ -25,10 +26,41 @@ export function json(body: unknown, status = 200, headers: Record<string, string
   return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } });
 }
 
-/** An error as the service answers it. */
-export function refusal(status: number, message = 'because', headers: Record<string, string> = {}): Response {
-  return json({ status, error: 'Reason', message }, status, { 'x-request-id': `request-${status}`, ...headers });
+/** An error as the service answers it: with its header, and in its words. */
+export function refusal(
+  status: number,
+  message = SENTENCES[status] ?? 'The service failed to answer this request.',
+  headers: Record<string, string> = {},
+): Response {
+  const own = { idempay: '1', 'x-request-id': `request-${status}` };
+  return json({ status, error: 'Reason', message }, status, { ...own, ...headers });
 }
+
+/** The page of a gateway, which says nothing about the request. */
+export function page(status: number, headers: Record<string, string> = {}): Response {
+  const text = `<html><body>${status}</body></html>`;
+  return new Response(BODILESS.has(status) ? null : text, {
+    status,
+    headers: { 'content-type': 'text/html', ...headers },
+  });
+}
+const BODILESS = new Set([204, 205, 304]);
+
+const SENTENCES: Readonly<Record<number, string>> = Object.fromEntries(
+  [
+    publicErrors.credentialsInvalid(),
+    publicErrors.scopeMissing(['payments:write']),
+    publicErrors.unknownRoute(),
+    publicErrors.methodNotAllowed('GET'),
+    publicErrors.paymentInProgress(1),
+    publicErrors.preconditionFailed('transaction'),
+    publicErrors.bodyTooLarge(16_384),
+    publicErrors.unsupportedMediaType(),
+    publicErrors.paymentMismatch(),
+    publicErrors.tooManyRequests(60, 1),
+    publicErrors.paymentOutcomeUnknown(),
+  ].map(({ status, message }) => [status, message]),
+);
 
 /** As Node.js fails where the connection broke, at a moment that nobody knows. */
 export const reset = () => failed('ECONNRESET');

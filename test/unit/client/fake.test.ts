@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import {
+  DeadKeyError,
   DeclinedError,
   Idempay,
   NotAuthorizedError,
-  UnavailableError,
   UnknownChangeError,
   UnknownOutcomeError,
 } from '#idempay/client/index.js';
@@ -53,7 +53,7 @@ test('keys that are forgotten or expired are refused', async () => {
   const { fake, idempay } = clientOf({ now: () => now, keyLifeMs: 1_000 });
   await idempay.payments.prefetchKeys(1);
   fake.forgetKeys();
-  await failureOf(UnavailableError, idempay.payments.pay(PAYMENT));
+  await failureOf(DeadKeyError, idempay.payments.pay(PAYMENT));
   const { key } = await idempay.payments.pay(PAYMENT);
   now += 1_000;
   // The record of a payment outlives its key.

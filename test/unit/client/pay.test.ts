@@ -1,12 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import {
+  DeadKeyError,
   DeclinedError,
   InvalidRequestError,
+  isSamePayment,
   MismatchError,
   NotAuthorizedError,
   UnavailableError,
   UnexpectedAnswerError,
   UnknownOutcomeError,
+  UnusedKeyError,
 } from '#idempay/client/index.js';
 import {
   failureOf,
@@ -16,6 +19,7 @@ import {
   KEY_REFUSED,
   OTHER_KEY,
   PAID,
+  page,
   REPLAYED,
   refusal,
   refused,
@@ -26,6 +30,14 @@ import {
 
 const payment = (state: string, more: object = {}) =>
   json({ idempotencyKey: KEY, state, transactionId: null, reason: null, ...more }, 200, { etag: '"a"' });
+
+const paid = (money: object) => payment('COMPLETED', { transactionId: 'TXN1', ...money });
+
+/** As the service answers for a key without a payment. */
+const absent = (state?: string) => {
+  const message = 'No payment found for this Idempotency-Key. The key has expired unpaid.';
+  return refusal(404, message, state === undefined ? {} : { 'idempay-key-state': state });
+};
 
 describe('pay', () => {
   test('takes a key, gives it to onKey, and only then sends the payment with it', async () => {
@@ -40,6 +52,7 @@ describe('pay', () => {
       replayed: false,
       key: KEY,
       attempts: 1,
+      ...HUNDRED,
     });
     expect(seen).toEqual([KEY, '1 sent']);
     expect(sent.map(({ method, path }) => `${method} ${path}`)).toEqual([
@@ -59,10 +72,18 @@ describe('pay', () => {
     ['409', () => refusal(409, 'Payment is already being processed.')],
     ['429', () => refusal(429)],
     ['500', () => refusal(500)],
-    ['502 of a proxy', () => new Response('<html>Bad Gateway</html>', { status: 502 })],
+    ['502 of a proxy', () => page(502)],
+    ['403 of a proxy', () => page(403)],
+    ['429 of a proxy', () => page(429)],
+    ['a redirect', () => page(308, { location: 'https://other' })],
     ['503', () => refusal(503)],
     ['504', () => refusal(504)],
-    ['half of a 200', () => new Response('"Payment processed succ')],
+    [
+      'half of a 200',
+      () => new Response('"Payment processed succ', { headers: { 'content-type': 'application/json' } }),
+    ],
+    ['a 200 of another media type', () => new Response(JSON.stringify(PAID))],
+    ['a 201', () => json(PAID, 201)],
     ['a 200 of something else', () => json({ ok: true })],
     ['half of a 402', () => new Response('{"status":402,"err', { status: 402 })],
     ['no answer in time', () => 'never'],
@@ -70,7 +91,7 @@ describe('pay', () => {
   test.each(MOMENTARY)('after %s repeats with the same key', async (_, step) => {
     const { idempay, payments, keysUsed } = scripted([json(KEY), step(), step(), json(REPLAYED)]);
     const result = await idempay.payments.pay(HUNDRED);
-    expect(result).toEqual({ transactionId: 'TXN1', replayed: true, key: KEY, attempts: 3 });
+    expect(result).toEqual({ transactionId: 'TXN1', replayed: true, key: KEY, attempts: 3, ...HUNDRED });
     expect(payments()).toHaveLength(3);
     expect(keysUsed()).toEqual([KEY]);
   });
@@ -88,9 +109,9 @@ describe('pay', () => {
 
   test('that was only refused for the rate, or never connected, was not attempted', async () => {
     const steps = [
-      refusal(429, 'slow down', { 'retry-after': '2' }),
+      refusal(429, undefined, { 'retry-after': '2' }),
       refused(),
-      refusal(429, 'slow', { 'retry-after': '90' }),
+      refusal(429, undefined, { 'retry-after': '90' }),
     ];
     const { idempay } = scripted([json(KEY), ...steps]);
     const error = await failureOf(UnavailableError, idempay.payments.pay(HUNDRED));
@@ -135,7 +156,7 @@ describe('pay', () => {
     for (const refused of [
       refusal(400, 'Missing Idempotency-Key header.'),
       refusal(413),
-      refusal(400, 'cannot be read'),
+      refusal(400, 'The request body cannot be read: it is empty. Send a JSON object.'),
     ]) {
       const { idempay } = scripted([json(KEY), reset(), refused]);
       await failureOf(UnknownOutcomeError, idempay.payments.pay(HUNDRED));
@@ -162,13 +183,12 @@ describe('pay', () => {
     expect(unknown.cause).toBeInstanceOf(NotAuthorizedError);
   });
 
-  test.each([
-    ['a redirect', () => new Response(null, { status: 308, headers: { location: 'https://other' } })],
-    ['the page of a gateway', () => new Response('<html>no such site</html>', { status: 404 })],
-    ['another service', () => refusal(405)],
-  ])('that meets %s says what to check', async (_, step) => {
-    await failureOf(UnexpectedAnswerError, scripted([json(KEY), step()]).idempay.payments.pay(HUNDRED));
-    await failureOf(UnknownOutcomeError, scripted([json(KEY), reset(), step()]).idempay.payments.pay(HUNDRED));
+  test('whose key cannot be had, because something else answers, sends nothing and says what to check', async () => {
+    for (const step of [page(308, { location: 'https://other' }), page(404), page(200), json({ ok: true })]) {
+      const { idempay, sent } = scripted([step]);
+      await failureOf(UnexpectedAnswerError, idempay.payments.pay(HUNDRED));
+      expect(sent).toHaveLength(1);
+    }
   });
 
   test('sends nothing when onKey fails, and nothing when the deadline ends before it does', async () => {
@@ -184,41 +204,60 @@ describe('pay', () => {
 });
 
 describe('a key that the service refuses', () => {
-  test('in the first attempt charged nothing: the next call takes a new one', async () => {
-    const steps = [json(KEY), json(OTHER_KEY), refusal(429), refusal(400, KEY_REFUSED), json(OTHER_KEY), json(PAID)];
-    const { idempay, sent, keysUsed } = scripted(steps);
+  test('in the first attempt is unused only where the service is certain: the next call takes a new one', async () => {
+    const steps = [json(KEY), json(OTHER_KEY), refusal(429), refusal(400, KEY_REFUSED), absent('expired-unpaid')];
+    const { idempay, sent, keysUsed } = scripted([...steps, json(OTHER_KEY), json(PAID)]);
     await idempay.payments.prefetchKeys(2);
     const seen: string[] = [];
-    await failureOf(UnavailableError, idempay.payments.pay(HUNDRED, { onKey: (key) => void seen.push(key) }));
+    const paying = idempay.payments.pay(HUNDRED, { onKey: (key) => void seen.push(key) });
+    expect(await failureOf(UnusedKeyError, paying)).toMatchObject({ key: KEY, status: 400 });
     expect([seen, keysUsed()]).toEqual([[KEY], [KEY]]);
     // The other one that was fetched with it is not trusted any more.
     await idempay.payments.pay(HUNDRED);
     expect(sent.at(-2)?.path).toBe('/api/server-generated/generate-key');
+    const { idempay: other } = scripted([json(KEY), refusal(400, KEY_REFUSED), absent('unknown')]);
+    await failureOf(DeadKeyError, other.payments.pay(HUNDRED));
+  });
+
+  test.each([
+    ['says that it is not certain', () => absent('unknown')],
+    ['does not say whether it is certain', () => absent()],
+    ['is not read with the scope of the caller', () => refusal(403)],
+    ['says that the key is issued', () => payment('PENDING')],
+  ])('is dead where its record %s: resume does not help, and none takes another key', async (_, step) => {
+    const { idempay, keysUsed } = scripted([refusal(400, KEY_REFUSED), step()]);
+    const error = await failureOf(DeadKeyError, idempay.payments.resume(KEY, HUNDRED));
+    expect(error).toMatchObject({ name: 'DeadKeyError', key: KEY, attempts: 1 });
+    expect(error).toBeInstanceOf(UnknownOutcomeError);
+    expect(keysUsed()).toEqual([KEY]);
+  });
+
+  test('is not certain by the answer of a gateway, whatever it says', async () => {
+    const body = { status: 404, error: 'Not Found', message: 'No payment found for this Idempotency-Key.' };
+    const answer = json(body, 404, { 'idempay-key-state': 'expired-unpaid' });
+    const { idempay } = scripted([refusal(400, KEY_REFUSED), answer]);
+    const error = await failureOf(UnknownOutcomeError, idempay.payments.resume(KEY, HUNDRED));
+    expect(error).toMatchObject({ name: 'UnknownOutcomeError', record: undefined });
   });
 
   test('after an attempt that may have arrived never leads to another one', async () => {
-    const { idempay, sent, keysUsed } = scripted([
-      json(KEY),
-      reset(),
-      refusal(400, KEY_REFUSED),
-      refusal(404, 'No payment found for this Idempotency-Key.'),
-    ]);
-    const error = await failureOf(UnknownOutcomeError, idempay.payments.pay(HUNDRED));
+    const { idempay, sent, keysUsed } = scripted([json(KEY), reset(), refusal(400, KEY_REFUSED), absent('unknown')]);
+    const error = await failureOf(DeadKeyError, idempay.payments.pay(HUNDRED));
     expect(error).toMatchObject({ key: KEY, record: null, attempts: 2, status: 400 });
     expect(sent.at(-1)?.path).toBe(`/api/payments/${KEY}`);
     expect(keysUsed()).toEqual([KEY]);
   });
 
   test.each([
-    ['COMPLETED', { transactionId: 'TXN7' }],
+    ['COMPLETED', { transactionId: 'TXN7', amount: '7.00', currency: 'EUR' }],
     ['DECLINED', { reason: 'lost card' }],
     ['PROCESSING', { transactionId: 'TXN7' }],
-    ['PENDING', {}],
   ])('is looked up in the record: %s', async (state, more) => {
     const { idempay } = scripted([refusal(400, KEY_REFUSED), reset(), payment(state, more)]);
     const resumed = idempay.payments.resume(KEY, HUNDRED);
     if (state === 'COMPLETED') {
-      expect(await resumed).toEqual({ transactionId: 'TXN7', replayed: true, key: KEY, attempts: 1 });
+      const paid = { amount: '7.00', currency: 'EUR' };
+      expect(await resumed).toEqual({ transactionId: 'TXN7', replayed: true, key: KEY, attempts: 1, ...paid });
     } else if (state === 'DECLINED') {
       expect(await failureOf(DeclinedError, resumed)).toMatchObject({ reason: 'lost card', key: KEY });
     } else {
@@ -228,19 +267,36 @@ describe('a key that the service refuses', () => {
   });
 
   test('whose record cannot be read is unknown, with the reason', async () => {
-    const { idempay } = scripted([refusal(400, KEY_REFUSED), refusal(403)]);
+    const { idempay } = scripted([refusal(400, KEY_REFUSED), refusal(401)]);
     const error = await failureOf(UnknownOutcomeError, idempay.payments.resume(KEY, HUNDRED));
-    expect(error.record).toBeUndefined();
+    expect(error).toMatchObject({ name: 'UnknownOutcomeError', record: undefined });
     expect(error.cause).toBeInstanceOf(NotAuthorizedError);
   });
 });
 
 describe('resume', () => {
   test('sends the key that it is given, and takes no other', async () => {
-    const { idempay, sent, keysUsed } = scripted([refusal(503), json(REPLAYED)]);
+    const { idempay, payments, keysUsed } = scripted([refusal(503), json(REPLAYED), paid(HUNDRED)]);
     const result = await idempay.payments.resume(KEY, HUNDRED);
-    expect(result).toEqual({ transactionId: 'TXN1', replayed: true, key: KEY, attempts: 2 });
-    expect([sent.length, keysUsed()]).toEqual([2, [KEY]]);
+    expect(result).toEqual({ transactionId: 'TXN1', replayed: true, key: KEY, attempts: 2, ...HUNDRED });
+    expect([payments().length, keysUsed()]).toEqual([2, [KEY]]);
+  });
+
+  test('with another amount shows the amount that was paid', async () => {
+    const { idempay } = scripted([json(REPLAYED), paid({ amount: '7.00', currency: 'EUR' })]);
+    const result = await idempay.payments.resume(KEY, HUNDRED);
+    expect(result).toMatchObject({ amount: '7.00', currency: 'EUR' });
+    expect(isSamePayment(result, HUNDRED)).toBe(false);
+    expect(isSamePayment(result, { amount: '7', currency: 'eur' })).toBe(true);
+  });
+
+  test('is paid also where the record cannot be read, or is of another payment', async () => {
+    for (const step of [refusal(403), reset(), page(200), payment('COMPLETED', { transactionId: 'TXN2' })]) {
+      const { idempay } = scripted([json(REPLAYED), step]);
+      const result = await idempay.payments.resume(KEY, HUNDRED);
+      expect(result).toMatchObject({ transactionId: 'TXN1', amount: null, currency: null });
+      expect(isSamePayment(result, HUNDRED)).toBe(false);
+    }
   });
 
   test('that cannot reach the service is unknown: the attempt before the crash may have arrived', async () => {

@@ -5,12 +5,16 @@ import {
   MismatchError,
   NotFoundError,
   UnavailableError,
+  UnexpectedAnswerError,
   UnknownChangeError,
 } from '#idempay/client/index.js';
+import { publicErrors } from '#idempay/http/public-errors.js';
 import {
   allOf,
   failureOf,
   json,
+  KEY,
+  page,
   refusal,
   refused,
   reset,
@@ -20,18 +24,33 @@ import {
 
 const ID = 100000000000001;
 const WANTED = { fromAccount: 'alice', toAccount: 'bob', amount: '12.34' };
+const row = (transactionId: number, more: object = {}) => ({
+  ...{ transactionId, ...WANTED, amount: 12.34, status: 'PENDING', createdAt: 'now' },
+  ...more,
+});
 const transaction = (status = 'PENDING', tag = `"${status}"`, code = 200, more = {}) =>
-  json({ transactionId: ID, ...WANTED, amount: 12.34, status, createdAt: 'now' }, code, { etag: tag, ...more });
+  json(row(ID, { status }), code, { etag: tag, ...more });
 const created = (more = {}) => transaction('PENDING', '"PENDING"', 201, more);
+const NOTHING_CHANGED = 'The transaction cannot be created at the moment; nothing was changed. Retry in a few seconds.';
+const half = (text: string, status = 200) =>
+  new Response(text, { status, headers: { 'content-type': 'application/json' } });
+/** As the service answers a conditional read of what is unchanged. */
+const unchanged = (etag: string) => new Response(null, { status: 304, headers: { etag, idempay: '1' } });
+const removed = () => new Response(null, { status: 204, headers: { idempay: '1' } });
 const gone = () => refusal(404, `Transaction not found for id: ${ID}`);
 
 describe('create', () => {
   test.each<[string, () => Step]>([
     ['a lost connection', reset],
     ['500', () => refusal(500)],
+    ['400 of a gateway', () => page(400)],
+    ['401 of a gateway', () => json({ status: 401, error: 'Unauthorized', message: 'No.' }, 401)],
+    ['a redirect', () => page(307, { location: 'https://other' })],
+    ['200', () => transaction()],
+    ['201 of another transaction', () => json({ transactionId: 1 }, 201)],
     ['503 of unknown effect', () => refusal(503, 'It is not known whether the transaction was created.')],
-    ['503 of a proxy', () => new Response('<html>', { status: 503, headers: { 'retry-after': '1' } })],
-    ['half of a 201', () => new Response('{"transactionId":1000', { status: 201 })],
+    ['503 of a proxy', () => page(503, { 'retry-after': '1' })],
+    ['half of a 201', () => half('{"transactionId":1000', 201)],
     ['no answer in time', () => 'never'],
   ])('without a key is not sent again after %s', async (_, step) => {
     const { idempay, sent } = scripted([step()]);
@@ -41,7 +60,7 @@ describe('create', () => {
   });
 
   test('without a key is sent again where nothing was done', async () => {
-    const nothing = refusal(503, 'Nothing was changed.', { 'retry-after': '2' });
+    const nothing = refusal(503, NOTHING_CHANGED, { 'retry-after': '2' });
     const { idempay, sent } = scripted([refused(), refusal(429), nothing, created()]);
     const result = await idempay.transactions.create(WANTED);
     expect(result).toMatchObject({ transaction: { transactionId: ID }, replayed: false });
@@ -69,7 +88,7 @@ describe('create', () => {
   });
 
   test('with a key of something else is a mismatch; a key that is none is not sent', async () => {
-    const { idempay } = scripted([refusal(422)]);
+    const { idempay } = scripted([refusal(422, publicErrors.creationMismatch().message)]);
     const error = await failureOf(MismatchError, idempay.transactions.create(WANTED, { idempotencyKey: 'order-7' }));
     expect(error.key).toBe('order-7');
     for (const idempotencyKey of ['', 'a b', 'é', 'x'.repeat(65)]) {
@@ -78,9 +97,9 @@ describe('create', () => {
   });
 
   test('of a batch gives all of them', async () => {
-    const { idempay, sent } = scripted([json({ transactions: [{ transactionId: ID }] }, 201)]);
+    const { idempay, sent } = scripted([json({ transactions: [row(ID)] }, 201)]);
     const result = await idempay.transactions.createBatch([WANTED], { idempotencyKey: 'file-1' });
-    expect(result).toEqual({ transactions: [{ transactionId: ID }], replayed: false });
+    expect(result).toEqual({ transactions: [row(ID)], replayed: false });
     expect([sent[0]?.path, sent[0]?.body]).toEqual([
       '/api/transactions/batch',
       JSON.stringify({ transactions: [WANTED] }),
@@ -90,7 +109,7 @@ describe('create', () => {
 
 describe('a read by id', () => {
   test('is conditional from the second time on, and never older than the service', async () => {
-    const { idempay, sent } = scripted([transaction(), new Response(null, { status: 304 }), transaction('FLAGGED')]);
+    const { idempay, sent } = scripted([transaction(), unchanged('"PENDING"'), transaction('FLAGGED')]);
     const first = await idempay.transactions.get(ID);
     const second = await idempay.transactions.get(ID);
     const third = await idempay.transactions.get(ID);
@@ -100,13 +119,7 @@ describe('a read by id', () => {
   });
 
   test('forgets what is gone, and the least recently used beyond its bound', async () => {
-    const steps = [
-      transaction(),
-      gone(),
-      transaction(),
-      json({ transactionId: 2 }, 200, { etag: '"2"' }),
-      transaction(),
-    ];
+    const steps = [transaction(), gone(), transaction(), json(row(2), 200, { etag: '"2"' }), transaction()];
     const { idempay, sent } = scripted(steps, { remembered: 1 });
     await idempay.transactions.get(ID);
     await failureOf(NotFoundError, idempay.transactions.get(ID));
@@ -118,7 +131,7 @@ describe('a read by id', () => {
   });
 
   test('repeats half of an answer, and what is momentary', async () => {
-    const { idempay } = scripted([new Response('{"transactionId":1000'), refusal(503), reset(), transaction()]);
+    const { idempay } = scripted([half('{"transactionId":1000'), refusal(503), reset(), transaction()]);
     expect(await idempay.transactions.get(ID)).toMatchObject({ transactionId: ID });
     const never = scripted(Array.from({ length: 60 }, () => refusal(503))).idempay.transactions.get(ID);
     await failureOf(UnavailableError, never);
@@ -137,7 +150,7 @@ describe('a change of status', () => {
   });
 
   test('of a copy, or of one from a list, is refused instead of changed without a condition', async () => {
-    const list = new Response(JSON.stringify([{ transactionId: ID }]), { headers: { etag: '"l"' } });
+    const list = json([row(ID)], 200, { etag: '"l"' });
     const { idempay, sent } = scripted([transaction(), list]);
     const read = await idempay.transactions.get(ID);
     await failureOf(InvalidRequestError, idempay.transactions.changeStatus({ ...read }, 'FLAGGED'));
@@ -163,7 +176,7 @@ describe('a change of status', () => {
 describe('a removal', () => {
   test('that finds nothing after an attempt without an answer is done; before, nothing was there', async () => {
     await scripted([reset(), gone()]).idempay.transactions.remove(ID);
-    await scripted([new Response(null, { status: 204 })]).idempay.transactions.remove(ID);
+    await scripted([removed()]).idempay.transactions.remove(ID);
     await failureOf(NotFoundError, scripted([gone()]).idempay.transactions.remove(ID));
   });
 
@@ -175,10 +188,9 @@ describe('a removal', () => {
 });
 
 describe('lists', () => {
-  const rows = [
-    { transactionId: 1, fromAccount: '}],[{"\\"' },
-    { transactionId: 2, fromAccount: 'ünïcödé 😀' },
-  ];
+  const rows = [row(1, { fromAccount: '}],[{"\\"' }), row(2, { fromAccount: 'ünïcödé 😀' })];
+  const stream = (body: string | ReadableStream) =>
+    new Response(body, { headers: { 'content-type': 'application/json' } });
 
   test('are read as they come, wherever the pieces end', async () => {
     const bytes = new TextEncoder().encode(JSON.stringify(rows));
@@ -189,7 +201,7 @@ describe('lists', () => {
           stream.close();
         },
       });
-      const { idempay } = scripted([new Response(body)]);
+      const { idempay } = scripted([stream(body)]);
       expect(await allOf(idempay.transactions.list())).toEqual(rows);
     }
   });
@@ -197,14 +209,41 @@ describe('lists', () => {
   test('that break off end in an error, and not in a shorter list', async () => {
     const text = JSON.stringify(rows);
     for (const part of ['', text.slice(0, -1), text.slice(0, 30)]) {
-      const { idempay } = scripted([new Response(part)]);
+      const { idempay } = scripted([stream(part)]);
       await failureOf(UnavailableError, allOf(idempay.transactions.list()));
     }
   });
 
+  test('of another form end in an error, and not in another list', async () => {
+    const whole = JSON.stringify(rows);
+    const wrong = [
+      '<html></html>',
+      '[1,2,3]',
+      '[[]]',
+      '{}',
+      '"[]"',
+      'null',
+      '[{}]',
+      `${whole}x`,
+      `${whole}[]`,
+      `[${whole}]`,
+    ];
+    for (const text of [...wrong, whole.replace('},{', '}{'), whole.replace('},{', '},,{'), `[,${whole.slice(1)}`]) {
+      const { idempay } = scripted([stream(text)]);
+      await failureOf(UnexpectedAnswerError, allOf(idempay.transactions.list()));
+    }
+    for (const answer of [page(200), page(404), page(302), new Response('[]'), json([], 201)]) {
+      await failureOf(UnexpectedAnswerError, allOf(scripted([answer]).idempay.transactions.list()));
+    }
+    expect(await allOf(scripted([stream(' [ ]\n')]).idempay.transactions.list())).toEqual([]);
+    expect(await allOf(scripted([stream(`\n${JSON.stringify(rows, null, 2)} `)]).idempay.transactions.list())).toEqual(
+      rows,
+    );
+  });
+
   test('of ids are conditional, for each filter', async () => {
     const list = json(rows, 200, { etag: '"l"' });
-    const { idempay, sent } = scripted([list, new Response(null, { status: 304 }), json([])]);
+    const { idempay, sent } = scripted([list, unchanged('W/"l"'), json([])]);
     const first = await idempay.transactions.ids({ from: 'alice' });
     const second = await idempay.transactions.ids({ from: 'alice' });
     expect([first, second === first]).toEqual([[1, 2], true]);
@@ -213,8 +252,9 @@ describe('lists', () => {
   });
 
   test('of payments follow their pages', async () => {
+    const payments = [{ idempotencyKey: KEY, state: 'COMPLETED' }];
     const link = { link: '</api/payments?state=COMPLETED&limit=1&cursor=abc>; rel="next"' };
-    const { idempay, sent } = scripted([json([{ state: 'COMPLETED' }], 200, link), json([{ state: 'COMPLETED' }])]);
+    const { idempay, sent } = scripted([json(payments, 200, link), json(payments)]);
     const filter = { state: 'COMPLETED', limit: 1, from: new Date(0) } as const;
     expect(await allOf(idempay.payments.list(filter))).toHaveLength(2);
     expect(sent.map(({ path }) => path)).toEqual([

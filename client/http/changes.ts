@@ -1,19 +1,11 @@
 import { type IdempayError, MismatchError, UnknownChangeError } from '../errors.js';
-import {
-  again,
-  detailsOf,
-  failureOf,
-  isAboutContent,
-  isMomentary,
-  isSuccess,
-  messageOf,
-  refusalOf,
-} from '../http/answers.js';
-import type { Call, CallOptions } from '../http/call.js';
-import { type GivenUp, repeat } from '../http/repeat.js';
-import { type Requests, unavailable } from '../http/requests.js';
-import type { Answer, Lost, Outgoing, Transport } from '../http/transport.js';
 import type { Settings } from '../settings.js';
+import { again, detailsOf, failureOf, isAboutContent, isMomentary, refusalOf } from './answers.js';
+import type { Call, CallOptions } from './call.js';
+import { provenMessageOf } from './proof.js';
+import { type GivenUp, repeat } from './repeat.js';
+import { type Read, type Requests, unavailable } from './requests.js';
+import type { Answer, Lost, Outgoing, Transport } from './transport.js';
 
 export interface Change<T> {
   readonly request: Outgoing;
@@ -21,33 +13,32 @@ export interface Change<T> {
   readonly kind: 'once' | 'repeatable';
   /** The client's own key, where it makes the request repeatable. */
   readonly idempotencyKey?: string | undefined;
-  /** The result of a 2xx; undefined for half of one. */
-  readonly read: (answer: Answer) => T | undefined;
+  /** The result; undefined for every answer that does not prove that it was done. */
+  readonly read: Read<T>;
   /** What a refusal means after an attempt that may have been carried out; undefined: that is not known. */
   readonly afterwards: (refusal: IdempayError) => T | IdempayError | undefined;
 }
 
 export type Changes = <T>(options: CallOptions, change: Change<T>) => Promise<T>;
 
-/** Writes, each sent again only where that is safe. */
+/** Writes, each sent again only where that is safe. What is not surely the service's own answer proves nothing (rule P23). */
 export function createChanges(settings: Settings, transport: Transport, requests: Requests): Changes {
   const { clock, keyLifeMs } = settings;
   return <T>(options: CallOptions, change: Change<T>) => {
     const { request, kind, idempotencyKey, read, afterwards } = change;
     return requests.within(options, async (call) => {
       let mayBeDone = false;
-      const isOnce = kind === 'once';
       // With a key that the service has forgotten, a repeat creates again, and the answer does not show it.
       const keyEndsAt = idempotencyKey === undefined ? Number.POSITIVE_INFINITY : clock.now() + keyLifeMs;
       const end = await repeat<T | IdempayError>(settings, call, async () => {
         if (mayBeDone && clock.now() >= keyEndsAt) return { state: 'done', value: keyEnded() };
         const result = await transport.send(call, request);
-        if (didNothing(result, isOnce)) return again(result);
-        if (result.state === 'answered' && !isMomentary(result.status)) {
-          const value = isSuccess(result.status) ? read(result) : refused(result);
+        if (didNothing(result)) return again(result);
+        if (result.state === 'answered') {
+          const value = read(result) ?? refused(result);
           if (value !== undefined) return { state: 'done', value };
         }
-        if (isOnce) return { state: 'done', value: unknown(failureOf(result)) };
+        if (kind === 'once') return { state: 'done', value: unknown(failureOf(result)) };
         mayBeDone = true;
         return again(result);
       });
@@ -55,13 +46,16 @@ export function createChanges(settings: Settings, transport: Transport, requests
       if (end.value instanceof Error) throw end.value;
       return end.value;
 
-      function refused(answer: Answer): T | IdempayError {
-        const message = messageOf(answer);
-        if (answer.status === 422 && message !== undefined && idempotencyKey !== undefined) {
+      /** Undefined for what may be answered differently, or proves nothing. */
+      function refused(answer: Answer): T | IdempayError | undefined {
+        const { status } = answer;
+        const message = provenMessageOf(answer);
+        if (message === undefined || isMomentary(status)) return undefined;
+        if (status === 422 && idempotencyKey !== undefined) {
           return new MismatchError(message, idempotencyKey, detailsOf(answer));
         }
         const refusal = refusalOf(answer);
-        if (!mayBeDone || isAboutContent(answer)) return refusal;
+        if (!mayBeDone || isAboutContent(status, message)) return refusal;
         return afterwards(refusal) ?? unknown(refusal);
       }
     });
@@ -88,12 +82,8 @@ export function createChanges(settings: Settings, transport: Transport, requests
 
 const UNKNOWN = 'It is not known whether the change was made';
 
-/**
- * Whether the request was certainly not carried out. For a create the service then sends `Retry-After`; a 503 without it has an unknown
- * effect. For a repeatable request no 503 counts, because proxies send them too.
- */
-function didNothing(result: Answer | Lost, isOnce: boolean): boolean {
+/** Whether this attempt was certainly not carried out, and another one may be: the service's own 429, or its 503 that says so. */
+function didNothing(result: Answer | Lost): boolean {
   if (result.state === 'lost') return !result.mayHaveArrived;
-  if (result.status === 429) return true;
-  return isOnce && result.status === 503 && messageOf(result) !== undefined && result.headers.has('retry-after');
+  return (result.status === 429 || result.status === 503) && provenMessageOf(result) !== undefined;
 }

@@ -1,0 +1,74 @@
+import type { Answer } from './transport.js';
+
+/**
+ * What proves that an answer is the service's own (rule P23): a gateway in between may write any status and any body, before or after
+ * the service carried the request out.
+ */
+
+/** Every answer of the service has it. A browser shows it to a page of another origin only where a proxy exposes it. */
+const OWN_HEADER = 'idempay';
+/** The type of an error by RFC 9457: one page of the service, with a name for each error. */
+const PROBLEM_TYPE = /(?:^|\/)problems#[\w-]+$/;
+
+/** The sentence of a refusal (spec 2.5, or RFC 9457) that has the header and the status of its answer; else undefined. */
+export function messageOf({ status, headers, text }: Answer): string | undefined {
+  if (status < 400 || !hasOwnHeader(headers)) return undefined;
+  const body = parsed(text);
+  if (!isObject(body) || body.status !== status) return undefined;
+  if (typeof body.error === 'string' && typeof body.message === 'string') return body.message;
+  const isProblem = typeof body.type === 'string' && PROBLEM_TYPE.test(body.type);
+  return isProblem && typeof body.detail === 'string' ? body.detail : undefined;
+}
+
+/**
+ * The same for a request that may have changed something. It must be one of the sentences of the service, because a gateway that
+ * replaces an answer may keep its headers, and may write the same three members.
+ */
+export function provenMessageOf(answer: Answer): string | undefined {
+  const message = messageOf(answer);
+  return message !== undefined && SENTENCES[answer.status]?.test(message) ? message : undefined;
+}
+
+export const hasOwnHeader = (headers: Headers): boolean => headers.get(OWN_HEADER)?.trim() === '1';
+
+/** Whether the body is of this media type, as `Content-Type` says; parameters such as `charset` do not matter. */
+export function isOfType(headers: Headers, type: 'application/json' | 'application/x-ndjson'): boolean {
+  return headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase() === type;
+}
+
+/** Undefined for what is no JSON: half of an answer, for example. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * How the service's sentences begin, by status. One that is missing here costs patience, never money; test/unit/client/proof holds
+ * them against the service's catalogue of errors.
+ */
+const SENTENCES: Readonly<Record<number, RegExp>> = {
+  400: /^(?:transactions\[\d+\]: |'\w+' |The body must be |The request body cannot be read: |The request is not valid HTTP\.|Invalid or missing Idempotency-Key\.$|Missing Idempotency-Key header\.$|Idempotency-Key must be 1 to 64 |The transaction id in the path must |The path is not validly |Send one Host header |Send the new status as |HTTP\/1\.0 has no Transfer-Encoding|The last transfer coding must )/,
+  401: /^(?:Send an API key or a token: |The API key or token is unknown, )/,
+  402: /^Payment declined: /,
+  403: /^Your API key or token lacks the scope /,
+  404: /^(?:Transaction not found for id: \d+$|No payment found for this Idempotency-Key[.,]|There is nothing at this path\.)/,
+  405: /^This path does not take that method\./,
+  409: /^(?:Payment is already being processed\.$|The payment is [A-Z]+, which is final: |The service may still find out the outcome |The payment was claimed with the processor |The transaction is [A-Z]+, which is final: )/,
+  412: /^The \w+ does not meet If-Match or If-None-Match /,
+  413: /^(?:The request body must not exceed \d+ bytes|The chunk extensions of the request body )/,
+  414: /^The request target must not exceed /,
+  415: /^Send the body as JSON in UTF-8, /,
+  417: /^Send no Expect header, /,
+  421: /^Without AUTH the service answers to /,
+  422: /^This Idempotency-Key (?:belongs to a payment |has created something else\.)/,
+  429: /^At most \d+ requests a minute are served /,
+  431: /^The request headers are too large\./,
+  503: /nothing was (?:begun|changed)/,
+};

@@ -1,0 +1,20 @@
+import type { PaymentRequest } from '../representations.js';
+
+/** An amount and its currency, as far as they are known. */
+export type PaidMoney = { readonly [Member in keyof PaymentRequest]: string | null };
+
+/**
+ * Whether this is the payment that was wanted: the same number, however it is written (`100.5` is `100.50`), of the same currency. False
+ * as well where what was paid is not known.
+ */
+export function isSamePayment(paid: PaidMoney, wanted: PaymentRequest): boolean {
+  if (paid.amount === null || paid.currency === null) return false;
+  const isSameCurrency = paid.currency.toUpperCase() === wanted.currency.toUpperCase();
+  return isSameCurrency && shortest(paid.amount) === shortest(wanted.amount);
+}
+
+/** Without the zeros that say nothing; never as a float. */
+function shortest(amount: string): string {
+  const plain = amount.replace(/^0+(?=\d)/, '');
+  return plain.includes('.') ? plain.replace(/\.?0+$/, '') : plain;
+}

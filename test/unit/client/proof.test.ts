@@ -1,0 +1,143 @@
+import { expect, test } from 'vitest';
+import { messageOf, provenMessageOf } from '#idempay/client/http/proof.js';
+import { StoreUnavailable } from '#idempay/faults.js';
+import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/parser-errors.js';
+import { errorBody, type Operation, type PublicError, publicErrors } from '#idempay/http/public-errors.js';
+
+/** As the client sees an error of the service. */
+function answer(
+  { status, message }: PublicError,
+  headers: Record<string, string> = { idempay: '1' },
+  more: object = {},
+) {
+  const text = JSON.stringify({ ...errorBody(status, message), ...more });
+  return { state: 'answered', status, headers: new Headers(headers), text } as const;
+}
+
+const unavailable = (effect: 'unchanged' | 'unknown', operation: Operation) =>
+  publicErrors.storeUnavailable(new StoreUnavailable(effect, 'away', undefined), operation);
+
+/** What the service answers to a request that would change something, and that it refuses for good. */
+const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
+  missingIdempotencyKey: [publicErrors.missingIdempotencyKey()],
+  invalidIdempotencyKey: [publicErrors.invalidIdempotencyKey()],
+  paymentInProgress: [publicErrors.paymentInProgress(1)],
+  paymentNotFound: [publicErrors.paymentNotFound()],
+  paymentMismatch: [publicErrors.paymentMismatch()],
+  paymentDeclined: [publicErrors.paymentDeclined('lost card')],
+  paymentFinal: [publicErrors.paymentFinal('COMPLETED')],
+  resolutionTooEarly: [publicErrors.resolutionTooEarly(1)],
+  otherProcessor: [publicErrors.otherProcessor('one')],
+  invalidCreationKey: [publicErrors.invalidCreationKey()],
+  creationMismatch: [publicErrors.creationMismatch()],
+  transactionNotFound: [publicErrors.transactionNotFound('7')],
+  invalidTransactionId: [publicErrors.invalidTransactionId()],
+  transactionFinal: [publicErrors.transactionFinal('FAILED')],
+  preconditionFailed: [publicErrors.preconditionFailed('transaction'), publicErrors.preconditionFailed('payment')],
+  invalidBody: [
+    "'amount' must be more than 0.",
+    "transactions[1]: 'amount' must be more than 0.",
+    'transactions[1]: must be a JSON object.',
+    'The body must be a JSON object.',
+  ].map(publicErrors.invalidBody),
+  unreadableBody: [publicErrors.unreadableBody('it is not valid UTF-8.')],
+  emptyBody: [publicErrors.emptyBody()],
+  unsupportedMediaType: [publicErrors.unsupportedMediaType()],
+  bodyTooLarge: [publicErrors.bodyTooLarge(16_384)],
+  invalidRequest: [
+    "'x' is not a query parameter of this path. Send it without parameters.",
+    'HTTP/1.0 has no Transfer-Encoding.',
+    'The last transfer coding must be chunked.',
+  ].map(publicErrors.invalidRequest),
+  invalidHost: [publicErrors.invalidHost()],
+  invalidPath: [publicErrors.invalidPath()],
+  unknownRoute: [publicErrors.unknownRoute()],
+  methodNotAllowed: [publicErrors.methodNotAllowed('GET')],
+  uriTooLong: [publicErrors.uriTooLong(16_384)],
+  expectationFailed: [publicErrors.expectationFailed()],
+  credentialsMissing: [publicErrors.credentialsMissing()],
+  credentialsInvalid: [publicErrors.credentialsInvalid()],
+  scopeMissing: [publicErrors.scopeMissing(['payments:write'])],
+  misdirected: [publicErrors.misdirected()],
+};
+/** It did nothing, and may be sent again. */
+const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
+  tooManyRequests: [publicErrors.tooManyRequests(60, 1)],
+  tooManyConnections: [publicErrors.tooManyConnections()],
+  starting: [publicErrors.starting()],
+  credentialsUnchecked: [publicErrors.credentialsUnchecked()],
+  storeUnavailable: (
+    [
+      'create transaction',
+      'create once',
+      'create transactions',
+      'change status',
+      'delete transaction',
+      'resolve payment',
+    ] as const
+  ).map((operation) => unavailable('unchanged', operation)),
+};
+/** Answers to reads alone, and those that a client repeats whatever they say. */
+const OTHERS: readonly (keyof typeof publicErrors)[] = [
+  'tooManyPayments',
+  'tooManyOpenKeys',
+  'paymentNotSent',
+  'paymentOutcomeUnknown',
+  'tooManyLookUps',
+  'noConsole',
+  'unknownMethod',
+  'unknownVersion',
+  'unknownTransferCoding',
+  'keyNotFound',
+  'tooManyLists',
+  'tooManyWatchers',
+  'draining',
+  'storeOfRecordAway',
+  'storeUnreachable',
+  'internal',
+];
+
+test('each refusal of the catalogue is known by its header, its status and its sentence', () => {
+  const all = [...Object.values(REFUSALS), ...Object.values(NOTHING_BEGUN)].flat();
+  for (const error of [...all, MALFORMED, CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE]) {
+    expect(provenMessageOf(answer(error)), error.message).toBe(error.message);
+    expect(provenMessageOf(answer(error, {})), 'without the header').toBeUndefined();
+    expect(provenMessageOf(answer(error, { idempay: '1' }, { status: 418 })), 'of another status').toBeUndefined();
+  }
+  const named = [...Object.keys(REFUSALS), ...Object.keys(NOTHING_BEGUN), ...OTHERS];
+  expect(named.sort(), 'sort a new error of the catalogue into one of the three').toEqual(
+    Object.keys(publicErrors).sort(),
+  );
+});
+
+test('an effect that is not known is no refusal', () => {
+  for (const operation of [
+    'pay',
+    'create transaction',
+    'create once',
+    'change status',
+    'delete transaction',
+  ] as const) {
+    expect(provenMessageOf(answer(unavailable('unknown', operation)))).toBeUndefined();
+  }
+});
+
+test('what a gateway writes over an answer proves nothing, also where it keeps the header and has the three members', () => {
+  for (const status of [400, 401, 402, 403, 404, 405, 409, 412, 413, 422, 429, 431, 503]) {
+    const text = JSON.stringify(errorBody(status, 'Response blocked'));
+    expect(
+      provenMessageOf({ state: 'answered', status, headers: new Headers({ idempay: '1' }), text }),
+    ).toBeUndefined();
+  }
+});
+
+test("an error by RFC 9457 is the service's own by its type", () => {
+  const problem = (type: string) => ({
+    ...({ state: 'answered', status: 404, headers: new Headers({ idempay: '1' }) } as const),
+    text: JSON.stringify({ type, title: 'Not Found', status: 404, detail: 'There is nothing at this path.' }),
+  });
+  expect(messageOf(problem('/problems#unknown-route'))).toBe('There is nothing at this path.');
+  expect(messageOf(problem('https://example.com/idempay/problems#unknown-route'))).toBeDefined();
+  for (const type of ['about:blank', '/problems', 'https://example.com/errors#1'])
+    expect(messageOf(problem(type))).toBeUndefined();
+});
