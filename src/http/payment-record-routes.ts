@@ -3,6 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { PaymentRecord } from '../payments/ports/payment-history.js';
+import { ExportTotals } from '../payments/records/export-totals.js';
 import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../payments/records/payment-records.js';
 import { paymentJson, paymentTag } from '../payments/records/payment-representation.js';
 import type { TagCondition } from '../transactions/transactions.js';
@@ -182,11 +183,15 @@ function pageAfter(query: ListParameters, cursor: string): string {
   return `/api/payments?${parameters}`;
 }
 
+/** The last line comes after all pages and never after a fault, which cuts the connection. */
 async function* linesOf(
   first: IteratorResult<readonly PaymentRecord[]>,
   pages: AsyncIterator<readonly PaymentRecord[]>,
 ): AsyncGenerator<string> {
+  const totals = new ExportTotals();
   for (let page = first; !page.done; page = await pages.next()) {
+    totals.add(page.value);
     if (page.value.length > 0) yield page.value.map((payment) => `${paymentJson(payment)}\n`).join('');
   }
+  yield `${totals.json()}\n`;
 }

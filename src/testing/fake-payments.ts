@@ -12,6 +12,7 @@ import { readPaymentRequest } from '../http/payment-request.js';
 import { evaluateRead } from '../http/preconditions.js';
 import { publicErrors } from '../http/public-errors.js';
 import type { PaymentRecord, Prefix } from '../payments/ports/payment-history.js';
+import { ExportTotals } from '../payments/records/export-totals.js';
 import { paymentJson, paymentTag } from '../payments/records/payment-representation.js';
 import { generateIdempotencyKey, readKeyHeader } from '../payments/values/idempotency-key.js';
 import { keyTimeOf } from '../payments/values/key-time.js';
@@ -119,11 +120,15 @@ export class FakePayments {
     refuseUnknownParameters(query, EXPORT_PARAMETERS);
     const { from, to } = readDay(query.day);
     const { processor } = query;
-    const lines = [...this.#rows.values()]
+    const rows = [...this.#rows.values()]
       .filter(({ settledAt = -1 }) => settledAt >= from && settledAt < to)
-      .filter((row) => !processor || row.processor === processor)
-      .map((row) => `${paymentJson(row)}\n`);
-    return answerJson(lines.join(''), { 'content-type': 'application/x-ndjson; charset=utf-8' });
+      .filter((row) => !processor || row.processor === processor);
+    const totals = new ExportTotals();
+    totals.add(rows);
+    const lines = [...rows.map(paymentJson), totals.json()];
+    return answerJson(lines.map((line) => `${line}\n`).join(''), {
+      'content-type': 'application/x-ndjson; charset=utf-8',
+    });
   }
 
   /** Without the time that a real service waits for its processor to know better. */

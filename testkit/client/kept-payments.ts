@@ -19,7 +19,11 @@ export async function exportedPayments(history: History, to: Target, sinceMs: nu
   const found: KeptPayment[] = [];
   for (let day = sinceMs - (sinceMs % DAY_MS); day <= Date.now(); day += DAY_MS) {
     const { text } = await read(history, to, `/api/payments/export?day=${new Date(day).toISOString().slice(0, 10)}`);
-    found.push(...text.split('\n').flatMap((line) => (line === '' ? [] : (JSON.parse(line) as KeptPayment))));
+    const lines = text.split('\n');
+    const [end = '', afterEnd] = lines.splice(-2);
+    if (afterEnd !== '' || !end.startsWith(`{"end":true,"count":${lines.length},`))
+      throw new Error('an export was cut');
+    found.push(...lines.map((line) => JSON.parse(line) as KeptPayment));
   }
   return found;
 }

@@ -88,7 +88,7 @@ export async function listPayments(url: string, target = '') {
 
 export const exportDay = async (url: string, day: string) => (await exportLines(url, day)).map(shownPayment);
 
-/** The lines of an export, each one payment, not looked at any further; `more`: of the query. */
+/** The lines of a whole export, each one payment, not looked at any further; `more`: of the query. */
 export async function exportLines(url: string, day: string, more = ''): Promise<string[]> {
   const answer = await ask(`${url}/api/payments/export?day=${day}${more}`);
   expect(answer.status, answer.text.slice(0, 500)).toBe(200);
@@ -99,6 +99,8 @@ export async function exportLines(url: string, day: string, more = ''): Promise<
   });
   const lines = answer.text.split('\n');
   expect(lines.pop(), 'what follows the last line end').toBe('');
+  const { end, count, ...rest } = JSON.parse(lines.pop() ?? '') as { end: true; count: number };
+  expect([end, count, Object.keys(rest)]).toEqual([true, lines.length, ['sums']]);
   return lines;
 }
 

@@ -8,6 +8,7 @@ import {
 } from './comparison.js';
 import { CSV_HEADER, csvLineOf } from './differences-csv.js';
 import { linesOf } from './lines.js';
+import { StatementError } from './statement-error.js';
 import { recordsOf, type StatementFormat } from './statement-format.js';
 import { readStatementRow, type StatementRow } from './statement-row.js';
 
@@ -18,6 +19,9 @@ const MOST_SHARED_TEXTS = 10_000;
 const PROGRESS_EVERY_ROWS = 20_000;
 /** The file is put away in pieces of this length, out of the memory of scripts. */
 const PIECE_CHARACTERS = 1_000_000;
+
+/** As behind a proxy that speaks HTTP/1.0, where a connection that was cut looks like one that has ended. */
+const CUT = 'The payments of the service did not arrive whole: their export was cut on its way. Compare again.';
 
 /** The chosen day; and only where rows are left over, the days beside it. */
 const DAYS = [0, 1, -1] as const;
@@ -108,14 +112,38 @@ export async function reconcile(
 
   for (const day of DAYS) {
     if (day !== 0 && comparison.unexplained === 0) break;
-    for await (const lines of linesOf(exportOf(day))) {
-      for (const { text } of lines) {
-        if (text !== '') comparison.addPayment(JSON.parse(text) as SettledPayment, day === 0);
-      }
-      count({ rows: 0, payments: day === 0 ? lines.length : 0 });
+    for await (const exported of paymentsOf(exportOf(day))) {
+      for (const payment of exported) comparison.addPayment(payment, day === 0);
+      count({ rows: 0, payments: day === 0 ? exported.length : 0 });
     }
   }
   return { ...comparison.end(), rows, payments, shown, problems, file: file.end() };
+}
+
+/** What an export holds, some at a time. Throws where it does not end with the line that says how many payments it has. */
+async function* paymentsOf(bytes: Bytes): AsyncGenerator<readonly SettledPayment[], void, void> {
+  let count = 0;
+  let end: { readonly count: number } | undefined;
+  for await (const lines of linesOf(bytes)) {
+    const payments: SettledPayment[] = [];
+    for (const { text } of lines) {
+      if (end) throw new StatementError(CUT);
+      const line = parsed(text);
+      if ('end' in line) end = line;
+      else payments.push(line);
+    }
+    count += payments.length;
+    yield payments;
+  }
+  if (end?.count !== count) throw new StatementError(CUT);
+}
+
+function parsed(line: string): SettledPayment | { readonly end: true; readonly count: number } {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw new StatementError(CUT);
+  }
 }
 
 function createFile() {

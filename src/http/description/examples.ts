@@ -1,4 +1,5 @@
 import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import { ExportTotals } from '../../payments/records/export-totals.js';
 import type { ShownPayment } from '../../payments/records/payment-records.js';
 import { paymentJson } from '../../payments/records/payment-representation.js';
 import { transactionJson } from '../../transactions/representation.js';
@@ -45,7 +46,11 @@ export const exampleFoundTransaction = (): unknown => JSON.parse(foundTransactio
 
 export const examplePayment = (changes: Partial<PaymentRecord> = {}): unknown => shown({ ...completed, ...changes });
 export const pendingPayment = (): unknown => shown({ state: 'PENDING', key: EXAMPLE_KEY });
-export const exportLine = (): string => `${paymentJson(completed)}\n`;
+export function exportText(): string {
+  const totals = new ExportTotals();
+  totals.add([completed]);
+  return `${paymentJson(completed)}\n${totals.json()}\n`;
+}
 
 function shown(payment: ShownPayment): unknown {
   return JSON.parse(paymentJson(payment));

@@ -10,7 +10,7 @@ import {
   STATES,
 } from '../payment-record-request.js';
 import { publicErrors } from '../public-errors.js';
-import { EXAMPLE_KEY, examplePayment, exportLine, pendingPayment, refusalBy, refusalsOf } from './examples.js';
+import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment, refusalBy, refusalsOf } from './examples.js';
 import { CONTENT_DISPOSITION, ETAG, LINK_NEXT, NO_STORE, REQUEST_HEADERS, REVALIDATE } from './headers.js';
 import type { AnswerDescription, ParameterDescription, RouteDescription } from './route-description.js';
 
@@ -83,7 +83,7 @@ export const exportPayments: RouteDescription = {
   operationId: 'exportPayments',
   tag: 'Payment records',
   summary: 'Export the payments that were settled on a day',
-  text: 'One JSON object for each line, in the order of settling. A connection that ends early ends with an incomplete chunk: the export is whole only if the answer ends as HTTP says.',
+  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. An export without this line was cut, and is not whole.',
   parameters: {
     day: {
       text: 'The day, in UTC.',
@@ -95,12 +95,12 @@ export const exportPayments: RouteDescription = {
   },
   answers: {
     200: {
-      text: 'The payments, one to a line, each as in `getPayment`.',
+      text: 'The payments, one to a line, each as in `getPayment`, and the line that ends the export.',
       headers: [NO_STORE, CONTENT_DISPOSITION],
       content: {
         mediaType: 'application/x-ndjson',
         schema: { type: 'string' },
-        examples: { one: exportLine() },
+        examples: { one: exportText() },
       },
     },
   },

@@ -1,0 +1,51 @@
+import type { PaymentRecord } from '../ports/payment-history.js';
+
+/** A sum as a count of the smallest unit that was seen, so that it is exact. */
+interface Sum {
+  readonly units: bigint;
+  readonly decimals: number;
+}
+
+/**
+ * What the last line of an export says of the lines before it. An export without this line is not whole: behind a proxy that speaks
+ * HTTP/1.0, a connection that is cut looks like one that has ended.
+ */
+export class ExportTotals {
+  private count = 0;
+  private readonly sums = new Map<string, Sum>();
+
+  add(payments: readonly PaymentRecord[]): void {
+    this.count += payments.length;
+    for (const { state, currency, amount } of payments) {
+      if (state === 'COMPLETED') this.sums.set(currency, plus(this.sums.get(currency), sumOf(amount)));
+    }
+  }
+
+  /** The text of the line, without its end. Only payments that are COMPLETED have moved money, so only they are summed. */
+  json(): string {
+    const currencies = [...this.sums].sort(([one], [other]) => (one < other ? -1 : 1));
+    const sums = Object.fromEntries(currencies.map(([currency, sum]) => [currency, textOf(sum)]));
+    return JSON.stringify({ end: true, count: this.count, sums });
+  }
+}
+
+function sumOf(amount: string): Sum {
+  const [whole = '', fraction = ''] = amount.split('.');
+  return { units: BigInt(whole + fraction), decimals: fraction.length };
+}
+
+/** Amounts of a currency have the same decimals, unless the table of currencies changed between two payments. */
+function plus(sum: Sum | undefined, more: Sum): Sum {
+  if (!sum) return more;
+  const decimals = Math.max(sum.decimals, more.decimals);
+  return { units: scaled(sum, decimals) + scaled(more, decimals), decimals };
+}
+
+function scaled({ units, decimals }: Sum, to: number): bigint {
+  return units * 10n ** BigInt(to - decimals);
+}
+
+function textOf({ units, decimals }: Sum): string {
+  const digits = units.toString().padStart(decimals + 1, '0');
+  return decimals === 0 ? digits : `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`;
+}
