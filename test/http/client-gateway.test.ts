@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { OWN_ANSWERS, STATUSES } from '../../testkit/client-library/answering-gateway.js';
+import { faultsOfCall, GATEWAY_OPERATIONS } from '../../testkit/client-library/gateway-calls.js';
+import { inParallel } from '../../testkit/concurrency.js';
+import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { shareService } from '../../testkit/deployments/shared-service.js';
+
+/** Of each status, in turn, so that each operation meets all of its answers; unit/client/gateway has all of them for each. */
+const WIDTH = 8;
+const ANSWERS_OF_A_STATUS = OWN_ANSWERS.length / STATUSES.length;
+const LIMIT_MS = 120_000;
+
+describeDeployments('the client through a gateway that answers by itself', (deployment) => {
+  const service = shareService(deployment);
+
+  test.each(GATEWAY_OPERATIONS.map(({ name }) => name))(
+    'never ends a call with an error that says that nothing was done: %s',
+    async (name) => {
+      const place = GATEWAY_OPERATIONS.findIndex((each) => each.name === name);
+      const operation = GATEWAY_OPERATIONS[place] as (typeof GATEWAY_OPERATIONS)[number];
+      const at = { baseUrl: service.url, fetch: (url: string, init?: RequestInit) => fetch(url, init) };
+      const faults = await inParallel(STATUSES.length, WIDTH, async (index) => {
+        const turn = (index * 5 + place) % ANSWERS_OF_A_STATUS;
+        const own = OWN_ANSWERS[index * ANSWERS_OF_A_STATUS + turn] as (typeof OWN_ANSWERS)[number];
+        return faultsOfCall(operation, own, at, { account: `account-${place}-${index}` });
+      });
+      expect(faults.flat()).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+});
