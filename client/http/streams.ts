@@ -63,7 +63,7 @@ export async function* linesOf<T>(
     }
   }
   if (hasEnded && rest !== '') throw otherForm();
-  if (!hasEnded && rest !== '') throw brokenOff();
+  if (!hasEnded) throw brokenOff();
 }
 
 /** What may follow in a JSON array, outside of its elements. */
