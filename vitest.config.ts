@@ -15,6 +15,7 @@ const LONG_TESTS = [
   'test/faults/embedded-file.test.ts',
   'test/faults/full-disk.test.ts',
   'test/faults/live-away.test.ts',
+  'test/faults/poolers.test.ts',
   'test/faults/processor-restarts.test.ts',
   'test/faults/rolling-deploy.test.ts',
   'test/faults/store-log.test.ts',

@@ -124,6 +124,11 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       "AND processor IN ($4, $5) → AND ($4::text > '' OR $5::text > '')",
     'a claim on a timeline that is not recorded yet, in PostgreSQL':
       '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT →     ON CONFLICT',
+    'a claim in a session without a time limit': '      AND ${ENDS_IN_TIME}\n → ',
+  },
+  [`${POSTGRES}/transaction-statements.ts`]: {
+    'a change of status in a session without a time limit':
+      '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
   },
   'src/deployments/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':

@@ -34,6 +34,33 @@ test('a new connection that cannot be checked in time costs a bounded wait, and 
 });
 
 /**
+ * Bug: a host that died between two messages of a statement kept the row of the list locked until TCP gave it up, in two hours. Cause: the
+ * server's defaults. Fix: each session has keep-alives of its own. Settings are sent by a statement: poolers drop them at the start.
+ */
+test('each session has the time limits of statements and locks, and learns within seconds of a host that died', async () => {
+  const stored = await createSharedDatabase();
+  onTestFinished(() => stored.drop());
+  const database = new Postgres(stored.url, 1, () => {});
+  const names = [
+    ...['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'],
+    ...['tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count', 'tcp_user_timeout'],
+  ];
+  const shown: Record<string, unknown> = {};
+  for (const name of names)
+    Object.assign(shown, (await database.read({ name: `show_${name}`, text: `SHOW ${name}` }))[0]);
+  const [started] = await database.read<{ initial: string }>({
+    name: 'initial',
+    text: "SELECT reset_val AS initial FROM pg_settings WHERE name = 'statement_timeout'",
+  });
+  await database.close();
+  expect(shown).toEqual({
+    ...{ statement_timeout: '5s', lock_timeout: '2s', idle_in_transaction_session_timeout: '1min' },
+    ...{ tcp_keepalives_idle: '5', tcp_keepalives_interval: '2', tcp_keepalives_count: '3', tcp_user_timeout: '11000' },
+  });
+  expect(started?.initial, 'sent in the start-up message').toBe('0');
+});
+
+/**
  * Bug: a service ended with "Unhandled 'error' event" when PostgreSQL was killed (found by `npm run faults`).
  * Cause: the pool takes its listener off a new connection before it is verified, and ours came only when the connection
  * had been handed over. The server's last words, read in one piece with its answer to the verification, met no listener.

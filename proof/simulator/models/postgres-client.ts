@@ -41,5 +41,5 @@ export function connectPostgres(server: PostgresServer, line: Line): Postgres {
     };
   }
 
-  return { read, write, connect } as unknown as Postgres;
+  return { read, write, writeHoweverLate: write, connect } as unknown as Postgres;
 }

@@ -1,5 +1,5 @@
 import { type Statement, StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
+import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
 import type { TransactionRow } from '#idempay/deployments/rows.js';
 import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
@@ -89,7 +89,7 @@ export class PostgresServer {
     return statementOf(name)(tables, values, [this.settings.now()], () => false);
   }
 
-  /** The server cancels a statement that takes too long, also one that waits for its rows. */
+  /** The server cancels a statement that takes too long, and refuses one that waits too long for one of its rows. */
   execute({ name }: Statement, values: Values, reply: (rows: Rows) => void, refuse: (fault: unknown) => void): void {
     const { settings } = this;
     const run = statementOf(name);
@@ -119,7 +119,14 @@ export class PostgresServer {
         free();
         refuse(new StatementRefused('57014', new Error('the statement was cancelled')));
       } else if (key !== undefined) {
+        const waitsSince = settings.monotonic();
         const lockedNow = () => {
+          if (settings.monotonic() - waitsSince > LOCK_TIMEOUT_MS) {
+            held.add(key);
+            free();
+            refuse(new StatementRefused('55P03', new Error('the wait for a lock took too long')));
+            return;
+          }
           held.add(key);
           at.push(settings.now());
           lockNext();

@@ -68,6 +68,7 @@ export async function openDistributed(options: {
     await refuseWrongRedis(options.redis, (sentence) => notices.warn(sentence));
     await untilPostgresIsThere(
       async () => {
+        await database.start();
         await databaseClock.start();
         await migrate(options.databaseUrl, notices.warn);
         await refuseMissingRights(database);
@@ -124,7 +125,12 @@ export async function openDistributed(options: {
       ...(measures && { measures }),
     }),
     keyValueStore: createRedisReport(redis, names, () => identity.server),
-    storeOfRecord: identity,
+    storeOfRecord: {
+      async ping() {
+        if (database.refusal) throw database.refusal;
+        await identity.ping();
+      },
+    },
     openKeyCounts: createRedisOpenKeyCounts(redis, names, measures),
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),

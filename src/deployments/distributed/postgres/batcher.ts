@@ -1,11 +1,13 @@
 import type { Clock } from '../../../clock.js';
 import { StoreUnavailable } from '../../../faults.js';
-import { BoundedQueue, QUEUE_LIMIT_MS } from '../../bounded-queue.js';
+import { BoundedQueue } from '../../bounded-queue.js';
 import { IGNORED_QUEUE, type QueueMeasure } from '../../store-measures.js';
 import { StatementRefused } from './postgres.js';
 
 /** Statements of one kind under way at once. */
 export const LANES = 2;
+/** Items of refused batches under way at once, each in a statement of its own. */
+const SINGLES_AT_ONCE = 4;
 /** Bounds the duration of one statement. */
 const MAX_BATCH = 500;
 /** Twenty batches: more than a healthy database takes in the time that an entry waits at most. */
@@ -28,14 +30,21 @@ export class Batcher<Item, Result> {
   private readonly waiting: BoundedQueue<Waiting<Item, Result>>;
   private underWay = 0;
   private scheduled = false;
+  /** Of batches that were refused because of one of their items. */
+  private readonly single: BoundedQueue<Waiting<Item, Result>>;
+  private singlesUnderWay = 0;
+  private readonly singlesAtOnce: number;
 
   constructor(
     private readonly run: (items: readonly Item[]) => Promise<readonly Result[]>,
-    private readonly clock: Clock,
+    clock: Clock,
     private readonly lanes = LANES,
     private readonly measure: QueueMeasure = IGNORED_QUEUE,
   ) {
     this.waiting = new BoundedQueue('PostgreSQL', MAX_WAITING, clock);
+    this.single = new BoundedQueue('PostgreSQL', MAX_WAITING, clock);
+    // With one lane all statements of the kind wait for the same row.
+    this.singlesAtOnce = lanes === 1 ? 1 : SINGLES_AT_ONCE;
     measure.watch(() => this.waiting.length);
   }
 
@@ -73,36 +82,40 @@ export class Batcher<Item, Result> {
       const results = await this.run(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
     } catch (fault) {
-      if (batch.length > 1 && isOfOneItem(fault)) await this.runOneByOne(batch);
+      if (batch.length > 1 && isOfOneItem(fault)) this.runOneByOne(batch);
       else for (const { reject } of batch) reject(fault);
     }
   }
 
   /**
-   * An item whose value PostgreSQL refuses must not fail the others of its batch, which was rolled back. Any other refusal has
-   * another cause (a statement time-out, too many connections), and trying each item again would multiply the load of a
-   * database that is already slow. So this ends at the first such fault, and after `QUEUE_LIMIT_MS`.
+   * An item whose value PostgreSQL refuses, or whose row another session blocks, must not fail the others of its batch, which was rolled
+   * back. They leave the lane, which the next batch takes. A few run at once, so that one that is still blocked does not hold up the
+   * others. Any other refusal has another cause (a statement time-out, too many connections), and trying each item again would multiply
+   * the load of a database that is already slow. So this ends at the first such fault, and what has not begun after `QUEUE_LIMIT_MS` is
+   * refused.
    */
-  private async runOneByOne(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    const endsAt = this.clock.monotonic() + QUEUE_LIMIT_MS;
-    let stopped: StoreUnavailable | undefined;
-    for (const { item, resolve, reject } of batch) {
-      if (this.clock.monotonic() >= endsAt) {
-        stopped ??= new StoreUnavailable('unchanged', 'PostgreSQL took too long with a batch that it had refused');
-      }
-      if (stopped) {
-        reject(stopped);
-        continue;
-      }
-      try {
-        const [result] = await this.run([item]);
-        resolve(result as Result);
-      } catch (fault) {
-        reject(fault);
-        if (!isOfOneItem(fault)) {
-          stopped = new StoreUnavailable('unchanged', 'PostgreSQL failed in the middle of a refused batch', fault);
-        }
-      }
+  private runOneByOne(batch: readonly Waiting<Item, Result>[]): void {
+    for (const item of batch) this.single.add(item);
+    while (this.single.length > 0 && this.singlesUnderWay < this.singlesAtOnce) this.runSingles();
+  }
+
+  private async runSingles(): Promise<void> {
+    this.singlesUnderWay += 1;
+    for (let [next] = this.single.take(1); next; [next] = this.single.take(1)) await this.runSingle(next);
+    this.singlesUnderWay -= 1;
+  }
+
+  private async runSingle({ item, resolve, reject, asker }: Waiting<Item, Result>): Promise<void> {
+    const { traces } = this.measure;
+    try {
+      const [result] = await (traces ? traces.together([asker], () => this.run([item])) : this.run([item]));
+      resolve(result as Result);
+    } catch (fault) {
+      reject(fault);
+      if (isOfOneItem(fault)) return;
+      this.single.refuseAll(
+        new StoreUnavailable('unchanged', 'PostgreSQL failed in the middle of a refused batch', fault),
+      );
     }
   }
 }

@@ -159,5 +159,5 @@ async function identifyOnce(query: Query): Promise<DatabaseRow> {
 }
 
 function queryOf(database: Postgres): Query {
-  return (statement, values) => database.write(statement, values);
+  return (statement, values) => database.writeHoweverLate(statement, values);
 }

@@ -23,7 +23,7 @@ export function createConfirmDurable(
 ): ConfirmDurable {
   const confirmations = new Batcher<'confirm', undefined>(
     async (asked) => {
-      await database.write(CONFIRM);
+      await database.writeHoweverLate(CONFIRM);
       return asked.map(() => undefined);
     },
     clock,

@@ -3,6 +3,7 @@ import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
 import { CURRENT_HOUR } from './retention-time.js';
+import { ENDS_IN_TIME } from './session.js';
 
 /**
  * What is done by key is planned by the primary key, whatever the statistics say (docs/decisions/0038). A CHECK of the table
@@ -58,6 +59,7 @@ export const CLAIM: Statement = {
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
+      AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_TIMELINE}
     ON CONFLICT (key) DO NOTHING
     RETURNING owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,

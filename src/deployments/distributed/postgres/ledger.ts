@@ -68,7 +68,7 @@ export function createPostgresLedger(
     const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
     const isNoted = batch.some(({ event }) => event !== null);
     const statement = isNoted ? statements.SETTLE_NOTED : statements.SETTLE;
-    const rows = await database.write<{ key: string; owner: string; expires_at: number }>(statement, [
+    const rows = await database.writeHoweverLate<{ key: string; owner: string; expires_at: number }>(statement, [
       sorted.map(({ claim }) => claim.key),
       sorted.map(({ claim }) => claim.epoch),
       sorted.map(({ claim }) => claim.owner),
@@ -88,14 +88,14 @@ export function createPostgresLedger(
   }
 
   async function renewAll(batch: readonly FencedMs[]): Promise<boolean[]> {
-    const rows = await database.write<FencedRow>(statements.RENEW, columnsOf(sortedByKey(batch)));
+    const rows = await database.writeHoweverLate<FencedRow>(statements.RENEW, columnsOf(sortedByKey(batch)));
     return whichOf(batch, rows);
   }
 
   async function abandonAll(batch: readonly Abandonment[]): Promise<boolean[]> {
     const sorted = sortedByKey(batch);
     const values = [...columnsOf(sorted), sorted.map(({ unsent }) => unsent), sorted.map(({ event }) => event)];
-    return whichOf(batch, await database.write<FencedRow>(statements.ABANDON, values));
+    return whichOf(batch, await database.writeHoweverLate<FencedRow>(statements.ABANDON, values));
   }
 
   async function findAll(keys: readonly string[]): Promise<(PaymentRow | undefined)[]> {

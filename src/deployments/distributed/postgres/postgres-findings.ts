@@ -6,6 +6,7 @@ import { examineClock } from '../../clock-finding.js';
 import { judgeTransport } from '../../transport-finding.js';
 import { type Ask, examineMigrations, examineRights } from './postgres-schema-findings.js';
 import { wordsFor } from './postgres-start.js';
+import { examineSessions } from './session-findings.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 2_000;
@@ -50,12 +51,13 @@ async function connect(url: string): Promise<Client> {
   const client = new Client({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
     application_name: 'idempay-doctor',
   });
   client.on('error', () => {});
   await client.connect();
+  // By a statement: some poolers refuse it in the start-up message.
+  await client.query(`SET statement_timeout = ${STATEMENT_TIMEOUT_MS}`);
   return client;
 }
 
@@ -69,6 +71,7 @@ async function* examineServer(client: Client, url: string, poolSize: number, clo
   const { isPrimary, findings } = await examineRole(ask);
   yield* findings;
   yield* await examineDurability(ask);
+  yield* await examineSessions(() => connect(url), CONNECT_TIMEOUT_MS);
   yield await examineConnections(ask, poolSize);
   yield await examineClock('PostgreSQL', clock, async () => {
     return Number((await ask('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now')).now);

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'pg';
 import { StoreUnavailable } from '../../../faults.js';
+import { CannotOpen } from '../../deployment.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
 import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
+import { LimitWatch, WATCH_LIMITS_EVERY_MS } from './limit-watch.js';
 
 const CONNECT_TIMEOUT_MS = 2_000;
 /** The client gives up after the server should have: what is still unanswered then is unknown. */
@@ -13,16 +15,6 @@ const CONNECT_LIMIT_MS = 3_000;
 const MAX_WAITING_FOR_CONNECTION = 10_000;
 /** A drain waits this long for statements that are still under way. */
 const CLOSE_LIMIT_MS = QUERY_TIMEOUT_MS + 1_000;
-/** A snapshot waits this long for a slow reader of its list. */
-const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
-
-/**
- * Planner settings for a few short queries on large tables (docs/decisions/0038). Each statement is written for one index and keeps its
- * first plan: a sequential scan that was chosen while a table was small would later read the whole large table. JIT compilation takes
- * longer than any of them runs.
- */
-const SESSION_SETTINGS = { enable_seqscan: 'off', plan_cache_mode: 'force_generic_plan', jit: 'off' };
-
 /** A statement with a name is parsed and planned once per connection. */
 export interface Statement {
   readonly name: string;
@@ -38,9 +30,12 @@ export class StatementRefused extends StoreUnavailable {
     super('unchanged', `PostgreSQL refused a statement (${sqlState}): ${cause.message}`, cause);
   }
 
-  /** A value of one item is at fault (SQLSTATE classes 22 and 23, or too large for an index), so the others of its batch may be fine. */
+  /**
+   * One item is at fault, so the others of its batch may be fine: its value (SQLSTATE classes 22 and 23, or too large for an index), or
+   * another session that blocks its row (55P03 lock time-out, 40P01 deadlock).
+   */
   get isOfOneItem(): boolean {
-    return /^(22|23|54000)/.test(this.sqlState);
+    return /^(22|23|54000|55P03|40P01)/.test(this.sqlState);
   }
 
   /** No disk or memory is left (53), a file fails (58), a right is missing, or the database is read-only. */
@@ -59,6 +54,8 @@ export class Postgres {
   private readonly pool: Pool;
   /** Statements that failed because of the server's state, until one of them succeeds; success of others, such as reads, proves nothing. */
   private readonly refused = new Set<string>();
+  private readonly limits = new LimitWatch();
+  private watching: NodeJS.Timeout | undefined;
 
   /**
    * `onFailed` is called for each call that failed because the server is away or takes no writes, and `onServed` for the
@@ -77,13 +74,11 @@ export class Postgres {
       connectionString: url,
       max: size,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      statement_timeout: STATEMENT_TIMEOUT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
-      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
       keepAlive: true,
       application_name: 'idempay',
       verify: (client, done) => {
-        setUp(client)
+        this.setUp(client)
           .then(() => onConnect(client))
           .then(
             () => done(),
@@ -104,9 +99,57 @@ export class Postgres {
     return this.run<Row>(statement, values, 'unchanged');
   }
 
-  /** Runs one statement, which commits by itself. A lost reply is an unknown commit: read it back, never repeat it. */
-  write<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+  /**
+   * Runs one statement, which commits by itself. A lost reply is an unknown commit: read it back, never repeat it. Refused while the
+   * server does not end statements in time.
+   */
+  async write<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    const { refusal } = this.limits;
+    if (refusal) throw this.failed(refusal);
     return this.run<Row>(statement, values, 'unknown');
+  }
+
+  /** The same for what may come late without harm: it ends what was begun, or changes nothing that others rely on. */
+  writeHoweverLate<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.run<Row>(statement, values, 'unknown');
+  }
+
+  /** Why nothing may be changed, although the server answers; undefined where it may. */
+  get refusal(): StoreUnavailable | undefined {
+    return this.limits.refusal;
+  }
+
+  /**
+   * Throws where the server does not end our statements in time, also behind a pooler that gives each transaction another session: the
+   * second connection has then replaced what the first one has set.
+   */
+  async start(): Promise<void> {
+    const first = await this.connect();
+    try {
+      const second = await this.connect();
+      try {
+        await this.limits.look(first);
+      } finally {
+        second.release();
+      }
+    } finally {
+      first.release();
+    }
+    const { refusal } = this.limits;
+    if (refusal) throw new CannotOpen(`DATABASE_URL: PostgreSQL cannot be used: ${refusal.message}.`);
+    this.watching ??= setInterval(() => this.lookAtLimits(), WATCH_LIMITS_EVERY_MS).unref();
+  }
+
+  private async lookAtLimits(): Promise<void> {
+    const client = await this.connect().catch(ignore);
+    if (!client) return;
+    const answered = await this.limits.look(client).then(
+      () => true,
+      () => false,
+    );
+    client.release(!answered || this.limits.isDoubtful(client));
+    const { refusal } = this.limits;
+    if (refusal) this.failed(refusal);
   }
 
   /** A connection of one's own, for a transaction; `release(true)` closes it. */
@@ -133,7 +176,17 @@ export class Postgres {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.watching);
     await Promise.race([this.pool.end(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })]);
+  }
+
+  /**
+   * Sets the session up, and refuses a standby. It has the time limit of connecting, so that a server that accepts the connection and
+   * then does not answer is given up as soon.
+   */
+  private async setUp(client: PoolClient): Promise<void> {
+    const { standby } = await this.limits.setUp(client, CONNECT_TIMEOUT_MS);
+    if (standby) throw new StandbyRefused('this PostgreSQL server is a standby; connect to the primary');
   }
 
   private failed(fault: StoreUnavailable): StoreUnavailable {
@@ -160,7 +213,7 @@ export class Postgres {
       if (standbyWaitCancelled)
         throw new StoreUnavailable('unknown', 'the wait for a synchronous standby was cancelled');
       if (this.refused.size > 0 && this.refused.has(statement.name)) this.refused.clear();
-      if (this.refused.size === 0) this.onServed();
+      if (this.refused.size === 0 && !this.limits.refusal) this.onServed();
       return rows;
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
@@ -173,7 +226,7 @@ export class Postgres {
       throw refusal ?? this.failed(new StoreUnavailable(effectOfLostReply, 'PostgreSQL did not answer', error));
     } finally {
       client.off('notice', onNotice);
-      client.release(unusable);
+      client.release(unusable || this.limits.isDoubtful(client));
     }
   }
 }
@@ -212,16 +265,4 @@ function refusalOf(error: unknown): StatementRefused | undefined {
   return new StatementRefused(code, error as Error);
 }
 
-/**
- * Applies the session settings, and refuses a standby. It has the time limit of connecting, so that a server that accepts the
- * connection and then does not answer is given up as soon.
- */
-async function setUp(client: PoolClient): Promise<void> {
-  const settings = Object.entries(SESSION_SETTINGS).map(([name, value]) => `set_config('${name}', '${value}', false)`);
-  const text = `SELECT pg_is_in_recovery() AS standby, ${settings.join(', ')}`;
-  const question = { text, query_timeout: CONNECT_TIMEOUT_MS };
-  const { rows } = await client.query<{ standby: boolean }>(question);
-  if (rows[0]?.standby) throw new StandbyRefused('this PostgreSQL server is a standby; connect to the primary');
-}
-
-function ignore(): void {}
+function ignore(): undefined {}

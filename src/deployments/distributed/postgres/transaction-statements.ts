@@ -2,6 +2,7 @@ import type { TransactionFilter } from '../../../transactions/transaction.js';
 import { accountsOf, type BySelection, bySelection } from '../../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../../transaction-removals.js';
 import type { Statement } from './postgres.js';
+import { ENDS_IN_TIME } from './session.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
 /**
@@ -23,6 +24,7 @@ export const CHANGE_STATUS: Statement = {
     WHERE id = $1 AND status <> $2 AND status NOT IN ('FAILED', 'CANCELLED')
       AND ($3::text[] IS NULL OR status = ANY ($3))
       AND clock_timestamp() <= to_timestamp($4::float8 / 1000)
+      AND ${ENDS_IN_TIME}
     RETURNING ${TRANSACTION_COLUMNS}`,
 };
 
@@ -33,6 +35,7 @@ export const REMOVE: Statement = {
       DELETE FROM idempay.transactions
       WHERE id = $1 AND ($2::text[] IS NULL OR status = ANY ($2))
         AND clock_timestamp() <= to_timestamp($3::float8 / 1000)
+        AND ${ENDS_IN_TIME}
       RETURNING id, from_account, to_account),
     list AS (
       UPDATE idempay.transaction_list
