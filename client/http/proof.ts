@@ -1,9 +1,14 @@
-import type { Answer } from './transport.js';
-
 /**
  * What proves that an answer is the service's own (rule P23): a gateway in between may write any status and any body, before or after
  * the service carried the request out.
  */
+
+/** An answer that has been read to its end. */
+interface Whole {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
 
 /** Every answer of the service has it. A browser shows it to a page of another origin only where a proxy exposes it. */
 const OWN_HEADER = 'idempay';
@@ -11,7 +16,7 @@ const OWN_HEADER = 'idempay';
 const PROBLEM_TYPE = /(?:^|\/)problems#[\w-]+$/;
 
 /** The sentence of a refusal (spec 2.5, or RFC 9457) that has the header and the status of its answer; else undefined. */
-export function messageOf({ status, headers, text }: Answer): string | undefined {
+export function messageOf({ status, headers, text }: Whole): string | undefined {
   if (status < 400 || !hasOwnHeader(headers)) return undefined;
   const body = parsed(text);
   if (!isObject(body) || body.status !== status) return undefined;
@@ -24,7 +29,7 @@ export function messageOf({ status, headers, text }: Answer): string | undefined
  * The same for a request that may have changed something. It must be one of the sentences of the service, because a gateway that
  * replaces an answer may keep its headers, and may write the same three members.
  */
-export function provenMessageOf(answer: Answer): string | undefined {
+export function provenMessageOf(answer: Whole): string | undefined {
   const message = messageOf(answer);
   return message !== undefined && SENTENCES[answer.status]?.test(message) ? message : undefined;
 }

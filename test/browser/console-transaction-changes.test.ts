@@ -1,3 +1,4 @@
+import type { Route } from 'playwright-core';
 import { expect, test } from 'vitest';
 import {
   changeStatus,
@@ -128,7 +129,16 @@ describeDeployments('changing transactions in the console', (deployment) => {
     expectClean(tab, shared.url, CONFLICT);
   });
 
-  test('says that it is not known what became of a request without an answer', LIMIT, async () => {
+  test.each<[string, (route: Route) => Promise<void>]>([
+    ['without an answer', (route) => route.abort()],
+    ['that a gateway answered', (route) => route.fulfill({ status: 403, contentType: 'text/html', body: '<html>' })],
+    ['that a gateway answered 200', (route) => route.fulfill({ contentType: 'text/html', body: '<html>' })],
+    [
+      'that a gateway answered in the members of the service',
+      (route) =>
+        route.fulfill({ status: 412, json: { status: 412, error: 'Precondition Failed', message: 'Blocked' } }),
+    ],
+  ])('says that it is not known what became of a request %s', LIMIT, async (_, answer) => {
     const { from, created } = await givenMany(1);
     const [transaction] = created as [Transaction];
     const tab = await tabs.open(shared.url, { hash: hashOf({ from }) });
@@ -137,7 +147,7 @@ describeDeployments('changing transactions in the console', (deployment) => {
     // The service changes it, and its answer is lost.
     await page.route('**/status', async (route) => {
       await route.fetch();
-      await route.abort();
+      await answer(route);
     });
     await rowOf(tab, transaction)
       .getByRole('button', { name: /^Status/ })

@@ -1,5 +1,6 @@
+import { hasOwnHeader, isOfType, parsed } from '../../../client/http/proof.js';
 import { readLines } from './ndjson.js';
-import { errorOf, isAborted, Unreachable } from './service-error.js';
+import { errorOf, foreignAnswer, isAborted, ServiceError, Unreachable } from './service-error.js';
 
 export interface Ask {
   readonly method?: string;
@@ -20,9 +21,12 @@ export interface Answer<T> {
 
 /** Requests of the console to its own service, with the credential of the session. Paths have no slash before them: `api/payments`. */
 export interface Http {
-  /** Any answer, also a refusal; throws `Unreachable` when none comes. The session ends with a 401. */
+  /** Any answer, also a refusal; throws `Unreachable` when none comes. The session ends with a 401 of the service. */
   send(path: string, ask?: Ask): Promise<Response>;
-  /** An answer below 400; throws `ServiceError` for every other one. */
+  /**
+   * The JSON of a 2xx, or its 204. Throws `ServiceError` for a refusal of the service, and `Unreachable` for an answer that is not surely its
+   * own (rule P23).
+   */
   ask<T>(path: string, ask?: Ask): Promise<Answer<T>>;
   /** The objects of a response that stays open. Throws `Unreachable` when the connection is lost. */
   stream(path: string, ask?: Ask): AsyncGenerator<unknown, void, void>;
@@ -46,15 +50,23 @@ export function createHttp(credential: string | undefined, onRefused: (sentence:
       redirect: 'error',
       signal: signal ?? null,
     }).catch(reject);
-    if (response.status === 401) onRefused((await errorOf(response.clone())).message);
+    if (response.status === 401) {
+      const refusal = await errorOf(response.clone());
+      if (refusal instanceof ServiceError) onRefused(refusal.message);
+    }
     return response;
   }
 
   async function ask<T>(path: string, request?: Ask): Promise<Answer<T>> {
     const response = await send(path, request);
     if (!response.ok) throw await errorOf(response);
+    const { status, headers } = response;
     const text = await response.text().catch(reject);
-    return { status: response.status, headers: response.headers, body: (text === '' ? null : JSON.parse(text)) as T };
+    // A 204 has no body, so the header alone can prove it.
+    if (status === 204 && hasOwnHeader(headers)) return { status, headers, body: null as T };
+    const body = isOfType(headers, 'application/json') ? parsed(text) : undefined;
+    if (body === undefined) throw foreignAnswer(status);
+    return { status, headers, body: body as T };
   }
 
   async function* stream(path: string, request?: Ask): AsyncGenerator<unknown, void, void> {

@@ -1,21 +1,36 @@
-/** An answer that refuses, in the words of the service (its body has the three fields of spec 2.5). */
+import { messageOf, provenMessageOf } from '../../../client/http/proof.js';
+
+/** A refusal of the service itself, in its words (rule P23). */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
   constructor(
     readonly status: number,
     message: string,
     readonly headers: Headers,
+    /** Whether it proves that a request that would change something did nothing. */
+    readonly isProven: boolean,
   ) {
     super(message);
   }
 }
 
-/** No answer arrived, or not all of it. */
+/** No answer of the service arrived, or not all of it: what became of the request is not known. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
-  constructor(cause: unknown) {
-    super('The service cannot be reached. Check that it runs and that this machine reaches it.', { cause });
+  constructor(
+    cause: unknown,
+    message = 'The service cannot be reached. Check that it runs and that this machine reaches it.',
+  ) {
+    super(message, { cause });
   }
+}
+
+/** What is between this page and the service answered by itself, before or after the service saw the request. */
+export function foreignAnswer(status: number): Unreachable {
+  return new Unreachable(
+    undefined,
+    `An answer ${status} came that is not the service's own. Check what is between this page and the service.`,
+  );
 }
 
 /** For a person: the sentence of the service, or what went wrong on the way. */
@@ -29,21 +44,10 @@ export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError';
 }
 
-export async function errorOf(response: Response): Promise<ServiceError> {
-  const text = await response.text().catch(() => '');
-  return new ServiceError(
-    response.status,
-    messageIn(text) ?? `The service answered ${response.status}.`,
-    response.headers,
-  );
-}
-
-/** A proxy may answer with a page of its own. */
-function messageIn(text: string): string | undefined {
-  try {
-    const { message } = JSON.parse(text) as { message?: unknown };
-    return typeof message === 'string' ? message : undefined;
-  } catch {
-    return undefined;
-  }
+export async function errorOf(response: Response): Promise<ServiceError | Unreachable> {
+  const { status, headers } = response;
+  const answer = { status, headers, text: await response.text().catch(() => '') };
+  const message = messageOf(answer);
+  if (message === undefined) return foreignAnswer(status);
+  return new ServiceError(status, message, headers, provenMessageOf(answer) !== undefined);
 }

@@ -75,7 +75,9 @@ function Value({ text }: { text: string }) {
 
 /** Why it was not recorded, and what to do now. */
 export async function refusalOf(error: unknown, http: Http, before: Payment): Promise<ResolutionResult> {
-  if (error instanceof Unreachable || (error instanceof ServiceError && error.status >= 500)) {
+  const isUnknown =
+    error instanceof ServiceError ? error.status >= 500 || !error.isProven : error instanceof Unreachable;
+  if (isUnknown) {
     return {
       kind: 'other',
       sentence: `${sentenceOf(error)} It may have been recorded: look at the state of the payment.`,

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Http } from '../http/http.js';
-import type { ProcessorAnswer, Seen } from './payment.js';
+import { foreignAnswer } from '../http/service-error.js';
+import type { Payment, ProcessorAnswer, Seen } from './payment.js';
 import { ProcessorAnswerPanel, useProcessorAnswer } from './processor-answer.js';
 import { ResolutionConfirmation } from './resolution-confirmation.js';
 import { type ResolutionResult, refusalOf } from './resolution-note.js';
@@ -49,11 +50,12 @@ export function Resolution({ http, seen, decide, ended }: Properties) {
     if (!basis || !outcome) return;
     let result: ResolutionResult = { kind: 'recorded', outcome };
     try {
-      await http.ask(`api/payments/${encodeURIComponent(key)}/resolution`, {
+      const { status, body } = await http.ask<Payment>(`api/payments/${encodeURIComponent(key)}/resolution`, {
         method: 'POST',
         headers: { 'If-Match': basis.etag },
         json: { outcome, reason: reason.trim() },
       });
+      if (body.idempotencyKey !== key || body.state !== outcome.toUpperCase()) throw foreignAnswer(status);
     } catch (error) {
       result = await refusalOf(error, http, basis.payment);
       asked.again();

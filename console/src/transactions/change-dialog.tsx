@@ -55,7 +55,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
 
   /** After a refusal, or without an answer, the transaction is read again. */
   async function lookAgain(error: unknown): Promise<void> {
-    const isRefused = error instanceof ServiceError && error.status < 500;
+    const isRefused = error instanceof ServiceError && error.isProven && error.status < 500;
     const isConflict = isRefused && (error.status === 412 || error.status === 409);
     setSure(false);
     try {

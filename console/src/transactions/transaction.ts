@@ -1,5 +1,5 @@
 import type { Http } from '../http/http.js';
-import { ServiceError } from '../http/service-error.js';
+import { foreignAnswer, ServiceError } from '../http/service-error.js';
 import { nextCursor } from '../parts/pager.js';
 
 /** In the order in which a transaction may pass through them (decisions T4 of the service). */
@@ -88,16 +88,21 @@ export async function read(http: Http, id: string | number, signal?: AbortSignal
 
 /** Throws a `ServiceError` of 412 where it is no longer as the operator saw it. */
 export async function changeStatus(http: Http, seen: Transaction, status: Status): Promise<Transaction> {
-  const { body, headers } = await http.ask<Omit<Transaction, 'etag'>>(`api/transactions/${seen.transactionId}/status`, {
+  const id = seen.transactionId;
+  const answer = await http.ask<Omit<Transaction, 'etag'>>(`api/transactions/${id}/status`, {
     method: 'PUT',
     json: { status },
     headers: { 'If-Match': seen.etag },
   });
+  const { body, headers } = answer;
+  if (body.transactionId !== id || body.status !== status) throw foreignAnswer(answer.status);
   return withTag(body, headers);
 }
 
 export async function remove(http: Http, seen: Transaction): Promise<void> {
-  await http.ask(`api/transactions/${seen.transactionId}`, { method: 'DELETE', headers: { 'If-Match': seen.etag } });
+  const path = `api/transactions/${seen.transactionId}`;
+  const { status } = await http.ask(path, { method: 'DELETE', headers: { 'If-Match': seen.etag } });
+  if (status !== 204) throw foreignAnswer(status);
 }
 
 function withTag(transaction: Omit<Transaction, 'etag'>, headers: Headers): Transaction {

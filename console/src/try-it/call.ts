@@ -1,3 +1,4 @@
+import { messageOf } from '../../../client/http/proof.js';
 import { addressOf, type Http } from '../http/http.js';
 import { sentenceOf } from '../http/service-error.js';
 
@@ -16,6 +17,8 @@ export type Outcome =
       readonly headers: readonly (readonly [name: string, value: string])[];
       readonly body: string;
       readonly tookMs: number;
+      /** Whether it is a refusal of the service itself (rule P23). */
+      readonly isOwn: boolean;
     }
   | { readonly problem: string };
 
@@ -36,6 +39,7 @@ export async function sendCall(http: Http, { method, path, headers, json }: Call
       }),
       body,
       tookMs: performance.now() - begunAt,
+      isOwn: messageOf({ status: response.status, headers: response.headers, text: body }) !== undefined,
     };
   } catch (error) {
     return { problem: sentenceOf(error) };

@@ -66,19 +66,31 @@ async function obstacleTo(mayPay: () => Promise<boolean>): Promise<Outcome | und
   }
 }
 
-/** The key that the answer gives; undefined: it refused. */
-export const keyIn = ({ outcomes: [outcome] }: Exchange) =>
-  outcome && !('problem' in outcome) && outcome.status === 200 ? stringIn(outcome) : undefined;
+const KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const PAID = /^(?:Payment processed successfully with )?Transaction ID: TXN\d+$/;
+
+/** The key that the answer gives; undefined: it refused, or is not the service's own. */
+export function keyIn({ outcomes: [outcome] }: Exchange): string | undefined {
+  const key = outcome && isAnswer(outcome, 200) ? stringIn(outcome) : undefined;
+  return key !== undefined && KEY.test(key) ? key : undefined;
+}
+
+/** By its text: a gateway may answer 200 as well. */
+const isPaid = (outcome: Outcome) => isAnswer(outcome, 200) && PAID.test(stringIn(outcome) ?? '');
+
+function isAnswer(outcome: Outcome, status: number): outcome is Exclude<Outcome, { problem: string }> {
+  return !('problem' in outcome) && outcome.status === status;
+}
 
 /** What two payments at once came to, as it was and not as one would like it. */
 export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean, slowDown: string): string {
-  const statuses = outcomes.map((outcome) => ('problem' in outcome ? 0 : outcome.status));
-  const isPaidOnce = statuses.filter((status) => status === 200).length > 0;
-  if (!isPaidOnce) return 'Neither was answered 200: the answers say why. Repeat them with the same key.';
-  if (statuses.includes(409)) {
+  if (!outcomes.some(isPaid)) {
+    return 'Neither answer names a transaction, so it is not known here whether it was paid. Repeat them with the same key.';
+  }
+  if (outcomes.some((outcome) => isAnswer(outcome, 409) && outcome.isOwn)) {
     return 'One request pays; the other one is told 409, because the payment is under way. Repeated later it gets the stored result.';
   }
-  if (statuses.every((status) => status === 200)) {
+  if (outcomes.every(isPaid)) {
     const replayed = outcomes.filter(
       (outcome) => !('problem' in outcome) && outcome.headers.some(([name]) => name === 'idempotent-replayed'),
     ).length;
@@ -86,5 +98,5 @@ export function noteOfTwo(outcomes: readonly Outcome[], duplicateWaits: boolean,
     if (duplicateWaits) return `${both} The duplicate may wait, so it is not told 409.`;
     return `${both} No 409 this time: the payment had ended before the second request was looked at. ${slowDown}`;
   }
-  return 'One request was answered 200; the other answer says what to do.';
+  return 'One request was answered with the transaction; repeat the other one with the same key.';
 }

@@ -11,7 +11,7 @@ function answer(
   more: object = {},
 ) {
   const text = JSON.stringify({ ...errorBody(status, message), ...more });
-  return { state: 'answered', status, headers: new Headers(headers), text } as const;
+  return { status, headers: new Headers(headers), text };
 }
 
 const unavailable = (effect: 'unchanged' | 'unknown', operation: Operation) =>
@@ -23,6 +23,8 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   invalidIdempotencyKey: [publicErrors.invalidIdempotencyKey()],
   paymentInProgress: [publicErrors.paymentInProgress(1)],
   paymentNotFound: [publicErrors.paymentNotFound()],
+  keyEndedUnpaid: [publicErrors.keyEndedUnpaid()],
+  recordNotFound: [publicErrors.recordNotFound()],
   paymentMismatch: [publicErrors.paymentMismatch()],
   paymentDeclined: [publicErrors.paymentDeclined('lost card')],
   paymentFinal: [publicErrors.paymentFinal('COMPLETED')],
@@ -125,15 +127,13 @@ test('an effect that is not known is no refusal', () => {
 test('what a gateway writes over an answer proves nothing, also where it keeps the header and has the three members', () => {
   for (const status of [400, 401, 402, 403, 404, 405, 409, 412, 413, 422, 429, 431, 503]) {
     const text = JSON.stringify(errorBody(status, 'Response blocked'));
-    expect(
-      provenMessageOf({ state: 'answered', status, headers: new Headers({ idempay: '1' }), text }),
-    ).toBeUndefined();
+    expect(provenMessageOf({ status, headers: new Headers({ idempay: '1' }), text })).toBeUndefined();
   }
 });
 
 test("an error by RFC 9457 is the service's own by its type", () => {
   const problem = (type: string) => ({
-    ...({ state: 'answered', status: 404, headers: new Headers({ idempay: '1' }) } as const),
+    ...{ status: 404, headers: new Headers({ idempay: '1' }) },
     text: JSON.stringify({ type, title: 'Not Found', status: 404, detail: 'There is nothing at this path.' }),
   });
   expect(messageOf(problem('/problems#unknown-route'))).toBe('There is nothing at this path.');
