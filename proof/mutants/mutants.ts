@@ -278,24 +278,49 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   'client/payments/pay.ts': {
     'the client repeats with a new key':
       'this.#attempt(call, key, body); → this.#attempt(call, attempts > 1 ? await this.keys.take(call) : key, body);',
-    'the client pays with a new key after a 400': `return this.#lookUp(call, key, value.attempts, value.error);
-→ return this.#settle(call, await this.keys.take(call), body, false);`,
+    'the client pays with a new key after a 400': `return outcomeOfRefusedKey(
+→ if (call) return this.#settle(call, await this.keys.take(call), payment, false);
+        return outcomeOfRefusedKey(`,
     'the client does not wait for onKey': 'await handOver(onKey, → void handOver(onKey,',
     'the client says of an attempt without an answer that nothing was charged':
       'throw mayHaveArrived ? unknownAtEnd(call, key, end) : → throw ',
     'resume begins as if nothing had been sent':
-      'this.#settle(call, key, body, true) → this.#settle(call, key, body, false)',
+      'this.#settle(call, key, wanted, true) → this.#settle(call, key, wanted, false)',
   },
   'client/payments/payment-answers.ts': {
     'a refusal that is not about the content ends a payment as if nothing had been sent':
-      "isAboutContent(result) ? 'final' → error ? 'final'",
+      "isAboutContent(status, message) ? 'final' → error ? 'final'",
+    'an answer that proves nothing is taken for one that did nothing':
+      'if (message === undefined) return again(result, true); → if (message === undefined) return again(result, false);',
+  },
+  'client/payments/refused-key.ts': {
+    'a key without a payment is taken for one that nothing was charged with': 'throw found.isCertain ? → throw found ?',
+  },
+  'client/payments/payment-records.ts': {
+    'the client believes any 404 that a key was never charged':
+      'answer.status === 404 && provenMessageOf(answer)?.startsWith(ABSENT) → answer.status === 404',
+  },
+  'client/http/proof.ts': {
+    'the members of an error prove that it is of the service': '|| !hasOwnHeader(headers) → ',
+    'the header of an error proves that it is of the service, whatever it says':
+      'message !== undefined && SENTENCES[answer.status]?.test(message) ? message : undefined → message',
+  },
+  'client/http/transport.ts': {
+    'any 401 permits a create to be sent again':
+      'provenMessageOf(result) === undefined ? result : → provenMessageOf === undefined ? result :',
+  },
+  'client/http/streams.ts': {
+    'an export is whole without its end': 'if (!hasEnded) throw brokenOff(); → ',
   },
   'client/transactions/transactions.ts': {
     'the client sends a create with a key without it': "return { 'idempotency-key': key }; → return {};",
+    'any 204 proves a removal': 'status === 204 && hasOwnHeader(headers) → status === 204 && headers',
   },
-  'client/transactions/changes.ts': {
+  'client/http/changes.ts': {
     "a conflict that may be with this call's own change is told as another's":
-      'if (!mayBeDone || isAboutContent(answer)) return → if (!mayBeDone || answer.status > 0) return',
+      'if (!mayBeDone || isAboutContent(status, message)) return → if (!mayBeDone || status > 0) return',
+    'a create without a key is sent again after an answer that proves nothing':
+      "if (kind === 'once') return → if (!kind) return",
   },
 };
 
