@@ -17,7 +17,6 @@ const LONG_TESTS = [
   'test/faults/live-away.test.ts',
   'test/faults/poolers.test.ts',
   'test/faults/processor-restarts.test.ts',
-  'test/faults/rolling-deploy.test.ts',
   'test/faults/store-log.test.ts',
   'test/faults/waiters.test.ts',
   'test/faults/wrong-settings.test.ts',

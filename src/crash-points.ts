@@ -25,7 +25,7 @@ const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof Cra
   ledger: {
     claim: 'claim',
     takeOver: 'take-over',
-    takeOverAbandoned: 'take-over-abandoned',
+    takeOverDue: 'take-over-due',
     renew: 'renew-lease',
     settle: 'settle',
     abandon: 'abandon',

@@ -29,7 +29,17 @@ const MOST_REPLIES_LOST = 6;
 
 /** Statements that write, by the names they have on the wire. */
 const WRITES = [
-  ...['claim', 'settle', 'settle_noted', 'take_over', 'take_over_abandoned', 'renew', 'abandon', 'resolve'],
+  ...[
+    'claim',
+    'settle',
+    'settle_noted',
+    'take_over',
+    'take_over_longest_due',
+    'take_over_latest_due',
+    'renew',
+    'abandon',
+    'resolve',
+  ],
   ...['create_transactions', 'change_status', 'remove_transaction'],
 ].map((name) => `\0${name}\0`);
 

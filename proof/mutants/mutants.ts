@@ -101,7 +101,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     lease.endsAt = askedAt + leaseMs;`,
   },
   'src/payments/recovery.ts': {
-    'recovery runs once and never again': 'if (!stopped) cancel → if (!stopped && leaseMs === 0) cancel',
+    'recovery runs once and never again':
+      'if (!stopped) cancelNextRound → if (!stopped && leaseMs === 0) cancelNextRound',
+    'recovery takes the longest due only': "first = first === 'longest due' ? 'latest due' : 'longest due'; → ",
+    'what waits for an operator is counted once': 'countAfter(OVERDUE_INTERVAL_MS) → countAfter(leaseMs * 1_000_000)',
   },
   [`${POSTGRES}/ledger-statements.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in PostgreSQL':
@@ -119,9 +122,8 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a takeover forgets whom it took the payment from, in PostgreSQL':
       "eventsWith('epoch + 1', \"'taken ' || owner\") → eventsWith('epoch + 1', \"'taken '\")",
     'takeover of a live lease, in PostgreSQL':
-      ' AND lease_until <= clock_timestamp() AND processor IN ($4, $5) →  AND processor IN ($4, $5)',
-    "takeover of another processor's payment, in PostgreSQL":
-      "AND processor IN ($4, $5) → AND ($4::text > '' OR $5::text > '')",
+      ' AND lease_until <= clock_timestamp() AND processor = $4 →  AND processor = $4',
+    "takeover of another processor's payment, in PostgreSQL": "AND processor = $4 → AND $4::text > ''",
     'a claim on a timeline that is not recorded yet, in PostgreSQL':
       '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT →     ON CONFLICT',
     'a claim in a session without a time limit': '      AND ${ENDS_IN_TIME}\n → ',
@@ -132,7 +134,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/deployments/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
-      'isWhole ? undefined : await reads.nthKey(query, readLimit) → isWhole ? await reads.nthKey(query, readLimit) : undefined',
+      'leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthKey(query, readLimit)',
   },
   [`${EMBEDDED}/payment-writes.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
@@ -149,7 +151,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a takeover forgets whom it took the payment from, in SQLite':
       "eventsWith('epoch + 1', \"'taken ' || owner\") → eventsWith('epoch + 1', \"'taken '\")",
     'takeover of a live lease, in SQLite':
-      'lease_until <= ? AND processor IN (?, ?)\n  RETURNING * → ? > 0 AND processor IN (?, ?)\n  RETURNING *',
+      'lease_until <= ? AND processor = ?\n  RETURNING * → ? > 0 AND processor = ?\n  RETURNING *',
     'a key below the retention horizon can be claimed again, in SQLite': ' && !mayBeRemoved(key) → ',
     'a takeover keeps the unsent mark, in SQLite': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `settled_hour = ?

@@ -5,7 +5,7 @@ import { type HistoryRow, recordOf } from './rows.js';
 /** Longer than every transaction id. With digits up to here a prefix is above all ids that begin with it, in every collation. */
 const LONGEST_ID = 64;
 
-/** What is read in the order of its keys, by an index of its own; what is under way is read as a whole, and sorted. */
+/** What is read in the order of its keys, by an index of its own. */
 export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'ofClient';
 
 export interface NewestQuery {
@@ -48,8 +48,7 @@ export async function newestPage(selection: Selection, readLimit: number, reads:
   if (query.ids && (await reads.countNamed(query.ids, readLimit + 1)) <= readLimit) {
     return pageOf(await reads.named(query), selection.limit, undefined);
   }
-  const isWhole = query.source === 'PROCESSING' || !leavesRowsOut(query);
-  const end = isWhole ? undefined : await reads.nthKey(query, readLimit);
+  const end = leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined;
   const rows = await reads.page(end === undefined ? query : { ...query, from: end });
   return pageOf(rows, selection.limit, end);
 }

@@ -34,7 +34,6 @@ export function measureProcessor(exposition: Exposition, processor: WatchedProce
   );
   return {
     name: processor.name,
-    formerName: processor.formerName,
     typicalMs: processor.typicalMs,
     timeoutMs: processor.timeoutMs,
     dedupMs: processor.dedupMs,

@@ -126,7 +126,6 @@ export function createCarryOut(collaborators: {
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
-    if (claim.processor !== processor.name) return 'and claimed by a version that did not store the account';
     if (!claim.unsent) return isWithin(ageMs, processor.dedupMs) ? undefined : 'and too old to be sent again';
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);

@@ -121,7 +121,7 @@ export function createPaymentArea(collaborators: {
   const findTimeline = createFindTimeline({
     keys,
     history,
-    rules: { processors: [processor.name, processor.formerName], dedupMs, idempotencyTtlMs },
+    rules: { processor: processor.name, dedupMs, idempotencyTtlMs },
     clock,
   });
   const askProcessor = createAskProcessor({ history, processor, clock });

@@ -196,7 +196,6 @@ export function createPayments(collaborators: {
         client,
         transactionId,
         processor: processor.name,
-        formerProcessor: processor.formerName,
         leaseMs,
         claimBy,
         settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
@@ -259,8 +258,7 @@ export function createPayments(collaborators: {
   }
 
   async function takeOver(key: string, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer> {
-    const { name, formerName } = processor;
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
     // Another attempt was faster, and the payment may be final already.
     return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
   }

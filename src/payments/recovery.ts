@@ -1,7 +1,7 @@
 import { type Clock, sleep } from '../clock.js';
 import type { AttemptResult, CarryOut, Origin } from './attempt.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { Ledger } from './ports/ledger.js';
+import type { DueFirst, Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
 import type { Claim, Outcome } from './values/payment.js';
 
@@ -9,6 +9,8 @@ import type { Claim, Outcome } from './values/payment.js';
 const RECOVERY_INTERVAL_MS = 3_000;
 /** Payments worked on at a time, over connections of their own, so that recovery and live payments do not block each other. */
 export const RECOVERY_CONCURRENCY = 64;
+/** Of these at most half are taken from one end of what is due, so that the other end has the rest. */
+const RECOVERY_SHARE = RECOVERY_CONCURRENCY / 2;
 /** How often the payments that only an operator can still resolve are counted. */
 const OVERDUE_INTERVAL_MS = 60_000;
 /** The bounds of a back-off: at least a short outage, at most a delay that a payer who no longer repeats can accept. */
@@ -70,8 +72,9 @@ export function createRecovery(collaborators: {
   let cancelNextRound = () => {};
   let stopped = false;
   let round: Promise<unknown> = Promise.resolve();
-  let countedAt = Number.NEGATIVE_INFINITY;
-  let counting: Promise<void> | undefined;
+  let first: DueFirst = 'longest due';
+  let cancelNextCount = () => {};
+  let counting: Promise<void> = Promise.resolve();
 
   async function runOnce(): Promise<number> {
     const before = finished;
@@ -80,7 +83,10 @@ export function createRecovery(collaborators: {
     return finished - before;
   }
 
-  /** Resolves when nothing more is due; work may still be under way, so that one slow look-up delays no other payment. */
+  /**
+   * Resolves when nothing more is due; work may still be under way, so that one slow look-up delays no other payment. It takes from both
+   * ends in turn: a new payment is not kept waiting by a long backlog, and the oldest of the backlog not by new ones.
+   */
   async function takeOverWhatIsDue(): Promise<void> {
     while (!stopped) {
       const free = RECOVERY_CONCURRENCY - working.size;
@@ -88,16 +94,12 @@ export function createRecovery(collaborators: {
         await Promise.race(working);
         continue;
       }
+      const limit = Math.min(free, RECOVERY_SHARE);
       const askedAt = clock.monotonic();
-      const claims = await ledger.takeOverAbandoned({
-        owner: newOwner(),
-        leaseMs,
-        processor: processor.name,
-        formerProcessor: processor.formerName,
-        limit: free,
-      });
+      const claims = await ledger.takeOverDue({ owner: newOwner(), leaseMs, processor: processor.name, first, limit });
       for (const claim of claims) workOn(claim, askedAt);
-      if (claims.length < free) return;
+      if (claims.length < limit) return;
+      first = first === 'longest due' ? 'latest due' : 'longest due';
     }
   }
 
@@ -117,26 +119,23 @@ export function createRecovery(collaborators: {
     else finished += 1;
   }
 
-  async function countOverdue(): Promise<void> {
-    if (clock.monotonic() - countedAt < OVERDUE_INTERVAL_MS) return;
-    countedAt = clock.monotonic();
-    const count = await ledger.countAbandoned(dedupMs, idempotencyTtlMs);
-    if (count > 0) events.overdue(count);
+  /** By a timer of its own: the alarm must not wait for a round, which lasts as long as there is something to do. */
+  function countOverdue(): void {
+    counting = ledger
+      .countAbandoned(dedupMs, idempotencyTtlMs)
+      .then((count) => {
+        if (count > 0) events.overdue(count);
+      })
+      .catch(events.fault)
+      .finally(() => countAfter(OVERDUE_INTERVAL_MS));
   }
 
-  /** Waits until the takeovers are done: while their leases live, these payments are not counted. */
-  function countWhenIdle(): void {
-    counting ??= Promise.all(working)
-      .then(countOverdue)
-      .catch(events.fault)
-      .finally(() => {
-        counting = undefined;
-      });
+  function countAfter(ms: number): void {
+    if (!stopped) cancelNextCount = clock.after(ms, countOverdue);
   }
 
   async function runRound(): Promise<void> {
     await takeOverWhatIsDue().catch(events.fault);
-    countWhenIdle();
     if (!stopped) cancelNextRound = clock.after(RECOVERY_INTERVAL_MS, startRound);
   }
 
@@ -148,11 +147,14 @@ export function createRecovery(collaborators: {
     runOnce,
     async start(waitMs) {
       startRound();
+      // What a start finds is looked up first: most of it is no operator's.
+      countAfter(RECOVERY_INTERVAL_MS);
       await Promise.race([round.then(() => Promise.all(working)), sleep(clock, waitMs)]);
     },
     async stop() {
       stopped = true;
       cancelNextRound();
+      cancelNextCount();
       await round;
       await Promise.all(working);
       await counting;

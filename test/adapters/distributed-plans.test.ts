@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import {
   BACKLOG,
   COUNT_ABANDONED,
-  TAKE_OVER_ABANDONED,
+  TAKE_OVER_DUE,
 } from '#idempay/deployments/distributed/postgres/ledger-statements.js';
 import {
   COUNT_NAMED,
@@ -100,6 +100,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   test.each([
     ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
     ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN], 'payments_declined'],
+    ['the newest PROCESSING', NEWEST.PROCESSING, [FROM_FIRST, LATER, BETWEEN], 'payments_under_way'],
     ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
   ])('%s: first and later pages come from one index as it is', async (_what, statement, pages, index) => {
     for (const values of pages) {
@@ -138,6 +139,7 @@ describe('reads and removals of payments in PostgreSQL', () => {
   test.each([
     ['all', NTH_KEY.any, [], 'payments_pkey'],
     ['declined', NTH_KEY.DECLINED, [], 'payments_declined'],
+    ['unfinished', NTH_KEY.PROCESSING, [], 'payments_under_way'],
     ["a client's", NTH_KEY.ofClient, ['key:shop'], 'payments_by_client'],
   ])('of %s keys the one down to which a page may read comes from the index alone', async (_what, nth, more, index) => {
     for (const { nodes, indexes } of await plansOf(nth, [...LIMITED, ...more])) {
@@ -159,19 +161,13 @@ describe('reads and removals of payments in PostgreSQL', () => {
     }
   });
 
-  test('the newest under way are sorted from the index of what is under way', async () => {
-    for (const { nodes, indexes, tables } of await plansOf(NEWEST.PROCESSING, FROM_FIRST)) {
-      expect(nodes).toContain('Sort');
-      expect({ tables, indexes }).toEqual({ tables: [], indexes: ['payments_under_way'] });
-    }
-  });
-
-  const DUE = ['owner', 1, 'test', 'former', 64];
+  const DUE = ['owner', 1, 'test', 64];
   const REMOVAL = ['payments_pkey', 'payments_settled', 'retention_hours_pkey'];
   test.each([
-    ['counting abandoned payments', COUNT_ABANDONED, [0, 1], ['payments_under_way']],
-    ['looking at the backlog', BACKLOG, [], ['payments_under_way']],
-    ['taking over what is due', TAKE_OVER_ABANDONED, DUE, ['payments_pkey', 'payments_under_way']],
+    ['counting abandoned payments', COUNT_ABANDONED, [0, 1, PAGE], ['payments_under_way']],
+    ['looking at the backlog', BACKLOG, [PAGE], ['payments_under_way']],
+    ['taking over what is longest due', TAKE_OVER_DUE['longest due'], DUE, ['payments_due', 'payments_pkey']],
+    ['taking over what is latest due', TAKE_OVER_DUE['latest due'], DUE, ['payments_due', 'payments_pkey']],
     ['removing old payments', REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE], REMOVAL],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
     for (const { nodes, indexes, tables } of await plansOf(statement, values)) {
@@ -197,7 +193,8 @@ test('taking over what was abandoned keeps its limit with a plan from when the t
   const { ledger, close } = await openDistributedPortsOn(others, { databasePoolSize: 1 });
   onTestFinished(close);
   const processor = newProcessorName();
-  const takeOver = () => ledger.takeOverAbandoned({ owner: newOwner(), leaseMs: LONG_MS, processor, limit: LIMIT });
+  const takeOver = () =>
+    ledger.takeOverDue({ owner: newOwner(), leaseMs: LONG_MS, processor, first: 'longest due', limit: LIMIT });
   await others.client.query('ALTER TABLE idempay.payments SET (autovacuum_enabled = false)');
   await givenSettled(ledger, await givenClaim(ledger, { processor }));
   await others.client.query('ANALYZE idempay.payments');

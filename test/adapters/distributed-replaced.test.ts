@@ -229,13 +229,13 @@ describe('a database that is replaced', () => {
     for (const key of [undefined, creationKey])
       await expect(ports.transactions.createAll([NEW, NEW], key)).rejects.toMatchObject({ effect: 'unchanged' });
     expect(await ports.ledger.takeOver({ key, ...takeover })).toBeUndefined();
-    expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toEqual([]);
+    expect(await ports.ledger.takeOverDue({ first: 'longest due', limit: 10, ...takeover })).toEqual([]);
     await sql('DROP TRIGGER keep ON idempay.deployment');
     await untilSeen();
     expect(await ports.ledger.claim(claimAttempt())).toMatchObject({ state: 'taken over', claim: { epoch: 1 } });
     expect((await ports.transactions.create(NEW)).id).toBeGreaterThan(GAP);
     expect(await ports.transactions.createAll([NEW], creationKey)).toMatchObject({ state: 'created' });
-    expect(await ports.ledger.takeOverAbandoned({ limit: 10, ...takeover })).toMatchObject([{ key }]);
+    expect(await ports.ledger.takeOverDue({ first: 'longest due', limit: 10, ...takeover })).toMatchObject([{ key }]);
   });
 
   test('a connection that leads to the database of another deployment is refused', async () => {

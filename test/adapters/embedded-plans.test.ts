@@ -12,7 +12,7 @@ import {
   SETTLED,
 } from '#idempay/deployments/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
-import { TAKE_OVER_ABANDONED } from '#idempay/deployments/embedded/payment-writes.js';
+import { TAKE_OVER_DUE } from '#idempay/deployments/embedded/payment-writes.js';
 import {
   LIST_IDS,
   LIST_ROWS,
@@ -45,9 +45,11 @@ describe('the plan in SQLite', () => {
   test.each([
     ['newest payments', NEWEST.any, 'PRIMARY KEY (key>? AND key<?)'],
     ['newest declined payments', NEWEST.DECLINED, 'INDEX payments_declined (key>? AND key<?)'],
+    ['newest unfinished payments', NEWEST.PROCESSING, 'INDEX payments_under_way (key>? AND key<?)'],
     ["a client's newest payments", NEWEST.ofClient, 'INDEX payments_by_client (client=? AND key>? AND key<?)'],
     ['keys that it may read', NTH_KEY.any, 'PRIMARY KEY (key>? AND key<?)'],
     ['declined keys that it may read', NTH_KEY.DECLINED, 'COVERING INDEX payments_declined (key>? AND key<?)'],
+    ['unfinished keys that it may read', NTH_KEY.PROCESSING, 'COVERING INDEX payments_under_way (key>? AND key<?)'],
     [
       "a client's keys that it may read",
       NTH_KEY.ofClient,
@@ -65,13 +67,9 @@ describe('the plan in SQLite', () => {
     expect(plan).not.toContain('SCAN payments');
   });
 
-  test('of what is under way reads its index: for a count, or a page of newest payments, which is sorted', () => {
-    const plan = planOf(NEWEST.PROCESSING);
-    expect(plan).toContain('SCAN payments USING COVERING INDEX payments_under_way');
-    expect(plan).toContain('SEARCH payments USING PRIMARY KEY (key=?)');
-    for (const counting of [COUNT_ABANDONED, BACKLOG]) {
-      expect(planOf(counting)).toEqual(['SCAN payments USING COVERING INDEX payments_under_way']);
-    }
+  test.each([COUNT_ABANDONED, BACKLOG])('of counting what is under way reads its index, oldest first', (counting) => {
+    expect(planOf(counting)).toContain('SCAN payments USING INDEX payments_under_way');
+    expect(planOf(counting).filter((step) => /TEMP B-TREE/.test(step))).toEqual([]);
   });
 
   test('of payments by transaction id reads a range of ids, and sorts what it found', () => {
@@ -90,7 +88,16 @@ describe('the plan in SQLite', () => {
   });
 
   test.each([
-    ['taking over what is due', TAKE_OVER_ABANDONED, 'INDEX payments_under_way (recover_at<?)'],
+    [
+      'taking over what is longest due',
+      TAKE_OVER_DUE['longest due'],
+      'INDEX payments_due (processor=? AND recover_at<?)',
+    ],
+    [
+      'taking over what is latest due',
+      TAKE_OVER_DUE['latest due'],
+      'INDEX payments_due (processor=? AND recover_at<?)',
+    ],
     ['looking at old payments', OLD_PAYMENTS, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of %s finds the rows by index, and sorts none', (_what, sql, range) => {
     const plan = planOf(sql);

@@ -197,8 +197,8 @@ test('a start makes every payment due that was under way, whatever its lease and
   await ledger.abandon(backedOff, LONG_MS);
   await folder.deployment.close();
   await folder.start();
-  const recovery = { owner: 'recovery', leaseMs: LONG_MS, processor: alive.processor, limit: 10 };
-  const due = await folder.deployment.ledger.takeOverAbandoned(recovery);
+  const recovery = { owner: 'recovery', leaseMs: LONG_MS, processor: alive.processor };
+  const due = await folder.deployment.ledger.takeOverDue({ ...recovery, first: 'longest due', limit: 10 });
   expect(due.map(({ key }) => key).sort()).toEqual([alive.key, backedOff.key].sort());
 });
 

@@ -222,7 +222,13 @@ export function ledgerContract(ports: ContractPorts): void {
     expect(second).toEqual({ ...taken, epoch: 2, owner: 'second' });
     expect(second?.ageMs).toBeGreaterThanOrEqual(SHORT_MS);
     await pass(SHORT_MS);
-    const [third] = await ledger.takeOverAbandoned({ processor, owner: 'third', leaseMs: SHORT_MS, limit: 10 });
+    const [third] = await ledger.takeOverDue({
+      processor,
+      owner: 'third',
+      leaseMs: SHORT_MS,
+      first: 'longest due',
+      limit: 10,
+    });
     expect(third).toEqual({ ...taken, epoch: 3, owner: 'third' });
     await pass(SHORT_MS);
     const attempt = claimAttempt({ key, processor, owner: 'fourth', amount: '9.00', currency: 'CHF' });
@@ -282,15 +288,6 @@ export function ledgerContract(ports: ContractPorts): void {
       expect(await ledger.renew(claim, LONG_MS)).toBe(false);
       expect(await ledger.settle(claim, completed(claim), LONG_MS)).toEqual({ state: 'fenced off' });
     }
-  });
-
-  test('10: a payment under a former name of the processor is taken over, and keeps that name', async () => {
-    const names = { processor: newProcessorName(), formerProcessor: newProcessorName() };
-    const former = { processor: names.formerProcessor };
-    const [claimed, found] = [await given.abandoned(former), await given.abandoned(former)];
-    const taken = await ledger.claim(claimAttempt({ key: claimed.key, ...names }));
-    expect(taken).toMatchObject({ state: 'taken over', claim: { ...former, epoch: 2 } });
-    expect(await given.takeover(found, names)).toMatchObject(former);
   });
 
   test('12: in every state a row is absent for another client, and found by its owner and by a caller that sees all keys', async () => {

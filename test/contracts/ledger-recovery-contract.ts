@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { DueFirst } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import {
   claimAttempt,
@@ -13,9 +14,9 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 /**
  * What every Ledger guarantees of abandoned payments beyond its types:
- *  1. Recovery takes over what is PROCESSING with a dead lease, 2. of its processor only, 3. at most `limit`, the longest due
- *     first. 4. Of any number at once each row goes to one, 5. with the next epoch. 6. It waits for a back-off; others do not.
- *  7. Counted is what has a dead lease and is old enough. 8. An operator may resolve it once its first claim is old enough.
+ *  1. Recovery takes over what is PROCESSING with a dead lease, 2. of its processor only, 3. at most `limit`, from the end of what
+ *     is due that it names. 4. Of any number at once each row goes to one, 5. with the next epoch. 6. It waits for a back-off; others do not.
+ *  7. Counted is what has a dead lease, or was taken over, and is old enough. 8. An operator may resolve it once its first claim is old enough.
  * Of payments for which nothing was ever sent (decision P15):
  *  9. Each takeover says so, 10. until one that may have sent something. 11. Only the owner marks a payment as unsent.
  * 12. It is counted and resolved by an age of its own.
@@ -36,8 +37,12 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     return claims;
   }
 
-  function takeOverAbandoned(processor: string, limit: number, leaseMs = LONG_MS) {
-    return ledger.takeOverAbandoned({ owner: newOwner(), leaseMs, processor, limit });
+  function takeOverDue(
+    processor: string,
+    limit: number,
+    { leaseMs = LONG_MS, first = 'longest due' as DueFirst } = {},
+  ) {
+    return ledger.takeOverDue({ owner: newOwner(), leaseMs, processor, first, limit });
   }
 
   const keysOf = (claims: readonly Claim[]) => claims.map(({ key }) => key).sort();
@@ -46,19 +51,22 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     const { key, processor, ...claim } = await given.abandoned({ processor: newProcessorName() }, LONG_MS);
     await given.takeover({ key, processor, ...claim }, { leaseMs: SHORT_MS });
     await pass(SHORT_MS);
-    expect(await takeOverAbandoned(processor, 10, SHORT_MS)).toMatchObject([{ key, epoch: 3 }]);
+    expect(await takeOverDue(processor, 10, { leaseMs: SHORT_MS })).toMatchObject([{ key, epoch: 3 }]);
     await pass(SHORT_MS);
-    expect(await takeOverAbandoned(processor, 10)).toMatchObject([{ key, epoch: 4 }]);
-    expect(await takeOverAbandoned(processor, 10)).toEqual([]);
+    expect(await takeOverDue(processor, 10)).toMatchObject([{ key, epoch: 4 }]);
+    expect(await takeOverDue(processor, 10)).toEqual([]);
   });
 
-  test('2: payments of the processor are taken over, under its own name and a former one, and no others', async () => {
-    const [processor, formerProcessor] = [newProcessorName(), newProcessorName()];
-    const abandoned = [...(await givenAbandoned(1, processor)), ...(await givenAbandoned(1, formerProcessor))];
-    expect(await takeOverAbandoned(newProcessorName(), 10)).toEqual([]);
-    const takeover = { owner: newOwner(), leaseMs: LONG_MS, processor, formerProcessor, limit: 10 };
-    expect(keysOf(await ledger.takeOverAbandoned(takeover))).toEqual(keysOf(abandoned));
-  });
+  test.each<DueFirst>(['longest due', 'latest due'])(
+    '2: %s: payments of the processor are taken over, and no others',
+    async (first) => {
+      const processor = newProcessorName();
+      const abandoned = await givenAbandoned(2, processor);
+      await givenAbandoned(1, newProcessorName());
+      expect(await takeOverDue(newProcessorName(), 10, { first })).toEqual([]);
+      expect(keysOf(await takeOverDue(processor, 10, { first }))).toEqual(keysOf(abandoned));
+    },
+  );
 
   test.each<[what: string, arrange: (processor: string) => Promise<readonly Claim[]>]>([
     [
@@ -88,23 +96,34 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
         return [await given.abandoned({ processor })];
       },
     ],
-  ])('3, 6: %s is taken first, also when each is given up again', async (_what, arrange) => {
+  ])('3, 6: %s is taken first of the longest due, also when each is given up again', async (_what, arrange) => {
     const processor = newProcessorName();
     for (const { key } of await arrange(processor)) {
-      const [claim] = await takeOverAbandoned(processor, 1);
+      const [claim] = await takeOverDue(processor, 1);
       expect(claim?.key).toBe(key);
       await ledger.abandon(claim as Claim, 0);
       await pass(1);
     }
   });
 
+  test('3: the latest due begins with what became due last', async () => {
+    const processor = newProcessorName();
+    const [, , last] = await givenAbandoned(3, processor);
+    await given.abandoned({ processor }, LONG_MS);
+    expect(keysOf(await takeOverDue(processor, 1, { first: 'latest due' }))).toEqual([last?.key]);
+  });
+
   test('3, 4: several at once keep their limit, never get the same row, and together get every row', async () => {
     const processor = newProcessorName();
     const claims = await given.claims(60, { processor });
     await Promise.all(claims.map((claim) => ledger.abandon(claim, 0)));
-    const taken = await Promise.all(Array.from({ length: 6 }, () => takeOverAbandoned(processor, 9)));
+    const taken = await Promise.all(
+      Array.from({ length: 6 }, (_, index) =>
+        takeOverDue(processor, 9, { first: index % 2 === 0 ? 'longest due' : 'latest due' }),
+      ),
+    );
     for (const batch of taken) expect(batch.length).toBeLessThanOrEqual(9);
-    const rest = await takeOverAbandoned(processor, 60);
+    const rest = await takeOverDue(processor, 60);
     expect(rest.length).toBeGreaterThanOrEqual(6);
     expect(keysOf([...taken.flat(), ...rest])).toEqual(keysOf(claims));
   });
@@ -112,18 +131,20 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
   test('1, 7: counts payments with a dead lease and takes them over once due, but none that is leased, final or too young', async () => {
     const processor = newProcessorName();
     const before = await ledger.countAbandoned(0, 0);
+    const { payments: waiting } = await ledger.backlog();
     const dead = [await given.deadClaim({ processor }), ...(await givenAbandoned(2, processor))];
     await given.abandoned({ processor }, LONG_MS);
     await given.claim({ processor });
     await given.settled(await given.deadClaim({ processor }));
+    await given.takeover(await given.deadClaim({ processor }));
     await pass(1);
-    expect(await ledger.countAbandoned(0, 0)).toBe(before + 4);
+    expect(await ledger.countAbandoned(0, 0)).toBe(before + 5);
     expect(await ledger.countAbandoned(LONG_MS, LONG_MS)).toBe(0);
     const backlog = await ledger.backlog();
-    expect(backlog.payments).toBe(before + 4);
+    expect(backlog.payments).toBe(waiting + 4);
     expect(backlog.oldestMs).toBeGreaterThanOrEqual(1);
     expect(backlog.oldestMs).toBeLessThan(LONG_MS);
-    expect(keysOf(await takeOverAbandoned(processor, 10))).toEqual(keysOf(dead));
+    expect(keysOf(await takeOverDue(processor, 10))).toEqual(keysOf(dead));
   });
 
   const givenUnsent = () => given.abandoned({ processor: newProcessorName() }, 0, 'unsent');
@@ -143,7 +164,7 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     expect(await given.resolve(first.key, { dedupMs: SHORT_MS })).toMatchObject({ state: 'resolved' });
   });
 
-  test('9: claim, takeOver and takeOverAbandoned say that the payment is unsent, each time it was given up so', async () => {
+  test('9: claim, takeOver and takeOverDue say that the payment is unsent, each time it was given up so', async () => {
     const first = await givenUnsent();
     const { key, processor } = first;
     const unsent = (epoch: number) => ({ key, epoch, unsent: true });
@@ -153,7 +174,7 @@ export function ledgerRecoveryContract(ports: ContractPorts): void {
     const third = await given.takeover(first);
     expect(third).toMatchObject(unsent(3));
     expect(await ledger.abandon(third, 0, 'unsent')).toBe(true);
-    expect(await takeOverAbandoned(processor, 10)).toMatchObject([unsent(4)]);
+    expect(await takeOverDue(processor, 10)).toMatchObject([unsent(4)]);
   });
 
   test('10: after a takeover that died, or gave up without knowing, the payment is no longer unsent', async () => {

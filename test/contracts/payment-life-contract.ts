@@ -91,7 +91,7 @@ export function paymentLifeContract(ports: ContractPorts): void {
     await ledger.abandon(second, 0, 'unsent', { sent: false, cause: 'é'.repeat(500) });
     expect(await lifeOf(second.key)).toMatchObject({ unsent: true, owner: undefined });
     const owner = newOwner();
-    await ledger.takeOverAbandoned({ owner, leaseMs: SHORT_MS, processor, limit: 10 });
+    await ledger.takeOverDue({ owner, leaseMs: SHORT_MS, processor, first: 'longest due', limit: 10 });
     expect(await ledger.abandon(first, 0, undefined, { sent: true, cause: 'late' })).toBe(false);
     await pass(SHORT_MS);
     await given.resolve(first.key, { owner: 'operator' });

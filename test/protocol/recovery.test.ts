@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { RECOVERY_CONCURRENCY } from '#idempay/payments/recovery.js';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
@@ -6,9 +7,11 @@ import {
   type Composition,
   MONEY,
   OTHER_MONEY,
+  type Settings,
   shareProtocol,
 } from '../../testkit/protocol/payment-composition.js';
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { HandClock } from '../../testkit/time/hand-clock.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
 /** What an attempt left PROCESSING is finished once, under the id it had: by a repeat or by recovery (protocol, step 6). */
@@ -16,6 +19,7 @@ import { until, untilPast } from '../../testkit/time/until.js';
 const DEADLINE_MS = 15_000;
 /** More than two processes take over at a time. */
 const MANY = 150;
+const MINUTE_MS = 60_000;
 
 const { ports, compose, ...given } = await shareProtocol();
 
@@ -23,6 +27,24 @@ const { ports, compose, ...given } = await shareProtocol();
 async function givenAbandoned({ name }: RecordingProcessor, count: number): Promise<[string, ...string[]]> {
   const claims = await Promise.all(Array.from({ length: count }, () => given.abandoned({ processor: name })));
   return claims.map(({ key }) => key).sort() as [string];
+}
+
+/** A process whose look-ups get no answer before the test ends them, oldest first, without an outcome. */
+function givenHangingLookUps(settings: Settings) {
+  const process = compose(settings);
+  const gates = Array.from({ length: MANY + 1 }, gate);
+  const unclear = { state: 'unknown', cause: 'no answer' } as const;
+  process.processor.planLookUp(
+    ...gates.map(
+      ({ opened }) =>
+        async () =>
+          opened.then(() => unclear),
+    ),
+  );
+  const end = (count: number) => {
+    for (const { open } of gates.splice(0, count)) open();
+  };
+  return { ...process, hangingLookUps: { end } };
 }
 
 const references = ({ charges }: RecordingProcessor) => charges.map(({ reference }) => reference).sort();
@@ -93,61 +115,17 @@ describe('an outcome that is not known', () => {
     expect(processor.charges).toHaveLength(1);
   });
 
-  // Also one whose former name is the beginning of the name in the row (decision P14).
   test('is left alone by an instance with another processor, or another account at the same', async () => {
     const name = newProcessorName();
     const owner = compose({}, new RecordingProcessor(`${name}?account=b`));
     const key = await owner.unknownPayment('succeeded');
-    const otherAccount = new RecordingProcessor(`${name}?account=a`, undefined, name);
+    const otherAccount = new RecordingProcessor(`${name}?account=a`);
     for (const stranger of [compose(), compose({}, otherAccount)]) {
       expect(await stranger.payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
       expect(await stranger.recovery.runOnce()).toBe(0);
       expect([stranger.processor.charges, stranger.processor.lookUps]).toEqual([[], []]);
     }
     expect(await owner.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-  });
-});
-
-/**
- * Bug: a row named its processor without the account, so an instance with another account took it over, found no record
- * there, and charged the second account. Fix: names have the account (decision P14). Rows of the time before have a name
- * without it: they are looked up, and never sent again.
- */
-describe('a payment under the former name of its processor', () => {
-  async function givenFormer(charged: boolean) {
-    const formerName = newProcessorName();
-    const processor = new RecordingProcessor(`${formerName}?account=a`, undefined, formerName);
-    const claim = await given.abandoned({ processor: formerName, key: await given.issuedKey() });
-    const { key, transactionId } = claim;
-    if (charged) await processor.charge({ reference: key, ...claim });
-    return { ...compose({ dedupMs: 0 }, processor), key, transactionId };
-  }
-
-  test.each(['a repeat', 'recovery'] as const)(
-    'is finished by %s when the processor has a record of it',
-    async (by) => {
-      const { key, transactionId, ...process } = await givenFormer(true);
-      await finishBy(by, process, key);
-      expect(await process.payments.outcome(key)).toMatchObject({ outcome: { transactionId } });
-      expect(process.processor.charges).toHaveLength(1);
-    },
-  );
-
-  test('is never sent again without a record, by a repeat or by recovery', async () => {
-    const { recovery, payments, processor, key, unknown } = await givenFormer(false);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    expect(await recovery.runOnce()).toBe(0);
-    expect([processor.lookUps, processor.charges]).toEqual([[key, key], []]);
-    expect(unknown[0]?.cause).toContain('by a version that did not store the account');
-  });
-
-  test('is looked up before an operator resolves it', async () => {
-    const verdict = { state: 'DECLINED', reason: 'not on the statement' } as const;
-    const [charged, unsent] = [await givenFormer(true), await givenFormer(false)];
-    await untilPast(1);
-    const kept = { state: 'final', payment: { state: 'COMPLETED' } };
-    expect(await charged.records.resolve(charged.key, verdict)).toMatchObject(kept);
-    expect(await unsent.records.resolve(unsent.key, verdict)).toMatchObject({ state: 'resolved' });
   });
 });
 
@@ -197,6 +175,49 @@ describe('recovery', () => {
     expect(await stateOf(key)).toBe('final');
   });
 
+  /**
+   * Bug: with 50,000 abandoned payments a new one was not looked at in 30 s. Cause: the longest due went first, always. Fix: both ends of
+   * what is due are taken in turn.
+   */
+  test('looks at a new payment next although a long backlog is older, and at the oldest of the backlog after it', async () => {
+    const { processor, recovery, hangingLookUps } = givenHangingLookUps({ recoverAfterMs: () => LONG_MS });
+    const backlog = await givenAbandoned(processor, MANY);
+    const running = recovery.runOnce();
+    await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY);
+    const latest = await given.abandoned({ processor: processor.name });
+    for (let ended = 1; ended <= 2; ended += 1) {
+      hangingLookUps.end(1);
+      await until('the next look-up', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY + ended);
+    }
+    const [...next] = processor.lookUps.slice(RECOVERY_CONCURRENCY);
+    expect(next).toContain(latest.key);
+    expect(next.filter((key) => backlog.includes(key))).toHaveLength(1);
+    hangingLookUps.end(MANY);
+    await running;
+    expect([...new Set(processor.lookUps)].sort()).toEqual([...backlog, latest.key].sort());
+  });
+
+  /**
+   * Bug: with 6,000 overdue payments the alarm for the operator did not come in 100 s. Cause: they were counted after the round, which
+   * lasts as long as there is something to look up. Fix: counting has a timer of its own.
+   */
+  test('counts what waits for an operator while a round is still busy', async () => {
+    const clock = new HandClock();
+    const { processor, recovery, overdue, hangingLookUps } = givenHangingLookUps({ clock, dedupMs: 0 });
+    await givenAbandoned(processor, MANY);
+    const starting = recovery.start(0);
+    await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY);
+    for (let counted = 1; counted <= 2; counted += 1) {
+      clock.advance(MINUTE_MS);
+      await until('a count', DEADLINE_MS, () => overdue.length === counted);
+      expect(overdue.at(-1)).toBeGreaterThanOrEqual(MANY);
+    }
+    hangingLookUps.end(MANY);
+    clock.advance(MINUTE_MS);
+    await starting;
+    await recovery.stop();
+  });
+
   test('reports a payment whose settle fails, and finishes the others all the same', async () => {
     const { processor, recovery, ledger, faults } = compose();
     const keys = await givenAbandoned(processor, 3);
@@ -232,7 +253,7 @@ describe('recovery', () => {
   test('reports a round that fails, and begins the next one by itself', async () => {
     const { processor, recovery, ledger, faults } = compose();
     const [key] = await givenAbandoned(processor, 1);
-    ledger.failNext('takeOverAbandoned', AWAY);
+    ledger.failNext('takeOverDue', AWAY);
     await recovery.start(LONG_MS);
     expect(faults).toEqual([AWAY]);
     await untilFinal(key);

@@ -167,7 +167,7 @@ describe('a request to the processor', () => {
 test('an HTTP processor declares its name and its times: those of the settings, and a second as typical, or less', () => {
   const settings = { url: 'http://user:secret@psp.example/v1/', account: 'shop-7', connections: 1, alarm: () => {} };
   const times = { timeoutMs: 10_000, dedupMs: 72_000_000 };
-  const names = { name: 'http://psp.example/v1?account=shop-7', formerName: 'http://psp.example/v1' };
+  const names = { name: 'http://psp.example/v1?account=shop-7' };
   expect(createHttpProcessor({ ...settings, ...times })).toMatchObject({ ...names, ...times, typicalMs: 1_000 });
   expect(createHttpProcessor({ ...settings, ...times, timeoutMs: 50 })).toMatchObject({ timeoutMs: 50, typicalMs: 50 });
 });

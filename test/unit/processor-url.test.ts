@@ -9,9 +9,8 @@ describe('the URL of a processor', () => {
     ['http://[::1]:9000/a/../b%20c', 'http://[::1]:9000', '/b%20c'],
     ['http://:@h', 'http://h', ''],
   ])('%s is read as origin and path, which are the first part of its name', (text, origin, path) => {
-    const formerName = origin + path;
-    const name = `${formerName}?no-user`;
-    expect(readProcessorUrl(text)).toEqual({ name, formerName, origin, path, authorization: undefined });
+    const name = `${origin}${path}?no-user`;
+    expect(readProcessorUrl(text)).toEqual({ name, origin, path, authorization: undefined });
   });
 
   test.each([
@@ -22,7 +21,6 @@ describe('the URL of a processor', () => {
   ])('%s has Basic credentials, percent-decoded, and a name without them', (text, credentials) => {
     expect(readProcessorUrl(text)).toMatchObject({
       name: expect.stringMatching(/^http:\/\/h\?(user=[0-9a-f]{12}|no-user)$/),
-      formerName: 'http://h',
       authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
     });
   });

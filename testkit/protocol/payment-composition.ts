@@ -1,4 +1,4 @@
-import { systemClock } from '#idempay/clock.js';
+import { type Clock, systemClock } from '#idempay/clock.js';
 import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea } from '#idempay/payments/payment-area.js';
 import { gate } from '../concurrency.js';
@@ -19,7 +19,11 @@ const CHARGED_DEADLINE_MS = 10_000;
 
 type Rules = Parameters<typeof createPaymentArea>[0]['rules'];
 /** `dedupMs` is of a new processor too, which has none unless it is given. */
-export type Settings = Partial<Omit<Rules, 'retentionMs'>> & { readonly recoverAfterMs?: (ageMs: number) => number };
+export type Settings = Partial<Omit<Rules, 'retentionMs'>> & {
+  readonly recoverAfterMs?: (ageMs: number) => number;
+  /** Of the process; its stores have their own. */
+  readonly clock?: Clock;
+};
 
 export type Composition = ReturnType<typeof compose>;
 
@@ -29,7 +33,7 @@ export type Composition = ReturnType<typeof compose>;
  */
 export function compose(
   ports: Pick<Ports, 'keys' | 'ledger' | 'paymentHistory'>,
-  { recoverAfterMs = () => 0, ...settings }: Settings = {},
+  { recoverAfterMs = () => 0, clock = systemClock, ...settings }: Settings = {},
   processor = new RecordingProcessor(newProcessorName(), settings.dedupMs),
 ) {
   const keys = failingPort(ports.keys);
@@ -42,6 +46,8 @@ export function compose(
     unknown: [] as { key: string; cause: string }[],
     /** Payments whose processor told another outcome than their rows keep. */
     contradictions: [] as { transactionId: string; told: string; kept: string }[],
+    /** How many payments an operator was told of, each time. */
+    overdue: [] as number[],
   };
   const area = createPaymentArea({
     keys: keys.port,
@@ -50,7 +56,7 @@ export function compose(
     processor,
     rules: { ...lives, payloadMismatch: 'replay', maxInFlight: 10_000, retentionMs: undefined, ...settings },
     recoverAfterMs,
-    clock: systemClock,
+    clock,
     newKey,
     newTransactionId,
     newOwner() {
@@ -63,7 +69,7 @@ export function compose(
       unknown: ({ key }, cause) => seen.unknown.push({ key, cause }),
       unseen() {},
       contradiction: ({ transactionId }, told, kept) => seen.contradictions.push({ transactionId, told, kept }),
-      overdue() {},
+      overdue: (count) => seen.overdue.push(count),
     },
   });
   const { payments } = area;

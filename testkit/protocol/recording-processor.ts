@@ -26,7 +26,6 @@ export class RecordingProcessor implements Processor {
   constructor(
     readonly name: string,
     readonly dedupMs = Number.POSITIVE_INFINITY,
-    readonly formerName?: string,
   ) {}
 
   plan(...charges: NextCharge[]): void {

@@ -23,7 +23,9 @@ export const directLine: Line = {
 
 /** Statements that a process sends all the time by itself: they get no line in a trace, and no history waits for their end. */
 export const ROUTINE: ReadonlySet<string> = new Set([
-  ...'database_now confirm_durable count_abandoned take_over_abandoned may_be_lost may_be_removed backlog'.split(' '),
+  ...'database_now confirm_durable count_abandoned take_over_longest_due take_over_latest_due may_be_lost may_be_removed backlog'.split(
+    ' ',
+  ),
   ...'note_elapsed begin_hour retention_time old_hour forget_hours advance_horizon remove_settled'.split(' '),
-  ...'takeOverAbandoned noteElapsed removeSettled'.split(' '),
+  ...'takeOverDue noteElapsed removeSettled'.split(' '),
 ]);

@@ -23,7 +23,7 @@ type NewRow = [
   ttlMs: number | null,
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
-type TakeOver = readonly [leaseMs: number, processor: string, former: string | null];
+type TakeOver = readonly [leaseMs: number, processor: string];
 
 /** The n-th row of values that are columns. */
 function rowOf<Row>(values: Values, index: number): Row {
@@ -61,15 +61,36 @@ function takeOver(
   { payments }: Tables,
   row: StoredPayment | undefined,
   owner: string,
-  [leaseMs, ...processors]: TakeOver,
+  [leaseMs, processor]: TakeOver,
   now: number,
 ): PaymentRow[] {
-  if (row?.state !== 'PROCESSING' || row.lease_until > now || !processors.includes(row.processor)) return [];
+  if (row?.state !== 'PROCESSING' || row.lease_until > now || row.processor !== processor) return [];
   const leaseUntil = now + leaseMs;
   const events = eventsOf(row, now, row.epoch + 1, takenEvent(row.owner));
   const taken = { ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil, events };
   payments.set(row.key, taken);
   return [columnsOf(taken, now)];
+}
+
+/** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number): ModelledStatement {
+  return (tables, values, [now], isLocked) => {
+    const [owner, leaseMs, processor, limit] = values as unknown as [string, number, string, number];
+    return [...tables.payments.values()]
+      .filter((row) => row.state === 'PROCESSING' && row.recover_at <= now && row.lease_until <= now)
+      .filter((row) => row.processor === processor && !isLocked(row.key))
+      .sort(order)
+      .slice(0, limit)
+      .flatMap((row) => takeOver(tables, row, owner, [leaseMs, processor], now));
+  };
+}
+
+/** What is PROCESSING, oldest first, up to a limit. */
+function oldestUnderWay({ payments }: Tables, limit: number): StoredPayment[] {
+  return [...payments.values()]
+    .filter((row) => row.state === 'PROCESSING')
+    .sort((one, other) => (one.key < other.key ? -1 : 1))
+    .slice(0, limit);
 }
 
 /** What `ledger-statements.ts` and `payment-history-statements.ts` say. */
@@ -125,16 +146,8 @@ export const PAYMENT_STATEMENTS: Statements = {
     return takeOver(tables, tables.payments.get(key), owner, how, now);
   },
 
-  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
-  take_over_abandoned(tables, [owner, ...values]: [string, ...TakeOver, number], [now], isLocked) {
-    const [leaseMs, processor, former, limit] = values;
-    return [...tables.payments.values()]
-      .filter((row) => row.state === 'PROCESSING' && row.recover_at <= now && row.lease_until <= now)
-      .filter((row) => [processor, former].includes(row.processor) && !isLocked(row.key))
-      .sort((one, other) => one.recover_at - other.recover_at)
-      .slice(0, limit)
-      .flatMap((row) => takeOver(tables, row, owner, [leaseMs, processor, former], now));
-  },
+  take_over_longest_due: takeOverDue((one, other) => one.recover_at - other.recover_at),
+  take_over_latest_due: takeOverDue((one, other) => other.recover_at - one.recover_at),
 
   renew: fencedUpdate((_row, [, , , leaseMs], now) => {
     const leaseUntil = now + Number(leaseMs);
@@ -173,16 +186,16 @@ export const PAYMENT_STATEMENTS: Statements = {
     return rows.map((row) => columnsOf(row, now));
   },
 
-  count_abandoned({ payments }, [olderThanMs, unsentOlderThanMs]: [number, number], [now]) {
-    const abandoned = [...payments.values()].filter((row) => {
+  count_abandoned(tables, [olderThanMs, unsentOlderThanMs, limit]: [number, number, number], [now]) {
+    const abandoned = oldestUnderWay(tables, limit).filter((row) => {
       const limitMs = row.unsent_epoch === row.epoch ? unsentOlderThanMs : olderThanMs;
-      return row.state === 'PROCESSING' && row.lease_until <= now && row.claimed_at < now - limitMs;
+      return (row.lease_until <= now || row.epoch > 1) && row.claimed_at < now - limitMs;
     });
     return [{ abandoned: abandoned.length }];
   },
 
-  backlog({ payments }, _values, [now]) {
-    const dead = [...payments.values()].filter((row) => row.state === 'PROCESSING' && row.lease_until <= now);
+  backlog(tables, [limit]: [number], [now]) {
+    const dead = oldestUnderWay(tables, limit).filter((row) => row.lease_until <= now);
     return [{ payments: dead.length, oldest_ms: Math.max(0, ...dead.map(({ claimed_at }) => now - claimed_at)) }];
   },
 
@@ -209,6 +222,7 @@ export const PAYMENT_STATEMENTS: Statements = {
 
   nth_key: nthKey(() => true),
   nth_declined_key: nthKey(({ state }) => state === 'DECLINED'),
+  nth_processing_key: nthKey(({ state }) => state === 'PROCESSING'),
   nth_key_of_client: nthKey((row, client) => row.client === client),
 
   settled_payments(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.js';
 import type { StoreUnavailable } from '../../faults.js';
-import type { ClaimAttempt, FindResult, Ledger } from '../../payments/ports/ledger.js';
+import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../payments/ports/ledger.js';
 import type { AttemptNote } from '../../payments/values/attempt-note.js';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
@@ -21,12 +21,16 @@ const ENDED_UNCLAIMED = `
   WHERE ?1 >= look_up_before AND ?1 >= keys_before AND ?1 < ?2
     AND NOT EXISTS (SELECT 1 FROM payments WHERE key = ?1 AND (?3 IS NULL OR client IS NULL OR client = ?3))`;
 
+/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+const OLDEST_UNDER_WAY = `(
+  SELECT epoch, unsent_epoch, lease_until, claimed_at FROM payments WHERE state = 'PROCESSING' ORDER BY key LIMIT ${MOST_COUNTED})`;
+
 export const COUNT_ABANDONED = `
-  SELECT count(*) AS abandoned FROM payments
-  WHERE state = 'PROCESSING' AND lease_until <= ? AND claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END`;
+  SELECT count(*) AS abandoned FROM ${OLDEST_UNDER_WAY}
+  WHERE (lease_until <= ? OR epoch > 1) AND claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END`;
 
 export const BACKLOG = `
-  SELECT count(*) AS payments, min(claimed_at) AS oldest FROM payments WHERE state = 'PROCESSING' AND lease_until <= ?`;
+  SELECT count(*) AS payments, min(claimed_at) AS oldest FROM ${OLDEST_UNDER_WAY} WHERE lease_until <= ?`;
 
 export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
   const find = reader.prepare(FIND);
@@ -72,7 +76,6 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           amount,
           currency,
           processor: attempt.processor,
-          formerProcessor: attempt.formerProcessor,
           leaseMs: attempt.leaseMs,
           claimBefore: clock.now() + attempt.claimBy - clock.monotonic(),
           settleAs,
@@ -109,7 +112,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     takeOver: async (takeover) =>
       (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,
 
-    takeOverAbandoned: (takeover) => claimInTime(writer.write('takeOverAbandoned', takeover), (late) => late),
+    takeOverDue: (takeover) => claimInTime(writer.write('takeOverDue', takeover), (late) => late),
 
     renew: ({ key, epoch, owner }, leaseMs) => writer.write('renew', { key, epoch, owner, leaseMs }),
 

@@ -18,6 +18,7 @@ const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
 const ROWS_OF = {
   any: RANGE,
   DECLINED: `state = 'DECLINED' AND ${RANGE}`,
+  PROCESSING: `state = 'PROCESSING' AND ${RANGE}`,
   ofClient: `client = ?8 AND ${RANGE}`,
 } as const;
 
@@ -25,11 +26,7 @@ export const NEWEST: Record<NewestSource, string> = {
   any: newestOf(ROWS_OF.any),
   DECLINED: newestOf(ROWS_OF.DECLINED),
   ofClient: newestOf(ROWS_OF.ofClient),
-  /** Reads and sorts all payments under way, which are few. A read in key order might pass all finished payments to find them. */
-  PROCESSING: `
-    SELECT ${COLUMNS} FROM payments WHERE key IN (
-      SELECT key FROM payments INDEXED BY payments_under_way WHERE state = 'PROCESSING' AND ${RANGE})
-    AND ${FILTERS} ORDER BY key DESC LIMIT ?3`,
+  PROCESSING: newestOf(ROWS_OF.PROCESSING),
 };
 
 /** Of a short range of transaction ids. */
@@ -42,9 +39,10 @@ export const COUNT_NAMED = `
     SELECT 1 FROM payments WHERE transaction_id >= ?1 AND transaction_id <= ?2 LIMIT ?3)`;
 
 /** The nth newest key of each: the last one that a page may read. */
-export const NTH_KEY: Record<Exclude<NewestSource, 'PROCESSING'>, string> = {
+export const NTH_KEY: Record<NewestSource, string> = {
   any: nthKeyOf(ROWS_OF.any),
   DECLINED: nthKeyOf(ROWS_OF.DECLINED),
+  PROCESSING: nthKeyOf(ROWS_OF.PROCESSING),
   ofClient: nthKeyOf(ROWS_OF.ofClient.replace('?8', '?4')),
 };
 

@@ -29,7 +29,6 @@ export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => nu
     named: async (query) => named.all(...valuesOf(query)) as HistoryRow[],
     page: async (query) => newest[query.source].all(...valuesOf(query)) as HistoryRow[],
     async nthKey({ source, from, below, client }, n) {
-      if (source === 'PROCESSING') return undefined;
       const row = nthKey[source].get(from, below, n, ...(source === 'ofClient' ? [client] : []));
       return (row as Pick<HistoryRow, 'key'> | undefined)?.key;
     },

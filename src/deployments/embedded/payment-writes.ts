@@ -1,6 +1,8 @@
 import type {
   ClaimAttempt,
   ClaimResult,
+  DueFirst,
+  DueTakeover,
   Resolution,
   ResolveResult,
   SettleResult,
@@ -31,16 +33,24 @@ const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
 
 const TAKE_OVER = `
   UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
-  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor IN (?, ?)
+  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor = ?
   RETURNING *`;
 
-export const TAKE_OVER_ABANDONED = `
-  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
-  WHERE key IN (
-    SELECT key FROM payments
-    WHERE state = 'PROCESSING' AND recover_at <= ? AND lease_until <= ? AND processor IN (?, ?)
-    ORDER BY recover_at LIMIT ?)
-  RETURNING *`;
+/** Both ends of what is due, so that neither the oldest nor the newest waits for all the others. */
+export const TAKE_OVER_DUE: Readonly<Record<DueFirst, string>> = {
+  'longest due': takeOverDueBy('ASC'),
+  'latest due': takeOverDueBy('DESC'),
+};
+
+function takeOverDueBy(order: 'ASC' | 'DESC'): string {
+  return `
+    UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
+    WHERE key IN (
+      SELECT key FROM payments
+      WHERE state = 'PROCESSING' AND processor = ? AND recover_at <= ? AND lease_until <= ?
+      ORDER BY recover_at ${order} LIMIT ?)
+    RETURNING *`;
+}
 
 const SET_LEASE = `
   UPDATE payments SET lease_until = ?, recover_at = ?
@@ -84,7 +94,6 @@ export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
 }
 
 export type KeyTakeover = Takeover & { readonly key: string };
-export type BoundedTakeover = Takeover & { readonly limit: number };
 
 export interface AbandonWrite extends Fence {
   readonly recoverAfterMs: number;
@@ -117,7 +126,10 @@ export function createPaymentWrites(
   const insertClaim = database.prepare(INSERT_CLAIM);
   const find = database.prepare(FIND);
   const takeOver = database.prepare(TAKE_OVER);
-  const takeOverAbandoned = database.prepare(TAKE_OVER_ABANDONED);
+  const takeOverDue = {
+    'longest due': database.prepare(TAKE_OVER_DUE['longest due']),
+    'latest due': database.prepare(TAKE_OVER_DUE['latest due']),
+  };
   const setLease = database.prepare(SET_LEASE);
   const abandon = database.prepare(ABANDON);
   const settle = database.prepare(SETTLE);
@@ -126,9 +138,9 @@ export function createPaymentWrites(
   const { look_up_before: lookUpBefore } = database.prepare(LOOK_UP_BEFORE).get() as { look_up_before: string };
 
   function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
-    const { key, owner, leaseMs, processor, formerProcessor } = takeover;
+    const { key, owner, leaseMs, processor } = takeover;
     const leaseUntil = now + leaseMs;
-    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processor, formerProcessor ?? null];
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processor];
     const row = takeOver.get(...values) as PaymentRow | undefined;
     return row && claimOf(row, now);
   }
@@ -188,11 +200,11 @@ export function createPaymentWrites(
 
     takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, wallClock()) ?? null,
 
-    takeOverAbandoned({ owner, leaseMs, processor, formerProcessor, limit }: BoundedTakeover): Claim[] {
+    takeOverDue({ owner, leaseMs, processor, first, limit }: DueTakeover): Claim[] {
       const now = wallClock();
       const leaseUntil = now + leaseMs;
-      const values = [owner, leaseUntil, leaseUntil, `${now}`, now, now, processor, formerProcessor ?? null, limit];
-      const rows = takeOverAbandoned.all(...values) as PaymentRow[];
+      const values = [owner, leaseUntil, leaseUntil, `${now}`, processor, now, now, limit];
+      const rows = takeOverDue[first].all(...values) as PaymentRow[];
       return rows.map((row) => claimOf(row, now));
     },
 

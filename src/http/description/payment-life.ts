@@ -70,7 +70,7 @@ const life: PaymentLife = {
   omitted: 0,
 };
 const exampleTimeline = (changes: Partial<PaymentLife> = {}): unknown => {
-  const rules = { processors: ['acme'], dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
+  const rules = { processor: 'acme', dedupMs: 72_000_000, idempotencyTtlMs: 86_400_000 };
   return JSON.parse(timelineJson(timelineOf({ ...life, ...changes }, rules)));
 };
 

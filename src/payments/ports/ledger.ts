@@ -29,8 +29,8 @@ export interface Ledger {
   /** Takes over one abandoned payment; undefined when its lease lives, it is final, or it is another processor's. */
   takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined>;
 
-  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, longest due first. */
-  takeOverAbandoned(takeover: Takeover & { readonly limit: number }): Promise<readonly Claim[]>;
+  /** Takes over up to `limit` abandoned payments of the processor that are due for recovery, from one end of what is due. */
+  takeOverDue(takeover: DueTakeover): Promise<readonly Claim[]>;
 
   /** Lengthens the lease; false when the attempt has been fenced off. */
   renew(fence: Fence, leaseMs: number): Promise<boolean>;
@@ -43,7 +43,7 @@ export interface Ledger {
 
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
-   * from now on, `takeOverAbandoned` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
+   * from now on, `takeOverDue` only after `recoverAfterMs`. The attempt is fenced off: a renewal or settlement of it
    * that arrives later changes nothing. `unsent`: surely nothing was ever sent for it; only the next takeover sees this
    * mark. `note`: kept for its timeline. Resolves to whether it was still the attempt's.
    */
@@ -57,12 +57,12 @@ export interface Ledger {
   resolve(resolution: Resolution): Promise<ResolveResult>;
 
   /**
-   * Payments that are PROCESSING with a dead lease, first claimed more than `dedupMs` ago, or more than
-   * `idempotencyTtlMs` where nothing was ever sent for them.
+   * Payments that are PROCESSING with a dead lease, or taken over at this moment, first claimed more than `dedupMs` ago, or more than
+   * `idempotencyTtlMs` where nothing was ever sent for them: of the `MOST_COUNTED` oldest under way.
    */
   countAbandoned(dedupMs: number, idempotencyTtlMs: number): Promise<number>;
 
-  /** All payments that are PROCESSING with a dead lease, of every processor, whatever their age. */
+  /** Payments that are PROCESSING with a dead lease, of every processor, whatever their age: of the `MOST_COUNTED` oldest under way. */
   backlog(): Promise<Backlog>;
 
   /**
@@ -79,6 +79,9 @@ export interface Ledger {
    */
   removeSettled(retentionMs: number, limit: number): Promise<RemovalResult>;
 }
+
+/** More payments under way are not looked at for a count, so that its cost does not grow with a fault: a count of it means this many, or more. */
+export const MOST_COUNTED = 5_000;
 
 export interface Backlog {
   readonly payments: number;
@@ -118,8 +121,6 @@ export interface ClaimAttempt extends Money {
   /** The client that owns the key; undefined: every client sees it. */
   readonly client?: string | undefined;
   readonly processor: string;
-  /** An existing row under this processor name is taken over as well. Undefined: none. */
-  readonly formerProcessor?: string | undefined;
   readonly leaseMs: number;
   /**
    * From `begin`, by our monotonic clock: a claim that the store executes after this moment is refused. The adapter
@@ -200,10 +201,16 @@ interface UnderWay {
   readonly remainingMs: number;
 }
 
+/** An end of what is due for recovery. */
+export type DueFirst = 'longest due' | 'latest due';
+
+export interface DueTakeover extends Takeover {
+  readonly first: DueFirst;
+  readonly limit: number;
+}
+
 export interface Takeover {
   readonly owner: string;
   readonly leaseMs: number;
   readonly processor: string;
-  /** Payments under this name are taken over as well. Undefined: none. */
-  readonly formerProcessor?: string | undefined;
 }

@@ -4,11 +4,6 @@ import type { Money } from '../values/money.js';
 export interface Processor {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
   readonly name: string;
-  /**
-   * Its name in versions that did not name the account. Payments of that name are looked up and never sent again, because it
-   * is not known whose account was charged (decisions P14). Undefined: there are none.
-   */
-  readonly formerName?: string | undefined;
   /** How long a charge typically takes, before anything was measured. */
   readonly typicalMs: number;
   /** A call ends within this time, and the lease must outlive it. 0: a call has no effect outside this process. */

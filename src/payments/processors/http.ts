@@ -65,7 +65,7 @@ export function createHttpProcessor(settings: {
   const { url, account, timeoutMs, dedupMs, connections, alarm, traceHeaders } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');
-  const { name, formerName, origin, path, authorization } = location;
+  const { name, origin, path, authorization } = location;
   const exchanges = createExchanges(origin, timeoutMs, connections);
   let isAway = false;
   let movesMoney: boolean | null = null;
@@ -96,7 +96,6 @@ export function createHttpProcessor(settings: {
 
   return {
     name,
-    formerName,
     typicalMs: Math.min(TYPICAL_MS, timeoutMs),
     timeoutMs,
     dedupMs,

@@ -11,8 +11,6 @@ export interface ProcessorLocation {
    * a question mark, so no name is also another one's.
    */
   readonly name: string;
-  /** The same without the account: as versions before this named it. */
-  readonly formerName: string;
   readonly origin: string;
   /** Comes before `/charges`; no trailing slash. */
   readonly path: string;
@@ -42,8 +40,7 @@ export function readProcessorUrl(text: string, account?: string): ProcessorLocat
   const user = decodeURIComponent(username);
   const path = pathname.replace(/\/+$/, '');
   const authorization = credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`;
-  const formerName = `${origin}${path}`;
-  return { name: `${formerName}?${accountName(user, account)}`, formerName, origin, path, authorization };
+  return { name: `${origin}${path}?${accountName(user, account)}`, origin, path, authorization };
 }
 
 /** The hash is of the user alone: a password may be changed while payments are unfinished. */

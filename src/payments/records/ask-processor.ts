@@ -36,8 +36,7 @@ export function createAskProcessor(collaborators: {
   return async function askProcessor(key) {
     const payment = await history.find(key);
     if (!payment) return { state: 'not found' };
-    const { name, formerName } = processor;
-    if (payment.processor !== name && payment.processor !== formerName) {
+    if (payment.processor !== processor.name) {
       return { state: 'of another processor', processor: payment.processor };
     }
     if (underWay >= MAX_UNDER_WAY) return { state: 'busy' };

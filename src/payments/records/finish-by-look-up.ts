@@ -20,14 +20,13 @@ export function createFinishByLookUp(collaborators: {
 
   return async function finishByLookUp(key) {
     const payment = await history.find(key);
-    const { name, formerName } = processor;
-    if (payment?.state !== 'PROCESSING' || ![name, formerName].includes(payment.processor)) return;
+    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.name) return;
     const { state } = await processor.lookUp(key);
     if (state === 'no record' || state === 'unknown') return;
     const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();
     const owner = newOwner();
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: name, formerProcessor: formerName });
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
     if (!claim) {
       // The payment may have been resolved while the processor was asked.
       const kept = await history.find(key);

@@ -10,8 +10,8 @@ export interface NextStep {
 }
 
 export interface TimelineRules {
-  /** The names of this service's processor: only payments of these are taken over here. */
-  readonly processors: readonly (string | undefined)[];
+  /** The name of this service's processor: only its payments are taken over here. */
+  readonly processor: string;
   /** From this age on a payment that may have been sent is an operator's to resolve. */
   readonly dedupMs: number;
   /** The same of one that was surely never sent. */
@@ -43,7 +43,7 @@ export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {
   }
   if (life.leaseUntil > now) return underWay(life.leaseUntil);
   const operatorFrom = payment.claimedAt + (life.unsent ? rules.idempotencyTtlMs : rules.dedupMs);
-  const isOurs = rules.processors.includes(payment.processor);
+  const isOurs = payment.processor === rules.processor;
   if (operatorFrom <= now) {
     return {
       what: 'operator',

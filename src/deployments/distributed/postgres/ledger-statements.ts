@@ -1,3 +1,4 @@
+import type { DueFirst } from '../../../payments/ports/ledger.js';
 import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
@@ -94,27 +95,35 @@ export const TAKE_OVER: Statement = {
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
       events = ${TAKEN}
-    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor IN ($4, $5)
+    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = $4
       AND ${ON_KNOWN_TIMELINE}
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
+/** Both ends of what is due, so that neither the oldest nor the newest waits for all the others (see `recovery.ts`). */
+export const TAKE_OVER_DUE: Readonly<Record<DueFirst, Statement>> = {
+  'longest due': takeOverDue('take_over_longest_due', 'ASC'),
+  'latest due': takeOverDue('take_over_latest_due', 'DESC'),
+};
+
 /** An array and not `IN`: a join could run the sub-select again for each row, and take more than its limit. */
-export const TAKE_OVER_ABANDONED: Statement = {
-  name: 'take_over_abandoned',
-  text: `
+function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
+  return {
+    name,
+    text: `
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond',
       events = ${TAKEN}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
-      WHERE state = 'PROCESSING' AND recover_at <= now() AND lease_until <= clock_timestamp() AND processor IN ($3, $4)
+      WHERE ${UNDER_WAY} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
         AND ${ON_KNOWN_TIMELINE}
-      ORDER BY recover_at LIMIT $5
+      ORDER BY recover_at ${order} LIMIT $4
       FOR UPDATE SKIP LOCKED))
     RETURNING ${PAYMENT_COLUMNS}`,
-};
+  };
+}
 
 export const RENEW: Statement = {
   name: 'renew',
@@ -188,11 +197,16 @@ export const RESOLVE: Statement = {
     RETURNING ${PAYMENT_COLUMNS}`,
 };
 
+/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+const oldestUnderWay = (limit: string) => `(
+      SELECT epoch, unsent_epoch, lease_until, claimed_at FROM idempay.payments
+      WHERE state = 'PROCESSING' ORDER BY key LIMIT ${limit}) AS oldest`;
+
 export const COUNT_ABANDONED: Statement = {
   name: 'count_abandoned',
   text: `
-    SELECT count(*)::float8 AS abandoned FROM idempay.payments
-    WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp()
+    SELECT count(*)::float8 AS abandoned FROM ${oldestUnderWay('$3')}
+    WHERE (lease_until <= clock_timestamp() OR epoch > 1)
       AND claimed_at < clock_timestamp()
         - CASE WHEN unsent_epoch = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
 };
@@ -202,5 +216,5 @@ export const BACKLOG: Statement = {
   text: `
     SELECT count(*)::float8 AS payments,
       coalesce(extract(epoch FROM clock_timestamp() - min(claimed_at)) * 1000, 0)::float8 AS oldest_ms
-    FROM idempay.payments WHERE state = 'PROCESSING' AND lease_until <= clock_timestamp()`,
+    FROM ${oldestUnderWay('$1')} WHERE lease_until <= clock_timestamp()`,
 };

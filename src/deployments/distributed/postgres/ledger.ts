@@ -1,13 +1,14 @@
 import { isUnknown } from '../../../faults.js';
-import type {
-  ClaimAttempt,
-  ClaimResult,
-  FindResult,
-  Ledger,
-  Resolution,
-  ResolveResult,
-  SettleResult,
-  Takeover,
+import {
+  type ClaimAttempt,
+  type ClaimResult,
+  type FindResult,
+  type Ledger,
+  MOST_COUNTED,
+  type Resolution,
+  type ResolveResult,
+  type SettleResult,
+  type Takeover,
 } from '../../../payments/ports/ledger.js';
 import {
   type Claim,
@@ -113,8 +114,8 @@ export function createPostgresLedger(
   }
 
   async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
-    const { key, owner, leaseMs, processor, formerProcessor = null } = takeover;
-    const values = [key, owner, leaseMs, processor, formerProcessor];
+    const { key, owner, leaseMs, processor } = takeover;
+    const values = [key, owner, leaseMs, processor];
     try {
       const [row] = await database.write<PaymentRow>(statements.TAKE_OVER, values);
       return row && claimOf(row);
@@ -203,9 +204,9 @@ export function createPostgresLedger(
 
     takeOver,
 
-    async takeOverAbandoned({ owner, leaseMs, processor, formerProcessor = null, limit }) {
-      const values = [owner, leaseMs, processor, formerProcessor, limit];
-      const rows = await database.write<PaymentRow>(statements.TAKE_OVER_ABANDONED, values);
+    async takeOverDue({ owner, leaseMs, processor, first, limit }) {
+      const values = [owner, leaseMs, processor, limit];
+      const rows = await database.write<PaymentRow>(statements.TAKE_OVER_DUE[first], values);
       return rows.map(claimOf);
     },
 
@@ -245,12 +246,12 @@ export function createPostgresLedger(
     },
 
     async countAbandoned(...ages) {
-      const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, ages);
+      const [counted] = await database.read<{ abandoned: number }>(statements.COUNT_ABANDONED, [...ages, MOST_COUNTED]);
       return counted?.abandoned ?? 0;
     },
 
     async backlog() {
-      const [row] = await database.read<{ payments: number; oldest_ms: number }>(statements.BACKLOG);
+      const [row] = await database.read<{ payments: number; oldest_ms: number }>(statements.BACKLOG, [MOST_COUNTED]);
       return { payments: row?.payments ?? 0, oldestMs: Math.max(0, row?.oldest_ms ?? 0) };
     },
 

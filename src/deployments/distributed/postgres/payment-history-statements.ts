@@ -35,6 +35,7 @@ const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR proce
 const ROWS_OF = {
   any: RANGE,
   DECLINED: `${RANGE} AND state = 'DECLINED'`,
+  PROCESSING: `${RANGE} AND state = 'PROCESSING'`,
   ofClient: `${RANGE} AND client = $8`,
 } as const;
 
@@ -42,8 +43,7 @@ export const NEWEST: Record<NewestSource, Statement> = {
   any: newestOf('newest_payments', ROWS_OF.any),
   DECLINED: newestOf('newest_declined', ROWS_OF.DECLINED),
   ofClient: newestOf('newest_of_client', ROWS_OF.ofClient),
-  /** Reads and sorts all payments under way, which are few. A read in key order might pass all finished payments to find them. */
-  PROCESSING: sortedOf('newest_processing', "state = 'PROCESSING'"),
+  PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING),
 };
 
 /** Of a short range of transaction ids. */
@@ -58,9 +58,10 @@ export const COUNT_NAMED: Statement = {
 };
 
 /** The `$3`th newest key of each: the last one that a page may read. */
-export const NTH_KEY: Record<Exclude<NewestSource, 'PROCESSING'>, Statement> = {
+export const NTH_KEY: Record<NewestSource, Statement> = {
   any: nthKeyOf('nth_key', ROWS_OF.any),
   DECLINED: nthKeyOf('nth_declined_key', ROWS_OF.DECLINED),
+  PROCESSING: nthKeyOf('nth_processing_key', ROWS_OF.PROCESSING),
   ofClient: nthKeyOf('nth_key_of_client', `${RANGE} AND client = $4`),
 };
 

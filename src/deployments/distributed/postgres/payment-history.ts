@@ -23,7 +23,6 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
     named: (query) => database.read<Row>(statements.NAMED, valuesOf(query)),
     page: (query) => database.read<Row>(statements.NEWEST[query.source], valuesOf(query)),
     async nthKey({ source, from, below, client }, n) {
-      if (source === 'PROCESSING') return undefined;
       const values = [from, below, n, ...(source === 'ofClient' ? [client] : [])];
       const [nth] = await database.read<Pick<Row, 'key'>>(statements.NTH_KEY[source], values);
       return nth?.key;

@@ -28,5 +28,5 @@ CREATE TABLE payments (
   CHECK ((state = 'DECLINED') = (reason IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
--- Only what is under way is in it, so it stays small however many payments there are.
-CREATE INDEX payments_under_way ON payments (lease_until) WHERE state = 'PROCESSING';
+-- Only what is under way is in it. In the order of the keys, which is that of time: it is listed and counted from one end, up to a limit.
+CREATE INDEX payments_under_way ON payments (key) WHERE state = 'PROCESSING';

@@ -6,9 +6,8 @@ UPDATE payments SET recover_at = lease_until WHERE state = 'PROCESSING';
 ALTER TABLE payments ADD COLUMN resolution TEXT
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000));
 
--- In the order in which they are due, with what is asked of all that are under way, so that the index alone is read.
-DROP INDEX payments_under_way;
-CREATE INDEX payments_under_way ON payments (recover_at, lease_until, claimed_at) WHERE state = 'PROCESSING';
+-- What recovery may take, longest due first or latest due first.
+CREATE INDEX payments_due ON payments (processor, recover_at) WHERE state = 'PROCESSING';
 
 -- Declined payments are rare among all rows; completed ones are not, and are found in the table itself.
 CREATE INDEX payments_declined ON payments (key) WHERE state = 'DECLINED';

@@ -20,4 +20,4 @@ CREATE TABLE idempay.payments (
 );
 
 -- Only what is under way is in it, so it stays small however many payments there are.
-CREATE INDEX payments_under_way ON idempay.payments (lease_until) WHERE state = 'PROCESSING';
+CREATE INDEX payments_under_way ON idempay.payments (key) WHERE state = 'PROCESSING';
