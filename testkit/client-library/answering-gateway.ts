@@ -78,13 +78,19 @@ export function answeringGateway(
   };
 }
 
-function written({ status, body, header }: OwnAnswer): Response {
-  const headers = {
+function written(own: OwnAnswer): Response {
+  const { status, headers, text } = answerOf(own);
+  return new Response(text || null, { status, headers });
+}
+
+/** What the gateway writes. */
+export function answerOf({ status, body, header }: Pick<OwnAnswer, 'status' | 'body' | 'header'>) {
+  const headers: Record<string, string> = {
     ...(header === 'kept' && { idempay: '1', 'x-request-id': 'request' }),
     ...(status >= 300 && status < 400 && { location: 'http://other.test/' }),
     'content-type': body === 'a page' ? 'text/html' : 'application/json; charset=utf-8',
   };
-  return new Response(BODILESS.has(status) ? null : textOf(body, status), { status, headers });
+  return { status, headers, text: BODILESS.has(status) ? '' : textOf(body, status) };
 }
 
 function textOf(body: OwnAnswer['body'], status: number): string {

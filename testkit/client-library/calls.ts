@@ -4,7 +4,9 @@ import {
   IdempayError,
   type PayResult,
   UnavailableError,
+  UnexpectedAnswerError,
   UnknownOutcomeError,
+  UnusedKeyError,
 } from '#idempay/client/index.js';
 
 /** The final result of a call, as the caller sees it. */
@@ -29,6 +31,9 @@ export interface PayCall {
 export const CURRENCY = 'USD';
 /** The nth call of a run. */
 export const amountOf = (index: number) => `${Math.floor(index / 100) + 1}.${`${index % 100}`.padStart(2, '0')}`;
+
+/** Nothing was charged: the service was away, something else gave no key, or the service is certain of the key. */
+const NOT_ATTEMPTED = [UnavailableError, UnexpectedAnswerError, UnusedKeyError];
 
 /** Undefined for a call that has not ended. */
 export const lastTold = ({ told }: PayCall) => told.at(-1);
@@ -65,7 +70,7 @@ async function toldBy(paying: Promise<PayResult>): Promise<Told> {
     return { state: 'paid', transactionId, key };
   } catch (fault) {
     if (fault instanceof DeclinedError) return { state: 'declined', key: fault.key };
-    if (fault instanceof UnavailableError) return { state: 'not attempted' };
+    if (NOT_ATTEMPTED.some((kind) => fault instanceof kind)) return { state: 'not attempted' };
     if (fault instanceof UnknownOutcomeError) {
       const { key, record } = fault;
       return { state: 'unknown', key, record: record ? 'open' : record === null ? 'none' : 'not read' };

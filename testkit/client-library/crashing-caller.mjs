@@ -2,11 +2,20 @@
 // by one call of `pay`, and after that by `resume` only. `SERVICE_URL`, `JOURNAL`; `LAST=1`: begins no new orders, and ends.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DeclinedError, Idempay, UnavailableError, UnknownOutcomeError } from 'idempay/client';
+import {
+  DeadKeyError,
+  DeclinedError,
+  Idempay,
+  UnavailableError,
+  UnexpectedAnswerError,
+  UnknownOutcomeError,
+  UnusedKeyError,
+} from 'idempay/client';
 
 const WIDTH = 6;
 const DEADLINE_MS = 5_000;
 const LONGEST_KEEP_MS = 10;
+const NOT_ATTEMPTED = [UnavailableError, UnexpectedAnswerError, UnusedKeyError];
 const { SERVICE_URL, JOURNAL, LAST } = process.env;
 
 const idempay = new Idempay({ baseUrl: SERVICE_URL, attemptTimeoutMs: 1_500 });
@@ -34,8 +43,9 @@ async function settle(number) {
     note(number, { event: 'ended', told: { state: 'paid', transactionId: paid.transactionId, key: paid.key } });
   } catch (fault) {
     if (fault instanceof DeclinedError) note(number, { event: 'ended', told: { state: 'declined', key: fault.key } });
-    else if (fault instanceof UnavailableError) note(number, { event: 'ended', told: { state: 'not attempted' } });
-    else if (fault instanceof UnknownOutcomeError && fault.record === null) {
+    else if (NOT_ATTEMPTED.some((kind) => fault instanceof kind))
+      note(number, { event: 'ended', told: { state: 'not attempted' } });
+    else if (fault instanceof DeadKeyError && fault.record === null) {
       note(number, { event: 'ended', told: { state: 'unknown', key: fault.key, record: 'none' } });
     } else if (fault instanceof UnknownOutcomeError) open.push(number);
     else note(number, { event: 'ended', told: { state: 'wrong', what: String(fault?.stack) } });

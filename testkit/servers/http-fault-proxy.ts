@@ -10,11 +10,15 @@ import {
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { type Answer, ask, IDLE_CONNECTION_MS } from '../client/http-client.js';
+import { answerOf, OWN_ANSWERS } from '../client-library/answering-gateway.js';
 import type { Random } from '../random.js';
 import { pause, until } from '../time/until.js';
 
-/** What becomes of one request. `before`: it never reaches the service; `after`: the service has answered it. */
-const FAULTS = ['reset before', 'reset after', '503 before', '503 after', 'cut', 'slow', 'late'] as const;
+/**
+ * What becomes of one request. `before`: it never reaches the service; `after`: the service has answered it. `answers`: the proxy answers by
+ * itself, with any status.
+ */
+const FAULTS = ['reset before', 'reset after', 'answers before', 'answers after', 'cut', 'slow', 'late'] as const;
 export type ProxyFault = (typeof FAULTS)[number];
 
 /** Longer than an attempt of the clients that run through it, sometimes. */
@@ -92,14 +96,14 @@ export class HttpFaultProxy {
         return send(response, await forward());
       case 'reset before':
         return void reset();
-      case '503 before':
-        return send(response, UNAVAILABLE);
+      case 'answers before':
+        return send(response, ownAnswer(random));
       case 'reset after':
         await forward();
         return void reset();
-      case '503 after':
+      case 'answers after':
         await forward();
-        return send(response, UNAVAILABLE);
+        return send(response, ownAnswer(random));
       case 'late':
         // The client's connection is reset, and the request is still delivered later.
         reset();
@@ -135,11 +139,11 @@ export class HttpFaultProxy {
   }
 }
 
-const UNAVAILABLE = {
-  status: 503,
-  headers: { 'content-type': 'text/html' },
-  text: '<html>503 Service Unavailable</html>',
-};
+/** A page of 503 in half of the cases, because that is what balancers answer most. */
+function ownAnswer(random: Random) {
+  if (random.below(2) === 0) return answerOf({ status: 503, body: 'a page', header: 'stripped' });
+  return answerOf(random.pick(OWN_ANSWERS.filter(({ status }) => status !== 204)));
+}
 const NO_SERVICE = { status: 502, headers: { 'content-type': 'text/html' }, text: '<html>502 Bad Gateway</html>' };
 
 function send(response: ServerResponse, { status, headers, text }: Pick<Answer, 'status' | 'headers' | 'text'>): void {
