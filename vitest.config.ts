@@ -2,6 +2,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 
 /** They kill, pause, restart or fill up real processes and servers, for half a minute each and more on a busy machine. */
 const LONG_TESTS = [
+  'test/adapters/distributed-backups.test.ts',
   'test/adapters/doctor-servers.test.ts',
   'test/commands/import-killed.test.ts',
   'test/browser/*.test.ts',
@@ -25,6 +26,7 @@ const LONG_TESTS = [
   'test/http/payment-retention.test.ts',
   'test/http/transaction-list-stalled.test.ts',
   'test/package/client-types.test.ts',
+  'test/proof/faults-restored.test.ts',
   'test/proof/faults.test.ts',
 ];
 /** Each run on servers of its own, by `scripts/test-topologies.mjs`. */

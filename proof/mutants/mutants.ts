@@ -124,13 +124,24 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'takeover of a live lease, in PostgreSQL':
       ' AND lease_until <= clock_timestamp() AND processor = $4 →  AND processor = $4',
     "takeover of another processor's payment, in PostgreSQL": "AND processor = $4 → AND $4::text > ''",
-    'a claim on a timeline that is not recorded yet, in PostgreSQL':
-      '      AND ${ON_KNOWN_TIMELINE}\n    ON CONFLICT →     ON CONFLICT',
+    'a claim on a database that was not checked yet, in PostgreSQL':
+      '      AND ${ON_KNOWN_DATABASE}\n    ON CONFLICT →     ON CONFLICT',
+    'a mark of an unsent payment outlives a restore, in PostgreSQL': 'CASE WHEN generation = → CASE WHEN generation <=',
     'a claim in a session without a time limit': '      AND ${ENDS_IN_TIME}\n → ',
   },
   [`${POSTGRES}/transaction-statements.ts`]: {
     'a change of status in a session without a time limit':
       '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
+  },
+  [`${POSTGRES}/database-identity-statements.ts`]: {
+    'a claim in the tables of a dump that was just restored, in PostgreSQL':
+      'known.table_oid = known.tableoid AND known.checked_start → known.checked_start',
+  },
+  [`${POSTGRES}/database-identity.ts`]: {
+    'commits that a restored database lacks are not missed': '.missing.has(commit)); → .missing.has(commit) && false);',
+  },
+  [`${REDIS}/redis-last-commits.ts`]: {
+    'a claim is remembered only after its charge was sent': 'if (now) sendCollected(client); → ',
   },
   'src/deployments/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':

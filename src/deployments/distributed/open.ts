@@ -4,6 +4,7 @@ import type { Deployment, Notices, StoreEvents } from '../deployment.js';
 import { REPLACED } from '../replaced-database.js';
 import type { StoreMeasures } from '../store-measures.js';
 import { startSweeping } from '../sweep.js';
+import { LastCommits } from './last-commits.js';
 import { SWEEP_CREATION_KEYS } from './postgres/creation-statements.js';
 import { DatabaseClock } from './postgres/database-clock.js';
 import { DatabaseIdentity } from './postgres/database-identity.js';
@@ -20,7 +21,7 @@ import { createRedisReport } from './redis/key-value-store-report.js';
 import { LockEnds } from './redis/lock-ends.js';
 import { createRedisOpenKeyCounts } from './redis/open-key-counts.js';
 import { connected, connectRedis } from './redis/redis-client.js';
-import { createRedisLogPositions } from './redis/redis-log-positions.js';
+import { createRedisLastCommits } from './redis/redis-last-commits.js';
 import { refuseWrongRedis } from './redis/redis-start.js';
 import type { RedisLocation } from './redis/redis-url.js';
 import { watchRedis } from './redis/redis-watch.js';
@@ -52,7 +53,8 @@ export async function openDistributed(options: {
   measures?: StoreMeasures;
 }): Promise<Deployment> {
   const { clock, notices, databasePoolSize, events, measures } = options;
-  const identity = new DatabaseIdentity(clock, () => notices.warn(REPLACED));
+  const lastCommits = new LastCommits(clock);
+  const identity = new DatabaseIdentity(clock, lastCommits, () => notices.warn(REPLACED));
   let isOpen = false;
   const database = new Postgres(
     options.databaseUrl,
@@ -62,6 +64,7 @@ export async function openDistributed(options: {
     (client) => identity.observe(client),
     () => events?.served('PostgreSQL'),
     measures,
+    lastCommits,
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
@@ -87,7 +90,11 @@ export async function openDistributed(options: {
   const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
-  await identity.watch(database, createRedisLogPositions(redis, names, measures));
+  lastCommits.keepIn(createRedisLastCommits(redis, names, measures));
+  await untilPostgresIsThere(
+    () => identity.watch(database),
+    (sentence, cause) => notices.warn(sentence, cause),
+  );
   const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
     notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
   );

@@ -1,4 +1,4 @@
-import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
+import { ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
@@ -6,8 +6,8 @@ const NOW = "date_trunc('milliseconds', clock_timestamp())";
 const TIME_OF = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::float8`;
 
 /**
- * The counter row is held until the commit, so the statement that gets the next ids commits later. On a timeline that is not
- * recorded yet nothing is created: ids that were lost with the old one would be given again.
+ * The counter row is held until the commit, so the statement that gets the next ids commits later. On a database that was not
+ * checked yet nothing is created: ids that were lost would be given again.
  */
 export const CREATE: Statement = {
   name: 'create_transactions',
@@ -15,7 +15,7 @@ export const CREATE: Statement = {
     WITH counter AS (
       UPDATE idempay.transaction_list
       SET last_id = last_id + cardinality($1::text[]), version = version + cardinality($1::text[])
-      WHERE ${ON_KNOWN_TIMELINE}
+      WHERE ${ON_KNOWN_DATABASE}
       RETURNING last_id - cardinality($1::text[]) AS id_before, ${NOW} AS created_at)
     INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
     SELECT id_before + position, from_account, to_account, amount, status, 1, counter.created_at
@@ -23,6 +23,7 @@ export const CREATE: Statement = {
       AS created (from_account, to_account, amount, status, position)
     ORDER BY position
     RETURNING ${TRANSACTION_COLUMNS}`,
+  commitOf: (rows) => (rows.length === 0 ? undefined : { id: Math.max(...rows.map(({ id }) => id)), version: 1 }),
 };
 
 /**
@@ -36,7 +37,7 @@ export const CREATE_ONCE: Statement = {
   name: 'create_transactions_once',
   text: `
     WITH list AS MATERIALIZED (
-      SELECT last_id FROM idempay.transaction_list WHERE ${ON_KNOWN_TIMELINE} FOR UPDATE),
+      SELECT last_id FROM idempay.transaction_list WHERE ${ON_KNOWN_DATABASE} FOR UPDATE),
     moment AS MATERIALIZED (SELECT last_id, ${NOW} AS now FROM list),
     record AS (
       INSERT INTO idempay.creation_keys AS known
@@ -65,6 +66,7 @@ export const CREATE_ONCE: Statement = {
     SELECT (first_id - last_id - 1)::integer AS "rowsBefore", first_id::float8 AS "firstId",
       ${TIME_OF('created_at')} AS "createdAt"
     FROM moment, record`,
+  commitOf: ([row]) => row && { id: row.firstId, version: 1 },
 };
 
 /** A key that has not expired, by the database's clock. */

@@ -1,5 +1,7 @@
+import type { QueryResultRow } from 'pg';
 import type { DueFirst } from '../../../payments/ports/ledger.js';
-import { ON_KNOWN_TIMELINE } from './database-identity-statements.js';
+import type { Commit } from '../last-commits.js';
+import { GENERATION, ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
 import type { Statement } from './postgres.js';
@@ -33,7 +35,7 @@ const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
  * statement. It is still the only row of its key.
  * The horizon is that of the statement's snapshot: `payment-horizon-statements.ts` says why an old one is harmless.
  *
- * On a timeline that is not recorded yet every claim and takeover is refused. Where the key's row may have been lost, the
+ * On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
  * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.
  */
 export const CLAIM: Statement = {
@@ -41,16 +43,16 @@ export const CLAIM: Statement = {
   text: `
     INSERT INTO idempay.payments
       (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-        state, reason, settled_at, settled_hour, expires_at)
+        generation, state, reason, settled_at, settled_hour, expires_at)
     SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
       CASE WHEN may_be_lost
         THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END,
-      CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
+      generation, CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
       CASE WHEN settles THEN clock_timestamp() END, CASE WHEN settles THEN ${CURRENT_HOUR} END,
       CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END
     FROM (
-      SELECT sent.*, key < look_up_before AS may_be_lost, outcome IS NOT NULL AND key >= look_up_before AS settles
+      SELECT sent.*, generation, key < look_up_before AS may_be_lost, outcome IS NOT NULL AND key >= look_up_before AS settles
       FROM
         unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
           $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[])
@@ -61,12 +63,22 @@ export const CLAIM: Statement = {
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
       AND ${ENDS_IN_TIME}
-      AND ${ON_KNOWN_TIMELINE}
+      AND ${ON_KNOWN_DATABASE}
     ON CONFLICT (key) DO NOTHING
-    RETURNING owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
+    RETURNING key, owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
       (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
       floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at`,
+  commitOf(rows) {
+    // Rather one that will be charged.
+    const row = rows.find(({ expires_at }) => expires_at === null) ?? rows[0];
+    return row && { key: row.key, epoch: 1, settled: row.expires_at !== null };
+  },
 };
+
+const takenOver = ([row]: readonly QueryResultRow[]): Commit | undefined =>
+  row && { key: row.key, epoch: row.epoch, settled: false };
+const settled = ([row]: readonly QueryResultRow[]): Commit | undefined =>
+  row && { key: row.key, epoch: row.epoch, settled: true };
 
 export const FIND: Statement = {
   name: 'find_payments',
@@ -80,7 +92,7 @@ export const ENDED_UNCLAIMED: Statement = {
     SELECT 1 FROM idempay.deployment, idempay.payment_horizon
     WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before
       AND $1::uuid < ${lowestKeyAt('(extract(epoch FROM clock_timestamp()) * 1000 - $2::float8)::bigint')}
-      AND ${ON_KNOWN_TIMELINE}
+      AND ${ON_KNOWN_DATABASE}
       AND NOT EXISTS (
         SELECT FROM idempay.payments WHERE key = $1 AND ($3::text IS NULL OR client IS NULL OR client = $3))`,
 };
@@ -88,16 +100,20 @@ export const ENDED_UNCLAIMED: Statement = {
 /** With the owner that is overwritten. */
 const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
 
+/** The mark of an epoch that was never sent, and whether it counts: what was lost since may have been sent. */
+const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
+
 export const TAKE_OVER: Statement = {
   name: 'take_over',
   text: `
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
-      events = ${TAKEN}
+      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = $4
-      AND ${ON_KNOWN_TIMELINE}
+      AND ${ON_KNOWN_DATABASE}
     RETURNING ${PAYMENT_COLUMNS}`,
+  commitOf: takenOver,
 };
 
 /** Both ends of what is due, so that neither the oldest nor the newest waits for all the others (see `recovery.ts`). */
@@ -114,14 +130,15 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond',
-      events = ${TAKEN}
+      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
       WHERE ${UNDER_WAY} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
-        AND ${ON_KNOWN_TIMELINE}
+        AND ${ON_KNOWN_DATABASE}
       ORDER BY recover_at ${order} LIMIT $4
       FOR UPDATE SKIP LOCKED))
     RETURNING ${PAYMENT_COLUMNS}`,
+    commitOf: takenOver,
   };
 }
 
@@ -166,7 +183,9 @@ export const SETTLE: Statement = {
       AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms)
     WHERE ${keyIs('settled.key')} AND payment.epoch = settled.epoch AND payment.owner = settled.owner
       AND payment.${UNDER_WAY}
-    RETURNING payment.key, payment.owner, floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
+    RETURNING payment.key, payment.epoch, payment.owner,
+      floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
+  commitOf: settled,
 };
 
 /** The same for a batch with at least one event. All other batches use the statement without events. */
@@ -181,6 +200,7 @@ export const SETTLE_NOTED: Statement = {
     )
     .replace('$6::float8[])', '$6::float8[], $7::text[])')
     .replace('idempotency_ttl_ms)\n', 'idempotency_ttl_ms, event)\n'),
+  commitOf: settled,
 };
 
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
@@ -193,13 +213,14 @@ export const RESOLVE: Statement = {
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
       AND claimed_at <= clock_timestamp()
-        - CASE WHEN unsent_epoch = epoch THEN $6::float8 ELSE $5::float8 END * interval '1 millisecond'
+        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 ELSE $5::float8 END * interval '1 millisecond'
     RETURNING ${PAYMENT_COLUMNS}`,
+  commitOf: settled,
 };
 
 /** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
 const oldestUnderWay = (limit: string) => `(
-      SELECT epoch, unsent_epoch, lease_until, claimed_at FROM idempay.payments
+      SELECT epoch, unsent_epoch, generation, lease_until, claimed_at FROM idempay.payments
       WHERE state = 'PROCESSING' ORDER BY key LIMIT ${limit}) AS oldest`;
 
 export const COUNT_ABANDONED: Statement = {
@@ -208,7 +229,7 @@ export const COUNT_ABANDONED: Statement = {
     SELECT count(*)::float8 AS abandoned FROM ${oldestUnderWay('$3')}
     WHERE (lease_until <= clock_timestamp() OR epoch > 1)
       AND claimed_at < clock_timestamp()
-        - CASE WHEN unsent_epoch = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
+        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
 };
 
 export const BACKLOG: Statement = {

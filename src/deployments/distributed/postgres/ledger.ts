@@ -106,10 +106,13 @@ export function createPostgresLedger(
     return keys.map((key) => byKey.get(key));
   }
 
-  /** A row that is final, or ours, decides an answer, so it is returned only when it is durable. */
+  /** A row that is final, or ours, decides an answer, so it is returned only when it is durable, and remembered like a commit. */
   async function findRow(key: string, ours?: Fence): Promise<PaymentRow | undefined> {
     const row = await finds.add(key);
-    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) await confirmDurable();
+    if (row && (row.state !== 'PROCESSING' || row.owner === ours?.owner)) {
+      await confirmDurable();
+      database.lastCommits?.add({ key, epoch: row.epoch, settled: row.state !== 'PROCESSING' });
+    }
     return row;
   }
 

@@ -3,6 +3,7 @@ import { type Notification, Pool, type PoolClient, type QueryResultRow } from 'p
 import { StoreUnavailable } from '../../../faults.js';
 import { CannotOpen } from '../../deployment.js';
 import { NOT_MEASURED, type StoreMeasures } from '../../store-measures.js';
+import type { Commit, LastCommits } from '../last-commits.js';
 import { STATEMENT_TIMEOUT_MS } from '../time-limits.js';
 import { LimitWatch, WATCH_LIMITS_EVERY_MS } from './limit-watch.js';
 
@@ -19,6 +20,8 @@ const CLOSE_LIMIT_MS = QUERY_TIMEOUT_MS + 1_000;
 export interface Statement {
   readonly name: string;
   readonly text: string;
+  /** A row that it wrote, by which its commit is found again, of those that it returns. */
+  readonly commitOf?: (rows: readonly QueryResultRow[]) => Commit | undefined;
 }
 
 /** The server refused a statement, so it surely changed nothing. */
@@ -69,6 +72,7 @@ export class Postgres {
     onConnect: (client: PoolClient) => Promise<void> = async () => {},
     private readonly onServed: () => void = () => {},
     private readonly measures: StoreMeasures = NOT_MEASURED,
+    readonly lastCommits?: LastCommits,
   ) {
     this.pool = new Pool({
       connectionString: url,
@@ -106,12 +110,20 @@ export class Postgres {
   async write<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     const { refusal } = this.limits;
     if (refusal) throw this.failed(refusal);
-    return this.run<Row>(statement, values, 'unknown');
+    return this.commit<Row>(statement, values);
   }
 
   /** The same for what may come late without harm: it ends what was begun, or changes nothing that others rely on. */
   writeHoweverLate<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.run<Row>(statement, values, 'unknown');
+    return this.commit<Row>(statement, values);
+  }
+
+  private async commit<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const begunAt = this.lastCommits?.begin();
+    const rows = await this.run<Row>(statement, values, 'unknown');
+    const commit = statement.commitOf?.(rows);
+    if (commit) this.lastCommits?.add(commit, begunAt);
+    return rows;
   }
 
   /** Why nothing may be changed, although the server answers; undefined where it may. */

@@ -1,6 +1,7 @@
 import type { TransactionFilter } from '../../../transactions/transaction.js';
 import { accountsOf, type BySelection, bySelection } from '../../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../../transaction-removals.js';
+import { ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { ENDS_IN_TIME } from './session.js';
 import { TRANSACTION_COLUMNS } from './transaction-columns.js';
@@ -16,7 +17,10 @@ export const FIND: Statement = {
     WHERE id >= $1 AND id <= $1 ORDER BY transactions.id LIMIT 1`,
 };
 
-/** The whole decision in the statement that changes the row (decisions T4, T7), and no later than the deadline. */
+/**
+ * The whole decision in the statement that changes the row (decisions T4, T7), no later than the deadline, and not on a database that
+ * was not checked yet: its versions may be lower than those that are known of it.
+ */
 export const CHANGE_STATUS: Statement = {
   name: 'change_status',
   text: `
@@ -25,7 +29,9 @@ export const CHANGE_STATUS: Statement = {
       AND ($3::text[] IS NULL OR status = ANY ($3))
       AND clock_timestamp() <= to_timestamp($4::float8 / 1000)
       AND ${ENDS_IN_TIME}
+      AND ${ON_KNOWN_DATABASE}
     RETURNING ${TRANSACTION_COLUMNS}`,
+  commitOf: ([row]) => row && { id: row.id, version: row.version },
 };
 
 export const REMOVE: Statement = {
@@ -36,6 +42,7 @@ export const REMOVE: Statement = {
       WHERE id = $1 AND ($2::text[] IS NULL OR status = ANY ($2))
         AND clock_timestamp() <= to_timestamp($3::float8 / 1000)
         AND ${ENDS_IN_TIME}
+        AND ${ON_KNOWN_DATABASE}
       RETURNING id, from_account, to_account),
     list AS (
       UPDATE idempay.transaction_list
@@ -50,6 +57,7 @@ export const REMOVE: Statement = {
     SET version = excluded.version, previous_version = excluded.previous_version, id = excluded.id,
       from_account = excluded.from_account, to_account = excluded.to_account
     RETURNING version`,
+  commitOf: ([row]) => row && { listVersion: Number(row.version) },
 };
 
 export const LIST_VERSION: Statement = {

@@ -53,14 +53,27 @@ function beginTurn(client: RedisClient): Map<SendCalls, Call[]> {
   turns.set(client, turn);
   setImmediate(() => {
     turns.delete(client);
-    inOneWrite(client, () => {
-      for (const [send, calls] of turn) {
-        if (isSeparating(client)) for (const call of calls) send(client, [call]);
-        else send(client, calls);
-      }
-    });
+    sendAll(client, turn);
   });
   return turn;
+}
+
+/** Sends what this turn has collected so far, without waiting for its end. */
+export function sendCollected(client: RedisClient): void {
+  const turn = turns.get(client);
+  if (!turn) return;
+  const collected = new Map(turn);
+  turn.clear();
+  sendAll(client, collected);
+}
+
+function sendAll(client: RedisClient, collected: ReadonlyMap<SendCalls, Call[]>): void {
+  inOneWrite(client, () => {
+    for (const [send, calls] of collected) {
+      if (isSeparating(client)) for (const call of calls) send(client, [call]);
+      else send(client, calls);
+    }
+  });
 }
 
 /** One write to each connected server. To a server that connects meanwhile each command is written at once. */

@@ -14,8 +14,8 @@ export interface KeyNames {
   readonly probe: string;
   payment(key: string): { readonly record: string; readonly lock: string };
   cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
-  /** How far the log of that database server was written when it was last seen. */
-  logPosition(server: string): string;
+  /** What each process has written last to the database. */
+  readonly lastCommits: string;
   /** How much each process has served a client in the present minute. */
   requests(client: string): string;
   /** How many keys with such a life are open. */
@@ -30,6 +30,7 @@ export function createKeyNames(deploymentId: string): KeyNames {
     lockEnds: `${prefix}lock-ends`,
     probe: `${prefix}probe`,
     samples: `${prefix}samples`,
+    lastCommits: `${prefix}last-commits`,
     payment(key) {
       const record = `${prefix}{${key}}`;
       return { record, lock: `${record}:lock` };
@@ -40,6 +41,5 @@ export function createKeyNames(deploymentId: string): KeyNames {
     },
     requests: (client) => `${prefix}{requests:${client}}`,
     openKeys: (idempotencyTtlMs) => `${prefix}open-keys:${idempotencyTtlMs}`,
-    logPosition: (server) => `${prefix}log-position:${server}`,
   };
 }

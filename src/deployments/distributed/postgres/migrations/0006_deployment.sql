@@ -7,32 +7,29 @@ CREATE TABLE idempay.deployment (
   system_identifier text,
   database_oid      oid,
   timeline          text,
-  -- Another one each time the server is another, or its log is shorter than it was: restores may repeat a timeline's number.
+  -- Of this table; a dump that is restored makes it anew, also in the same database.
+  table_oid         oid,
+  -- The start of the server for which it was last found that no commit is lost. A server that was restored has another start.
+  checked_start     timestamptz,
+  -- One more, and another incarnation, each time the newest rows may be lost. Two restores of one backup may reach the same generation.
+  generation        integer NOT NULL,
   incarnation       text    NOT NULL CHECK (incarnation ~ '^[0-9a-f]{16}$'),
   -- Rows of keys below it may have been lost: their first claim asks the processor before it charges.
   look_up_before    uuid    NOT NULL
 );
 
 -- The last 16 digits of a random UUID: 62 random bits.
-INSERT INTO idempay.deployment (only_row, id, incarnation, look_up_before)
-VALUES (true, right(replace(gen_random_uuid()::text, '-', ''), 16), right(replace(gen_random_uuid()::text, '-', ''), 16),
+INSERT INTO idempay.deployment (only_row, id, generation, incarnation, look_up_before)
+VALUES (true, right(replace(gen_random_uuid()::text, '-', ''), 16), 0, right(replace(gen_random_uuid()::text, '-', ''), 16),
   '00000000-0000-0000-0000-000000000000');
 
 -- The server's timeline, which a promotion and a point-in-time recovery raise. '' where a provider does not permit the
--- question: then only the position in the log, or another server, shows that the database was replaced.
+-- question: then a lost commit, or another server, shows that the database was replaced.
 CREATE FUNCTION idempay.timeline() RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN left(pg_walfile_name(pg_current_wal_flush_lsn()), 8);
 EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
   RETURN '';
-END $$;
-
--- Bytes of log on disk since the beginning of the server's life; 0 where a provider does not permit the question.
-CREATE FUNCTION idempay.log_position() RETURNS float8 LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0');
-EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
-  RETURN 0;
 END $$;
 
 CREATE FUNCTION idempay.system_identifier() RETURNS text LANGUAGE plpgsql STABLE AS $$

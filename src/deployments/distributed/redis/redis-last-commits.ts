@@ -1,0 +1,25 @@
+import type { StoreMeasures } from '../../store-measures.js';
+import type { RememberedCommits } from '../last-commits.js';
+import { sendCollected } from './calls-of-a-turn.js';
+import type { KeyNames } from './key-names.js';
+import type { RedisClient } from './redis-client.js';
+import { loadScript } from './redis-script.js';
+
+/** In Redis, which is not restored together with the database. */
+export function createRedisLastCommits(
+  client: RedisClient,
+  names: KeyNames,
+  measures?: StoreMeasures,
+): RememberedCommits {
+  const remember = loadScript('remember-commits', measures);
+  return {
+    async read() {
+      return new Map(Object.entries(await client.hgetall(names.lastCommits)));
+    },
+    async write(process, number, text, now, ended) {
+      const written = remember(client, [names.lastCommits], [process, number, text, ...[...ended].flat()]);
+      if (now) sendCollected(client);
+      await written;
+    },
+  };
+}
