@@ -19,6 +19,8 @@ export interface Environment {
   readonly services: readonly SupervisedService[];
   readonly processor: ReferenceProcessor;
   readonly faults: readonly Fault[];
+  /** Undefined on the embedded deployment. */
+  readonly postgres: PostgresUnderFault | undefined;
   /** A fault of the deployment that this machine does not allow, and why. */
   readonly impossible: string | undefined;
   /** Ends all faults; resolves when everything works again. */
@@ -30,6 +32,7 @@ export interface Environment {
 interface Stores {
   readonly settings: Readonly<Record<string, string>>;
   readonly faults: readonly Fault[];
+  readonly postgres?: PostgresUnderFault;
   readonly proxies?: readonly TcpProxy[];
   readonly launcher?: readonly string[];
   readonly impossible?: string;
@@ -80,6 +83,7 @@ async function open(opened: Opened, deployment: DeploymentName, options: Environ
     services,
     processor,
     faults: [...processFaults(services, processor, proxy, options), ...stores.faults],
+    postgres: stores.postgres,
     impossible: stores.impossible,
     async heal() {
       for (const each of [proxy, ...(stores.proxies ?? [])]) each.heal();
@@ -113,6 +117,7 @@ async function openServers(opened: Opened, options: EnvironmentOptions): Promise
     opened.keep(PostgresUnderFault.start()),
   ]);
   return {
+    postgres,
     settings: { REDIS_URL: redis.url, DATABASE_URL: postgres.url },
     faults: [...redisFaults(redis, options), ...postgresFaults(postgres, options)],
     proxies: [redis.proxy, postgres.proxy],

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type PostgresServer, runSql, startPostgres } from '../../testkit/servers/postgres.js';
+import type { BackUp, Restore } from '../../testkit/servers/postgres-backups.js';
 import { startTcpProxy, type TcpProxy } from '../../testkit/servers/tcp-proxy.js';
 import { pause, until } from '../../testkit/time/until.js';
 
@@ -60,6 +61,20 @@ export class PostgresUnderFault {
     for (const pid of all) signal(pid, 'SIGSTOP');
     await pause(ms);
     for (const pid of all) signal(pid, 'SIGCONT');
+  }
+
+  async backUp(how: BackUp): Promise<Restore> {
+    return await how(this.server, DATABASE);
+  }
+
+  async transactions(): Promise<{ id: number; status: string; from: string; to: string }[]> {
+    const text = 'SELECT id::float8 AS id, status, from_account AS from, to_account AS to FROM idempay.transactions';
+    return await runSql(this.server.url(DATABASE), text);
+  }
+
+  async paymentKeys(): Promise<ReadonlySet<string>> {
+    const rows = await runSql<{ key: string }>(this.server.url(DATABASE), 'SELECT key FROM idempay.payments');
+    return new Set(rows.map(({ key }) => key));
   }
 
   async close(): Promise<void> {

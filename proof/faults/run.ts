@@ -6,20 +6,25 @@ import { PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import { History, type Violation } from '../../testkit/history/history.js';
 import type { Behaviour } from '../../testkit/processes/reference-processor.js';
 import { type Random, seededRandom } from '../../testkit/random.js';
+import { COPIES, DUMPS } from '../../testkit/servers/postgres-backups.js';
 import { pause, until } from '../../testkit/time/until.js';
 import { type DeploymentName, type Environment, openEnvironment } from './environment.js';
 import { type EnvironmentOptions, type Fault, type Hit, LEASE_MS, PROCESSOR_TIMEOUT_MS } from './fault.js';
 import { CrashPoints, faultOrder } from './fault-order.js';
 import { OPERATOR_AFTER_MS, Operator } from './operator.js';
+import { restoreUnderLoad } from './restores.js';
 import { Scraper } from './scraper.js';
 import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
 
 /** Of one session, opening, healing and checking it included; with fresh stores, so that nothing grows with the run. */
 const LONGEST_SESSION_MS = 100_000;
 /** What opening, healing and checking take of a session. */
-const AROUND_MS = { embedded: 6_000, distributed: 12_000 } as const;
+const AROUND_MS = { embedded: 6_000, distributed: 36_000 } as const;
 /** What the last payments of an operator take. */
 const OPERATOR_MS = 10_000;
+const DUMP = 'a dump, restored with pg_restore --clean';
+const COPY = 'a base backup, started without recovery';
+export const RESTORES = { [DUMP]: DUMPS[DUMP], [COPY]: COPIES[COPY] };
 const SHORTEST_FAULTS_MS = 8_000;
 const CLIENTS: Clients = { payments: 30, transactions: 10 };
 /** Pause between two faults, long enough for payments to be under way again. */
@@ -124,6 +129,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
       ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),
       ...differences(kept, exported ?? [], 'the export'),
     ];
+    if (violations.length === 0) violations.push(...(await restores(options, environment, random)));
     countHistory(tally, history);
     tally.charges += charges.length;
     tally.scrapes += scraper.scrapes;
@@ -135,6 +141,24 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
     await environment.close();
     history.close();
   }
+}
+
+/** Faults of their own: they take away what was acknowledged, so nothing is compared with the history of the others. */
+async function restores(
+  { only, tally }: Required<RunOptions>,
+  { postgres, services, processor }: Environment,
+  random: Random,
+): Promise<Violation[]> {
+  const violations: Violation[] = [];
+  for (const [way, backUp] of Object.entries(RESTORES)) {
+    const name = `PostgreSQL restored: ${way}`;
+    if (!postgres || !only({ name, hits: 'postgres' })) continue;
+    const begunAt = performance.now();
+    const broken = await restoreUnderLoad(backUp, { postgres, services, processor, random }, tally.lost);
+    violations.push(...broken.map((each) => ({ ...each, what: `${name}: ${each.what}` })));
+    countFault(tally, name, 'postgres', performance.now() - begunAt);
+  }
+  return violations;
 }
 
 async function rounds(

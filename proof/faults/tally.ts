@@ -40,6 +40,8 @@ export function emptyTally() {
     /** After healing, until the last key had its outcome. */
     longestStuckMs: 0,
     answers: { ...counts },
+    /** What the backups lacked that were restored. */
+    lost: { transactions: 0, payments: 0 },
     impossible: [] as string[],
     violations: 0,
   };

@@ -35,7 +35,7 @@ export class SupervisedService {
   #running: ReturnType<typeof spawnProgram> | undefined;
   #isUp = false;
   #stopped = false;
-  #next: { downMs: number; crashAt?: string | undefined } = { downMs: 0 };
+  #next: { downMs: number; crashAt?: string | undefined; after?: Promise<unknown> } = { downMs: 0 };
   #supervising: Promise<void> = Promise.resolve();
   #endDisturbance: () => void;
 
@@ -67,6 +67,14 @@ export class SupervisedService {
     await this.#end();
   }
 
+  /** The same, and started again only after `after`. */
+  async killUntil(after: Promise<unknown>): Promise<void> {
+    this.#next = { downMs: 0, after };
+    if (!this.#running) return;
+    this.options.onKilled?.(undefined);
+    await this.#end();
+  }
+
   /** SIGSTOP: it takes connections, as the kernel does that, and answers nothing. */
   async pause(ms: number): Promise<void> {
     const child = this.#running?.child;
@@ -92,9 +100,10 @@ export class SupervisedService {
 
   async #supervise(): Promise<void> {
     while (!this.#stopped) {
-      const { downMs, crashAt } = this.#next;
+      const { downMs, crashAt, after } = this.#next;
       this.#next = { downMs: START_AGAIN_MS };
       if (downMs > 0) await pause(downMs);
+      await after;
       if (!this.#stopped) await this.#run(crashAt);
     }
   }

@@ -1,0 +1,121 @@
+import { checkRestored, type RestoredEvidence } from '../../testkit/checkers/restored.js';
+import { Load } from '../../testkit/client/load.js';
+import { gate, inParallel } from '../../testkit/concurrency.js';
+import { History, KEY_HEADER, type Target, type Violation } from '../../testkit/history/history.js';
+import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
+import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
+import type { Random } from '../../testkit/random.js';
+import type { BackUp } from '../../testkit/servers/postgres-backups.js';
+import { pause } from '../../testkit/time/until.js';
+import type { PostgresUnderFault } from './postgres-under-fault.js';
+
+const CLIENTS = { payments: 10, transactions: 6 };
+/** Before the backup, and after it: what is written then is lost. */
+const LOAD_MS = 1_500;
+const MOST_CHECKED = 200;
+const TAGS_OF_A_LIST = 4;
+const CREATES = 12;
+const WIDTH = 12;
+
+interface Rest {
+  readonly services: readonly SupervisedService[];
+  readonly processor: ReferenceProcessor;
+  readonly postgres: PostgresUnderFault;
+  readonly random: Random;
+}
+
+export interface Lost {
+  transactions: number;
+  payments: number;
+}
+
+/**
+ * The database is backed up under load, which goes on; then all services are killed, the database is set back, and they start again.
+ * Returns what breaks a promise, and counts what the backup lacks.
+ */
+export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): Promise<Violation[]> {
+  const { services, postgres, random } = rest;
+  const history = new History(services);
+  const load = new Load(history, random.fork());
+  const { opened: restored, open: letStart } = gate();
+  try {
+    const restore = await load.during(CLIENTS, async () => {
+      await pause(LOAD_MS);
+      const restoreLater = await postgres.backUp(backUp);
+      await pause(LOAD_MS);
+      await Promise.all(services.map((service) => service.killUntil(restored)));
+      return restoreLater;
+    });
+    await restore();
+    letStart();
+    await Promise.all(services.map((service) => service.up()));
+    return await examine(history, rest, lost);
+  } finally {
+    letStart();
+    history.close();
+  }
+}
+
+/** Nothing else happens meanwhile. */
+async function examine(history: History, rest: Rest, lost: Lost): Promise<Violation[]> {
+  const { services, processor, postgres, random } = rest;
+  const rows = await postgres.transactions();
+  const kept = new Set(rows.map(({ id }) => id));
+  lost.transactions += history.transactions.filter(({ id, accesses }) => {
+    return !kept.has(id) && accesses.every(({ input }) => input.what !== 'delete');
+  }).length;
+  const paid = await postgres.paymentKeys();
+  const tried = history.keys.filter(({ exchanges }) => exchanges.length > 0);
+  lost.payments += tried.filter(
+    ({ key, exchanges }) => exchanges.some((each) => each.outcome) && !paid.has(key),
+  ).length;
+
+  const reads: RestoredEvidence['reads'][number][] = [];
+  const lists: RestoredEvidence['lists'][number][] = [];
+  for (const to of services) {
+    // The second read is a hit of the cache, if there is one.
+    for (const _ of ['first', 'second']) {
+      await eachOf(history.transactions.slice(-MOST_CHECKED), async ({ id }) => {
+        const { status, text } = await history.send(to, `/api/transactions/${id}`);
+        if (status === 200) reads.push({ id, status: JSON.parse(text).status, at: to.name });
+        else if (status === 404) reads.push({ id, status: 'gone', at: to.name });
+        else history.unexpected(`${id}`, { status, text, headers: {}, sentAt: 0, endedAt: 0 });
+      });
+    }
+    await eachOf(history.lists, async ({ account, accesses }) => {
+      const tags = new Set(accesses.flatMap(({ completed }) => completed?.output ?? []));
+      for (const tag of [...tags].slice(-TAGS_OF_A_LIST)) {
+        const headers = { 'If-None-Match': `"${tag}"` };
+        const { status } = await history.send(to, `/api/transactions?from=${account}`, { headers });
+        if (status === 200 || status === 304) lists.push({ account, tag, isConfirmed: status === 304 });
+      }
+    });
+  }
+  const ids = [...history.transactions.map(({ id }) => id), ...(await createSome(history, services))];
+  // Any process, twice: a payment that is charged again would be charged by then.
+  for (const _ of ['first', 'second']) {
+    await eachOf(tried.slice(-MOST_CHECKED), async ({ key, amount, currency }) => {
+      const headers = { [KEY_HEADER]: key, 'Content-Type': 'application/json' };
+      const body = JSON.stringify({ amount, currency });
+      await history.send(random.pick(services), '/api/payment', { method: 'POST', headers, body });
+    });
+  }
+  const charges = (await processor.charges()).map(({ reference }) => reference);
+  return [...history.violations, ...checkRestored({ rows, reads, lists, ids, charges })];
+}
+
+async function createSome(history: History, services: readonly Target[]): Promise<number[]> {
+  const created: number[] = [];
+  await eachOf(Array.from({ length: CREATES * services.length }), async (_, index) => {
+    const to = services[index % services.length] as Target;
+    const headers = { 'Content-Type': 'application/json' };
+    const body = '{"fromAccount":"after","toAccount":"the restore","amount":1}';
+    const { status, text } = await history.send(to, '/api/transactions', { method: 'POST', headers, body });
+    if (status === 201) created.push(JSON.parse(text).transactionId);
+  });
+  return created;
+}
+
+function eachOf<T>(items: readonly T[], work: (item: T, index: number) => Promise<void>): Promise<unknown> {
+  return inParallel(items.length, WIDTH, (index) => work(items[index] as T, index));
+}

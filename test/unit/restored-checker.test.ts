@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { listTag } from '../../testkit/checkers/lists.js';
+import { checkRestored, RESTORED_RULES, type RestoredEvidence } from '../../testkit/checkers/restored.js';
+
+const ROW = { id: 100000000000001, status: 'PENDING', from: 'a', to: 'b' };
+const LOST = 100000000000002;
+const EVIDENCE: RestoredEvidence = {
+  rows: [ROW],
+  reads: [
+    { id: ROW.id, status: 'PENDING', at: 'one' },
+    { id: LOST, status: 'gone', at: 'one' },
+  ],
+  lists: [
+    { account: 'a', tag: listTag([ROW.id]), isConfirmed: true },
+    { account: 'a', tag: listTag([ROW.id, LOST]), isConfirmed: false },
+  ],
+  ids: [ROW.id, LOST],
+  charges: ['key 1', 'key 2'],
+};
+const rulesBrokenBy = (evidence: Partial<RestoredEvidence>) =>
+  checkRestored({ ...EVIDENCE, ...evidence }).map(({ rule }) => rule);
+
+test('what a backup lacks is no violation', () => {
+  expect(rulesBrokenBy({})).toEqual([]);
+});
+
+test.each<[string, Partial<RestoredEvidence>, string]>([
+  ['a second charge', { charges: ['key 1', 'key 1'] }, RESTORED_RULES.oneCharge],
+  ['an id given twice', { ids: [LOST, LOST] }, RESTORED_RULES.noIdTwice],
+  [
+    'a lost transaction that is shown',
+    { reads: [{ id: LOST, status: 'PENDING', at: 'one' }] },
+    RESTORED_RULES.notStale,
+  ],
+  ['a lost status that is shown', { reads: [{ id: ROW.id, status: 'FLAGGED', at: 'one' }] }, RESTORED_RULES.notStale],
+  [
+    'a 304 for a list that is not there',
+    { lists: [{ account: 'a', tag: listTag([ROW.id, LOST]), isConfirmed: true }] },
+    RESTORED_RULES.rightTag,
+  ],
+])('%s after a restore is a violation', (_what, evidence, rule) => {
+  expect(rulesBrokenBy(evidence)).toEqual([rule]);
+});
