@@ -1,8 +1,8 @@
-import { type Money, readMoney } from '../payments/values/money.js';
+import { type Money, type MoneyProblem, readMoney } from '../payments/values/money.js';
 import { type JsonBody, membersOf } from './json-body.js';
 
 /** What the body asks to be paid, or the problem with its content (decisions P4). Unknown members are ignored. */
-export function readPaymentRequest(body: JsonBody): Money | { problem: string } {
+export function readPaymentRequest(body: JsonBody): Money | MoneyProblem {
   const members = membersOf(body);
   if ('problem' in members) return members;
   const amount = members.get('amount');

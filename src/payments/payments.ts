@@ -10,7 +10,7 @@ import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { BeginResult, KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
-import { fingerprintOf, type Money } from './values/money.js';
+import { fingerprintOf, fingerprintOfRefused, type Money, type MoneyProblem } from './values/money.js';
 import type { Claim, FinalOutcome } from './values/payment.js';
 import type { Patience, Waiting } from './waiting.js';
 
@@ -28,7 +28,7 @@ export interface Payments {
 }
 
 /** What is to be paid, or the problem with the request's content, which only rule 5 reports. */
-export type PaymentRequest = Money | { readonly problem: string };
+export type PaymentRequest = Money | MoneyProblem;
 
 export interface PaymentRules {
   readonly idempotencyTtlMs: number;
@@ -80,7 +80,7 @@ export function createPayments(collaborators: {
     typicalMs,
   });
   function tryToPay(key: string, request: PaymentRequest, client: string | undefined): NowOrLater<PayAnswer> {
-    return 'problem' in request ? refuseContent(key, request.problem, client) : pay(key, request, client);
+    return 'problem' in request ? refuseContent(key, request, client) : pay(key, request, client);
   }
 
   /** Waits instead of answering 'in progress'; where the attempt ended without an outcome, this request begins one. */
@@ -109,7 +109,7 @@ export function createPayments(collaborators: {
       if (fault !== undefined) throw fault;
       // The last try may be long ago, and the payment may be final since.
       if (answer.state === 'in progress') {
-        answer = await conflict(key, 'problem' in request ? undefined : fingerprintOf(request));
+        answer = await conflict(key, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));
       }
       return { ...answer, waited: true };
     } finally {
@@ -288,23 +288,29 @@ export function createPayments(collaborators: {
     return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
   }
 
-  /** Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. */
-  async function refuseContent(key: string, problem: string, client: string | undefined): Promise<PayAnswer> {
+  /**
+   * Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. In a currency
+   * that has ended it may repeat an earlier payment: it is compared with it, and takes it over if its owner is dead.
+   */
+  async function refuseContent(key: string, refused: MoneyProblem, client: string | undefined): Promise<PayAnswer> {
+    const askedAt = clock.monotonic();
+    const fingerprint = fingerprintOfRefused(refused);
     const looked = await lookOrRead(key, client);
-    if (looked.state === 'locked') return conflict(key, undefined, looked);
-    if (looked.state === 'final') return replay(looked.final, undefined);
+    if (looked.state === 'locked') return conflict(key, fingerprint, looked);
+    if (looked.state === 'final') return replay(looked.final, fingerprint);
     const found = await ledger.find(key, client);
     switch (found.state) {
       case 'final':
-        return replay(found.final, undefined);
+        return replay(found.final, fingerprint);
       case 'under way':
-        return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, undefined);
+        return inProgress({ ...found, heldMs: leaseMs - found.remainingMs }, fingerprint);
       case 'abandoned':
-        return SOON;
+        return fingerprint && hasRoom() ? counted(takeOver(key, newOwner(), askedAt, fingerprint)) : SOON;
       case 'expired':
         return { state: 'invalid key' };
       case 'absent':
-        return looked.state === 'generated' ? { state: 'invalid content', problem } : { state: 'invalid key' };
+        if (looked.state === 'generated') return { state: 'invalid content', problem: refused.problem };
+        return { state: 'invalid key' };
     }
   }
 

@@ -174,7 +174,8 @@ export class FakePayments {
       row.attempts += 1;
       this.#settle(row);
     }
-    const isSame = !('problem' in money) && fingerprintOf(money) === fingerprintOf(row);
+    const asked = 'problem' in money ? money.ended : money;
+    const isSame = asked !== undefined && fingerprintOf(asked) === fingerprintOf(row);
     if (this.rejectsMismatch && !isSame) throw publicErrors.paymentMismatch();
     const headers = { 'idempotent-replayed': 'true' };
     if (row.state === 'COMPLETED') return answerJson(`"Transaction ID: ${row.transactionId}"`, headers);

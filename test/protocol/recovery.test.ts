@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { RECOVERY_CONCURRENCY } from '#idempay/payments/recovery.js';
+import { readMoney } from '#idempay/payments/values/money.js';
 import { gate } from '../../testkit/concurrency.js';
 import { LONG_MS, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import {
   AWAY,
   type Composition,
   MONEY,
+  NO_MONEY,
   OTHER_MONEY,
   type Settings,
   shareProtocol,
@@ -101,6 +103,25 @@ describe('an outcome that is not known', () => {
     expect(await payments.pay(key, OTHER_MONEY)).toEqual({ state: 'mismatch' });
     expect(processor.charges).toMatchObject([MONEY]);
     expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+  });
+
+  test('in a currency that has ended since is finished by its repeat, with the decimals of the row', async () => {
+    const { payments, processor } = compose({ payloadMismatch: 'reject' });
+    const money = { amount: '7.00', currency: 'BGN' };
+    const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
+    await ports.keys.issue(key, LONG_MS);
+    // No other payment may be taken over by a content that can begin none.
+    expect(await payments.pay(key, NO_MONEY)).toMatchObject({ state: 'in progress' });
+    const request = readMoney('7', 'BGN');
+    expect(await payments.pay(key, request)).toMatchObject({
+      state: 'processed',
+      final: { outcome: { transactionId } },
+    });
+    expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
+    expect(await payments.pay(key, request)).toMatchObject({ state: 'replayed' });
+    expect(await payments.pay(key, readMoney('8', 'BGN'))).toEqual({ state: 'mismatch' });
+    expect(await payments.pay(await payments.issueKey(), request)).toMatchObject({ state: 'invalid content' });
+    expect(processor.charges).toHaveLength(1);
   });
 
   test('stays unknown while the look-up is unclear too, and nothing is sent', async () => {

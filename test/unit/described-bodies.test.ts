@@ -12,7 +12,7 @@ import {
   readNewTransaction,
   readNewTransactions,
 } from '#idempay/http/transaction-request.js';
-import { MINOR_UNITS } from '#idempay/payments/values/money.js';
+import { MINOR_UNITS } from '#idempay/payments/values/currencies.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 
 /**

@@ -50,6 +50,13 @@ export async function findZsh(): Promise<{ path: string; modules: string | undef
   return { path: join(root, 'bin/zsh'), modules: join(libraries, 'zsh') };
 }
 
+/** The file with the codes of ISO 4217 that Debian's package `iso-codes` has. */
+export async function findIsoCodes(): Promise<string> {
+  const file = 'usr/share/iso-codes/json/iso_4217.json';
+  const installed = join('/', file);
+  return existsSync(installed) ? installed : join(await debianPackages('iso-codes', ['iso-codes']), file);
+}
+
 /** The folder with `initdb` and `postgres`: the machine's newest, or the pinned one from the registry. */
 export async function findPostgres(): Promise<string> {
   const debian = '/usr/lib/postgresql';

@@ -37,7 +37,7 @@ function wordsOf(command: Command, operands: number, current: string): readonly 
 async function valuesOf(option: Option): Promise<readonly string[]> {
   if (option.argChoices) return option.argChoices;
   if (option.flags.endsWith('<file>')) return [FILES];
-  if (option.long === '--currency') return (await import('../../payments/values/money.js')).CURRENCIES;
+  if (option.long === '--currency') return (await import('../../payments/values/currencies.js')).CURRENCIES;
   return [];
 }
 

@@ -1,4 +1,4 @@
-import { MINOR_UNITS } from '../../payments/values/money.js';
+import { MINOR_UNITS } from '../../payments/values/currencies.js';
 import { MAX_CREATED_TOGETHER } from '../../transactions/creation.js';
 import { TRANSACTION_STATUSES } from '../../transactions/transaction.js';
 import type { JsonSchema } from './route-description.js';
@@ -29,7 +29,8 @@ const decimalsByCurrency = [...new Set(MINOR_UNITS.values())].sort().map((decima
 }));
 
 const Currency = {
-  description: 'An ISO 4217 code with a minor unit. Taken in any case, and kept in upper case.',
+  description:
+    'An ISO 4217 code with a minor unit, of a currency that has not ended. Taken in any case, and kept in upper case.',
   type: 'string',
   enum: currencies,
   examples: ['USD'],

@@ -1,4 +1,4 @@
-import * as iso4217 from 'dinero.js/currencies';
+import { ENDED_CURRENCIES, MINOR_UNITS } from './currencies.js';
 
 /** An amount that was checked against its currency: plain decimal text with exactly the currency's decimals. */
 export interface Money {
@@ -6,17 +6,12 @@ export interface Money {
   readonly currency: string;
 }
 
-/**
- * Minor units by ISO 4217 code. The table is a pinned data package and not Intl, which disagrees with ISO for IQD, AFN,
- * ALL and LBP. Codes without a minor unit (XAU, XXX, XTS ...) are not in it. The package counts ouguiya and ariary in
- * fifths with one digit; ISO 4217 lists both with two decimals.
- */
-export const MINOR_UNITS: ReadonlyMap<string, number> = new Map(
-  Object.values(iso4217).map((currency) => [currency.code, currency.base === 10 ? currency.exponent : 2]),
-);
-
-/** The codes of `MINOR_UNITS`, for lists to choose from. */
-export const CURRENCIES: readonly string[] = [...MINOR_UNITS.keys()];
+export interface MoneyProblem {
+  /** The sentence that tells the client what is wrong with which member. */
+  readonly problem: string;
+  /** What was asked for in a currency that has ended: a payment that was made before may be the same one. */
+  readonly ended?: Money;
+}
 
 /** Most digits of an amount in all: a binary float still represents all of them. */
 const MAX_DIGITS = 15;
@@ -26,12 +21,19 @@ const PLAIN_DECIMAL = /^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$/;
 const ANY_DIGIT_BUT_ZERO = /[1-9]/;
 
 /**
- * Reads an amount and a currency code as sent (decisions P4). Returns the canonical Money, or the sentence that tells
- * the client what is wrong with which member.
+ * Reads an amount and a currency code as sent (decisions P4). Returns the canonical Money, or what is wrong with it.
  */
-export function readMoney(amount: string, currencyCode: string): Money | { problem: string } {
+export function readMoney(amount: string, currencyCode: string): Money | MoneyProblem {
   const currency = CURRENCY_CODE.test(currencyCode) ? currencyCode.toUpperCase() : '';
-  const decimals = MINOR_UNITS.get(currency);
+  const ended = ENDED_CURRENCIES.get(currency);
+  if (!ended) return readAmount(amount, currency, MINOR_UNITS.get(currency));
+  const money = readAmount(amount, currency, ended.decimals);
+  if ('problem' in money) return money;
+  const problem = `'currency' ${currency} ended in ${ended.endedIn}, and ${ended.successor} replaced it. Convert the amount, and pay in ${ended.successor}.`;
+  return { problem, ended: money };
+}
+
+function readAmount(amount: string, currency: string, decimals: number | undefined): Money | MoneyProblem {
   if (decimals === undefined) {
     return { problem: "'currency' must be an ISO 4217 code of a currency with a minor unit, such as USD." };
   }
@@ -56,4 +58,9 @@ export function readMoney(amount: string, currencyCode: string): Money | { probl
 /** Two requests with the same fingerprint ask for the same payment (decisions P6). */
 export function fingerprintOf(money: Money): string {
   return `${money.amount} ${money.currency}`;
+}
+
+/** The fingerprint of the only payment that a request with this problem may repeat: none, unless its currency has ended. */
+export function fingerprintOfRefused({ ended }: MoneyProblem): string | undefined {
+  return ended && fingerprintOf(ended);
 }
