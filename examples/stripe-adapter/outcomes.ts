@@ -9,6 +9,7 @@ export interface Answer {
 interface StripeError {
   readonly type?: string;
   readonly code?: string;
+  readonly param?: string;
   readonly message?: string;
   readonly payment_intent?: PaymentIntent;
 }
@@ -28,26 +29,39 @@ export const unclear = (status: 425 | 502 | 503 | 504, error: string): Answer =>
 /** Only a person can mend it: Idempay sounds an alarm, and the payment stays unknown. */
 export const wrongSetUp = (error: string): Answer => ({ status: 422, body: { error } });
 
-/** Stripe's own refusals of an amount. They are kept with the key, like every answer after execution began. */
+/**
+ * Refusals of the content, which is the same in each attempt: nothing was charged, and nothing will be. Both amounts are outside of what
+ * Stripe takes in this currency. `invalid_charge_amount` is of another API, and `resource_missing` or `payment_method_unactivated` may be a
+ * wrong key or account, which somebody can correct: they stay unknown, like every code that is not here.
+ */
 const REFUSED_AMOUNTS = ['amount_too_small', 'amount_too_large'];
+
+/** A currency that the account never takes: Stripe answers it without a code, and names the parameter and the currency. */
+const isRefusedCurrency = ({ code, param, message }: StripeError) =>
+  code === undefined && param === 'currency' && message?.startsWith('Invalid currency: ') === true;
 
 /** What the answer to the charge says. Whatever is not surely an outcome is none. */
 export function outcomeOf(reply: Reply): Answer {
   if (reply.state === 'lost') return unclear(504, `no answer of Stripe: ${reply.cause}`);
   const { status, body } = reply;
   if (status === 200) return outcomeOfIntent(body as unknown as PaymentIntent);
-  const { type, code, message, payment_intent } = (body.error ?? {}) as StripeError;
+  const error = (body.error ?? {}) as StripeError;
+  const { type, code, message, payment_intent } = error;
   const said = `Stripe answered ${status} ${code ?? type ?? ''}: ${message ?? ''}`;
   if (status >= 500) return unclear(502, said);
   // Another request with this key is at work.
   if (status === 409 || code === 'lock_timeout') return atWork;
   if (status === 429) return unclear(503, said);
-  if (status === 402 && type === 'card_error') {
-    const isFailed = !payment_intent || payment_intent.status === 'requires_payment_method';
-    return isFailed ? declined(message ?? code ?? 'the card was declined') : outcomeOfIntent(payment_intent);
-  }
-  if (status === 400 && REFUSED_AMOUNTS.includes(code ?? '')) return declined(message ?? 'the amount was refused');
-  return wrongSetUp(said);
+  // By its type first: an idempotency error says nothing of the first request with the key, whatever else it has.
+  const isDeclined = status === 402 && type === 'card_error';
+  const isRefused = status === 400 && type === 'invalid_request_error' && isRefusedContent(error);
+  if (!isDeclined && !isRefused) return wrongSetUp(said);
+  const isFailed = !payment_intent || payment_intent.status === 'requires_payment_method';
+  return isFailed ? declined(message ?? code ?? 'the card was declined') : outcomeOfIntent(payment_intent);
+}
+
+function isRefusedContent(error: StripeError): boolean {
+  return REFUSED_AMOUNTS.includes(error.code ?? '') || isRefusedCurrency(error);
 }
 
 export function outcomeOfIntent({ status, last_payment_error: error }: PaymentIntent): Answer {

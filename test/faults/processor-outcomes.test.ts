@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { expectError } from '../../testkit/client/error-body.js';
-import { paymentStatus } from '../../testkit/client/http-client.js';
+import { generateKey, pay, paymentStatus } from '../../testkit/client/http-client.js';
 import {
   expectCompleted,
   expectFirst,
@@ -21,7 +21,8 @@ import {
   setProcessorEnvironment,
   TIMEOUT_MS,
 } from '../../testkit/deployments/processor-environment.js';
-import { pause } from '../../testkit/time/until.js';
+import { startHttpServer } from '../../testkit/servers/processor-servers.js';
+import { pause, until } from '../../testkit/time/until.js';
 
 const MAX_IN_FLIGHT = 24;
 const OVERLOAD = 4 * MAX_IN_FLIGHT;
@@ -54,6 +55,25 @@ describeDeployments('a payment over the network', (deployment) => {
     await environment.stop();
     await expectStaysDeclined((await environment.serve()).url, key);
     await environment.check();
+  });
+
+  test('that the processor never takes is declined, also if the refusal left no record and its reply was lost', async () => {
+    const reason = 'this currency is never taken';
+    const { port, received } = await startHttpServer((response, { method }) => {
+      if (method === 'GET') return response.writeHead(404).end('{}');
+      if (received.filter((request) => request.method === 'POST').length === 1) return response.destroy();
+      return response.writeHead(402).end(JSON.stringify({ status: 'declined', reason }));
+    });
+    const { url } = await environment.serve({ PROCESSOR_URL: `http://127.0.0.1:${port}` });
+    const key = await generateKey(url);
+    expectUnknown(await pay(url, key));
+    const repeated = await until('an answer of the repeat', TIMEOUT_MS * 10, async () => {
+      const answer = await pay(url, key);
+      return answer.status !== 409 && answer;
+    });
+    expectError(repeated, 402, `Payment declined: ${reason}`);
+    expectError(await pay(url, key), 402, `Payment declined: ${reason}`);
+    expect(received.map(({ method }) => method)).toEqual(['POST', 'GET', 'POST']);
   });
 
   test('whose reply was lost is a 504, and the repeat looks it up and gives the first answer', async () => {

@@ -14,6 +14,8 @@ export interface StripeConditions {
   chargedAndFailedRate: number;
   /** Nothing is carried out, answered 500, and the 500 is kept with the key. */
   failedRate: number;
+  /** Answered to each charge in place of being carried out; nothing is kept with the key. */
+  refusal: { readonly status: number; readonly error: StripeError } | undefined;
   /** Before a charge is carried out. */
   latencyMs: number;
   /** The search sees a PaymentIntent so long after it was created. */
@@ -25,6 +27,7 @@ export const USUAL_CONDITIONS: StripeConditions = {
   rateLimitRate: 0,
   chargedAndFailedRate: 0,
   failedRate: 0,
+  refusal: undefined,
   latencyMs: 0,
   searchLagMs: 1_000,
 };
@@ -60,6 +63,9 @@ type Reply = { readonly status: number; readonly body: unknown };
 
 const SECRET_KEY = 'sk_test_stand_in';
 const LEAST_AMOUNT = 50;
+const MOST_AMOUNT = 99_999_999;
+/** Stripe has no code for the refusal of another one. */
+const CURRENCIES = 'usd eur jpy xof kwd isk ugx mga'.split(' ');
 const DECLINED_CARD = 'pm_card_chargeDeclined';
 const REQUIRED = ['amount', 'currency'];
 
@@ -106,6 +112,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
         refusal(400, { type: 'invalid_request_error', code: 'parameter_missing', param: missing, message }),
       );
     }
+    if (conditions.refusal) return send(response, refusal(conditions.refusal.status, conditions.refusal.error));
     const key = request.headers['idempotency-key'] as string | undefined;
     const kept = key === undefined ? undefined : keys.get(key);
     if (kept) return send(response, repeated(kept, body));
@@ -131,6 +138,15 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       const message = 'Amount must be at least 50 cents';
       return refusal(400, { type: 'invalid_request_error', code: 'amount_too_small', param: 'amount', message });
     }
+    if (amount > MOST_AMOUNT) {
+      const message = 'Amount must be no more than $999,999.99';
+      return refusal(400, { type: 'invalid_request_error', code: 'amount_too_large', param: 'amount', message });
+    }
+    const currency = parameters.get('currency') ?? '';
+    if (!CURRENCIES.includes(currency)) {
+      const message = `Invalid currency: ${currency}. Stripe currently supports these currencies: ${CURRENCIES.join(', ')}`;
+      return refusal(400, { type: 'invalid_request_error', param: 'currency', message });
+    }
     const isDeclined = parameters.get('payment_method') === DECLINED_CARD;
     const error: StripeError = {
       type: 'card_error',
@@ -143,7 +159,7 @@ export async function startStripeStandIn(random: () => number = Math.random) {
       id: `pi_${intents.length + 1}`,
       object: 'payment_intent',
       amount,
-      currency: parameters.get('currency') ?? '',
+      currency,
       created: Math.floor(createdAtMs / 1000),
       status: isDeclined ? 'requires_payment_method' : 'succeeded',
       metadata: metadataIn(parameters),
