@@ -166,7 +166,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       readiness.startDraining();
       // A connection whose last answer went out after the drain began would otherwise idle until its time-out.
       const closeIdle = setInterval(() => listener.server.closeIdleConnections(), CLOSE_IDLE_EVERY_MS);
-      waiting.end();
+      waiting.close();
       live.stop();
       // The framework first: it then ends each connection with its answer.
       const connections = server.close().then(() => listener.close());
@@ -175,6 +175,8 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       const ended = Promise.all([connections.then(() => server.requestsUnderWay.ended()), background]);
       try {
         if (await endsWithin(limitMs, ended)) return;
+        // Before the attempts are cut: a duplicate that sees one end would begin another.
+        waiting.end();
         // What still waits for the processor becomes unknown, and is given up while the stores are open.
         await processorClient.close();
         const givenUp = await endsWithin(LAST_WRITES_MS, Promise.all([server.requestsUnderWay.ended(), background]));

@@ -15,7 +15,7 @@ const TRY_AGAIN_MS = [0, 50, 100, 200, 400, 800, 1_000] as const;
 /** What a request is ready to wait for (RFC 7240 4.3). */
 export interface Patience {
   readonly ms: number;
-  /** Aborted when the client is gone. */
+  /** Aborted when the connection is gone; the end of the client's sending side alone does not mean that. */
   readonly gone: AbortSignal;
 }
 
@@ -23,7 +23,9 @@ export interface Patience {
 export interface Waiting {
   /** A place among the waiters, returned with `leave`; undefined when all are taken. */
   enter(key: string, patience: Patience): WaitingPlace | undefined;
-  /** At drain: ends all waits and begins none. */
+  /** At the beginning of a drain: begins no more waits. Those that are begun go on, because their payments may end in the drain. */
+  close(): void;
+  /** At the limit of a drain: ends all waits. */
   end(): void;
 }
 
@@ -41,7 +43,7 @@ export function createWaiting(
   const watched = new Map<string, SharedWatch>();
   /** One for each waiter; aborted when its wait is over. */
   const waiters = new Set<AbortController>();
-  let ended = false;
+  let closed = false;
 
   /** All waiters of one key share one subscription and one look a second. */
   function join(key: string, onEnd: () => void): () => void {
@@ -52,7 +54,7 @@ export function createWaiting(
 
   return {
     enter(key, { ms, gone }) {
-      if (ended || waiters.size >= MAX_WAITERS) return undefined;
+      if (closed || waiters.size >= MAX_WAITERS) return undefined;
       const waiter = new AbortController();
       const over = waiter.signal;
       const giveUp = () => waiter.abort();
@@ -81,8 +83,11 @@ export function createWaiting(
         },
       };
     },
+    close() {
+      closed = true;
+    },
     end() {
-      ended = true;
+      closed = true;
       for (const waiter of waiters) waiter.abort();
     },
   };

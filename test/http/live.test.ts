@@ -159,7 +159,8 @@ describeDeployments('the live view', (deployment) => {
     expect(refused.headers['retry-after']).toBe('2');
     for (const reader of readers) reader.close();
     await expect
-      .poll(async () => openLive(url).then((reader) => reader.close(), String), { timeout: 5_000 })
+      // A client that has left is noticed by the second line that is written to it: a sample is written every five seconds.
+      .poll(async () => openLive(url).then((reader) => reader.close(), String), { timeout: 15_000, interval: 1_000 })
       .toBeUndefined();
 
     for (const query of ['?since=now', '?since=-1', '?from=1', '?since=1&since=2'])

@@ -207,6 +207,17 @@ describe('waiting for the end of an attempt', () => {
     expect(clock.pending).toBe(0);
   });
 
+  test('goes on when no more waits are begun', async () => {
+    const begun = await begin();
+    waiting.close();
+    await settle();
+    expect(begun).toEqual({});
+    expect(enter()).toBeUndefined();
+    waiting.end();
+    await settle();
+    expect(begun).toEqual({ ended: false });
+  });
+
   test('ends for all at once, also for those in a pause, and begins for none any more', async () => {
     const pausing = enter({ of: newKey() });
     await pausing.next();
