@@ -96,8 +96,9 @@ const UNAVAILABLE = {
   },
   'payment status': {
     unchanged:
-      'The payment cannot be looked up at the moment. Retry in a few seconds, before you pay with another key.',
-    unknown: 'The payment cannot be looked up at the moment. Retry in a few seconds, before you pay with another key.',
+      'The payment cannot be looked up at the moment. Retry in a few seconds, and do not pay with another key meanwhile.',
+    unknown:
+      'The payment cannot be looked up at the moment. Retry in a few seconds, and do not pay with another key meanwhile.',
   },
   health: {
     unchanged: 'The key-value store cannot be reached. Retry in a few seconds.',
@@ -147,7 +148,7 @@ export const publicErrors = {
   paymentMismatch: () =>
     new PublicError(
       422,
-      'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or generate a new key.',
+      'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or read what was paid. A new key is for another payment only.',
     ),
   paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
   tooManyPayments: (retryAfterSeconds: number) =>

@@ -43,7 +43,7 @@ export const pay: RouteDescription = {
   operationId: 'pay',
   tag: 'Payments',
   summary: 'Pay, once for each key',
-  text: `The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat with the **same** key after 409, 429, 503, 504 and when no answer came: such an answer never means that the payment failed. After 402 the payment is declined for good. A 400 spends nothing: correct the body and use the same key, or, where the key is invalid, a new one. But do not take a new key once an attempt may have arrived: look the payment up first.`,
+  text: `The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat with the **same** key after 409, 429, 503, 504 and when no answer came: such an answer never means that the payment failed. After 402 the payment is declined for good. A 400 for the body spends nothing: correct it and use the same key. A 400 for the key does not say that nothing was charged: a key is invalid also when its life is over and it was paid. Once a request with it may have arrived, take a new key only when \`getPayment\` answers 404 with \`Idempay-Key-State: expired-unpaid\`, or the payment is \`DECLINED\`.`,
   headers: [idempotencyKey, prefer],
   body: {
     text: 'At most 16 KiB.',
