@@ -10,7 +10,7 @@ import { freePort } from '../../testkit/servers/server-process.js';
 import { until } from '../../testkit/time/until.js';
 
 /** Short, so that a slow request is refused within the test. The others are those of production. */
-const LIMITS = { headersTimeout: 300, connectionsCheckingInterval: 50 };
+const LIMITS = { headersTimeout: 2_000, connectionsCheckingInterval: 50 };
 const TYPED = ['Idempotency-Key: 01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70', 'Content-Type: application/json'];
 const WANTS_A_BODY = 'POST /api/payment HTTP/1.1';
 
