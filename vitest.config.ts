@@ -5,6 +5,7 @@ const LONG_TESTS = [
   'test/adapters/distributed-backups.test.ts',
   'test/adapters/doctor-servers.test.ts',
   'test/commands/import-killed.test.ts',
+  'test/commands/pay-killed.test.ts',
   'test/browser/*.test.ts',
   'test/examples/stripe-adapter-faults.test.ts',
   'test/faults/broken-disk.test.ts',

@@ -10,8 +10,8 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   InvalidRequestError: EXIT.mistake,
   DeclinedError: EXIT.declined,
   UnknownOutcomeError: EXIT.unknown,
-  DeadKeyError: EXIT.unknown,
-  UnusedKeyError: EXIT.unavailable,
+  DeadKeyError: EXIT.deadKey,
+  UnusedKeyError: EXIT.notFound,
   UnknownChangeError: EXIT.unknown,
   UnavailableError: EXIT.unavailable,
   NotAuthorizedError: EXIT.notAuthorized,
@@ -19,6 +19,7 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   ConflictError: EXIT.conflict,
   MismatchError: EXIT.conflict,
   UnexpectedAnswerError: EXIT.unexpectedAnswer,
+  OutputError: EXIT.outputFailed,
 };
 
 /** How a command ended, for a person and for a script. */

@@ -1,10 +1,10 @@
 /** What the exit code of a command says (docs/command-line.md). Scripts depend on them: none ever gets another meaning. */
 export const EXIT = {
   done: 0,
-  /** Wrong arguments, settings or file, or refused by the service as wrong. Nothing was done. */
+  /** Wrong arguments, settings or file, or refused by the service as wrong. Nothing was done; an import says how far it is. */
   mistake: 1,
   declined: 3,
-  /** It is not known whether it was done; the message says how to continue. */
+  /** It is not known whether it was done; the message says how to continue. A fault of this program as well. */
   unknown: 4,
   /** Not reachable, busy, or no time left. Nothing was done. */
   unavailable: 5,
@@ -17,6 +17,10 @@ export const EXIT = {
   rejectedRows: 9,
   /** The answer did not come from Idempay. */
   unexpectedAnswer: 10,
+  /** The service refuses the key and cannot say whether it was charged. Trying again does not help: a person looks at the processor. */
+  deadKey: 11,
+  /** It is done, but standard output cannot be written. */
+  outputFailed: 12,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

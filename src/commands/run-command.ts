@@ -23,7 +23,12 @@ export async function runCommand(parameters: readonly string[]): Promise<void> {
     await program.parseAsync(parameters, { from: 'user' });
   } catch (error) {
     const ending = endingOf(error);
-    if (!ending) throw error;
+    if (!ending) {
+      console.error(error);
+      // Node's own code for it is 1, which says that nothing was done.
+      process.exitCode = EXIT.unknown;
+      return;
+    }
     process.exitCode = ending.exitCode;
     if (ending.message !== '') tell(ending, parameters.includes('--json'));
   }

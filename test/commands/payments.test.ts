@@ -32,7 +32,7 @@ describe('idempay pay', () => {
     const first = await idempay('pay', ...HUNDRED);
     const key = KEY.exec(first.stderr)?.[0] ?? '';
     expect(first).toMatchObject({ code: 0, stderr: `Idempotency-Key: ${key}\n` });
-    expect(first.stdout).toMatch(/^transactionId\tTXN\d+\nreplayed\tfalse\n/);
+    expect(first.stdout).toMatch(/^transactionId\tTXN\d+\namount\t100\.00\ncurrency\tUSD\nreplayed\tfalse\n/);
     const again = await idempay('pay', '--resume', key, ...HUNDRED, '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({ replayed: true, idempotencyKey: key });
     expect(await chargesOf(key)).toBe(1);

@@ -18,9 +18,12 @@ afterEach(() => rmSync(folder, { recursive: true }));
 async function keys(...parameters: string[]): Promise<string> {
   const [printed, told]: [string[], string[]] = [[], []];
   vi.stubEnv('API_KEYS_FILE', file);
-  vi.spyOn(console, 'log').mockImplementation((line: string) => printed.push(line));
   vi.spyOn(console, 'error').mockImplementation((line: string) => told.push(line));
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => printed.push(String(text)) > 0);
+  vi.spyOn(process.stdout, 'write').mockImplementation((text, ...more: unknown[]) => {
+    printed.push(String(text).trimEnd());
+    (more.at(-1) as () => void)();
+    return true;
+  });
   try {
     await run(['keys', ...parameters]);
     if (process.exitCode === 1) throw new Error(told.join('\n'));

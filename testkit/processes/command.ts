@@ -7,8 +7,13 @@ export interface CommandResult extends Exit {
 }
 
 /** The command line as a process of its own, at the service with this address. */
-export function startCommand(url: string, parameters: readonly string[], environment: Environment = {}) {
-  const { child, ended } = spawnProgram(SERVICE, { IDEMPAY_URL: url, ...environment }, [], parameters);
+export function startCommand(
+  url: string,
+  parameters: readonly string[],
+  environment: Environment = {},
+  launcher: readonly string[] = [],
+) {
+  const { child, ended } = spawnProgram(SERVICE, { IDEMPAY_URL: url, ...environment }, launcher, parameters);
   const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].on('data', (text) => {
@@ -19,6 +24,9 @@ export function startCommand(url: string, parameters: readonly string[], environ
   return { output, result, kill: () => void child.kill('SIGKILL'), interrupt: () => void child.kill('SIGINT') };
 }
 
-export function runCommand(url: string, parameters: readonly string[], environment: Environment = {}) {
-  return startCommand(url, parameters, environment).result;
+export function runCommand(...parameters: Parameters<typeof startCommand>) {
+  return startCommand(...parameters).result;
 }
+
+/** For `startCommand`: standard output is a disk that is full. */
+export const FULL_OUTPUT = ['sh', '-c', 'exec "$@" > /dev/full', 'sh'];

@@ -53,12 +53,16 @@ export async function importTransactions(file: string, options: ImportOptions): 
     const progress = await showProgress(input?.isFile() ? input.size : undefined, before);
     const rejectedRows = openRejectedRows(rejectedFile, before.rejectedBytes);
     let latest = before;
+    let hasSent = before.pending !== undefined;
     try {
       const end = await runImport({
         ...partsOf(file, options, connection.identity),
         state: stateFile,
         rejectedRows,
-        send: (rows, idempotencyKey) => send(connection, rows, idempotencyKey),
+        send(rows, idempotencyKey) {
+          hasSent = true;
+          return send(connection, rows, idempotencyKey);
+        },
         find: (rows, idempotencyKey) => find(connection, rows, idempotencyKey),
         progress(state) {
           latest = state;
@@ -69,7 +73,7 @@ export async function importTransactions(file: string, options: ImportOptions): 
       return await tellEnd(end, rejectedFile, options);
     } catch (error) {
       progress.stop();
-      throw withAdvice(error as Error, latest);
+      throw withAdvice(error as Error, latest, hasSent);
     } finally {
       rejectedRows.close();
     }
@@ -128,12 +132,19 @@ async function find({ asking, call }: Connection, rows: readonly NewTransaction[
     await asking(NEVER_MATCHES).transactions.createBatch(rows, { ...call, idempotencyKey: key });
     return 'these rows';
   } catch (error) {
-    const { name, status } = error as Error & { status?: number };
-    if (status === 412) return 'nothing';
+    if (isPreconditionRefused(error)) return 'nothing';
+    const { name } = error as Error;
     if (name === 'MismatchError') return 'other rows';
     if (name === 'InvalidRequestError') return 'refused';
     throw error;
   }
+}
+
+/** The service's own 412. The status alone proves nothing: an error has that of a gateway's page as well. */
+function isPreconditionRefused(error: unknown): boolean {
+  const { name, cause } = error as Error;
+  const refusal = (name === 'UnknownChangeError' ? cause : error) as (Error & { status?: number }) | undefined;
+  return refusal?.name === 'ConflictError' && refusal.status === 412;
 }
 
 /** The same judgement and batches, without the service. */
@@ -252,10 +263,19 @@ async function tellEnd({ created, rejected }: ImportState, file: string, options
   return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
 }
 
-function withAdvice(error: Error, { line, created }: ImportState): Error {
-  const isRepeatable = ['UnavailableError', 'UnknownChangeError', 'NotAuthorizedError'].includes(error.name);
-  if (isRepeatable && !/--assume/.test(error.message)) {
-    error.message += `\n${created} rows are created, up to line ${line - 1}. Run the same command again to go on: nothing is created twice.`;
-  }
-  return error;
+/** This machine's disk failed in the middle of an import. */
+class StoppedImportError extends Error {
+  override readonly name = 'UnknownChangeError';
+}
+
+/** How far the import is, for every error after its first batch may have been sent. */
+function withAdvice(error: Error, { line, created }: ImportState, hasSent: boolean): Error {
+  if ((!hasSent && created === 0) || error.name === 'OutputError') return error;
+  const isLocal = (error as NodeJS.ErrnoException).syscall !== undefined;
+  const told = isLocal ? new StoppedImportError(`The import stopped: ${error.message}.`, { cause: error }) : error;
+  if (/--assume/.test(told.message)) return told;
+  const how =
+    told.name === 'UsageError' ? 'Run the same command again after the correction' : 'Run the same command again';
+  told.message += `\n${created} rows are surely created, up to line ${line - 1}. ${how} to go on: nothing is created twice.`;
+  return told;
 }

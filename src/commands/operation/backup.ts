@@ -1,6 +1,7 @@
 import { readConfig } from '../../config.js';
 import { backUp } from '../../deployments/embedded/backup.js';
 import type { Environment } from '../../settings.js';
+import { printDone } from '../output/results.js';
 import { UsageError } from '../usage.js';
 
 const MEGABYTE = 1_000_000;
@@ -16,7 +17,7 @@ export async function backup(file: string, environment: Environment): Promise<vo
   await backUp(deployment.dataDir, file, (copied, about) =>
     console.error(`${megabytes(copied)} of about ${megabytes(about)} MB`),
   );
-  console.log(`${file} is complete.`);
+  await printDone([`${file} is complete.`]);
 }
 
 function megabytes(bytes: number): string {

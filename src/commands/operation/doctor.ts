@@ -7,6 +7,7 @@ import { examineFolder } from '../../deployments/embedded/folder-findings.js';
 import type { Finding, Verdict } from '../../health/finding.js';
 import { examineProcessor } from '../../payments/processors/processor-findings.js';
 import type { Environment } from '../../settings.js';
+import { write } from '../output/terminal.js';
 import { examineSettings } from './settings-findings.js';
 
 const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', why: 'why' } as const;
@@ -23,8 +24,8 @@ export async function doctor(environment: Environment): Promise<number> {
     ...examineSettings(config, doubtsAbout(environment), systemClock.now()),
     ...(await Promise.all([examineTokens(config), ...examineStores(config), examineProcessorOf(config)])).flat(),
   ];
-  for (const line of [HEADER, ...findings]) console.log(lineOf(line));
-  console.log(sumOf(findings));
+  for (const line of [HEADER, ...findings]) await write(`${lineOf(line)}\n`);
+  await write(`${sumOf(findings)}\n`);
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
 }
 

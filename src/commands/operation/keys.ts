@@ -1,7 +1,8 @@
 import { isClientName, isExpiry } from '../../access/api-keys.js';
 import { addApiKey, apiKeysIn, revokeApiKeys } from '../../access/key-file-edits.js';
 import { isScope, SCOPES, type Scope } from '../../access/scopes.js';
-import { printRows } from '../output/results.js';
+import { printDone, printRows } from '../output/results.js';
+import { write } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 
 /** Enough of a hash to name one key among thousands. */
@@ -12,9 +13,15 @@ export interface KeyFile {
 }
 
 /** `idempay keys add` (decisions A2). Throws UsageError where the arguments are wrong, and KeyFileError where the file is. */
-export function addKey(name: string, options: KeyFile & { scopes?: string; expiresAt?: string }): void {
+export async function addKey(name: string, options: KeyFile & { scopes?: string; expiresAt?: string }): Promise<void> {
   const file = fileOf(options);
-  console.log(addApiKey(file, readName(name), readScopes(options.scopes), readExpiry(options.expiresAt)));
+  const secret = addApiKey(file, readName(name), readScopes(options.scopes), readExpiry(options.expiresAt));
+  try {
+    await write(`${secret}\n`);
+  } catch (error) {
+    (error as Error).message += ` The key was added, and nobody has its secret: revoke it ('keys list' shows its id).`;
+    throw error;
+  }
   console.error('This is the secret. It is shown this once: only its hash is kept.');
 }
 
@@ -38,10 +45,10 @@ export async function listKeys(options: KeyFile & { json?: true }): Promise<void
 }
 
 /** `idempay keys revoke`: all keys of the client, or the one whose id is given. */
-export function revokeKeys(name: string, options: KeyFile & { id?: string }): void {
+export async function revokeKeys(name: string, options: KeyFile & { id?: string }): Promise<void> {
   const revoked = revokeApiKeys(fileOf(options), readName(name), options.id);
   if (revoked === 0) throw new UsageError(`There is no such key. 'keys list' shows the existing keys.`);
-  console.log(`${revoked} revoked: every process that reads the file refuses them within two seconds.`);
+  await printDone([`${revoked} revoked: every process that reads the file refuses them within two seconds.`]);
 }
 
 function fileOf({ file }: KeyFile): string {

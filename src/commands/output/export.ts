@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { createWriteStream, existsSync, linkSync, rmSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
+import { syncFolderOf } from '../../sync-folder.js';
 import { UsageError } from '../usage.js';
 import { write } from './terminal.js';
 
@@ -33,7 +35,7 @@ export async function exportRows<Row extends object>(
     if (members.some((member) => FORMULA.test(String(row[member] ?? '')))) counts.formulas += 1;
   });
   if (output !== undefined) await writeWhole(output, texts);
-  else for await (const text of texts) await write(text);
+  else await writeParts(texts);
   if (process.stderr.isTTY || output !== undefined) console.error(`${counts.rows} rows.`);
   if (format === 'csv' && !spreadsheet && counts.formulas > 0) {
     console.error(
@@ -69,13 +71,28 @@ async function csvOf(members: readonly string[], spreadsheet = false) {
     stringify([...rows], { header: isFirst, columns: [...members], escape_formulas: spreadsheet });
 }
 
+/** What was printed cannot be taken back, so the error says that it is a part. */
+async function writeParts(texts: AsyncIterable<string>): Promise<void> {
+  let isBegun = false;
+  try {
+    for await (const text of texts) {
+      isBegun = true;
+      await write(text);
+    }
+  } catch (error) {
+    if (isBegun) (error as Error).message += '\nThe rows on standard output are only a part of the export.';
+    throw error;
+  }
+}
+
 /** The file has another name until it is complete and durable, so that a part is never taken for the whole export. */
 async function writeWhole(path: string, texts: AsyncIterable<string>): Promise<void> {
   if (existsSync(path)) throw isThere(path);
-  const part = `${path}.${process.pid}.part`;
+  const part = `${path}.${randomUUID()}.part`;
   try {
     await pipeline(texts, createWriteStream(part, { flags: 'wx', mode: 0o600, flush: true }));
     linkSync(part, path);
+    syncFolderOf(path);
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? isThere(path) : error;
   } finally {

@@ -1,4 +1,4 @@
-import { type Colour, harmless, painted, write } from './terminal.js';
+import { type Colour, harmless, OutputError, painted, report, write } from './terminal.js';
 
 export interface OutputOptions {
   readonly json?: true | undefined;
@@ -45,18 +45,32 @@ export async function printRows<Row extends object>(
 }
 
 /** One thing: its members below each other. */
-export async function printRecord(record: object, options: OutputOptions): Promise<void> {
-  if (options.json) {
-    await write(`${JSON.stringify(record)}\n`);
-    return;
+export function printRecord(record: object, options: OutputOptions): Promise<void> {
+  return printDone(linesOf(record, options));
+}
+
+/**
+ * What a command has done. Where standard output cannot be written, it is told on standard error, and the error says that it was done.
+ */
+export async function printDone(lines: readonly string[]): Promise<void> {
+  try {
+    for (const line of lines) await write(`${line}\n`);
+  } catch (error) {
+    if (!(error instanceof OutputError)) throw error;
+    for (const line of lines) await report(line);
+    error.message += ' The command has done what it was asked for; its result is above.';
+    throw error;
   }
+}
+
+function linesOf(record: object, { json }: OutputOptions): string[] {
+  if (json) return [JSON.stringify(record)];
   const members = Object.entries(record);
   const width = process.stdout.isTTY ? Math.max(...members.map(([name]) => name.length)) + 2 : 0;
-  for (const [name, value] of members) {
+  return members.map(([name, value]) => {
     const text = harmless(String(value ?? ''));
-    const title = width > 0 ? painted(name.padEnd(width), 'bold') : `${name}\t`;
-    await write(`${title}${painted(text, COLOURS[text])}\n`);
-  }
+    return `${width > 0 ? painted(name.padEnd(width), 'bold') : `${name}\t`}${painted(text, COLOURS[text])}`;
+  });
 }
 
 async function printTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): Promise<void> {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { styleText } from 'node:util';
 
 export type Colour = 'green' | 'red' | 'yellow' | 'bold' | 'dim';
@@ -7,24 +6,42 @@ const READER_GONE = 141;
 
 let isWatched = false;
 
+/** Standard output takes no more: its disk is full, for example. What the command was to change is done before it prints. */
+export class OutputError extends Error {
+  override readonly name = 'OutputError';
+}
+
 /**
  * Ends the program silently when the reader closes the pipe (`| head`). Only output is lost, because results are printed after the work
- * is done.
+ * is done. Other faults of standard output are thrown by `write`. Those of standard error never end what is under way.
  */
 export function endQuietlyWithReader(): void {
   if (isWatched) return;
   isWatched = true;
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EPIPE') process.exit(READER_GONE);
-      throw error;
-    });
-  }
+  process.stdout.on('error', endIfReaderGone);
+  process.stderr.on('error', () => {});
 }
 
-/** Waits while the reader is slow, so that an export of any length takes little memory. */
-export async function write(text: string): Promise<void> {
-  if (!process.stdout.write(text)) await once(process.stdout, 'drain');
+function endIfReaderGone(error: NodeJS.ErrnoException): void {
+  if (error.code === 'EPIPE') process.exit(READER_GONE);
+}
+
+/** Waits while the reader is slow, so that an export of any length takes little memory. Rejects with OutputError. */
+export function write(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => {
+      if (!error) return resolve();
+      endIfReaderGone(error);
+      reject(new OutputError(`Standard output cannot be written: ${error.message}.`, { cause: error }));
+    });
+  });
+}
+
+/** A line on standard error. False where it cannot be written. */
+export function report(line: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    process.stderr.write(`${line}\n`, (error) => resolve(!error));
+  });
 }
 
 /** Coloured text on a terminal only, and not where NO_COLOR is set (no-color.org). */

@@ -14,7 +14,7 @@ export function addPaymentCommands(program: Command): void {
     .command('pay')
     .summary('pays once')
     .description(
-      'Pays once, with one idempotency key for all attempts. The key is printed on standard error before money moves. With --key-file it\nis also kept on disk: the same command may then be run again after a crash or any error, and pays once.',
+      'Pays once, with one idempotency key for all attempts. The key is printed on standard error before money moves. With --key-file it\nis also kept on disk: the same command may then be run again after a crash or any error, and pays once.\nExit code 11: trying again does not help, look for the key at the processor.',
     )
     .addOption(AMOUNT)
     .addOption(CURRENCY)
@@ -38,7 +38,7 @@ export function addPaymentCommands(program: Command): void {
     .command('status')
     .summary('shows the outcome of a payment')
     .description(
-      'Tells what became of a payment. Exit code: 0 completed, 3 declined, 4 not known yet, 7 nothing was paid with this key.',
+      'Tells what became of a payment. Exit code: 0 completed, 3 declined, 4 not known yet, 7 no payment\nis known, and the message says whether it is certain that nothing was charged.',
     )
     .addArgument(KEY)
     .addOption(OPTIONS.json)

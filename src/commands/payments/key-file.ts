@@ -4,14 +4,38 @@ import { syncFolderOf } from '../../sync-folder.js';
 import { UsageError } from '../usage.js';
 
 const MODE = 0o600;
+/** A part of the name of a file. */
+const KEY = /^[0-9a-f-]{36}$/i;
 
 /** What `--key-file` keeps of one payment, so that the same command after a crash goes on with it. */
 export interface KeptPayment extends PaymentRequest {
   readonly idempotencyKey: string;
 }
 
-/** Undefined where no payment was begun with this file. Throws UsageError for a file that holds something else. */
-export function keptPayment(path: string): KeptPayment | undefined {
+export interface NewestPayment {
+  /** Undefined where no request was ever sent for this file: a key is kept before the first request with it. */
+  readonly kept: KeptPayment | undefined;
+  /** Where the next key is kept: the file itself, or `FILE.after-KEY` once the service is certain that KEY never charges. */
+  readonly nextPath: string;
+}
+
+/**
+ * The key that counts. A key file is written once and never replaced, so that of two commands that take a new key one wins: a file for
+ * the key that follows K exists once, because its name holds K. Throws UsageError for a file that holds something else.
+ */
+export function newestPayment(keyFile: string): NewestPayment {
+  let kept: KeptPayment | undefined;
+  let nextPath = keyFile;
+  for (let found = keptPayment(nextPath); found; found = keptPayment(nextPath)) {
+    kept = found;
+    nextPath = `${keyFile}.after-${found.idempotencyKey}`;
+  }
+  // Another command may have written it just now, and may not have synced the folder yet.
+  if (kept) syncFolderOf(keyFile);
+  return { kept, nextPath };
+}
+
+function keptPayment(path: string): KeptPayment | undefined {
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
@@ -25,19 +49,18 @@ export function keptPayment(path: string): KeptPayment | undefined {
 }
 
 /**
- * Durable when it returns. The file appears complete or not at all, and never replaces another one: of two concurrent commands one
- * fails before it sends anything. A crash before the link leaves no file, and nothing was sent.
+ * Durable when it returns. The file appears complete or not at all, and never replaces another one: false where another command was
+ * earlier. A crash before the link leaves no file, and nothing was sent; a crash after it leaves a key that counts as sent.
  */
-export function keepPayment(path: string, payment: KeptPayment): void {
+export function keepPayment(path: string, payment: KeptPayment): boolean {
   try {
-    writeOnce(path, payment);
+    return writeOnce(path, payment);
   } catch (error) {
-    if (error instanceof UsageError) throw error;
     throw new UsageError(`${path} cannot be written, so nothing was sent: ${(error as Error).message}`);
   }
 }
 
-function writeOnce(path: string, payment: KeptPayment): void {
+function writeOnce(path: string, payment: KeptPayment): boolean {
   const draft = `${path}.${process.pid}.new`;
   const file = openSync(draft, 'w', MODE);
   try {
@@ -45,25 +68,28 @@ function writeOnce(path: string, payment: KeptPayment): void {
     fsyncSync(file);
     linkSync(draft, path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new UsageError(`${path} was just written by another command, so nothing was sent. Run this one again.`);
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
   } finally {
     closeSync(file);
     rmSync(draft, { force: true });
   }
   syncFolderOf(path);
+  return true;
 }
 
-/** Only after the service refused the content, and only by the command that wrote the file. */
-export function forgetPayment(path: string): void {
-  rmSync(path, { force: true });
+/** Only after the service refused the content of the payment, and only by the command that kept this key. */
+export function forgetPayment(path: string, key: string): void {
+  if (keptPayment(path)?.idempotencyKey === key) rmSync(path, { force: true });
 }
 
 function parsed(text: string): KeptPayment | undefined {
   try {
     const { idempotencyKey, amount, currency } = JSON.parse(text) as Record<string, unknown>;
     const isWhole = [idempotencyKey, amount, currency].every((member) => typeof member === 'string');
-    return isWhole ? ({ idempotencyKey, amount, currency } as KeptPayment) : undefined;
+    return isWhole && KEY.test(idempotencyKey as string)
+      ? ({ idempotencyKey, amount, currency } as KeptPayment)
+      : undefined;
   } catch {
     return undefined;
   }

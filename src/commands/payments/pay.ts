@@ -1,8 +1,9 @@
 import type { PaymentRequest, PayResult } from 'idempay/client';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
+import { report } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
-import { forgetPayment, keepPayment, keptPayment } from './key-file.js';
+import { forgetPayment, keepPayment, newestPayment } from './key-file.js';
 
 export interface PayOptions extends ConnectionOptions, OutputOptions, PaymentRequest {
   readonly resume?: string | undefined;
@@ -19,64 +20,163 @@ export async function pay(options: PayOptions): Promise<void> {
     throw new UsageError('Give --resume or --key-file, not both: the file holds its key.');
   }
   const payment = { amount, currency };
-  const kept = keyFile === undefined ? undefined : keptPayment(keyFile);
-  if (kept) refuseOtherPayment(kept, payment, keyFile);
+  if (keyFile !== undefined) refuseOtherPayment(keyFile, payment);
   const connection = await connect(options);
-  const key = resume ?? kept?.idempotencyKey;
-  if (key !== undefined) tellKey(key, options);
+  let result: PayResult;
   try {
-    const { transactionId, replayed, attempts, ...result } =
-      key === undefined
-        ? await payNew(connection, payment, options)
-        : await connection.idempay.payments.resume(key, payment, connection.call);
-    await printRecord({ transactionId, replayed, idempotencyKey: result.key, attempts }, options);
+    if (resume !== undefined) result = await resumeKey(connection, resume, payment, options);
+    else if (keyFile === undefined) result = await payNew(connection, payment, options, () => {});
+    else result = await payWithFile(connection, keyFile, payment, options);
   } catch (error) {
     throw withAdvice(error as Error, options);
   }
+  await tellPaid(result, payment, options);
 }
 
-async function payNew({ idempay, call }: Connection, payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
-  const { keyFile } = options;
-  let keptFile: string | undefined;
+/** Another command has kept a key for the same payment first. */
+class KeptByAnother extends Error {}
+
+/** Pays under the newest key of the file. Another one is taken only where the service is certain that nothing is charged with it. */
+async function payWithFile(
+  connection: Connection,
+  keyFile: string,
+  payment: PaymentRequest,
+  options: PayOptions,
+): Promise<PayResult> {
+  let unusedKey: string | undefined;
+  for (;;) {
+    const { kept, nextPath } = newestPayment(keyFile);
+    try {
+      if (kept === undefined || kept.idempotencyKey === unusedKey) {
+        return await payAndKeep(connection, nextPath, payment, options);
+      }
+      refuseOtherPayment(keyFile, payment);
+      return await resumeKey(connection, kept.idempotencyKey, payment, options);
+    } catch (error) {
+      if (error instanceof KeptByAnother) {
+        if (newestPayment(keyFile).nextPath !== nextPath) continue;
+        throw new UsageError(`${nextPath} is in use by another command, so nothing was sent. Run this one again.`);
+      }
+      const isUnused = (error as Error).name === 'UnusedKeyError';
+      if (!isUnused || kept === undefined || kept.idempotencyKey === unusedKey) throw error;
+      unusedKey = kept.idempotencyKey;
+      await tell('The kept key has expired, and nothing was charged with it: another one is taken.', options);
+    }
+  }
+}
+
+async function payAndKeep(
+  connection: Connection,
+  path: string,
+  payment: PaymentRequest,
+  options: PayOptions,
+): Promise<PayResult> {
+  let keptKey: string | undefined;
   try {
-    return await idempay.payments.pay(payment, {
-      ...call,
-      onKey(key) {
-        if (keyFile !== undefined) keepPayment(keyFile, { idempotencyKey: key, ...payment });
-        keptFile = keyFile;
-        tellKey(key, options);
-      },
+    return await payNew(connection, payment, options, (key) => {
+      if (!keepPayment(path, { idempotencyKey: key, ...payment })) throw new KeptByAnother();
+      keptKey = key;
     });
   } catch (error) {
-    const { InvalidRequestError } = await import('idempay/client');
-    // The cause is the sentence of this program that onKey threw.
-    const cause = (error as Error).cause;
-    if (cause instanceof UsageError) throw cause;
-    // Another command may be using the key by now. The file is removed only for refused content, which that command cannot pay either.
-    if (error instanceof InvalidRequestError && keptFile !== undefined) forgetPayment(keptFile);
+    // The content is refused for every command that has this file, so none can have paid with the key.
+    const { name, status } = error as Error & { status?: number };
+    if (name === 'InvalidRequestError' && status === 400 && keptKey !== undefined) forgetPayment(path, keptKey);
     throw error;
   }
 }
 
-function refuseOtherPayment(kept: PaymentRequest, { amount, currency }: PaymentRequest, keyFile = ''): void {
-  if (kept.amount === amount && kept.currency === currency) return;
+async function payNew(
+  { idempay, call }: Connection,
+  payment: PaymentRequest,
+  options: PayOptions,
+  keep: (key: string) => void,
+): Promise<PayResult> {
+  try {
+    return await idempay.payments.pay(payment, {
+      ...call,
+      async onKey(key) {
+        keep(key);
+        const isTold = await tellKey(key, options);
+        if (!isTold && options.keyFile === undefined) {
+          throw new UsageError(
+            'The key cannot be written to standard error, so nothing was sent. Add --key-file FILE.',
+          );
+        }
+      },
+    });
+  } catch (error) {
+    // The cause is what onKey threw.
+    const cause = (error as Error).cause;
+    throw cause instanceof UsageError || cause instanceof KeptByAnother ? cause : error;
+  }
+}
+
+async function resumeKey(
+  { idempay, call }: Connection,
+  key: string,
+  payment: PaymentRequest,
+  options: PayOptions,
+): Promise<PayResult> {
+  await tellKey(key, options);
+  return idempay.payments.resume(key, payment, call);
+}
+
+function refuseOtherPayment(keyFile: string, { amount, currency }: PaymentRequest): void {
+  const { kept } = newestPayment(keyFile);
+  if (kept === undefined || (kept.amount === amount && kept.currency === currency)) return;
   throw new UsageError(
     `${keyFile} belongs to the payment of ${kept.amount} ${kept.currency}. Give that amount and currency to go on with it, or name another file.`,
   );
 }
 
-function tellKey(key: string, { json }: OutputOptions): void {
-  console.error(json ? JSON.stringify({ idempotencyKey: key }) : `Idempotency-Key: ${key}`);
+function tellKey(key: string, { json }: OutputOptions): Promise<boolean> {
+  return report(json ? JSON.stringify({ idempotencyKey: key }) : `Idempotency-Key: ${key}`);
 }
 
-/** Adds the command that continues the payment after an unknown outcome. */
-function withAdvice(error: Error, { amount, currency, keyFile }: PayOptions): Error {
-  if (error.name !== 'UnknownOutcomeError') return error;
-  const { key } = error as Error & { key: string };
+/** For a person; with `--json` standard error has documents only. */
+async function tell(sentence: string, { json }: OutputOptions): Promise<void> {
+  if (!json) await report(sentence);
+}
+
+/** The key has paid something else, which is not what the caller asked for. */
+class OtherPaymentError extends Error {
+  override readonly name = 'MismatchError';
+  constructor(
+    message: string,
+    readonly key: string,
+  ) {
+    super(message);
+  }
+}
+
+async function tellPaid(result: PayResult, wanted: PaymentRequest, options: PayOptions): Promise<void> {
+  const { transactionId, amount, currency, replayed, key, attempts } = result;
+  await printRecord({ transactionId, amount, currency, replayed, idempotencyKey: key, attempts }, options);
+  if (amount === null || currency === null) {
+    await tell('The amount that was paid could not be read. It needs the scope payments:read.', options);
+    return;
+  }
+  const { isSamePayment } = await import('idempay/client');
+  if (isSamePayment(result, wanted)) return;
+  throw new OtherPaymentError(
+    `This key has paid ${amount} ${currency}, and not ${wanted.amount} ${wanted.currency}, which is not paid with it.`,
+    key,
+  );
+}
+
+/** Adds what helps after an outcome that is not known. */
+function withAdvice(error: Error, { amount, currency, keyFile, resume }: PayOptions): Error {
+  const { key } = error as Error & { key?: string };
   const again =
     keyFile === undefined
       ? `idempay pay --resume ${key} --amount ${amount} --currency ${currency}`
       : 'the same command again';
-  error.message += `\nTo go on: ${again}`;
+  const afterwards = keyFile === undefined ? 'pay anew' : `remove ${keyFile} and run the command again`;
+  const advice: Readonly<Record<string, string>> = {
+    UnknownOutcomeError: `To go on: ${again}`,
+    DeadKeyError: `Trying again does not help: look for the key ${key} at the processor, where it is the reference of the charge. Only if it is certain that nothing was charged there: ${afterwards}.`,
+    ...(resume !== undefined && { UnusedKeyError: 'To pay: the same command without --resume.' }),
+  };
+  if (advice[error.name] !== undefined) error.message += `\n${advice[error.name]}`;
   return error;
 }

@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { embedded } from '../../testkit/deployments/deployments.js';
+import { shareProcessedService } from '../../testkit/deployments/processed-service.js';
+import { runCommand } from '../../testkit/processes/command.js';
+import { ROOT } from '../../testkit/programs.js';
+import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
+
+const DAY_MS = 86_400_000;
+const KEPT = { amount: '100.00', currency: 'USD' };
+const KILLED_MS = 600_000;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'idempay-command-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe('idempay pay --key-file', () => {
+  const shared = shareProcessedService(embedded);
+  const charges = async () => (await shared().processor.charges()).length;
+  const keep = (file: string, idempotencyKey: string) =>
+    writeFileSync(file, `${JSON.stringify({ idempotencyKey, ...KEPT })}\n`);
+  /** The service is certain that it has expired unpaid. */
+  const unusedKey = () => newKeyOf(Date.now() - 2 * DAY_MS);
+
+  it.each([
+    ['a new key file', undefined],
+    ['a key file whose key expired unused', unusedKey],
+  ])(
+    'killed before each of its steps, pays once with %s when it is run again',
+    { timeout: KILLED_MS },
+    async (_, keyOf) => {
+      const hook = pathToFileURL(join(ROOT, 'testkit', 'processes', 'crash-at-call.mjs')).href;
+      const NODE_OPTIONS = `--import=${hook}`;
+      let kills = 0;
+      for (let at = 1; ; at += 1) {
+        const file = join(folder, `order-${at}.key`);
+        if (keyOf) keep(file, keyOf());
+        const before = await charges();
+        const parameters = ['pay', '--amount', '100.00', '--currency', 'USD', '--key-file', file, '--json'];
+        const killed = await runCommand(shared().url, parameters, { NODE_OPTIONS, CRASH_AT_CALL: `${at}` });
+        const again = await runCommand(shared().url, parameters);
+        expect([again.code, again.stderr]).toEqual([0, expect.any(String)]);
+        expect(await charges()).toBe(before + 1);
+        if (killed.signal === null) break;
+        kills += 1;
+      }
+      // Draft, sync, link, folder, the requests and their answers.
+      expect(kills).toBeGreaterThanOrEqual(10);
+    },
+  );
+});
