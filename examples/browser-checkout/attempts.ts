@@ -1,22 +1,15 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { keepOnce, keptText } from '../keep-once.ts';
-import type { Attempt, Orders, Outcome } from '../shop/orders.ts';
-
-interface Service {
-  readonly url: string;
-  readonly apiKey: string | undefined;
-}
-
-/** What a page needs of Idempay's answers. */
-const PASSED_ON = ['content-type', 'retry-after', 'idempotent-replayed', 'x-request-id'];
-const PAYMENT_MS = 30_000;
+import type { Idempay } from 'idempay/client';
+import type { Attempt, Orders } from '../shop/orders.ts';
+import { payAttempt } from '../shop/payments.ts';
 
 /**
- * The two requests of a payment, for one attempt at one order: the client in the page has `/orders/ID/payments/NUMBER` as its `baseUrl`.
- * The shop decides what the page cannot: the key is that of the attempt, the amount that of the order, and the credential stays here.
+ * The requests of a payment, for one attempt at one order: the client in the page has `/orders/ID/payments/NUMBER` as its `baseUrl`, and
+ * the shop answers it in Idempay's words. The shop decides what the page cannot: the amount is that of the order, the credential and the
+ * key of the attempt stay here, and only the shop's own client judges what Idempay answers. The page's key is the id of the order.
  */
-export function serveAttempts(app: FastifyInstance, orders: Orders, { url, apiKey }: Service): void {
-  const credential = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+export function serveAttempts(app: FastifyInstance, orders: Orders, idempay: Idempay): void {
+  const base = '/orders/:id/payments/:number/api';
   type Route = { Params: { id: string; number: string }; Body: { amount?: unknown; currency?: unknown } | null };
 
   async function attemptOf({ id, number }: Route['Params']): Promise<Attempt | undefined> {
@@ -24,75 +17,49 @@ export function serveAttempts(app: FastifyInstance, orders: Orders, { url, apiKe
     return order && orders.attempt(order, Number(number));
   }
 
-  /** However often the page asks, it gets the one key, which is kept before it is given out. */
-  async function keyOf({ keyFile }: Attempt): Promise<string> {
-    const known = await keptText(keyFile);
-    if (known !== undefined) return known;
-    const answer = await fetch(`${url}/api/server-generated/generate-key`, { headers: credential });
-    if (!answer.ok) throw new Error(`generate-key answered ${answer.status}`);
-    return keepOnce(keyFile, (await answer.json()) as string);
-  }
-
-  app.get<Route>('/orders/:id/payments/:number/api/server-generated/generate-key', async (request, reply) => {
+  app.get<Route>(`${base}/server-generated/generate-key`, async (request, reply) => {
     const attempt = await attemptOf(request.params);
     if (!attempt) return refuse(reply, 404, 'Not Found', 'There is no such attempt. Read the order again.');
-    try {
-      return reply.type('application/json').send(JSON.stringify(await keyOf(attempt)));
-    } catch {
-      return refuse(reply, 503, 'Service Unavailable', 'No key can be had now. Nothing was charged: try again.');
-    }
+    return answer(reply, attempt.order.id);
   });
 
-  app.post<Route>('/orders/:id/payments/:number/api/payment', async (request, reply) => {
+  app.post<Route>(`${base}/payment`, async (request, reply) => {
     const attempt = await attemptOf(request.params);
     if (!attempt) return refuse(reply, 404, 'Not Found', 'There is no such attempt. Read the order again.');
-    const key = await keptText(attempt.keyFile);
+    const { id, price } = attempt.order;
     const { amount, currency } = request.body ?? {};
-    const { price } = attempt.order;
-    if (key === undefined || request.headers['idempotency-key'] !== key) {
-      return refuse(reply, 400, 'Bad Request', 'This is not the key of the attempt. Read the order again.');
-    }
+    if (request.headers['idempotency-key'] !== id) return refuse(reply, 400, 'Bad Request', INVALID_KEY);
     if (amount !== price.amount || currency !== price.currency) {
-      return refuse(reply, 400, 'Bad Request', 'This is not the price of the order. Read the order again.');
+      return refuse(reply, 400, 'Bad Request', "'amount' and 'currency' must be those of the order. Read it again.");
     }
-    const prefer = request.headers.prefer;
-    try {
-      const answer = await fetch(`${url}/api/payment`, {
-        method: 'POST',
-        headers: {
-          ...credential,
-          'content-type': 'application/json',
-          'idempotency-key': key,
-          ...(typeof prefer === 'string' && { prefer }),
-        },
-        body: JSON.stringify(price),
-        signal: AbortSignal.timeout(PAYMENT_MS),
-      });
-      const text = await answer.text();
-      const outcome = outcomeIn(answer.status, text);
-      if (outcome) await orders.end(attempt, outcome);
-      for (const name of PASSED_ON) {
-        const value = answer.headers.get(name);
-        if (value !== null) reply.header(name, value);
-      }
-      return reply.code(answer.status).send(text);
-    } catch {
-      // It may have arrived. The client in the page repeats it with the same key.
-      return refuse(reply, 504, 'Gateway Timeout', 'The outcome of the payment is not known yet.');
+    const standing = await payAttempt(idempay, orders, attempt);
+    switch (standing.state) {
+      case 'paid':
+        return answer(reply, `Payment processed successfully with Transaction ID: ${standing.transactionId}`);
+      case 'declined':
+        return refuse(reply, 402, 'Payment Required', `Payment declined: ${standing.reason}`);
+      // The client in the page asks for the record then, and ends with a DeadKeyError.
+      case 'unresolved':
+        return refuse(reply, 400, 'Bad Request', INVALID_KEY);
+      case 'unknown':
+        return refuse(reply, 504, 'Gateway Timeout', 'The outcome of the payment is not known yet.');
+      case 'unavailable':
+        reply.header('retry-after', '1');
+        return refuse(reply, 503, 'Service Unavailable', 'Idempay cannot be reached: nothing was begun. Try again.');
     }
   });
+
+  app.get<Route>(`${base}/payments/:key`, async (_request, reply) => refuse(reply, 404, 'Not Found', NO_RECORD));
 }
 
-/** The body of Idempay's own errors: the client reads it. */
+const INVALID_KEY = 'Invalid or missing Idempotency-Key.';
+const NO_RECORD =
+  'No payment found for this Idempotency-Key, and it is not certain that nothing was charged with it: the shop looks for it.';
+
+/** The header tells the client in the page that the shop has answered, and nothing in between. */
+const answer = (reply: FastifyReply, text: string) =>
+  reply.header('idempay', '1').type('application/json').send(JSON.stringify(text));
+
+/** The body of Idempay's own errors. */
 const refuse = (reply: FastifyReply, status: number, error: string, message: string) =>
-  reply.code(status).send({ status, error, message });
-
-const DECLINED = 'Payment declined: ';
-
-function outcomeIn(status: number, text: string): Outcome | undefined {
-  const [transactionId] = /TXN\d+/.exec(text) ?? [];
-  if (status === 200 && transactionId !== undefined) return { state: 'paid', transactionId };
-  if (status !== 402) return undefined;
-  const { message } = JSON.parse(text) as { message: string };
-  return message.startsWith(DECLINED) ? { state: 'declined', reason: message.slice(DECLINED.length) } : undefined;
-}
+  reply.header('idempay', '1').code(status).send({ status, error, message });

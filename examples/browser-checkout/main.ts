@@ -42,17 +42,23 @@ app.get<{ Params: { '*': string } }>('/idempay-client/*', async (request, reply)
 app.get<{ Params: { id: string } }>('/orders/:id', async (request, reply) => {
   const order = await orders.find(request.params.id);
   if (!order) return reply.code(404).send({ message: 'There is no such order.' });
-  const { attempt, outcome, hasBegun } = await orders.newest(order);
+  const { attempt, outcome, hasBegun, deadKey } = await orders.newest(order);
   const transactionId = outcome?.state === 'paid' ? outcome.transactionId : null;
-  return { price: order.price, attempt: attempt.number, hasBegun, transactionId };
+  return {
+    price: order.price,
+    attempt: attempt.number,
+    hasBegun,
+    transactionId,
+    isUnresolved: deadKey !== undefined,
+  };
 });
-serveAttempts(app, orders, { url: IDEMPAY_URL, apiKey: IDEMPAY_API_KEY });
+const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
+serveAttempts(app, orders, idempay);
 
 const closing = new AbortController();
 await app.listen({ host: '127.0.0.1', port: Number(PORT) });
 console.log(JSON.stringify({ msg: 'listening', port: (app.server.address() as AddressInfo).port }));
 // A payer may close the window in the middle of a payment.
-const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const finishing = finishOpenPayments(idempay, orders, closing.signal);
 
 process.once('SIGTERM', async () => {

@@ -10,7 +10,9 @@ const PRICES: Readonly<Record<string, { amount: string; currency: string }>> = {
   book: { amount: '24.90', currency: 'EUR' },
   lamp: { amount: '89.00', currency: 'EUR' },
 };
-const STATUS = { paid: 200, declined: 402, unknown: 202, unavailable: 503 };
+const STATUS = { paid: 200, declined: 402, unknown: 202, unresolved: 202, unavailable: 503 };
+const UNRESOLVED =
+  'It is not known whether the attempt before was charged: a person looks for its key at the processor. No other attempt may begin.';
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
 const orders = new Orders(ORDERS);
@@ -26,15 +28,21 @@ app.post<{ Body: { article?: string } | null }>('/orders', async (request, reply
 app.get<{ Params: { id: string } }>('/orders/:id', async (request, reply) => {
   const order = await orders.find(request.params.id);
   if (!order) return reply.code(404).send({ message: 'There is no such order.' });
-  const { attempt, outcome, hasBegun } = await orders.newest(order);
+  const { attempt, outcome, hasBegun, deadKey } = await orders.newest(order);
+  if (deadKey !== undefined) return { ...order, attempt: attempt.number, state: 'unresolved', key: deadKey };
   return { ...order, attempt: attempt.number, state: outcome?.state ?? (hasBegun ? 'unknown' : 'open') };
 });
 
 // PUT: the same request twice is the same payment. The number is that of the attempt that the payer saw.
 app.put<{ Params: { id: string; number: string } }>('/orders/:id/payments/:number', async (request, reply) => {
   const order = await orders.find(request.params.id);
-  const attempt = order && (await orders.attempt(order, Number(request.params.number)));
-  if (!attempt) return reply.code(404).send({ message: 'There is no such attempt. Read the order again.' });
+  if (!order) return reply.code(404).send({ message: 'There is no such order.' });
+  const attempt = await orders.attempt(order, Number(request.params.number));
+  if (!attempt) {
+    const { deadKey } = await orders.newest(order);
+    if (deadKey !== undefined) return reply.code(409).send({ state: 'unresolved', key: deadKey, message: UNRESOLVED });
+    return reply.code(404).send({ message: 'There is no such attempt. Read the order again.' });
+  }
   const standing = await payAttempt(idempay, orders, attempt);
   if (standing.state === 'unavailable') reply.header('retry-after', '1');
   return reply.code(STATUS[standing.state]).send(standing);

@@ -22,6 +22,14 @@ export interface Attempt {
   readonly keyFile: string;
 }
 
+/** How an order stands. */
+export interface NewestAttempt {
+  readonly attempt: Attempt;
+  readonly outcome: Outcome | undefined;
+  readonly hasBegun: boolean;
+  readonly deadKey: string | undefined;
+}
+
 const ID = /^[0-9a-f-]{36}$/;
 
 /** The shop's database, as files that are written once. */
@@ -51,14 +59,13 @@ export class Orders {
     return { order, number, keyFile: this.#path(order.id, `key-${number}`) };
   }
 
-  /** The newest attempt, with its outcome where there is one. */
-  async newest(order: Order): Promise<{ attempt: Attempt; outcome: Outcome | undefined; hasBegun: boolean }> {
+  async newest(order: Order): Promise<NewestAttempt> {
     for (let number = 1; ; number += 1) {
       const outcome = await this.#outcome(order.id, number);
-      const attempt = await this.attempt(order, number + 1);
-      if (attempt) continue;
-      const keyFile = this.#path(order.id, `key-${number}`);
-      return { attempt: { order, number, keyFile }, outcome, hasBegun: (await keptText(keyFile)) !== undefined };
+      if (await this.attempt(order, number + 1)) continue;
+      const attempt = { order, number, keyFile: this.#path(order.id, `key-${number}`) };
+      const hasBegun = (await keptText(attempt.keyFile)) !== undefined;
+      return { attempt, outcome, hasBegun, deadKey: outcome ? undefined : await this.deadKeyOf(attempt) };
     }
   }
 
@@ -68,19 +75,31 @@ export class Orders {
     await keepOnce(this.#path(order.id, `outcome-${number}`), JSON.stringify(outcome));
   }
 
-  /** Attempts that have a key and no outcome: the shop, or the browser, stopped in the middle. */
+  /** The key whose charge a person must look for at the processor. The outcome that they find is kept with `end`. */
+  deadKeyOf = ({ order, number }: Attempt): Promise<string | undefined> => keptText(this.#deadKey(order.id, number));
+
+  async setAside({ order, number }: Attempt, deadKey: string): Promise<void> {
+    await keepOnce(this.#deadKey(order.id, number), deadKey);
+  }
+
+  /** Attempts that have a key and no outcome, and are not set aside: the shop, or the browser, stopped in the middle. */
   async *open(): AsyncGenerator<Attempt> {
     for (const name of readdirSync(this.#folder)) {
       const [, id = '', number] = /^(.+)\.key-(\d+)$/.exec(name) ?? [];
       const order = await this.find(id);
       if (!order || (await this.#outcome(id, Number(number)))) continue;
-      yield { order, number: Number(number), keyFile: join(this.#folder, name) };
+      const attempt = { order, number: Number(number), keyFile: join(this.#folder, name) };
+      if ((await this.deadKeyOf(attempt)) === undefined) yield attempt;
     }
   }
 
   async #outcome(id: string, number: number): Promise<Outcome | undefined> {
     const text = await keptText(this.#path(id, `outcome-${number}`));
     return text === undefined ? undefined : (JSON.parse(text) as Outcome);
+  }
+
+  #deadKey(id: string, number: number): string {
+    return this.#path(id, `dead-key-${number}`);
   }
 
   #path(id: string, kind: string): string {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { DeclinedError, type Idempay, UnavailableError, UnknownOutcomeError } from 'idempay/client';
+import { DeadKeyError, DeclinedError, type Idempay, UnavailableError, UnknownOutcomeError } from 'idempay/client';
 import { payOnce } from '../pay-once.ts';
 import type { Attempt, Orders, Outcome } from './orders.ts';
 
@@ -8,6 +8,8 @@ export type Standing =
   | Outcome
   /** Money may have moved, or may still move. The shop goes on with it. */
   | { readonly state: 'unknown' }
+  /** Nobody but the processor knows whether money moved: a person looks there for the key. No other attempt may begin before. */
+  | { readonly state: 'unresolved'; readonly key: string }
   /** Nothing was charged. The payer may try again. */
   | { readonly state: 'unavailable' };
 
@@ -15,11 +17,15 @@ export type Standing =
 export async function payAttempt(idempay: Idempay, orders: Orders, attempt: Attempt): Promise<Standing> {
   const ended = await orders.outcomeOf(attempt);
   if (ended) return ended;
+  const deadKey = await orders.deadKeyOf(attempt);
+  if (deadKey !== undefined) return { state: 'unresolved', key: deadKey };
   try {
     const { transactionId } = await payOnce(idempay, attempt.order.price, attempt.keyFile);
     return await end({ state: 'paid', transactionId });
   } catch (error) {
     if (error instanceof DeclinedError) return end({ state: 'declined', reason: error.reason });
+    // One of the UnknownOutcomeErrors, so it is asked for first: to try again does not help.
+    if (error instanceof DeadKeyError) return setAside(error.key);
     if (error instanceof UnknownOutcomeError) return { state: 'unknown' };
     if (error instanceof UnavailableError) return { state: 'unavailable' };
     throw error;
@@ -28,6 +34,12 @@ export async function payAttempt(idempay: Idempay, orders: Orders, attempt: Atte
   async function end(outcome: Outcome): Promise<Outcome> {
     await orders.end(attempt, outcome);
     return outcome;
+  }
+
+  async function setAside(key: string): Promise<Standing> {
+    await orders.setAside(attempt, key);
+    console.error(`order ${attempt.order.id}, attempt ${attempt.number}: look for the key ${key} at the processor`);
+    return { state: 'unresolved', key };
   }
 }
 

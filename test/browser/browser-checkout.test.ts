@@ -1,9 +1,11 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import type { Service } from '../../testkit/processes/service.js';
 import { ROOT } from '../../testkit/programs.js';
+import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 import { startChromium } from '../../testkit/servers/chromium.js';
 import { until } from '../../testkit/time/until.js';
 
@@ -132,6 +134,19 @@ describe('the checkout of examples/, in Chromium', { timeout: 60_000 }, () => {
     const charges = await newCharges();
     expect(charges.map(({ status }) => status)).toEqual(['declined', 'succeeded']);
     expect(new Set(charges.map(({ reference }) => reference)).size).toBe(2);
+  });
+
+  test('a key that is refused and may have been charged: the page says so, and takes no other click', async () => {
+    const id = page.url().split('/').at(-1);
+    await writeFile(join(environment.folder, `${id}.key-1`), newKeyOf(Date.now()));
+    await page.click('#pay');
+    const isSaid = async () => (await outcomeIn(page)).includes('We look for your payment');
+    await until('the page to say so', 10_000, isSaid);
+    expect(await page.isDisabled('#pay')).toBe(true);
+    await page.reload();
+    await until('the page to say so again', 10_000, isSaid);
+    expect(await page.isDisabled('#pay')).toBe(true);
+    expect(await newCharges()).toEqual([]);
   });
 
   test('a page cannot change the price', async () => {
