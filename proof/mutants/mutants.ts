@@ -129,7 +129,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a mark of an unsent payment outlives a restore, in PostgreSQL': 'CASE WHEN generation = → CASE WHEN generation <=',
     'a claim in a session without a time limit': '      AND ${ENDS_IN_TIME}\n → ',
   },
+  [`${REDIS}/transaction-cache.ts`]: {
+    'an entry counts in every epoch of the cache': '`${location.epoch} ${databaseServer()}` → databaseServer()',
+  },
   [`${POSTGRES}/transaction-statements.ts`]: {
+    'a change in another epoch than that of its mark':
+      "($4::float8 / 1000)\n      AND ${ENDS_IN_TIME}\n      AND ${inCacheEpoch('$5')} → ($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} AND $5::bigint IS DISTINCT FROM -1",
     'a change of status in a session without a time limit':
       '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
   },

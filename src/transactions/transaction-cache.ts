@@ -42,4 +42,6 @@ export interface WriteMark {
   readonly token: string;
   /** By our monotonic clock: a write that begins later is no longer protected and must be refused. Absent: no limit. */
   readonly writeBy?: number;
+  /** Of a cache that may be replaced: when it was put. The write is refused when the cache has been replaced since. Absent: it may not. */
+  readonly epoch?: number;
 }

@@ -7,6 +7,7 @@ import type {
   TransactionSearch,
   TransactionStatus,
 } from './transaction.js';
+import type { WriteMark } from './transaction-cache.js';
 
 /**
  * Port: the transactions in the store of record. Its contract: `test/contracts/transaction-store-contract.ts`.
@@ -30,19 +31,19 @@ export interface TransactionStore {
 
   /**
    * `onlyFrom`: the statuses in which the change may happen, checked in the statement that changes the row.
-   * `writeBy`: from the cache's write mark; the store refuses to begin the write later.
+   * `mark`: the cache's write mark; the store refuses to write where that no longer protects.
    */
   changeStatus(
     id: number,
     status: TransactionStatus,
     onlyFrom?: readonly TransactionStatus[],
-    writeBy?: number,
+    mark?: WriteProtection,
   ): Promise<StatusChangeResult>;
 
   remove(
     id: number,
     onlyFrom?: readonly TransactionStatus[],
-    writeBy?: number,
+    mark?: WriteProtection,
   ): Promise<'removed' | 'not found' | 'precondition failed'>;
 
   /**
@@ -57,6 +58,9 @@ export interface TransactionStore {
   /** One consistent view of a filtered list; must be closed. */
   openSnapshot(filter: TransactionFilter): Promise<TransactionSnapshot>;
 }
+
+/** Until when, and in which epoch, a write mark protects. */
+export type WriteProtection = Pick<WriteMark, 'writeBy' | 'epoch'>;
 
 export type StatusChangeResult =
   /** Also when it had that status before: then the row was left alone (decisions T4). */

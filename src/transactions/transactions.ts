@@ -127,14 +127,14 @@ export function createTransactions(
    */
   async function write<T>(
     id: number,
-    commit: (writeBy: number | undefined) => Promise<T>,
+    commit: (mark: WriteMark) => Promise<T>,
     written: (result: T) => Transaction | undefined,
   ): Promise<T> {
     const mark = await cache.mark(id).catch((fault: unknown) => {
       throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);
     });
     counts.marks += 1;
-    const result = await commit(mark.writeBy).catch(async (fault: unknown) => {
+    const result = await commit(mark).catch(async (fault: unknown) => {
       // A write of unknown outcome may still commit: its mark stands until it has surely ended.
       if (!isUnknown(fault)) await cache.evict(mark).catch(ignore);
       else evictOnceEnded(mark, fault);
@@ -212,7 +212,7 @@ export function createTransactions(
       const onlyFrom = await statusesMatching(id, ifMatch);
       return write(
         id,
-        (writeBy) => store.changeStatus(id, status, onlyFrom, writeBy),
+        (mark) => store.changeStatus(id, status, onlyFrom, mark),
         (change) => (change.state === 'done' ? change.transaction : undefined),
       );
     },
@@ -220,7 +220,7 @@ export function createTransactions(
       const onlyFrom = await statusesMatching(id, ifMatch);
       return write(
         id,
-        (writeBy) => store.remove(id, onlyFrom, writeBy),
+        (mark) => store.remove(id, onlyFrom, mark),
         () => undefined,
       );
     },

@@ -6,7 +6,7 @@ import { createRedisTransactionCache } from '#idempay/deployments/distributed/re
 import type { Transaction } from '#idempay/transactions/transaction.js';
 import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { NAMES, openRedisClient } from '../../testkit/protocol/redis-process.js';
+import { locationsAt, NAMES, openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { until, untilPast } from '../../testkit/time/until.js';
 
@@ -27,11 +27,11 @@ afterAll(async () => {
 });
 
 /** As a process has it that is connected to this server, and reads from this database. */
-async function cacheOn({ url }: RedisServer, database = () => 'database'): Promise<TransactionCache> {
+async function cacheOn({ url }: RedisServer, database = () => 'database', epoch = 1): Promise<TransactionCache> {
   const client = await openRedisClient(url);
   clients.push(client);
   const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
-  return createRedisTransactionCache(client, NAMES, database, settings);
+  return createRedisTransactionCache(client, NAMES, database, await locationsAt(client, epoch), settings);
 }
 
 async function write(cache: TransactionCache, number: number): Promise<void> {
@@ -85,6 +85,14 @@ describe('the cache across failovers that kill nobody', () => {
     await write(between, 2);
     expect(await between.lookUp(ID)).toMatchObject(hit(2));
     expect(await (await cacheOn(first)).lookUp(ID)).toMatchObject(MISS);
+  });
+
+  test('a master that was left and never demoted does not show what it held, in a later epoch', async () => {
+    await write(await cacheOn(first), 1);
+    const later = await cacheOn(first, undefined, 2);
+    expect(await later.lookUp(ID)).toMatchObject(MISS);
+    await write(later, 2);
+    expect(await later.lookUp(ID)).toMatchObject(hit(2));
   });
 
   test('a replica is not read, though it holds what its master wrote', async () => {
@@ -173,10 +181,14 @@ describe('the cache across failovers of the database', () => {
 describe('the write marks of one transaction', () => {
   const [mark, lift, lookUp] = [loadScript('cache-mark'), loadScript('cache-lift'), loadScript('cache-look-up')];
   const KEYS = Object.values(NAMES.cached(ID));
-  const put = (token: string, lifeMs: number) => mark(first.client, KEYS, [token, lifeMs, 'database']);
+  let master: string;
+  beforeEach(async () => {
+    master = (await locationsAt(first.client)).current?.masters ?? '';
+  });
+  const put = (token: string, lifeMs: number) => mark(first.client, KEYS, [token, lifeMs, 'database', master]);
   const write = (token: string, version: number) =>
-    lift(first.client, KEYS, [token, version, `version ${version}`, LONG_MS, 'database']);
-  const look = () => lookUp(first.client, KEYS, ['token', LONG_MS, 'database']);
+    lift(first.client, KEYS, [token, version, `version ${version}`, LONG_MS, 'database', master]);
+  const look = () => lookUp(first.client, KEYS, ['token', LONG_MS, 'database', master]);
 
   test('each end by themselves: that of a writer that died does not live on by later writes', async () => {
     await put('orphan', SHORT_MS);

@@ -12,7 +12,7 @@ import { directLine } from '../../proof/simulator/models/line.js';
 import { connectRedis as connectModel } from '../../proof/simulator/models/redis-client.js';
 import { claimAttempt, LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPorts, type Ports } from '../../testkit/protocol/ports.js';
-import { nothingRemembered } from '../../testkit/protocol/redis-process.js';
+import { locationsAt, nothingRemembered } from '../../testkit/protocol/redis-process.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
 import { HOUR_MS } from '../../testkit/time/retention-time.js';
@@ -96,12 +96,14 @@ describe('the model of Redis answers as Redis', () => {
 
   test('to random begins, ends, fills and marks, evictions, failovers and lives that end', { timeout }, async () => {
     const { redis: model } = createModelledServers(() => performance.timeOrigin + performance.now());
-    const open = (connection: RedisClient) => {
+    const open = async (connection: RedisClient) => {
+      const locations = await locationsAt(connection);
       const lockEnds = new LockEnds(connection, NAMES.lockEnds, systemClock, () => {});
       const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
       return {
         keys: createRedisKeyStore(connection, NAMES, lockEnds, systemClock, nothingRemembered()),
-        cache: createRedisTransactionCache(connection, NAMES, () => 'database', settings),
+        cache: createRedisTransactionCache(connection, NAMES, () => 'database', locations, settings),
+        locations,
       };
     };
     const keys = Array.from({ length: 4 }, newKey);
@@ -117,7 +119,7 @@ describe('the model of Redis answers as Redis', () => {
       return { ...asked(random), owner: random.pick(OWNERS), leaseMs, fingerprint: 'print' };
     };
 
-    await sideBySide([open(client), open(connectModel(model, directLine))], {
+    await sideBySide([await open(client), await open(connectModel(model, directLine))], {
       issue: ({ keys: store }, random) => store.issue(random.pick(keys), LONG_MS, random.pick(CLIENTS)),
       'issue, and let the key expire': ({ keys: store }, random) =>
         store.issue(random.pick(keys), SHORT_MS).then(() => untilPast(SHORT_MS)),
@@ -155,8 +157,9 @@ describe('the model of Redis answers as Redis', () => {
       'forget the scripts': async (_ports, _random, side) => {
         await [() => redis.client.script('FLUSH'), () => model.forgetScripts()][side]?.();
       },
-      'fail over': async (_ports, _random, side) => {
+      'fail over': async ({ locations }, _random, side) => {
         await [() => redis.client.call('DEBUG', 'CHANGE-REPL-ID'), () => model.copy()()][side]?.();
+        await locations.look();
       },
     });
   });
@@ -241,7 +244,9 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       },
       change: ({ transactions }, random) => {
         const writeBy = performance.now() + LONG_MS - random.pick([0, 0, 2 * LONG_MS]);
-        return transactions.changeStatus(someId(random), random.pick(TRANSACTION_STATUSES), statuses(random), writeBy);
+        return transactions.changeStatus(someId(random), random.pick(TRANSACTION_STATUSES), statuses(random), {
+          writeBy,
+        });
       },
       remove: ({ transactions }, random) => transactions.remove(someId(random), statuses(random)),
       list: async ({ transactions }, random) => {

@@ -1,4 +1,6 @@
+import type { Redis } from 'ioredis';
 import { systemClock } from '#idempay/clock.js';
+import type { CacheLocation, CacheLocations } from '#idempay/deployments/distributed/redis/cache-masters.js';
 import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
 import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
@@ -18,6 +20,25 @@ export async function openRedisClient(url: string): Promise<RedisClient> {
   const client = connectRedis(location, () => {});
   await connected(client);
   return client;
+}
+
+/** Where the cache is for a process to which the server of this connection is in the epoch, whatever it is. */
+export async function locationsAt(client: RedisClient, epoch = 1): Promise<CacheLocations> {
+  async function look(): Promise<CacheLocation> {
+    const info = String(await (client as Redis).info('replication'));
+    return { epoch, masters: /master_replid:(\w+)/.exec(info)?.[1] ?? '' };
+  }
+  let current = await look();
+  return {
+    get current() {
+      return current;
+    },
+    async look() {
+      current = await look();
+      return current;
+    },
+    forget() {},
+  };
 }
 
 /** Beside a database that is not heard of: Redis is asked each time. */

@@ -1,9 +1,11 @@
 import { type Clock, sleep, systemClock } from '#idempay/clock.js';
+import { createPostgresCacheEpochs } from '#idempay/deployments/distributed/postgres/cache-epochs.js';
 import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
 import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
 import { createPostgresLedger } from '#idempay/deployments/distributed/postgres/ledger.js';
 import { createPostgresPaymentHistory } from '#idempay/deployments/distributed/postgres/payment-history.js';
 import { createPostgresTransactionStore } from '#idempay/deployments/distributed/postgres/transaction-store.js';
+import { CacheMasters } from '#idempay/deployments/distributed/redis/cache-masters.js';
 import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
 import { createRedisReport } from '#idempay/deployments/distributed/redis/key-value-store-report.js';
@@ -49,6 +51,8 @@ export async function openDistributedModel(
   };
   keepSynchronized();
   const lockEnds = new LockEnds(client, NAMES.lockEnds, clock, () => {});
+  const cacheMasters = new CacheMasters(client, createPostgresCacheEpochs(database), clock);
+  await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock);
   const databaseServer = () => 'server';
   const remembered = new RememberedOutcomes(
@@ -60,10 +64,11 @@ export async function openDistributedModel(
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
     transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, clock, MAX_SNAPSHOTS),
-    transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, settings),
-    keyValueStore: createRedisReport(client, NAMES, databaseServer),
+    transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, cacheMasters, settings),
+    keyValueStore: createRedisReport(client, NAMES, databaseServer, cacheMasters),
     async close() {
       isOpen = false;
+      cacheMasters.stop();
       lockEnds.close();
     },
   };

@@ -28,4 +28,5 @@ export const ROUTINE: ReadonlySet<string> = new Set([
   ),
   ...'note_elapsed begin_hour retention_time old_hour forget_hours advance_horizon remove_settled'.split(' '),
   ...'takeOverDue noteElapsed removeSettled'.split(' '),
+  ...'cache_epoch cache_epoch_of'.split(' '),
 ]);

@@ -1,3 +1,4 @@
+import type { CacheEpoch } from '#idempay/deployments/distributed/cache-epochs.js';
 import { type Statement, StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
 import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
 import type { TransactionRow } from '#idempay/deployments/rows.js';
@@ -19,6 +20,7 @@ export interface Tables {
   readonly creationKeys: Map<string, StoredCreation>;
   list: { readonly lastId: number; readonly version: number; readonly lastRemovalVersion: number };
   removals: readonly RemovalRow[];
+  cache: CacheEpoch;
 }
 
 type Locks = readonly (string | number)[];
@@ -77,6 +79,7 @@ export class PostgresServer {
       creationKeys: new Map(),
       list: { lastId: FIRST_TRANSACTION_ID - 1, version: 0, lastRemovalVersion: 0 },
       removals: [],
+      cache: { epoch: 0, masters: [] },
     };
   }
 

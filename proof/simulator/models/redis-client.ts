@@ -67,6 +67,9 @@ export function connectRedis(server: RedisServer, line: Line): RedisClient {
     dbsize: () => ask('dbsize', [''], () => [...server.keys()].length),
     info: () => ask('info', [''], () => server.info()),
     duplicate,
+    status: 'ready',
+    on() {},
+    disconnect() {},
   };
   return client as unknown as RedisClient;
 }

@@ -9,8 +9,9 @@ type Statuses = readonly TransactionStatus[] | null;
 export const TRANSACTION_STATEMENTS: Statements = {
   find_transaction: ({ transactions }, [id]: [number]) => [transactions.get(id) ?? []].flat(),
 
-  change_status({ transactions }, values: [number, TransactionStatus, Statuses, number], [now]) {
-    const [id, status, onlyFrom, writeBefore] = values;
+  change_status({ transactions, cache }, values: [number, TransactionStatus, Statuses, number, number | null], [now]) {
+    const [id, status, onlyFrom, writeBefore, epoch] = values;
+    if (epoch !== null && epoch !== cache.epoch) return [];
     const row = transactions.get(id);
     if (!row || row.status === status || FINAL_STATUSES.includes(row.status)) return [];
     if ((onlyFrom && !onlyFrom.includes(row.status)) || now > writeBefore) return [];
@@ -19,7 +20,9 @@ export const TRANSACTION_STATEMENTS: Statements = {
     return [changed];
   },
 
-  remove_transaction(tables, [id, onlyFrom, writeBefore]: [number, Statuses, number], [now]) {
+  remove_transaction(tables, values: [number, Statuses, number, number | null], [now]) {
+    const [id, onlyFrom, writeBefore, epoch] = values;
+    if (epoch !== null && epoch !== tables.cache.epoch) return [];
     const row = tables.transactions.get(id);
     if (!row || (onlyFrom && !onlyFrom.includes(row.status)) || now > writeBefore) return [];
     const { lastId, version: before, lastRemovalVersion: previous_version } = tables.list;
@@ -30,6 +33,14 @@ export const TRANSACTION_STATEMENTS: Statements = {
     const removals = [...tables.removals, { version, previous_version, id, from_account, to_account }];
     tables.removals = removals.slice(-REMEMBERED_REMOVALS);
     return [{ version }];
+  },
+
+  cache_epoch: ({ cache }) => [cache],
+
+  cache_epoch_of(tables, [seen]: [readonly string[]]) {
+    const { epoch, masters } = tables.cache;
+    if (!seen.every((master) => masters.includes(master))) tables.cache = { epoch: epoch + 1, masters: seen };
+    return [tables.cache];
   },
 
   list_version: ({ list }) => [{ version: list.version, last_removal_version: list.lastRemovalVersion }],

@@ -5,6 +5,7 @@ import { REPLACED } from '../replaced-database.js';
 import type { StoreMeasures } from '../store-measures.js';
 import { startSweeping } from '../sweep.js';
 import { LastCommits } from './last-commits.js';
+import { createPostgresCacheEpochs } from './postgres/cache-epochs.js';
 import { SWEEP_CREATION_KEYS } from './postgres/creation-statements.js';
 import { DatabaseClock } from './postgres/database-clock.js';
 import { DatabaseIdentity } from './postgres/database-identity.js';
@@ -15,6 +16,7 @@ import { createPostgresPaymentHistory } from './postgres/payment-history.js';
 import { Postgres } from './postgres/postgres.js';
 import { refuseMissingRights, untilPostgresIsThere } from './postgres/postgres-start.js';
 import { createPostgresTransactionStore } from './postgres/transaction-store.js';
+import { CacheMasters } from './redis/cache-masters.js';
 import { createKeyNames } from './redis/key-names.js';
 import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
@@ -103,6 +105,9 @@ export async function openDistributed(options: {
     failed: (fault) => events?.failed('Redis', fault),
     served: () => events?.served('Redis'),
   });
+  const cacheMasters = new CacheMasters(redis, createPostgresCacheEpochs(database), clock);
+  // Where Redis is away, the next look is that of its connection.
+  await cacheMasters.look().catch(() => {});
   const confirmDurable = createConfirmDurable(database, clock, measures);
   const remembered = new RememberedOutcomes(
     () => ({ server: identity.server, latestMs: databaseClock.latest() }),
@@ -125,13 +130,13 @@ export async function openDistributed(options: {
       maxSnapshots,
       measures,
     ),
-    transactionCache: createRedisTransactionCache(redis, names, () => identity.server, {
+    transactionCache: createRedisTransactionCache(redis, names, () => identity.server, cacheMasters, {
       transactionCacheTtlMs: options.transactionCacheTtlMs,
       clock,
       roomForFills: watch.roomForFills,
       ...(measures && { measures }),
     }),
-    keyValueStore: createRedisReport(redis, names, () => identity.server),
+    keyValueStore: createRedisReport(redis, names, () => identity.server, cacheMasters),
     storeOfRecord: {
       async ping() {
         if (database.refusal) throw database.refusal;
@@ -147,6 +152,7 @@ export async function openDistributed(options: {
       sweeping.stop();
       identity.stop();
       watch.stop();
+      cacheMasters.stop();
       lockEnds.close();
       databaseClock.stop();
       redis.disconnect();

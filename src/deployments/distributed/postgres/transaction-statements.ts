@@ -1,6 +1,7 @@
 import type { TransactionFilter } from '../../../transactions/transaction.js';
 import { accountsOf, type BySelection, bySelection } from '../../list-selection.js';
 import { REMEMBERED_REMOVALS } from '../../transaction-removals.js';
+import { inCacheEpoch } from './cache-epochs.js';
 import { ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { ENDS_IN_TIME } from './session.js';
@@ -29,6 +30,7 @@ export const CHANGE_STATUS: Statement = {
       AND ($3::text[] IS NULL OR status = ANY ($3))
       AND clock_timestamp() <= to_timestamp($4::float8 / 1000)
       AND ${ENDS_IN_TIME}
+      AND ${inCacheEpoch('$5')}
       AND ${ON_KNOWN_DATABASE}
     RETURNING ${TRANSACTION_COLUMNS}`,
   commitOf: ([row]) => row && { id: row.id, version: row.version },
@@ -42,6 +44,7 @@ export const REMOVE: Statement = {
       WHERE id = $1 AND ($2::text[] IS NULL OR status = ANY ($2))
         AND clock_timestamp() <= to_timestamp($3::float8 / 1000)
         AND ${ENDS_IN_TIME}
+        AND ${inCacheEpoch('$4')}
         AND ${ON_KNOWN_DATABASE}
       RETURNING id, from_account, to_account),
     list AS (

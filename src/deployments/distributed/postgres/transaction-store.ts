@@ -64,9 +64,9 @@ export function createPostgresTransactionStore(
     ...createPostgresCreations(database, confirmDurable, clock, measures),
     get,
 
-    async changeStatus(id, status, onlyFrom, writeBy) {
+    async changeStatus(id, status, onlyFrom, mark = {}) {
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-        const values = [id, status, onlyFrom ?? null, deadline(writeBy)];
+        const values = [id, status, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
         const [changed] = await database.write<TransactionRow>(statements.CHANGE_STATUS, values);
         if (changed) return { state: 'done', transaction: transactionOf(changed) };
         const transaction = await get(id);
@@ -74,20 +74,20 @@ export function createPostgresTransactionStore(
         if (!isPermitted(transaction.status, onlyFrom)) return { state: 'precondition failed' };
         if (transaction.status === status) return { state: 'done', transaction };
         if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
-        await refuseLate(writeBy);
+        await refuseLate(mark.writeBy);
       }
       throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },
 
-    async remove(id, onlyFrom, writeBy) {
+    async remove(id, onlyFrom, mark = {}) {
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-        const values = [id, onlyFrom ?? null, deadline(writeBy)];
+        const values = [id, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
         const moved = await database.write(statements.REMOVE, values);
         if (moved.length > 0) return 'removed';
         const transaction = await get(id);
         if (!transaction) return 'not found';
         if (!isPermitted(transaction.status, onlyFrom)) return 'precondition failed';
-        await refuseLate(writeBy);
+        await refuseLate(mark.writeBy);
       }
       throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
     },

@@ -4,6 +4,7 @@ import type { KeyValueStoreReport, StoredValue } from '../../../health/key-value
 import { readStoreKey } from '../../../health/store-key.js';
 import { transactionJson } from '../../../transactions/representation.js';
 import type { Transaction } from '../../../transactions/transaction.js';
+import type { CacheLocations } from './cache-masters.js';
 import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
 import { redisFault } from './redis-fault.js';
@@ -15,6 +16,7 @@ export function createRedisReport(
   client: RedisClient,
   names: KeyNames,
   databaseServer: () => string,
+  locations: Pick<CacheLocations, 'current'>,
 ): KeyValueStoreReport {
   async function field(key: string, name: string): Promise<{ value: string; ttlSeconds: number | null } | undefined> {
     const [value, remainingMs] = await Promise.all([client.hget(key, name), client.pttl(key)]).catch(
@@ -46,8 +48,8 @@ export function createRedisReport(
       if (key?.kind !== 'cache entry') return undefined;
       const name = names.cached(key.transactionId).entry;
       const [source, entry] = await Promise.all([field(name, 'source'), field(name, 'transaction')]);
-      // An entry from a database that was replaced since does not count, here as for readers (decisions O5).
-      if (!source?.value.endsWith(` ${databaseServer()}`)) return undefined;
+      // An entry of an earlier epoch, or from a database that was replaced since, does not count, here as for readers (decisions O5).
+      if (!source?.value.endsWith(` ${locations.current?.epoch} ${databaseServer()}`)) return undefined;
       return entry && { ...entry, value: transactionJson(JSON.parse(entry.value) as Transaction) };
     },
 

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Clock, sleep } from '../../../clock.js';
+import { StoreUnavailable } from '../../../faults.js';
 import type { Transaction } from '../../../transactions/transaction.js';
 import type { CacheLookUpResult, TransactionCache } from '../../../transactions/transaction-cache.js';
 import type { StoreMeasures } from '../../store-measures.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '../time-limits.js';
+import type { CacheLocation, CacheLocations } from './cache-masters.js';
 import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
-import { loadScript } from './redis-script.js';
+import { loadScript, type Script } from './redis-script.js';
 
 /** Longer than any keyed read of the store of record; a loader that died delays readers for no longer. */
 const FILL_TOKEN_TTL_MS = 2_000;
@@ -23,12 +25,14 @@ const WAITS_MS = [2, 4, 8, 16, 32];
 
 /**
  * The coherent cache in Redis, shared by all processes (see the scripts for each atomic step). What was read from another
- * database server than the one that is named now is a miss: rows may be lost there (decisions O5).
+ * database server than the one that is named now is a miss: rows may be lost there (decisions O5). So is what was cached before the
+ * masters of Redis changed (`CacheMasters`).
  */
 export function createRedisTransactionCache(
   client: RedisClient,
   names: KeyNames,
   databaseServer: () => string,
+  locations: CacheLocations,
   {
     transactionCacheTtlMs,
     clock,
@@ -59,6 +63,34 @@ export function createRedisTransactionCache(
     return `${instance}:${tokens}`;
   }
 
+  /** The script at a master of the present epoch. */
+  async function runAt(location: CacheLocation, script: Script, id: number, values: readonly (string | number)[]) {
+    const source = [`${location.epoch} ${databaseServer()}`, location.masters];
+    try {
+      return await script(client, keysOf(id), [...values, ...source]);
+    } catch (fault) {
+      if (isOtherMaster(fault)) locations.forget(location);
+      throw fault;
+    }
+  }
+
+  /** For readers, who need not wait: the store of record has what they ask for. */
+  function runNow(script: Script, id: number, values: readonly (string | number)[]): Promise<unknown> {
+    const { current } = locations;
+    if (!current) throw new StoreUnavailable('unchanged', 'the master of Redis is not known yet');
+    return runAt(current, script, id, values);
+  }
+
+  /** For writers: if the master was replaced, once more at the other one. */
+  async function runAnywhere<T>(run: (location: CacheLocation) => Promise<T>): Promise<T> {
+    try {
+      return await run(locations.current ?? (await locations.look()));
+    } catch (fault) {
+      if (!isOtherMaster(fault)) throw fault;
+      return run(await locations.look());
+    }
+  }
+
   function keysOf(id: number): string[] {
     const { entry, fill: token, marks } = names.cached(id);
     return [entry, token, marks];
@@ -66,11 +98,7 @@ export function createRedisTransactionCache(
 
   async function lookUpOnce(id: number): Promise<CacheLookUpResult | 'wait'> {
     const token = newToken();
-    const [found, transaction] = (await lookUp(client, keysOf(id), [
-      token,
-      FILL_TOKEN_TTL_MS,
-      databaseServer(),
-    ])) as string[];
+    const [found, transaction] = (await runNow(lookUp, id, [token, FILL_TOKEN_TTL_MS])) as string[];
     switch (found) {
       case 'hit':
         return { state: 'hit', transaction: parse(transaction ?? '') };
@@ -98,8 +126,8 @@ export function createRedisTransactionCache(
         await forgo(client, [names.cached(id).fill], [token]);
         return false;
       }
-      const values = [token, transaction.version, JSON.stringify(transaction), transactionCacheTtlMs, databaseServer()];
-      return (await fill(client, keysOf(id), values)) === 1;
+      const values = [token, transaction.version, JSON.stringify(transaction), transactionCacheTtlMs];
+      return (await runNow(fill, id, values)) === 1;
     },
 
     async forgo(id, token) {
@@ -108,18 +136,24 @@ export function createRedisTransactionCache(
 
     async mark(id) {
       const token = newToken();
-      const askedAt = clock.monotonic();
-      await mark(client, keysOf(id), [token, MARK_TTL_MS, databaseServer()]);
-      return { id, token, writeBy: askedAt + WRITE_DEADLINE_MS };
+      return runAnywhere(async (location) => {
+        const askedAt = clock.monotonic();
+        await runAt(location, mark, id, [token, MARK_TTL_MS]);
+        return { id, token, writeBy: askedAt + WRITE_DEADLINE_MS, epoch: location.epoch };
+      });
     },
 
     async refresh({ id, token }, transaction) {
-      const values = [token, transaction.version, JSON.stringify(transaction), transactionCacheTtlMs, databaseServer()];
-      await lift(client, keysOf(id), values);
+      const values = [token, transaction.version, JSON.stringify(transaction), transactionCacheTtlMs];
+      await runAnywhere((location) => runAt(location, lift, id, values));
     },
 
     async evict({ id, token }) {
-      await lift(client, keysOf(id), [token, '', '', transactionCacheTtlMs, databaseServer()]);
+      await runAnywhere((location) => runAt(location, lift, id, [token, '', '', transactionCacheTtlMs]));
     },
   };
+}
+
+function isOtherMaster(fault: unknown): boolean {
+  return fault instanceof StoreUnavailable && fault.message.includes('OTHERMASTER');
 }

@@ -3,9 +3,10 @@
 -- server was restarted, a replica took its place, or the database was replaced), did not protect until now: then nothing
 -- is stored, and the next reader asks the store of record.
 -- KEYS: 1 entry, 2 fill token, 3 write marks
--- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms, 5 database server
+-- ARGV: 1 token of the mark, 2 version ('' nothing certain), 3 transaction, 4 life of the entry in ms, 5 epoch and database server,
+--       6 masters of the epoch
 -- Returns: 1 the mark stood, 0 it did not
-local source = source_of(ARGV[5])
+local source = source_of(ARGV[5], ARGV[6])
 local field = 'mark:' .. ARGV[1]
 redis.call('DEL', KEYS[1], KEYS[2])
 local mark = redis.call('HGET', KEYS[3], field)

@@ -3,9 +3,9 @@
 -- between. Each mark has a life of its own. One that is over belonged to a write that has ended before this one begins,
 -- so it is removed: a writer that died must not hinder the writes after it.
 -- KEYS: 1 entry, 2 fill token, 3 write marks
--- ARGV: 1 token of the mark, 2 life of a mark in ms, 3 database server
+-- ARGV: 1 token of the mark, 2 life of a mark in ms, 3 epoch and database server, 4 masters of the epoch
 -- Returns: 1
-local source = source_of(ARGV[3])
+local source = source_of(ARGV[3], ARGV[4])
 redis.call('DEL', KEYS[1], KEYS[2])
 
 local marks = redis.call('HGETALL', KEYS[3])

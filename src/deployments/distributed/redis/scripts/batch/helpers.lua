@@ -10,13 +10,14 @@ local function now()
   return milliseconds
 end
 
--- The source of what is in the cache (see cache-look-up.lua): this master and that database server. A replica repeats its
--- master's id, late, and is refused.
-local function source_of(database_server)
+-- The source of what is in the cache (see cache-look-up.lua): this master, and what the caller names: epoch and database server. A
+-- replica repeats its master's id, late, and is refused. So is a master that is not in the caller's epoch.
+local function source_of(epoch_and_database, masters)
   if not replication_id then
     local replication = redis.call('INFO', 'replication')
     if not string.find(replication, 'role:master', 1, true) then error({err = 'READONLY no cache on a replica'}) end
     replication_id = string.match(replication, 'master_replid:(%w+)')
   end
-  return replication_id .. ' ' .. database_server
+  if not string.find(masters, replication_id, 1, true) then error({err = 'OTHERMASTER the cache is in another master'}) end
+  return replication_id .. ' ' .. epoch_and_database
 end

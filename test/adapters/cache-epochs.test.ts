@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createPostgresCacheEpochs } from '#idempay/deployments/distributed/postgres/cache-epochs.js';
+import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
+import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
+import { pause } from '../../testkit/time/until.js';
+
+/** `test/faults/redis-moves.test.ts` shows what a client reads while an address of Redis moves. */
+describe('an epoch of the cache', () => {
+  let stores: Awaited<ReturnType<typeof openSqlStores>>;
+  let ports: Ports;
+  let database: Postgres;
+  let epochs: ReturnType<typeof createPostgresCacheEpochs>;
+
+  beforeEach(async () => {
+    stores = await openSqlStores();
+    ports = await openDistributedPortsOn(stores);
+    database = new Postgres(stores.databaseUrl, 4, () => {});
+    epochs = createPostgresCacheEpochs(database);
+  });
+  afterEach(async () => {
+    await database.close();
+    await ports.close();
+    await stores.close();
+  });
+
+  const created = () => ports.transactions.create({ fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' });
+
+  test('begins with each master that is not in the one before, also with one that comes back', async () => {
+    const { epoch: before } = await epochs.latest();
+    const found: number[] = [];
+    for (const masters of [['a'], ['a'], ['b', 'c'], ['b'], ['a']])
+      found.push((await epochs.of(masters)).epoch - before);
+    expect(found).toEqual([1, 1, 2, 2, 3]);
+    expect(await epochs.latest()).toEqual({ epoch: before + 3, masters: ['a'] });
+    expect(await Promise.all(Array.from({ length: 4 }, () => epochs.of(['d'])))).toEqual(
+      Array.from({ length: 4 }, () => ({ epoch: before + 4, masters: ['d'] })),
+    );
+  });
+
+  test('permits changes and deletes whose mark is of it, and no others', async () => {
+    const [{ epoch }, { id }] = [await epochs.latest(), await created()];
+    const { transactions } = ports;
+    for (const other of [epoch - 1, epoch + 1]) {
+      await expect(transactions.changeStatus(id, 'FLAGGED', undefined, { epoch: other })).rejects.toMatchObject({
+        effect: 'unchanged',
+      });
+      await expect(transactions.remove(id, undefined, { epoch: other })).rejects.toMatchObject({ effect: 'unchanged' });
+    }
+    expect(await transactions.get(id)).toMatchObject({ status: 'PENDING', version: 1 });
+    expect(await transactions.changeStatus(id, 'FLAGGED', undefined, { epoch })).toMatchObject({ state: 'done' });
+    expect(await transactions.remove(id, undefined, { epoch })).toBe('removed');
+  });
+
+  test('does not begin before the changes of the one before are committed', async () => {
+    const [{ epoch }, { id }] = [await epochs.latest(), await created()];
+    await stores.client.query('BEGIN');
+    await stores.client.query('SELECT FROM idempay.transactions FOR UPDATE');
+    const changing = ports.transactions.changeStatus(id, 'FLAGGED', undefined, { epoch });
+    await pause(200);
+    let isNew = false;
+    const beginning = epochs.of(['another']).then(() => {
+      isNew = true;
+    });
+    await pause(300);
+    expect(isNew).toBe(false);
+    await stores.client.query('ROLLBACK');
+    expect(await changing).toMatchObject({ state: 'done' });
+    await beginning;
+    expect(await ports.transactions.get(id)).toMatchObject({ status: 'FLAGGED' });
+  });
+});
