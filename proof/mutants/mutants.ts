@@ -237,7 +237,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/transactions/transactions.ts': {
     'a failed commit is repeated without a look-up':
-      'By).catch(async → By).catch(() => commit(mark.writeBy)).catch(async',
+      'commit(mark).catch(async → commit(mark).catch(() => commit(mark)).catch(async',
     'fail open: writes when the cache cannot be marked': [
       `throw new StoreUnavailable('unchanged', 'the cache could not be marked before the change', fault);
 → return { id, token: \`no mark: \${fault}\`, writeBy: undefined };`,

@@ -1,29 +1,43 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
 import { createPostgresCacheEpochs } from '#idempay/deployments/distributed/postgres/cache-epochs.js';
+import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
+import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
 import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';
+import { createPostgresTransactionStore } from '#idempay/deployments/distributed/postgres/transaction-store.js';
+import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
+import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { pause } from '../../testkit/time/until.js';
 
 /** `test/faults/redis-moves.test.ts` shows what a client reads while an address of Redis moves. */
 describe('an epoch of the cache', () => {
   let stores: Awaited<ReturnType<typeof openSqlStores>>;
-  let ports: Ports;
+  let transactions: TransactionStore;
   let database: Postgres;
   let epochs: ReturnType<typeof createPostgresCacheEpochs>;
 
   beforeEach(async () => {
     stores = await openSqlStores();
-    ports = await openDistributedPortsOn(stores);
+    // It makes the tables. It must not run on, because it would begin epochs of its own.
+    await (await openDistributedPortsOn(stores)).close();
     database = new Postgres(stores.databaseUrl, 4, () => {});
+    const clock = new DatabaseClock(database, systemClock);
+    await clock.synchronize();
+    transactions = createPostgresTransactionStore(
+      database,
+      clock,
+      createConfirmDurable(database, systemClock),
+      systemClock,
+      1,
+    );
     epochs = createPostgresCacheEpochs(database);
   });
   afterEach(async () => {
     await database.close();
-    await ports.close();
     await stores.close();
   });
 
-  const created = () => ports.transactions.create({ fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' });
+  const created = () => transactions.create({ fromAccount: 'a', toAccount: 'b', amount: '1', status: 'PENDING' });
 
   test('begins with each master that is not in the one before, also with one that comes back', async () => {
     const { epoch: before } = await epochs.latest();
@@ -39,7 +53,6 @@ describe('an epoch of the cache', () => {
 
   test('permits changes and deletes whose mark is of it, and no others', async () => {
     const [{ epoch }, { id }] = [await epochs.latest(), await created()];
-    const { transactions } = ports;
     for (const other of [epoch - 1, epoch + 1]) {
       await expect(transactions.changeStatus(id, 'FLAGGED', undefined, { epoch: other })).rejects.toMatchObject({
         effect: 'unchanged',
@@ -55,7 +68,7 @@ describe('an epoch of the cache', () => {
     const [{ epoch }, { id }] = [await epochs.latest(), await created()];
     await stores.client.query('BEGIN');
     await stores.client.query('SELECT FROM idempay.transactions FOR UPDATE');
-    const changing = ports.transactions.changeStatus(id, 'FLAGGED', undefined, { epoch });
+    const changing = transactions.changeStatus(id, 'FLAGGED', undefined, { epoch });
     await pause(200);
     let isNew = false;
     const beginning = epochs.of(['another']).then(() => {
@@ -66,6 +79,6 @@ describe('an epoch of the cache', () => {
     await stores.client.query('ROLLBACK');
     expect(await changing).toMatchObject({ state: 'done' });
     await beginning;
-    expect(await ports.transactions.get(id)).toMatchObject({ status: 'FLAGGED' });
+    expect(await transactions.get(id)).toMatchObject({ status: 'FLAGGED' });
   });
 });
