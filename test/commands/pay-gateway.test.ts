@@ -45,7 +45,9 @@ describe('idempay pay --key-file behind a gateway that answers by itself after i
         const pay = () => startCommand(gateway.url, ['pay', ...PAYMENT, '--key-file', file]);
         /** Until it has repeated: it would go on until its deadline. */
         const payAndInterrupt = async () => {
-          const [before, paying] = [answered, pay()];
+          const paying = pay();
+          await until(`the key to be told: ${what}`, DEADLINE_MS, () => paying.output.stderr !== '');
+          const before = answered;
           await until(`an answer to a repeat: ${what}`, DEADLINE_MS, () => answered >= before + 2);
           paying.interrupt();
           return (await paying.result).code;
