@@ -129,8 +129,25 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a mark of an unsent payment outlives a restore, in PostgreSQL': 'CASE WHEN generation = → CASE WHEN generation <=',
     'a claim in a session without a time limit': '      AND ${ENDS_IN_TIME}\n → ',
   },
-  [`${REDIS}/transaction-cache.ts`]: { 'an old epoch counts': '`${location.epoch} ${ → `${' },
-  [`${POSTGRES}/transaction-statements.ts`]: { 'a change in any epoch': "${inCacheEpoch('$5')} → $5::bigint > 0" },
+  [`${REDIS}/transaction-cache.ts`]: {
+    'an entry counts in every epoch of the cache': '`${location.epoch} ${databaseServer()}` → databaseServer()',
+  },
+  [`${POSTGRES}/transaction-statements.ts`]: {
+    'a change in another epoch than that of its mark':
+      "($4::float8 / 1000)\n      AND ${ENDS_IN_TIME}\n      AND ${inCacheEpoch('$5')} → ($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} AND $5::bigint IS DISTINCT FROM -1",
+    'a change of status in a session without a time limit':
+      '($4::float8 / 1000)\n      AND ${ENDS_IN_TIME} → ($4::float8 / 1000)',
+  },
+  [`${POSTGRES}/database-identity-statements.ts`]: {
+    'a claim in the tables of a dump that was just restored, in PostgreSQL':
+      'known.table_oid = known.tableoid AND known.checked_start → known.checked_start',
+  },
+  [`${POSTGRES}/database-identity.ts`]: {
+    'commits that a restored database lacks are not missed': '.missing.has(commit)); → .missing.has(commit) && false);',
+  },
+  [`${REDIS}/redis-last-commits.ts`]: {
+    'a claim is remembered only after its charge was sent': 'if (now) sendCollected(client); → ',
+  },
   'src/deployments/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
       'leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthKey(query, readLimit)',
