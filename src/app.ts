@@ -95,12 +95,13 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     rules: { ...config.payments, dedupMs: config.processor.dedupMs },
     recoverAfterMs: backOffMs,
     clock,
+    keyClock: deployment.clock,
     newKey: generateIdempotencyKey,
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(instance),
     events: paymentEvents(logger, storeLog),
     counts: metrics.payments,
-    openKeys: limitOpenKeys(config, deployment, clock),
+    openKeys: limitOpenKeys(config, deployment),
     traceAttempts: traces?.attempts,
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
@@ -197,7 +198,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   };
 }
 
-function limitOpenKeys({ payments }: Config, { openKeyCounts }: Deployment, clock: Clock): OpenKeys | undefined {
+function limitOpenKeys({ payments }: Config, { openKeyCounts, clock }: Deployment): OpenKeys | undefined {
   const { maxOpenKeys, idempotencyTtlMs } = payments;
   return maxOpenKeys === undefined ? undefined : createOpenKeys(openKeyCounts, maxOpenKeys, idempotencyTtlMs, clock);
 }

@@ -47,7 +47,7 @@ export async function openEmbeddedStores(folder) {
         database.exec('BEGIN');
         for (const series of [plan.old, plan.fresh]) fillPayments(database, plan, series, templateKey);
         fillKeys(database, plan, templateKey);
-        database.exec(`UPDATE key_count SET records = (SELECT count(*) FROM idempotency_keys)`);
+        database.exec(`UPDATE last_commit SET key_records = (SELECT count(*) FROM idempotency_keys)`);
         database.exec('COMMIT');
       });
     },
@@ -83,7 +83,7 @@ export async function openEmbeddedStores(folder) {
     /** How many are there now; also while a service runs. */
     async counter() {
       const database = new DatabaseSync(path, { readOnly: true });
-      const keys = database.prepare('SELECT records AS count FROM key_count');
+      const keys = database.prepare('SELECT key_records AS count FROM last_commit');
       const old = database.prepare('SELECT count(*) AS count FROM payments WHERE settled_at < ?');
       return {
         keys: async () => keys.get().count,

@@ -208,10 +208,21 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'unlock without token, in memory':
       '?.owner === owner && locks → ?.owner !== undefined && owner !== undefined && locks',
     'a record is replayed after its expiry, in memory':
-      '!record || record.expiresAt <= clock.now() → !record || (!record.outcome && record.expiresAt <= clock.now())',
+      '!record || record.expiresAt < writer.storeClock.writtenMs → !record || (!record.outcome && record.expiresAt < writer.storeClock.writtenMs)',
+    'a key is refused as expired before a time past its end is written, in SQLite': [
+      'record.expiresAt < writer.storeClock.writtenMs → record.expiresAt < clock.now()',
+      'await writer.passTime(record.expiresAt) → await Promise.resolve(record.expiresAt)',
+    ],
   },
   [`${REDIS}/scripts/release.lua`]: {
     'unlock without token, in Redis': 'if lock[1] ~= ARGV[1] then → if not lock[1] then',
+  },
+  [`${EMBEDDED}/last-commit.ts`]: {
+    'a copy of the database that lacks commits is started as if it were whole':
+      ' || last.number < remembered.number → ',
+  },
+  [`${EMBEDDED}/write-ahead-log.ts`]: {
+    'a log is replayed over an older copy of its database': ' && first.number - 1 <= inFile.number → ',
   },
   [`${EMBEDDED}/payment-horizon-writes.ts`]: {
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':

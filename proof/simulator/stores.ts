@@ -153,7 +153,8 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
     simulation.count(written.length > 1 ? 'group commits' : 'commits of one operation');
   }
 
-  const file = new SqliteFile(() => EPOCH_MS + simulation.time + machine.aheadMs, committed);
+  const now = () => EPOCH_MS + simulation.time + machine.aheadMs;
+  const file = new SqliteFile(now, committed);
   return {
     ...{ payments, transactions, goodUntil, redis: undefined, postgres: undefined, slowCommits: [] },
     links: { redis: link, postgres: link },
@@ -164,7 +165,7 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
       return { ...ports, keys: withLockRule(ports.keys, payments.broken) };
     },
     async create(transaction) {
-      const clock = { now: () => 0, monotonic: () => 0, after: () => () => {} };
+      const clock = { now, monotonic: () => 0, after: () => () => {} };
       return file.open(directLine, clock).transactions.create(transaction);
     },
     recordedOutcomes() {

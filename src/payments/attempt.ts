@@ -54,7 +54,12 @@ export function createCarryOut(collaborators: {
    */
   return async function carryOut(claim, askedAt, origin) {
     const lease = leases.hold(claim, askedAt);
-    const ageMs = () => claim.ageMs + clock.monotonic() - askedAt;
+    // By the clock that says that more time has passed: sending a charge too late may charge twice, not sending it asks an operator.
+    const ageMs = () =>
+      Math.max(
+        claim.ageMs + clock.monotonic() - askedAt,
+        clock.now() - (claim.claimedAtWallMs ?? Number.POSITIVE_INFINITY),
+      );
     const done: Done = { lookedUp: undefined, sent: false };
     let charged = false;
     try {

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.js';
 
 /**
- * Generates keys at the time of the clock. After the clock was set back, keys get the lowest time that the ledger accepts, so
+ * Generates keys at the time of `keyClock`. After the clock was set back, keys get the lowest time that the ledger accepts, so
  * that they are not refused as too old.
  */
 export interface KeyTimes {
@@ -12,20 +12,20 @@ export interface KeyTimes {
   noted(keysFromMs: number): void;
 }
 
-export function createKeyTimes(newKey: (atMs?: number) => string, clock: Clock): KeyTimes {
+export function createKeyTimes(newKey: (atMs: number) => string, keyClock: Pick<Clock, 'now'>): KeyTimes {
   let keysFromMs = 0;
   let lowestMs = Number.POSITIVE_INFINITY;
   /** Reported to the ledger, and not confirmed yet. */
   let askedMs = Number.POSITIVE_INFINITY;
 
   function lower(): number {
-    const now = clock.now();
+    const now = keyClock.now();
     lowestMs = Math.min(lowestMs, Math.max(now, keysFromMs));
     return now;
   }
 
   return {
-    newKey: () => (lower() >= keysFromMs ? newKey() : newKey(keysFromMs)),
+    newKey: () => newKey(Math.max(lower(), keysFromMs)),
     lowestMs() {
       lower();
       askedMs = Math.min(askedMs, lowestMs);

@@ -49,7 +49,8 @@ describe('the number of key records', () => {
   test('is kept in every commit, so that a crash at any moment leaves it right', async () => {
     const { keys, ledger } = folder.deployment;
     const expectStored = (count: number) => {
-      const sql = 'SELECT (SELECT records FROM key_count) AS kept, (SELECT count(*) FROM idempotency_keys) AS counted';
+      const sql =
+        'SELECT (SELECT key_records FROM last_commit) AS kept, (SELECT count(*) FROM idempotency_keys) AS counted';
       expect(folder.inFile((database) => database.prepare(sql).get())).toEqual({ kept: count, counted: count });
     };
     const twice = newKey();
@@ -67,7 +68,7 @@ describe('the number of key records', () => {
   test('is read by a start, which does not count them', async () => {
     await issueMany(1, LONG_MS);
     await folder.deployment.close();
-    folder.inFile((database) => database.exec('UPDATE key_count SET records = 1000'));
+    folder.inFile((database) => database.exec('UPDATE last_commit SET key_records = 1000'));
     await folder.start();
     expect(await totalKeys()).toBe(1_000);
     await issueMany(1, LONG_MS);
@@ -114,7 +115,7 @@ describe('the sweep of expired keys', () => {
     migrate(database);
     let now = 0;
     const clock = () => now;
-    const { operations } = createKeyRecordWrites(database, { records: 0 }, clock, clock);
+    const { operations } = createKeyRecordWrites(database, { keyRecords: 0 }, clock, clock);
     // Keys of one millisecond have any order.
     const issue = (count: number, idempotencyTtlMs: number, atMs: number) => {
       for (let issued = 0; issued < count; issued += 1) {

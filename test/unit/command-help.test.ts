@@ -3,7 +3,7 @@ import { run } from '#idempay/command-line.js';
 import { createProgram } from '#idempay/commands/program.js';
 
 /** They have nothing to show beyond their usage line. */
-const WITHOUT_EXAMPLE = ['serve', 'backup', 'doctor', 'keys list', 'keys revoke'];
+const WITHOUT_EXAMPLE = ['serve', 'backup', 'restored', 'doctor', 'keys list', 'keys revoke'];
 
 afterEach(() => {
   vi.restoreAllMocks();

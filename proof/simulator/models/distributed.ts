@@ -60,6 +60,7 @@ export async function openDistributedModel(
     clock,
   );
   return {
+    clock,
     keys: createRedisKeyStore(client, NAMES, lockEnds, clock, remembered),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),

@@ -7,17 +7,18 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import type { Clock } from '#idempay/clock.js';
 import { createBatchCommits } from '#idempay/deployments/embedded/batch-commits.js';
 import { createEmbeddedKeyStore } from '#idempay/deployments/embedded/key-store.js';
+import { LastCommit, readLastCommit } from '#idempay/deployments/embedded/last-commit.js';
 import { createEmbeddedLedger } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
 import { createEmbeddedPaymentHistory } from '#idempay/deployments/embedded/payment-history.js';
 import { Reader } from '#idempay/deployments/embedded/reader.js';
+import { StoreClock } from '#idempay/deployments/embedded/store-clock.js';
 import { createStoreCounters } from '#idempay/deployments/embedded/store-counters.js';
 import { createEmbeddedTransactionCache } from '#idempay/deployments/embedded/transaction-cache.js';
 import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-columns.js';
 import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/transaction-store.js';
 import {
   createWriteOperations,
-  readKeyCount,
   type WriteBatch,
   type WriteName,
   type WriteOperations,
@@ -83,7 +84,7 @@ export class SqliteFile {
   close = () => {};
 
   constructor(
-    private readonly now: () => number,
+    now: () => number,
     private readonly committed: (written: readonly Written[]) => void,
   ) {
     shared ??= createFile();
@@ -95,7 +96,9 @@ export class SqliteFile {
 
   open(line: Line, clock: Clock): SimulatedPorts {
     this.close();
-    const writer = new Writer(this.startThread(line) as unknown as Worker, () => {}, clock);
+    const thread = this.startThread(line, clock) as unknown as Worker;
+    const storeClock = new StoreClock(clock, readLastCommit(this.file.database).clockMs);
+    const writer = new Writer(thread, () => {}, clock, undefined, undefined, storeClock);
     const reader = new Reader(this.file.path, () => {});
     const snapshots: { close(): void }[] = [];
     const openSnapshot = reader.openSnapshot.bind(reader);
@@ -110,9 +113,10 @@ export class SqliteFile {
     };
     const counters = createStoreCounters();
     return {
-      keys: createEmbeddedKeyStore(writer, reader, clock, counters, REMEMBERED),
-      ledger: createEmbeddedLedger(writer, reader, clock),
-      paymentHistory: createEmbeddedPaymentHistory(reader, clock.now),
+      clock: storeClock,
+      keys: createEmbeddedKeyStore(writer, reader, counters, REMEMBERED),
+      ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
+      paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache: createEmbeddedTransactionCache(FOR_EVER, counters, REMEMBERED),
       async close() {},
@@ -130,12 +134,13 @@ export class SqliteFile {
     return key === undefined ? payments.all() : payment.all(String(key));
   }
 
-  private startThread(line: Line): EventEmitter {
+  private startThread(line: Line, clock: Clock): EventEmitter {
     const { database } = this.file;
-    const keyCount = readKeyCount(database);
+    const storeClock = new StoreClock(clock, readLastCommit(database).clockMs);
+    const lastCommit = new LastCommit(database, storeClock);
     /** Forgotten when the batch is rolled back, as all of it is. */
     let written: Written[] = [];
-    const operations = Object.entries(createWriteOperations(database, keyCount, () => Math.floor(this.now())));
+    const operations = Object.entries(createWriteOperations(database, lastCommit, storeClock.now));
     const watched = operations.map(([key, operation]) => {
       const name = key as WriteName;
       const run = (input: Written['input'] = {}) => {
@@ -145,14 +150,14 @@ export class SqliteFile {
       };
       return [name, run];
     });
-    const commitTogether = createBatchCommits(database, Object.fromEntries(watched) as WriteOperations, keyCount);
+    const commitTogether = createBatchCommits(database, Object.fromEntries(watched) as WriteOperations, lastCommit);
     const commit = (batches: readonly WriteBatch[]): readonly WriteResults[] => {
       written = [];
       const results = commitTogether(batches);
       if (results.every(({ faults }) => !faults)) this.committed(written);
       return results;
     };
-    commit([{ names: ['endAllLeases'], inputs: [undefined] }]);
+    commit([{ names: ['endAllLeases', 'tryCommit'], inputs: [] }]);
     const thread = new EventEmitter();
     const queued: WriteBatch[] = [];
     let isBusy = false;

@@ -58,7 +58,8 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
       rules: { idempotencyTtlMs, leaseMs, payloadMismatch, maxInFlight, dedupMs, retentionMs },
       recoverAfterMs: backOffMs,
       clock,
-      newKey: (atMs) => keyOf(clients.askingForKey(), atMs ?? clock.now()),
+      keyClock: ports.clock,
+      newKey: (atMs) => keyOf(clients.askingForKey(), atMs),
       newTransactionId: () => `TXN${++transactionIds}`,
       newOwner: () => `${process.name}:${++owners}`,
       events: {

@@ -63,6 +63,14 @@ export function addOperationCommands(program: Command): void {
     .action(async (file) => (await import('./backup.js')).backup(file, process.env));
 
   program
+    .command('restored')
+    .summary('says that DATA_DIR is a restored snapshot')
+    .description(
+      'Says that DATA_DIR is a restored snapshot of the whole folder, so that its next start treats everything written after the snapshot as lost. Run it before that start. A copy of the database alone is noticed without it.',
+    )
+    .action(async () => (await import('./restored.js')).restored(process.env));
+
+  program
     .command('doctor')
     .summary('checks the settings against the live stores')
     .description('Checks the settings against the live stores, and prints what to change. It changes nothing.')

@@ -119,6 +119,7 @@ export async function openDistributed(options: {
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
+    clock,
     keys: createRedisKeyStore(redis, names, lockEnds, clock, remembered, measures),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),

@@ -1,27 +1,15 @@
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { CannotOpen } from '../deployment.js';
-import { CLOCKS_DIFFER_MS, GAP } from '../replaced-database.js';
+import { markAsBackup } from './adoption.js';
+import { DATABASE } from './exclusive-folder.js';
 import { migrate } from './migrate.js';
-import { createPrivate } from './private-file.js';
-import { type Database, openAlone } from './sqlite.js';
+import { createPrivate, syncPath } from './private-file.js';
+import { openAlone } from './sqlite.js';
 
-export const DATABASE = 'idempay.sqlite';
 const PROGRESS_EVERY_MS = 1_000;
-
-const MARK = 'UPDATE deployment SET is_backup = 1';
-
-/** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
-const ADOPT = `
-  BEGIN IMMEDIATE;
-  UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
-  UPDATE transaction_list
-  SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
-  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '%');
-  COMMIT`;
 
 /**
  * Copies the database of a folder into a file that is not there yet, while a service runs on it or not. The copy is of one
@@ -49,24 +37,16 @@ export async function backUp(
     const progress = reportSize(source, partial, onProgress, copied.signal);
     await copyInThread(source, partial).finally(() => copied.abort());
     await progress;
-    markAsBackup(partial);
-    sync(partial);
+    markFile(partial);
+    syncPath(partial);
     renameSync(partial, file);
-    sync(dirname(file));
+    syncPath(dirname(file));
   } catch (error) {
     for (const suffix of ['', '-journal']) rmSync(partial + suffix, { force: true });
     throw error instanceof CannotOpen
       ? error
       : new CannotOpen(`The backup failed: ${(error as Error).message}.`, { cause: error });
   }
-}
-
-/** If the database is a backup, treats everything written after the backup as lost. Returns whether it is one. */
-export function adoptBackup(database: Database, nowMs: number): boolean {
-  const { is_backup } = database.prepare('SELECT is_backup FROM deployment').get() as { is_backup: number };
-  if (is_backup === 0) return false;
-  database.exec(ADOPT.replace('%', lowestKeyAt(nowMs + CLOCKS_DIFFER_MS)));
-  return true;
 }
 
 function copyInThread(source: string, target: string): Promise<void> {
@@ -90,22 +70,12 @@ async function reportSize(
 }
 
 /** Also of a service that is older than this command: the copy is brought up to date, and has the mark. */
-function markAsBackup(path: string): void {
+function markFile(path: string): void {
   const database = openAlone(path);
   try {
     migrate(database);
-    database.exec(MARK);
+    markAsBackup(database);
   } finally {
     database.close();
-  }
-}
-
-/** Of a file, or of a folder whose names have changed. */
-function sync(path: string): void {
-  const opened = openSync(path, 'r');
-  try {
-    fsyncSync(opened);
-  } finally {
-    closeSync(opened);
   }
 }

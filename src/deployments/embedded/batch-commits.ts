@@ -1,3 +1,4 @@
+import type { LastCommit } from './last-commit.js';
 import { type Database, faultOf } from './sqlite.js';
 import type { WriteBatch, WriteFault, WriteName, WriteOperations, WriteResults } from './write-operations.js';
 
@@ -10,9 +11,8 @@ const WRITE_NOTHING: ReadonlySet<WriteName> = new Set(['ping', 'countKeys']);
 export function createBatchCommits(
   database: Database,
   operations: WriteOperations,
-  keyCount: { records: number },
+  lastCommit: LastCommit,
 ): (batches: readonly WriteBatch[]) => readonly WriteResults[] {
-  const writeKeyCount = database.prepare('UPDATE key_count SET records = ?');
   /** Duration of each commit of the batches under way, milliseconds. */
   let commitsMs: number[] = [];
 
@@ -30,23 +30,18 @@ export function createBatchCommits(
         values: values.slice(begin, end),
         faults: faults?.slice(begin, end),
         commitsMs: index === 0 ? commitsMs : [],
+        ...(index === 0 && { clockMs: lastCommit.clockMs }),
       };
     });
   };
 
   /** All operations in one commit. Where one of them is refused the batch has rolled back and is run one by one. */
   function commitTogether({ names, inputs }: WriteBatch): WriteResults {
-    const recordsBefore = keyCount.records;
     try {
       return {
-        values: inTransaction(() => {
-          const values = names.map((name, index) => execute(name, inputs[index]));
-          if (keyCount.records !== recordsBefore) writeKeyCount.run(keyCount.records);
-          return values;
-        }),
+        values: inTransaction(() => names.map((name, index) => execute(name, inputs[index]))),
       };
     } catch (error) {
-      keyCount.records = recordsBefore;
       const fault = faultFrom(error);
       if (fault.fault === 'refused' && names.length > 1) return commitOneByOne({ names, inputs });
       if (fault.fault === 'broken') return { values: [], faults: names.map(() => fault) };
@@ -81,12 +76,15 @@ export function createBatchCommits(
     database.exec('BEGIN IMMEDIATE');
     try {
       const result = work();
+      lastCommit.write();
       const endedAt = performance.now();
       database.exec('COMMIT');
       commitsMs.push(performance.now() - endedAt);
+      lastCommit.committed();
       return result;
     } catch (error) {
       rollBack(database);
+      lastCommit.rolledBack();
       throw error;
     }
   }

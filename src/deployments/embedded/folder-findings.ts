@@ -5,9 +5,10 @@ import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../health/finding.js';
 import { within } from '../../time-limit.js';
-import { DATABASE } from './backup.js';
+import { DATABASE } from './exclusive-folder.js';
 import { isSqliteTooOld, LEAST_SQLITE_VERSION, sqliteVersion } from './sqlite.js';
 import { examineMigrations } from './sqlite-schema-findings.js';
+import { examineStoreClock } from './store-clock-watch.js';
 
 /** A check of a disk that does not answer would never end. */
 const LIMIT_MS = 10_000;
@@ -68,7 +69,13 @@ async function lookAt(folder: string): Promise<readonly Finding[]> {
   const rights = existing === folder ? await examineRights(folder) : await examineParent(folder, existing);
   const syncs = existing === folder ? [await examineSyncs(folder)] : [];
   // Last, after the disk has answered: it is read on this thread.
-  return [rights, ...(await examineFileSystem(existing)), ...syncs, examineMigrations(join(folder, DATABASE))];
+  return [
+    rights,
+    ...(await examineFileSystem(existing)),
+    ...syncs,
+    examineMigrations(join(folder, DATABASE)),
+    ...examineStoreClock(join(folder, DATABASE)),
+  ];
 }
 
 async function nearestExisting(folder: string): Promise<string> {

@@ -1,5 +1,6 @@
 import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import { reasonOf } from '../rows.js';
+import type { LastCommit } from './last-commit.js';
 import type { Database } from './sqlite.js';
 
 const ISSUE = `INSERT INTO idempotency_keys (key, value, client, expires_at) VALUES (?, '${KEY_GENERATED}', ?, ?) ON CONFLICT DO NOTHING`;
@@ -35,8 +36,8 @@ const LOOKED_AT = 5;
  */
 export function createKeyRecordWrites(
   database: Database,
-  keyCount: { records: number },
-  wallClock: () => number,
+  lastCommit: Pick<LastCommit, 'keyRecords'>,
+  storeClock: () => number,
   heldClock: () => number,
 ) {
   const issue = database.prepare(ISSUE);
@@ -54,15 +55,15 @@ export function createKeyRecordWrites(
       const reason = reasonOf(outcome);
       if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes > 0) return;
       restoreRecord.run(value, fingerprint, reason, expiresAt, client ?? null, key);
-      keyCount.records += 1;
+      lastCommit.keyRecords += 1;
     },
 
     operations: {
       /** The moment at which the key expires; null when it was issued before, which changes nothing. */
       issueKey({ key, client, idempotencyTtlMs }: IssueWrite): number | null {
-        const expiresAt = wallClock() + idempotencyTtlMs;
+        const expiresAt = storeClock() + idempotencyTtlMs;
         if (issue.run(key, client ?? null, expiresAt).changes === 0) return null;
-        keyCount.records += 1;
+        lastCommit.keyRecords += 1;
         return expiresAt;
       },
 
@@ -78,7 +79,7 @@ export function createKeyRecordWrites(
           | undefined;
         sweptTo = last?.key ?? '';
         if (keys.length === 0) keys = expired.all('', looked, heldClock(), limit) as { key: string }[];
-        for (const { key } of keys) keyCount.records -= Number(remove.run(key).changes);
+        for (const { key } of keys) lastCommit.keyRecords -= Number(remove.run(key).changes);
         return keys.length;
       },
     },

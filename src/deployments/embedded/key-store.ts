@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../clock.js';
+import type { NowOrLater } from '../../now-or-later.js';
 import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
 import { ShortLivedMap } from '../../short-lived-map.js';
@@ -34,15 +34,15 @@ interface IssuedKey {
 
 /**
  * Key records live in the database, locks in memory: a lock means that this process is at work on the key, so it dies
- * with it. Locks are timed by the monotonic clock, records by the wall clock that is written to the disk.
+ * with it. Locks are timed by the monotonic clock, records by the store's clock.
  */
 export function createEmbeddedKeyStore(
   writer: Writer,
   reader: Reader,
-  clock: Clock,
   counters: StoreCounters,
   rememberedRecords = REMEMBERED_RECORDS,
 ): KeyStore {
+  const clock = writer.storeClock;
   const recordByKey = reader.prepare(FIND_RECORD);
   const locks = new ShortLivedMap<string, Lock>();
   const endings = new EndListeners();
@@ -64,7 +64,8 @@ export function createEmbeddedKeyStore(
         return { state: 'locked', fingerprint, heldMs: now - takenAt, remainingMs: endsAt - now };
       }
     }
-    if (!record || record.expiresAt <= clock.now()) {
+    // A time past its end was written: see `judged`.
+    if (!record || record.expiresAt < writer.storeClock.writtenMs) {
       counters.misses += 1;
       return { state: 'absent' };
     }
@@ -95,6 +96,22 @@ export function createEmbeddedKeyStore(
     return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs), client };
   }
 
+  /**
+   * A key is refused as expired only after a time past its end was written, so that no clock that is set back and no restart
+   * makes it good again (rule P9).
+   */
+  function judged<T>(key: string, judge: () => T): NowOrLater<T> {
+    const known = remembered.get(key);
+    if (known && !writer.mustPassTime(known.expiresAt)) return judge();
+    return judgedLater(key, judge);
+  }
+
+  async function judgedLater<T>(key: string, judge: () => T): Promise<T> {
+    const record = findRecord(key);
+    if (record) await writer.passTime(record.expiresAt);
+    return judge();
+  }
+
   /** Whether there was a lock of that owner. */
   function deleteLock(key: string, owner: string): boolean {
     return locks.get(key)?.owner === owner && locks.delete(key);
@@ -106,16 +123,18 @@ export function createEmbeddedKeyStore(
       if (expiresAt !== null) remembered.set(key, { client, expiresAt });
     },
 
-    begin: (attempt) => (remembered.has(attempt.key) ? beginNow(attempt) : fromFile(() => beginNow(attempt))),
+    begin: (attempt) => judged(attempt.key, () => beginNow(attempt)),
 
-    look(key, asker) {
-      const lookNow = () => lookAs(undefined, key, asker);
-      return remembered.has(key) ? lookNow() : fromFile(lookNow);
-    },
+    look: (key, asker) => judged(key, () => lookAs(undefined, key, asker)),
 
     async watch(key, onEnd) {
-      const looked = lookAs(undefined, key, undefined);
-      return { looked, unwatch: endings.add(key, onEnd) };
+      const unwatch = endings.add(key, onEnd);
+      try {
+        return { looked: await judged(key, () => lookAs(undefined, key, undefined)), unwatch };
+      } catch (fault) {
+        unwatch();
+        throw fault;
+      }
     },
 
     /** The record's value was written by the very commit that settled the row. */
@@ -129,9 +148,4 @@ export function createEmbeddedKeyStore(
       if (deleteLock(key, owner)) endings.notify(key);
     },
   };
-}
-
-/** Turns an exception of the read into a rejection. */
-async function fromFile<T>(read: () => T): Promise<T> {
-  return read();
 }

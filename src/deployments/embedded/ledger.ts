@@ -23,16 +23,19 @@ const ENDED_UNCLAIMED = `
 
 /** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
 const OLDEST_UNDER_WAY = `(
-  SELECT epoch, unsent_epoch, lease_until, claimed_at FROM payments WHERE state = 'PROCESSING' ORDER BY key LIMIT ${MOST_COUNTED})`;
+  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING' ORDER BY key LIMIT ${MOST_COUNTED})`;
 
 export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM ${OLDEST_UNDER_WAY}
-  WHERE (lease_until <= ? OR epoch > 1) AND claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END`;
+  WHERE (lease_until <= ? OR epoch > 1) AND (
+    claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
+    OR claimed_at_wall < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)`;
 
 export const BACKLOG = `
   SELECT count(*) AS payments, min(claimed_at) AS oldest FROM ${OLDEST_UNDER_WAY} WHERE lease_until <= ?`;
 
-export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock): Ledger {
+/** `clock` is the store's. */
+export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock, wallClock: () => number): Ledger {
   const find = reader.prepare(FIND);
   const endedUnclaimed = reader.prepare(ENDED_UNCLAIMED);
   const countAbandoned = reader.prepare(COUNT_ABANDONED);
@@ -77,7 +80,8 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           currency,
           processor: attempt.processor,
           leaseMs: attempt.leaseMs,
-          claimBefore: clock.now() + attempt.claimBy - clock.monotonic(),
+          claimBefore: Math.floor(clock.now() + attempt.claimBy - clock.monotonic()),
+          wallMs: wallClock(),
           settleAs,
         }),
         (late) => {
@@ -102,7 +106,9 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           : { state: 'abandoned' };
       }
       const final = finalOf(row);
-      return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
+      if (final.expiresAt > now) return { state: 'final', final };
+      await writer.passTime(final.expiresAt);
+      return { state: 'expired' };
     },
 
     async endedUnclaimed(key, lifeMs, client) {
@@ -126,11 +132,12 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
     },
 
-    resolve: (resolution) => writer.write('resolve', resolution),
+    resolve: (resolution) => writer.write('resolve', { ...resolution, wallMs: wallClock() }),
 
     async countAbandoned(dedupMs, idempotencyTtlMs) {
       const now = clock.now();
-      const counted = countAbandoned.get(now, now - idempotencyTtlMs, now - dedupMs);
+      const claimedBefore = [now, wallClock()].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
+      const counted = countAbandoned.get(now, ...claimedBefore);
       return (counted as { abandoned: number }).abandoned;
     },
 

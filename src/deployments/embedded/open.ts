@@ -4,15 +4,14 @@ import { CannotOpen, type Deployment, type Notices, type StoreEvents } from '../
 import { REPLACED } from '../replaced-database.js';
 import { NOT_MEASURED, type StoreMeasures } from '../store-measures.js';
 import { startSweeping } from '../sweep.js';
-import { DATABASE } from './backup.js';
-import { takeExclusively } from './exclusive-folder.js';
+import { DATABASE } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
 import { createEmbeddedOpenKeyCounts } from './open-key-counts.js';
 import { createEmbeddedPaymentHistory } from './payment-history.js';
-import { createPrivate } from './private-file.js';
 import { Reader } from './reader.js';
+import { watchStoreClock } from './store-clock-watch.js';
 import { createStoreCounters } from './store-counters.js';
 import { createEmbeddedTransactionCache } from './transaction-cache.js';
 import { createEmbeddedTransactionStore } from './transaction-store.js';
@@ -33,17 +32,16 @@ export async function openEmbedded(options: {
   measures?: StoreMeasures;
 }): Promise<Deployment> {
   const { dataDir, clock, measures = NOT_MEASURED } = options;
-  const folder = takeExclusively(dataDir);
   try {
     const path = join(dataDir, DATABASE);
-    createPrivate(path);
     let reportBroken: (error: Error) => void = () => {};
     const broken = new Promise<Error>((resolve) => {
       reportBroken = resolve;
     });
     const onReplaced = () => options.notices?.warn(REPLACED);
-    const writer = await Writer.open(path, { onBroken: reportBroken, onReplaced }, clock, options.events, measures);
+    const writer = await Writer.open(dataDir, { onBroken: reportBroken, onReplaced }, clock, options.events, measures);
     const reader = new Reader(path, reportBroken);
+    const { storeClock } = writer;
     const counters = createStoreCounters();
     const transactionCache = createEmbeddedTransactionCache(options.transactionCacheTtlMs, counters);
     const sweepings = [
@@ -54,32 +52,33 @@ export async function openEmbedded(options: {
       }),
       startSweeping(SWEEP_CREATION_KEYS_EVERY_MS, (limit) => writer.write('sweepCreationKeys', { limit })),
     ];
-    const keyValueStore = createEmbeddedReport(writer, reader, transactionCache, counters, clock);
+    const keyValueStore = createEmbeddedReport(writer, reader, transactionCache, counters, storeClock);
+    const clockWatch = watchStoreClock(storeClock, clock, (sentence) => options.notices?.warn(sentence));
     const walSize = watchWalSize(path, clock, measures.walBytes);
 
     return {
-      keys: createEmbeddedKeyStore(writer, reader, clock, counters),
-      ledger: createEmbeddedLedger(writer, reader, clock),
-      paymentHistory: createEmbeddedPaymentHistory(reader, clock.now),
+      clock: storeClock,
+      keys: createEmbeddedKeyStore(writer, reader, counters),
+      ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
+      paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),
       transactionCache,
       keyValueStore,
       // One file holds both stores. After a refused commit each look tries a commit: a process that is not ready gets no
       // requests, so nothing else would show that commits succeed again.
       storeOfRecord: { ping: () => (writer.isRefused ? writer.write('tryCommit') : keyValueStore.ping()) },
-      openKeyCounts: createEmbeddedOpenKeyCounts(reader, clock),
+      openKeyCounts: createEmbeddedOpenKeyCounts(reader, storeClock),
       broken,
       async close() {
         for (const sweeping of sweepings) sweeping.stop();
         walSize.stop();
+        clockWatch.stop();
         // The last connection to close is the writer's: it moves the log into the file.
         reader.close();
         await writer.close();
-        folder.release();
       },
     };
   } catch (error) {
-    folder.release();
     // An error from the writer thread loses its class between the threads.
     throw (error as Error).name === CannotOpen.name
       ? new CannotOpen((error as Error).message, { cause: error })

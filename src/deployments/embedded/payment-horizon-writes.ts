@@ -42,7 +42,7 @@ interface Pass {
 }
 
 /** Removes old payments, and prevents any later claim of their keys. Runs in the writer thread. */
-export function createPaymentHorizonWrites(database: Database, wallClock: () => number) {
+export function createPaymentHorizonWrites(database: Database, storeClock: () => number) {
   const raiseHorizon = database.prepare(RAISE_HORIZON);
   const oldHour = database.prepare(OLD_HOUR);
   const forgetHours = database.prepare(FORGET_HOURS);
@@ -74,7 +74,7 @@ export function createPaymentHorizonWrites(database: Database, wallClock: () => 
         if (!current) return { removed: 0, more: false };
         // Every time, because the commit that should have written it may have failed.
         raiseHorizon.run(keysBefore, keysBefore);
-        const now = wallClock();
+        const now = storeClock();
         const { hour, settledBefore, after } = current;
         const looked = oldPayments.all(after.settled_at, after.key, settledBefore, limit) as unknown as OldPayment[];
         let removed = 0;

@@ -6,6 +6,8 @@ export interface PaymentRow extends FinalRow, HistoryRow {
   readonly owner: string;
   readonly lease_until: number;
   readonly recover_at: number;
+  /** By the wall clock; all other times are the store's. */
+  readonly claimed_at_wall: number;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
   readonly unsent_epoch: number | null;
 }

@@ -18,8 +18,8 @@ import type { Database } from './sqlite.js';
 
 const INSERT_CLAIM = `
   INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-    state, reason, expires_at, settled_at, settled_hour)
-  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    claimed_at_wall, state, reason, expires_at, settled_at, settled_hour)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
 const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
@@ -77,7 +77,8 @@ const RESOLVE = `
   SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?,
     events = ${eventsWith('epoch + 1', "'resolved ' || owner")}
   WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
-    AND claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
+    AND (claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
+      OR claimed_at_wall <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)
   RETURNING *`;
 
 /** Only this process can hold leases in this folder, so at its start every claim is abandoned and due for recovery. */
@@ -89,9 +90,13 @@ const END_ALL_LEASES = `
 const NO_END = ['PROCESSING', null, null, null, 0] as const;
 
 export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
-  /** `claimBy` by the wall clock. */
+  /** `claimBy` by the store's clock. */
   readonly claimBefore: number;
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
 }
+
+export type ResolutionWrite = Resolution & Pick<ClaimWrite, 'wallMs'>;
 
 export type KeyTakeover = Takeover & { readonly key: string };
 
@@ -113,14 +118,15 @@ export interface SettleWrite extends Fence {
 /**
  * The ledger's writes. They run in the writer thread, inside the transaction of their batch, by its clock. A key that
  * `mayBeRemoved` is never inserted. The first claim of a key below `look_up_before` counts as a takeover, because its row may be
- * lost. A settled row stores the `currentHour` of retention.
+ * lost. A settled row stores the `currentHour` of retention. `passTime` makes the commit write the store's time.
  */
 export function createPaymentWrites(
   database: Database,
   recordOutcome: RecordOutcome,
   mayBeRemoved: (key: string) => boolean,
   currentHour: () => number,
-  wallClock: () => number,
+  storeClock: () => number,
+  passTime: () => void,
 ) {
   database.function('with_event', { deterministic: true }, withEvent);
   const insertClaim = database.prepare(INSERT_CLAIM);
@@ -153,13 +159,25 @@ export function createPaymentWrites(
   return {
     /** 'claimed'; the time until which the outcome is repeated, if this claim settled it; or the state of an existing row. */
     claim(attempt: ClaimWrite): 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }> {
-      const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, claimBefore } =
-        attempt;
-      const now = wallClock();
+      const {
+        key,
+        transactionId,
+        amount,
+        currency,
+        fingerprint,
+        client,
+        processor,
+        owner,
+        leaseMs,
+        claimBefore,
+        wallMs,
+      } = attempt;
+      const now = storeClock();
       const leaseUntil = now + leaseMs;
       const mayBeLost = key < lookUpBefore;
       // The lost claim may be as old as the key.
       const claimedAt = mayBeLost ? Math.min(now, keyTimeOf(key)) : now;
+      const claimedAtWall = mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs;
       if (now <= claimBefore && !mayBeRemoved(key)) {
         const row = [
           key,
@@ -173,6 +191,7 @@ export function createPaymentWrites(
           leaseUntil,
           leaseUntil,
           claimedAt,
+          Math.floor(claimedAtWall),
         ];
         // The attempt of a lost row may have charged, so the processor is asked first.
         const final = mayBeLost ? undefined : finalAt(now, attempt);
@@ -190,7 +209,9 @@ export function createPaymentWrites(
       if (!row) return { state: mayBeRemoved(key) ? 'expired' : 'too late' };
       if (row.state !== 'PROCESSING') {
         const final = finalOf(row);
-        return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
+        if (final.expiresAt > now) return { state: 'final', final };
+        passTime();
+        return { state: 'expired' };
       }
       const taken = takeOverRow(attempt, now);
       if (taken) return { state: 'taken over', claim: taken };
@@ -198,10 +219,10 @@ export function createPaymentWrites(
       return { state: 'under way', fingerprint: row.fingerprint, remainingMs };
     },
 
-    takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, wallClock()) ?? null,
+    takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
 
     takeOverDue({ owner, leaseMs, processor, first, limit }: DueTakeover): Claim[] {
-      const now = wallClock();
+      const now = storeClock();
       const leaseUntil = now + leaseMs;
       const values = [owner, leaseUntil, leaseUntil, `${now}`, processor, now, now, limit];
       const rows = takeOverDue[first].all(...values) as PaymentRow[];
@@ -209,12 +230,12 @@ export function createPaymentWrites(
     },
 
     renew({ key, epoch, owner, leaseMs }: Fence & { leaseMs: number }): boolean {
-      const leaseUntil = wallClock() + leaseMs;
+      const leaseUntil = storeClock() + leaseMs;
       return setLease.run(leaseUntil, leaseUntil, key, epoch, owner).changes > 0;
     },
 
     abandon({ key, epoch, owner, recoverAfterMs, unsent, event }: AbandonWrite): boolean {
-      const now = wallClock();
+      const now = storeClock();
       const recoverAt = now + Math.ceil(recoverAfterMs);
       return abandon.run(recoverAt, unsent ? epoch : null, `${now}`, event, key, epoch, owner).changes > 0;
     },
@@ -222,7 +243,7 @@ export function createPaymentWrites(
     /** When it settled, the moment until which the outcome is repeated; else who finished or holds the payment. */
     settle(settlement: SettleWrite): number | Exclude<SettleResult, { state: 'settled' }> {
       const { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event } = settlement;
-      const now = wallClock();
+      const now = storeClock();
       const final = { outcome, fingerprint, client, expiresAt: now + idempotencyTtlMs };
       const end = endOf(final, now);
       const { changes } =
@@ -239,10 +260,10 @@ export function createPaymentWrites(
         : { state: 'fenced off' };
     },
 
-    resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs }: Resolution): ResolveResult {
-      const now = wallClock();
+    resolve({ key, owner, state, reason, dedupMs, idempotencyTtlMs, wallMs }: ResolutionWrite): ResolveResult {
+      const now = storeClock();
       const declined = state === 'DECLINED' ? reason : null;
-      const latestClaims = [now - idempotencyTtlMs, now - dedupMs];
+      const latestClaims = [now, wallMs].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
       const expiresAt = now + idempotencyTtlMs;
       const values = [
         state,
@@ -268,11 +289,12 @@ export function createPaymentWrites(
       if (row.state !== 'PROCESSING') return { state: 'settled before' };
       if (row.lease_until > now) return { state: 'under way', remainingMs: row.lease_until - now };
       const unresolvableMs = row.unsent_epoch === row.epoch ? idempotencyTtlMs : dedupMs;
-      return { state: 'too early', remainingMs: row.claimed_at + unresolvableMs - now };
+      const ageMs = Math.max(now - row.claimed_at, wallMs - row.claimed_at_wall);
+      return { state: 'too early', remainingMs: unresolvableMs - ageMs };
     },
 
     endAllLeases(): void {
-      database.prepare(END_ALL_LEASES).run({ now: wallClock() });
+      database.prepare(END_ALL_LEASES).run({ now: storeClock() });
     },
   };
 }
@@ -295,5 +317,6 @@ function claimOf(row: PaymentRow, now: number): Claim {
     processor: row.processor,
     unsent: row.unsent_epoch === row.epoch - 1,
     ageMs: now - row.claimed_at,
+    claimedAtWallMs: row.claimed_at_wall,
   };
 }

@@ -1,4 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 
 /** Its owner's alone. */
 export const FOLDER_MODE = 0o700;
@@ -13,5 +13,15 @@ export function createPrivate(path: string): void {
     closeSync(openSync(path, 'wx', FILE_MODE));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** Syncs a file, or a folder whose names have changed. */
+export function syncPath(path: string): void {
+  const opened = openSync(path, 'r');
+  try {
+    fsyncSync(opened);
+  } finally {
+    closeSync(opened);
   }
 }

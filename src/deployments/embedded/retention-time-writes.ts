@@ -29,7 +29,7 @@ interface Hour {
 }
 
 /** The time that this deployment has seen pass. Runs in the writer thread, inside the transaction of its batch. */
-export function createRetentionTimeWrites(database: Database, wallClock: () => number, keysFromMs: () => number) {
+export function createRetentionTimeWrites(database: Database, storeClock: () => number, keysFromMs: () => number) {
   const newest = database.prepare(NEWEST);
   const updateHour = database.prepare(UPDATE_HOUR);
   const beginHour = database.prepare(BEGIN_HOUR);
@@ -47,13 +47,13 @@ export function createRetentionTimeWrites(database: Database, wallClock: () => n
     /** The hour that is stored in a payment settled now. */
     currentHour: (): number => current,
 
-    /** The wall clock, at most one hour ahead of the expected clock, so that a clock that jumps ahead expires nothing too early. */
-    heldClock: (): number => Math.min(wallClock(), heldUntilMs),
+    /** The store's clock, at most one hour ahead of the expected clock, so that a clock that jumps ahead expires nothing too early. */
+    heldClock: (): number => Math.min(storeClock(), heldUntilMs),
 
     operations: {
       noteElapsed({ sinceMs, elapsedMs, lowestKeyMs }: Elapsed): RetentionTime {
         const hour = newest.get() as unknown as Hour;
-        const now = wallClock();
+        const now = storeClock();
         const wentBack = hour.until_ms < sinceMs;
         const seenMs = wentBack ? hour.until_ms : Math.max(hour.until_ms, sinceMs + Math.min(elapsedMs, HOUR_MS));
         const aheadMs = now - hour.clock_ms - (seenMs - hour.until_ms);

@@ -46,7 +46,7 @@ function readApplied(path: string): number {
  * Reading a database that no process has open would create files beside it that belong to this user, and that the service may not
  * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
  */
-function openUnchanged(path: string): Database {
+export function openUnchanged(path: string): Database {
   const url = pathToFileURL(path);
   if (!existsSync(`${path}-shm`)) url.searchParams.set('immutable', '1');
   return new DatabaseSync(url, { readOnly: true, timeout: BUSY_MS });

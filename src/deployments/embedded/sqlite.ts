@@ -38,20 +38,13 @@ export function openForReading(path: string): Database {
   return database;
 }
 
-/** Checks the mode after a write: some bindings silently fall back to NORMAL, and then a power cut can undo commits. */
+/** Called after a write: some bindings silently fall back to NORMAL, and then a power cut can undo commits. */
 export function assertDurable(database: Database): void {
-  writeOnePage(database);
   const { synchronous } = database.prepare('PRAGMA synchronous').get() as { synchronous: number };
   const { journal_mode } = database.prepare('PRAGMA journal_mode').get() as { journal_mode: string };
   if (synchronous !== SYNCHRONOUS_FULL || journal_mode !== 'wal') {
     throw new CannotOpen(`SQLite does not keep commits durable here (synchronous ${synchronous}, ${journal_mode}).`);
   }
-}
-
-/** A write like any other, that changes nothing. (An UPDATE to the same value would write nothing.) */
-export function writeOnePage(database: Database): void {
-  const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-  database.exec(`PRAGMA user_version = ${user_version}`);
 }
 
 export function sqliteVersion(database: Database): string {

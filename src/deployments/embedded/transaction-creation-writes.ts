@@ -46,7 +46,7 @@ type Written<Result> = Result extends { state: 'created' } ? Result & { readonly
  * Creates of transactions, one after another in the writer thread, so a key cannot change between its read and the write. Keys expire
  * by the `heldClock`, as key records do, so that a wall clock that jumps ahead expires no key too early.
  */
-export function createTransactionCreationWrites(database: Database, wallClock: () => number, heldClock: () => number) {
+export function createTransactionCreationWrites(database: Database, storeClock: () => number, heldClock: () => number) {
   const nextIds = database.prepare(NEXT_IDS);
   const insert = database.prepare(INSERT);
   const insertMany = database.prepare(INSERT_MANY);
@@ -60,7 +60,7 @@ export function createTransactionCreationWrites(database: Database, wallClock: (
     createdAt: number;
     listVersion: number;
   } {
-    const createdAt = wallClock();
+    const createdAt = storeClock();
     const { last_id, version } = nextIds.get(transactions.length) as { last_id: number; version: number };
     const firstId = last_id - transactions.length + 1;
     const rows = transactions.map(({ fromAccount, toAccount, amount, status }) => {

@@ -1,23 +1,25 @@
 import { createKeyRecordWrites } from './key-record-writes.js';
+import type { LastCommit } from './last-commit.js';
 import { createPaymentHorizonWrites } from './payment-horizon-writes.js';
 import { createPaymentWrites } from './payment-writes.js';
 import { createRetentionTimeWrites } from './retention-time-writes.js';
-import { type Database, type SqliteFault, writeOnePage } from './sqlite.js';
+import type { Database, SqliteFault } from './sqlite.js';
+import type { SentTime } from './store-clock.js';
 import { createTransactionCreationWrites } from './transaction-creation-writes.js';
 import { createTransactionWrites } from './transaction-writes.js';
 
 /**
- * Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. `wallClock`
- * is the wall clock that is written to the disk, in whole milliseconds since the epoch.
+ * Every operation that changes the database. They exist in the writer thread only; the main thread sees their types. `storeClock`
+ * is the clock of every time that is written to the disk, in whole milliseconds since the epoch.
  */
 export function createWriteOperations(
   database: Database,
-  keyCount: { records: number },
-  wallClock: () => number = Date.now,
+  lastCommit: Pick<LastCommit, 'keyRecords' | 'demand'>,
+  storeClock: () => number,
 ) {
-  const horizon = createPaymentHorizonWrites(database, wallClock);
-  const retentionTime = createRetentionTimeWrites(database, wallClock, horizon.keysFromMs);
-  const keyRecords = createKeyRecordWrites(database, keyCount, wallClock, retentionTime.heldClock);
+  const horizon = createPaymentHorizonWrites(database, storeClock);
+  const retentionTime = createRetentionTimeWrites(database, storeClock, horizon.keysFromMs);
+  const keyRecords = createKeyRecordWrites(database, lastCommit, storeClock, retentionTime.heldClock);
   return {
     ...keyRecords.operations,
     ...createPaymentWrites(
@@ -25,33 +27,45 @@ export function createWriteOperations(
       keyRecords.recordOutcome,
       horizon.mayBeRemoved,
       retentionTime.currentHour,
-      wallClock,
+      storeClock,
+      () => lastCommit.demand(),
     ),
     ...horizon.operations,
     ...retentionTime.operations,
-    ...createTransactionCreationWrites(database, wallClock, retentionTime.heldClock),
+    ...createTransactionCreationWrites(database, storeClock, retentionTime.heldClock),
     ...createTransactionWrites(database),
     /** Answers when the writer does: for the health check. */
     ping(): void {},
     /** Succeeds when commits succeed: the disk has room, and no other program holds the lock. */
-    tryCommit: (): void => writeOnePage(database),
+    tryCommit: (): void => lastCommit.demand(),
+    /** Writes a time past this one, so that no later clock is before it. */
+    passTime: ({ pastMs }: { pastMs: number }): void => lastCommit.demand(pastMs),
     /** The count changes with each write and is stored by each commit: counting tens of millions of records would delay every commit. */
-    countKeys: (): number => keyCount.records,
+    countKeys: (): number => lastCommit.keyRecords,
   };
-}
-
-export function readKeyCount(database: Database): { records: number } {
-  return database.prepare('SELECT records FROM key_count').get() as { records: number };
 }
 
 export type WriteOperations = ReturnType<typeof createWriteOperations>;
 export type WriteName = keyof WriteOperations;
 
 /** What else travels between the threads, besides batches and their results as JSON. */
-export const READY = 'ready';
-/** Ready, on a backup that is started for the first time. */
-export const READY_REPLACED = 'ready, replaced';
 export const CLOSE = 'close';
+
+/** The first message of the thread. */
+export interface Ready {
+  /** The database is a restored copy that was adopted at this start. */
+  readonly wasRestored: boolean;
+  /** The last time that it wrote, milliseconds since the epoch. */
+  readonly clockMs: number;
+  /** The store's clock. */
+  readonly now: SentTime;
+}
+
+/** What the thread is started with. */
+export interface WriterThreadData {
+  readonly dataDir: string;
+  readonly wallClock: SentTime;
+}
 
 /**
  * A batch: the names and, at the same places, what each operation takes. It travels as JSON text, because copying one text
@@ -68,6 +82,8 @@ export interface WriteResults {
   readonly faults?: readonly (WriteFault | undefined)[] | undefined;
   /** Of each commit that succeeded, milliseconds: one, unless it was run one by one. Reported with the first batch of the commit. */
   readonly commitsMs?: readonly number[];
+  /** The last time that a commit wrote. Reported with the first batch of the commit. */
+  readonly clockMs?: number | undefined;
 }
 
 /** Why an operation failed; only after `broken` it is not known whether it was written. */

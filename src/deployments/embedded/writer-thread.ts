@@ -1,27 +1,55 @@
+import { join } from 'node:path';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { adoptBackup } from './backup.js';
+import type { Clock } from '../../clock.js';
+import { adopt, isRestored } from './adoption.js';
 import { createBatchCommits } from './batch-commits.js';
+import { DATABASE, type ExclusiveFolder, takeExclusively } from './exclusive-folder.js';
+import { LastCommit, readLastCommit } from './last-commit.js';
 import { migrate } from './migrate.js';
+import { createPrivate } from './private-file.js';
 import { assertDurable, openForWriting } from './sqlite.js';
+import { receiveTime, type SentTime, StoreClock, sendTime } from './store-clock.js';
+import { assertLogBelongs } from './write-ahead-log.js';
 import {
   CLOSE,
   createWriteOperations,
-  READY,
-  READY_REPLACED,
-  readKeyCount,
+  type Ready,
   type WriteBatch,
+  type WriterThreadData,
 } from './write-operations.js';
 
 /** The only connection that writes. Each message is a batch of operations; those that wait together are one commit. */
-function run(path: string, port: MessagePort): void {
+function run({ dataDir, wallClock }: WriterThreadData, port: MessagePort): void {
+  const folder = takeExclusively(dataDir);
+  try {
+    serve(folder, dataDir, clockFrom(wallClock), port);
+  } catch (error) {
+    folder.release();
+    throw error;
+  }
+}
+
+function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: MessagePort): void {
+  const path = join(dataDir, DATABASE);
+  createPrivate(path);
+  assertLogBelongs(path);
   const database = openForWriting(path);
   // Here, because it may take minutes: the main thread answers probes meanwhile.
   migrate(database);
-  const wasReplaced = adoptBackup(database, Date.now());
-  const keyCount = readKeyCount(database);
-  const operations = createWriteOperations(database, keyCount);
-  const commit = createBatchCommits(database, operations, keyCount);
-  operations.endAllLeases();
+  const found = readLastCommit(database);
+  const { remembered } = folder;
+  const storeClock = new StoreClock(clock, Math.max(found.clockMs, remembered?.clockMs ?? 0));
+  const wasRestored = isRestored(database, found, remembered);
+  // Dies after this and before `remember`: the next start adopts once more, which leaves one more gap in the ids.
+  if (wasRestored) adopt(database, storeClock.now());
+  folder.remember(readLastCommit(database));
+  folder.sync('always');
+  const lastCommit = new LastCommit(database, storeClock, folder.remember);
+  const operations = createWriteOperations(database, lastCommit, storeClock.now);
+  const commit = createBatchCommits(database, operations, lastCommit);
+  // The first commit has the number too, so that the log cannot begin without it.
+  const [started] = commit([{ names: ['endAllLeases', 'tryCommit'], inputs: [] }]);
+  if (started?.faults) throw new Error(started.faults.find(Boolean)?.message ?? 'the first commit failed');
   assertDurable(database);
 
   function close(): void {
@@ -32,6 +60,7 @@ function run(path: string, port: MessagePort): void {
       // The log keeps what the file has no room for; the next start reads both.
     }
     database.close();
+    folder.release();
     port.close();
   }
 
@@ -39,10 +68,25 @@ function run(path: string, port: MessagePort): void {
     const messages = [first];
     for (let next = receiveMessageOnPort(port); next; next = receiveMessageOnPort(port)) messages.push(next.message);
     const batches = messages.filter((message) => message !== CLOSE).map((message) => JSON.parse(message) as WriteBatch);
-    if (batches.length > 0) port.postMessage(JSON.stringify(commit(batches)));
+    if (batches.length > 0) {
+      port.postMessage(JSON.stringify(commit(batches)));
+      folder.sync();
+    }
     if (messages.includes(CLOSE)) close();
   });
-  port.postMessage(wasReplaced ? READY_REPLACED : READY);
+  const ready: Ready = { wasRestored, clockMs: lastCommit.clockMs, now: sendTime(storeClock.now()) };
+  port.postMessage(ready);
 }
 
-run((workerData as { path: string }).path, parentPort as MessagePort);
+/** The wall clock is the main thread's, read before this thread was begun. */
+function clockFrom(wallClock: SentTime): Clock {
+  return {
+    now: () => receiveTime(wallClock),
+    monotonic: () => performance.now(),
+    after() {
+      throw new Error('the writer thread has no timers');
+    },
+  };
+}
+
+run(workerData as WriterThreadData, parentPort as MessagePort);

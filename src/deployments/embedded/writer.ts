@@ -7,14 +7,16 @@ import { BoundedQueue } from '../bounded-queue.js';
 import type { StoreEvents } from '../deployment.js';
 import { NOT_MEASURED, type QueueMeasure, type RoundTrips, type StoreMeasures } from '../store-measures.js';
 import { BUSY_TIMEOUT_MS } from './sqlite.js';
+import { receiveTime, StoreClock, sendTime } from './store-clock.js';
 import {
   CLOSE,
-  READY_REPLACED,
+  type Ready,
   type WriteBatch,
   type WriteFault,
   type WriteName,
   type WriteOperations,
   type WriteResults,
+  type WriterThreadData,
 } from './write-operations.js';
 
 /** Bounds the duration of one commit. */
@@ -58,7 +60,7 @@ interface Batch {
 }
 
 /** The success of these operations proves that the disk has room; others may have written nothing. */
-const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit']);
+const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit', 'passTime']);
 const STORE = 'The database file';
 
 /**
@@ -84,6 +86,8 @@ export class Writer {
     private readonly clock: Clock,
     private readonly events?: StoreEvents,
     private readonly measures: StoreMeasures = NOT_MEASURED,
+    /** As this thread reads it. */
+    readonly storeClock = new StoreClock(clock, 0),
   ) {
     this.waiting = new BoundedQueue('the database file', MAX_WAITING, clock);
     this.roundTrips = measures.roundTrips('sqlite', 'batch');
@@ -96,16 +100,18 @@ export class Writer {
 
   /** Resolves when the database is open for writing and every claim found in it counts as abandoned. */
   static async open(
-    path: string,
+    dataDir: string,
     { onBroken, onReplaced }: { onBroken: (error: Error) => void; onReplaced: () => void },
     clock: Clock = systemClock,
     events?: StoreEvents,
     measures?: StoreMeasures,
   ): Promise<Writer> {
-    const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData: { path } });
-    const [message] = await once(worker, 'message');
-    if (message === READY_REPLACED) onReplaced();
-    return new Writer(worker, onBroken, clock, events, measures);
+    const workerData: WriterThreadData = { dataDir, wallClock: sendTime(clock.now()) };
+    const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData });
+    const [{ wasRestored, clockMs, now }] = (await once(worker, 'message')) as [Ready];
+    if (wasRestored) onReplaced();
+    const storeClock = new StoreClock(clock, clockMs, receiveTime(now));
+    return new Writer(worker, onBroken, clock, events, measures, storeClock);
   }
 
   /** The last commit that needed the disk was refused: it is full, or another program holds the lock. */
@@ -124,6 +130,16 @@ export class Writer {
       if (this.waiting.length >= EAGER_BATCH) this.flush();
       else this.scheduleFlush();
     });
+  }
+
+  /** Whether a time is over by the store's clock, and none past it was written yet. Milliseconds since the epoch. */
+  mustPassTime(ms: number): boolean {
+    return this.storeClock.writtenMs <= ms && this.storeClock.now() >= ms;
+  }
+
+  /** Resolves when a time that is over by the store's clock is over for every later start too. */
+  async passTime(ms: number): Promise<void> {
+    if (this.mustPassTime(ms)) await this.write('passTime', { pastMs: ms });
   }
 
   /** Commits what waits, then closes the database. Rejects when the thread does not end: then it may still write. */
@@ -209,7 +225,8 @@ export class Writer {
     if (broken) this.breakDown(new StoreUnavailable('unknown', broken.message));
   }
 
-  private answer({ waiting, roundTrip }: Batch, { values, faults, commitsMs = [] }: WriteResults): void {
+  private answer({ waiting, roundTrip }: Batch, { values, faults, commitsMs = [], clockMs = 0 }: WriteResults): void {
+    this.storeClock.wrote(clockMs);
     this.roundTrips.end(roundTrip, faults !== undefined);
     for (const ms of commitsMs) this.measures.committed(ms);
     for (const [index, { resolve, reject }] of waiting.entries()) {

@@ -51,4 +51,9 @@ export interface Claim extends Fence, Money {
   readonly unsent: boolean;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
+  /**
+   * The first claim by the wall clock, milliseconds since the epoch, where the store's clock stands still while the machine is
+   * suspended. Undefined where the store's clock alone decides.
+   */
+  readonly claimedAtWallMs?: number | undefined;
 }

@@ -16,11 +16,16 @@ VALUES (1, 0, 0, CAST(unixepoch('subsec') * 1000 AS INTEGER), CAST(unixepoch('su
 -- The hour in which a final payment was settled; 0 for those of before.
 ALTER TABLE payments ADD COLUMN settled_hour INTEGER NOT NULL DEFAULT 0;
 
--- One row: how many records `idempotency_keys` has, written by each commit that changes it. A count of the table would hold up
--- a start by seconds for each ten million.
-CREATE TABLE key_count (
-  only_row INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
-  records  INTEGER NOT NULL
+-- One row, which every commit writes: the number of the commit, the store's time then, and how many records
+-- `idempotency_keys` has (a count of the table would hold up a start by seconds for each ten million). `lock.sqlite` keeps
+-- the first three as well, so that a start notices a copy of this file that lacks commits (docs/decisions/0071).
+CREATE TABLE last_commit (
+  only_row    INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  incarnation TEXT    NOT NULL,             -- another one after each restore
+  number      INTEGER NOT NULL,             -- 1: nothing was written yet
+  clock_ms    INTEGER NOT NULL,             -- ms since the epoch; the store's clock never runs back behind it
+  key_records INTEGER NOT NULL,
+  adopted     TEXT                          -- the incarnation before, in the commit that gives another one
 ) STRICT;
 
-INSERT INTO key_count SELECT 1, count(*) FROM idempotency_keys;
+INSERT INTO last_commit SELECT 1, lower(hex(randomblob(16))), 1, 0, count(*), NULL FROM idempotency_keys;

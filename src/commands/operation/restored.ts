@@ -1,0 +1,21 @@
+import { readConfig } from '../../config.js';
+import { markFolderAsRestored } from '../../deployments/embedded/adoption.js';
+import type { Environment } from '../../settings.js';
+import { UsageError } from '../usage.js';
+
+/**
+ * `idempay restored`: says that the stores were set back, where they cannot tell by themselves. Throws ConfigError where the
+ * settings are wrong, CannotOpen where it fails.
+ */
+export async function restored(environment: Environment): Promise<void> {
+  const { deployment } = readConfig(environment);
+  if (deployment.kind !== 'embedded') {
+    throw new UsageError(
+      'This is the distributed deployment: its processes notice a restored PostgreSQL by themselves.',
+    );
+  }
+  markFolderAsRestored(deployment.dataDir);
+  console.log(
+    `The next start on ${deployment.dataDir} treats what was written after the restored state as lost: it looks older payments up before it charges them, and leaves a gap in the transaction ids.`,
+  );
+}

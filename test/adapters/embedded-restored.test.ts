@@ -1,0 +1,311 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { DatabaseSync } from '@photostructure/sqlite';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '#idempay/clock.js';
+import { markFolderAsRestored } from '#idempay/deployments/embedded/adoption.js';
+import { backUp } from '#idempay/deployments/embedded/backup.js';
+import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import type { NewTransaction } from '#idempay/transactions/transaction.js';
+import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
+import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+
+/**
+ * Bug: a plain copy of the database, put back, was started as if nothing were missing: a payment that was charged after the copy
+ * was charged again, and transaction ids were given twice. Cause: only a copy that `idempay backup` made has a mark. Fix:
+ * every commit has a number, which `lock.sqlite` keeps as well.
+ */
+
+const run = promisify(execFile);
+const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
+const RESTORED = expect.stringMatching(/^The database was replaced by a standby or a restored copy/);
+const GAP = 1_000_000_000;
+const DATABASE = 'idempay.sqlite';
+const LOG = `${DATABASE}-wal`;
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'idempay-restored-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+let folders = 0;
+const newFolder = () => join(folder, `data-${++folders}`);
+
+async function open(dataDir: string) {
+  const warnings: string[] = [];
+  const notices = { warn: (sentence: string) => warnings.push(sentence) };
+  const deployment = await openEmbedded({ dataDir, transactionCacheTtlMs: LONG_MS, clock: systemClock, notices });
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= deployment.close());
+  onTestFinished(close);
+  return { ...deployment, warnings, close };
+}
+
+/** By another process: to close a file of SQLite in this one would give up the locks on it. */
+const copy = (from: string, to: string) => run('cp', ['-r', from, to]);
+
+/** What a kill leaves at this moment: the folder of a service that runs. */
+async function killedCopyOf(dataDir: string): Promise<string> {
+  const copied = newFolder();
+  await copy(dataDir, copied);
+  return copied;
+}
+
+async function expectHealthy(dataDir: string): Promise<void> {
+  const { warnings, close } = await open(dataDir);
+  expect(warnings).toEqual([]);
+  await close();
+}
+
+/** Two payments, one of them with its reply lost, that the copy at `file` lacks; and a transaction. */
+async function lifeWithCopy(dataDir: string, file: string) {
+  const first = await open(dataDir);
+  const { payments, processor } = compose(first);
+  const [paid, lost] = [await payments.issueKey(), await payments.issueKey()];
+  const { id } = await first.transactions.create(NEW);
+  await first.close();
+  await copy(join(dataDir, DATABASE), file);
+  const second = await open(dataDir);
+  expect(second.warnings).toEqual([]);
+  const later = compose(second, {}, processor);
+  await later.payments.pay(paid, MONEY);
+  processor.plan({ outcome: 'succeeded', answerLost: true });
+  await later.payments.pay(lost, MONEY);
+  const lostTransaction = await second.transactions.create(NEW);
+  expect(lostTransaction.id).toBe(id + 1);
+  await second.close();
+  return { processor, keys: [paid, lost], lostId: lostTransaction.id };
+}
+
+async function expectAdopted(dataDir: string, { processor, keys, lostId }: Awaited<ReturnType<typeof lifeWithCopy>>) {
+  const { transactions, warnings, close, ...ports } = await open(dataDir);
+  expect(warnings).toEqual([RESTORED]);
+  const { payments } = compose({ ...ports }, {}, processor);
+  for (const key of keys) {
+    expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(processor.chargesOf(key)).toHaveLength(1);
+  }
+  expect((await transactions.create(NEW)).id).toBe(lostId + GAP);
+  await close();
+  await expectHealthy(dataDir);
+}
+
+describe('a plain copy of the database', () => {
+  test('that is put back into its folder charges nothing again, and gives no id again', async () => {
+    const [dataDir, file] = [newFolder(), `${newFolder()}.sqlite`];
+    const life = await lifeWithCopy(dataDir, file);
+    await copy(file, join(dataDir, DATABASE));
+    await expectAdopted(dataDir, life);
+  });
+
+  test('that is put into another folder charges nothing again, and gives no id again', async () => {
+    const [dataDir, file, other] = [newFolder(), `${newFolder()}.sqlite`, newFolder()];
+    const life = await lifeWithCopy(dataDir, file);
+    await run('mkdir', [other]);
+    await copy(file, join(other, DATABASE));
+    await expectAdopted(other, life);
+  });
+
+  test('that was started elsewhere and comes back counts as restored, however many commits it has', async () => {
+    const [dataDir, other] = [newFolder(), newFolder()];
+    await (await open(dataDir)).close();
+    await run('mkdir', [other]);
+    await copy(join(dataDir, DATABASE), other);
+    const elsewhere = await open(other);
+    for (let commits = 0; commits < 20; commits += 1) await elsewhere.keys.issue(newKey(), LONG_MS);
+    await elsewhere.close();
+    await copy(join(other, DATABASE), join(dataDir, DATABASE));
+    expect((await open(dataDir)).warnings).toEqual([RESTORED]);
+  });
+
+  test('that lacks nothing is no restore', async () => {
+    const [dataDir, file] = [newFolder(), `${newFolder()}.sqlite`];
+    const { keys, close } = await open(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    await close();
+    await copy(join(dataDir, DATABASE), file);
+    await copy(file, join(dataDir, DATABASE));
+    await expectHealthy(dataDir);
+  });
+});
+
+describe('a folder that a kill left', () => {
+  test('is no restore at any moment, before the first commit and after any', async () => {
+    const dataDir = newFolder();
+    const { keys } = await open(dataDir);
+    await expectHealthy(await killedCopyOf(dataDir));
+    for (let commits = 0; commits < 3; commits += 1) {
+      await keys.issue(newKey(), LONG_MS);
+      await expectHealthy(await killedCopyOf(dataDir));
+    }
+  });
+
+  test.each([
+    ['of the last commits, which a power cut may undo, is no restore', -3, []],
+    ['that is ahead of the database is a restore', 1, [RESTORED]],
+  ])('and whose lock.sqlite has a number %s', async (_what, more, warnings) => {
+    const dataDir = newFolder();
+    const { keys } = await open(dataDir);
+    for (let commits = 0; commits < 5; commits += 1) await keys.issue(newKey(), LONG_MS);
+    const killed = await killedCopyOf(dataDir);
+    const lock = new DatabaseSync(join(killed, 'lock.sqlite'));
+    lock.exec(`UPDATE last_commit SET number = number + ${more}`);
+    lock.close();
+    expect((await open(killed)).warnings).toEqual(warnings);
+  });
+
+  test('without its lock.sqlite counts as restored', async () => {
+    const dataDir = newFolder();
+    const { keys } = await open(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    const killed = await killedCopyOf(dataDir);
+    await rm(join(killed, 'lock.sqlite'));
+    expect((await open(killed)).warnings).toEqual([RESTORED]);
+  });
+});
+
+/**
+ * Bug: a copy that was put beside the log of a killed service was mixed with it. Cause: SQLite replays any log whose own
+ * checksums are right. Fix: the numbers of the commits in the log must go on from the one in the file.
+ */
+describe('a log that a kill left', () => {
+  /** Killed with commits in the log, of which some are in the file already, or none. */
+  async function killedLife(isMoved: 'nothing moved' | 'some moved' | 'all moved') {
+    const dataDir = newFolder();
+    const { keys, close } = await open(dataDir);
+    const issue = async () => {
+      for (let commits = 0; commits < 5; commits += 1) await keys.issue(newKey(), LONG_MS);
+    };
+    await issue();
+    if (isMoved !== 'nothing moved') {
+      const other = new DatabaseSync(join(dataDir, DATABASE));
+      other.exec('PRAGMA wal_checkpoint(PASSIVE)');
+      other.close();
+      if (isMoved === 'some moved') await issue();
+    }
+    const killed = await killedCopyOf(dataDir);
+    await close();
+    return killed;
+  }
+
+  async function stoppedLife(): Promise<string> {
+    const dataDir = newFolder();
+    const { keys, close } = await open(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    await close();
+    return dataDir;
+  }
+
+  async function expectRefused(dataDir: string): Promise<void> {
+    const files = [DATABASE, LOG].map((name) => join(dataDir, name));
+    const before = await Promise.all(files.map((file) => readFile(file)));
+    await expect(open(dataDir)).rejects.toThrow(`${files[1]} does not belong to ${files[0]}`);
+    expect(await Promise.all(files.map((file) => readFile(file)))).toEqual(before);
+    await rm(files[1] as string);
+    await rm(join(dataDir, `${DATABASE}-shm`), { force: true });
+    expect((await open(dataDir)).warnings).toEqual([RESTORED]);
+  }
+
+  test.each(['nothing moved', 'some moved', 'all moved'] as const)(
+    'is replayed over its own database: %s',
+    async (moved) => {
+      const killed = await killedLife(moved);
+      expect((await readFile(join(killed, LOG))).length).toBeGreaterThan(0);
+      const { keyValueStore, warnings } = await open(killed);
+      expect(warnings).toEqual([]);
+      expect((await keyValueStore.statistics()).totalKeys).toBe(moved === 'some moved' ? 10 : 5);
+    },
+  );
+
+  test('is not replayed over an older copy of its database', async () => {
+    const [dataDir, file] = [await stoppedLife(), `${newFolder()}.sqlite`];
+    await copy(join(dataDir, DATABASE), file);
+    await (await open(dataDir)).close();
+    const { keys } = await open(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    const killed = await killedCopyOf(dataDir);
+    await copy(file, join(killed, DATABASE));
+    await expectRefused(killed);
+  });
+
+  test('is not replayed over an older copy where it has only the first commit of a start', async () => {
+    const [dataDir, file] = [await stoppedLife(), `${newFolder()}.sqlite`];
+    await copy(join(dataDir, DATABASE), file);
+    await (await open(dataDir)).close();
+    await open(dataDir);
+    const killed = await killedCopyOf(dataDir);
+    await copy(file, join(killed, DATABASE));
+    await expectRefused(killed);
+  });
+
+  test('is not replayed over a newer copy of its database', async () => {
+    const dataDir = await stoppedLife();
+    const { keys, close } = await open(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    const killed = await killedCopyOf(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    await close();
+    await copy(join(dataDir, DATABASE), join(killed, DATABASE));
+    const files = [DATABASE, LOG].map((name) => join(killed, name));
+    await expect(open(killed)).rejects.toThrow(`${files[1]} does not belong to ${files[0]}`);
+  });
+
+  test('is not replayed over a backup that was made while it was written', async () => {
+    const [dataDir, file] = [newFolder(), `${newFolder()}.sqlite`];
+    const { keys } = await open(dataDir);
+    await keys.issue(newKey(), LONG_MS);
+    await backUp(dataDir, file, () => {});
+    await keys.issue(newKey(), LONG_MS);
+    const killed = await killedCopyOf(dataDir);
+    await copy(file, join(killed, DATABASE));
+    await expectRefused(killed);
+  });
+
+  test('is not deleted with a database that is missing', async () => {
+    const killed = await killedLife('nothing moved');
+    await rm(join(killed, DATABASE));
+    await expect(open(killed)).rejects.toThrow('does not belong to');
+    expect((await readFile(join(killed, LOG))).length).toBeGreaterThan(0);
+  });
+
+  test('is replayed over a restored copy that was adopted and killed', async () => {
+    const [dataDir, other] = [await stoppedLife(), newFolder()];
+    await run('mkdir', [other]);
+    await copy(join(dataDir, DATABASE), other);
+    const { keys } = await open(other);
+    await keys.issue(newKey(), LONG_MS);
+    await expectHealthy(await killedCopyOf(other));
+  });
+});
+
+describe('a restored snapshot of the whole folder', () => {
+  test('counts as restored after idempay restored, once', async () => {
+    const dataDir = newFolder();
+    const first = await open(dataDir);
+    const { payments, processor } = compose(first);
+    const key = await payments.issueKey();
+    const snapshot = await killedCopyOf(dataDir);
+    await payments.pay(key, MONEY);
+    await first.close();
+    markFolderAsRestored(snapshot);
+    markFolderAsRestored(snapshot);
+    const { warnings, close, ...ports } = await open(snapshot);
+    expect(warnings).toEqual([RESTORED]);
+    expect(await compose(ports, {}, processor).payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(processor.chargesOf(key)).toHaveLength(1);
+    await close();
+    await expectHealthy(snapshot);
+  });
+
+  test('is not marked under a service that runs, nor where there is no database', async () => {
+    const dataDir = newFolder();
+    await open(dataDir);
+    expect(() => markFolderAsRestored(dataDir)).toThrow('is in use by another Idempay process');
+    const empty = newFolder();
+    expect(() => markFolderAsRestored(empty)).toThrow(`There is no database in ${empty}`);
+  });
+});
