@@ -6,13 +6,14 @@ import type { ReferenceProcessor } from '../../testkit/processes/reference-proce
 import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
 import type { Random } from '../../testkit/random.js';
 import type { BackUp } from '../../testkit/servers/postgres-backups.js';
-import { pause } from '../../testkit/time/until.js';
+import { until } from '../../testkit/time/until.js';
 import type { PostgresUnderFault } from './postgres-under-fault.js';
 
 const CLIENTS = { payments: 10, transactions: 6 };
-/** Before the backup, and after it: what is written then is lost. */
-const LOAD_MS = 1_500;
-const MOST_CHECKED = 200;
+/** Payments that have an outcome before the backup, and as many after it: those are lost. */
+const PAYMENTS = 20;
+const PAID_DEADLINE_MS = 60_000;
+const MOST_CHECKED = 100;
 const TAGS_OF_A_LIST = 4;
 const CREATES = 12;
 const WIDTH = 12;
@@ -40,9 +41,11 @@ export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): 
   const { opened: restored, open: letStart } = gate();
   try {
     const restore = await load.during(CLIENTS, async () => {
-      await pause(LOAD_MS);
+      const { finished } = load.payments;
+      const untilPaid = (count: number) => until(`${count} payments`, PAID_DEADLINE_MS, () => finished.length >= count);
+      await untilPaid(PAYMENTS);
       const restoreLater = await postgres.backUp(backUp);
-      await pause(LOAD_MS);
+      await untilPaid(finished.length + PAYMENTS);
       await Promise.all(services.map((service) => service.killUntil(restored)));
       return restoreLater;
     });
