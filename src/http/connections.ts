@@ -11,6 +11,9 @@ import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.
 import { errorBody, type PublicError, publicErrors } from './public-errors.js';
 import { newRequestId, REQUEST_ID_HEADER } from './request-id.js';
 
+/** Over TLS, a client that has ended its sending side and takes none of its answer for this long is gone. */
+const ENDED_UNREAD_MS = 10_000;
+
 /** After our last byte: long enough for the client to read it, short enough that a drain does not wait for anybody. */
 const LINGER_MS = 1_000;
 /** How long CONNECT waits for earlier answers on its connection. Shorter than a drain, which cannot cut a socket that Node handed over. */
@@ -58,6 +61,8 @@ export function guardConnections(
       handshakes.delete((socket as SecuredSocket)._parent);
       // Not as an option of the server: a connection that ends before its handshake would stay until its time-out.
       socket.allowHalfOpen = true;
+      // A reset may arrive as an end here, and Node never reports that the answer could not be written.
+      socket.once('end', () => socket.setTimeout(ENDED_UNREAD_MS));
     });
     // There is no TLS yet in which we could answer. Node would report it as malformed HTTP, and close it in its own time.
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
