@@ -226,7 +226,7 @@ describeDeployments('an idempotency key', (deployment) => {
     }
     expectError(await keyRecord(service.url, key), 404, `Key '${key}' not found.`);
     if (when === 'unused') {
-      expectError(await readPayment(service.url, key), 404, NO_PAYMENT);
+      expectError(await readPayment(service.url, key), 404, /^No payment found for this Idempotency-Key, /);
       expectError(await resolvePayment(service.url, key), 404, NO_PAYMENT);
     } else expect((await readPayment(service.url, key)).text).toBe(shown.text);
   });

@@ -260,8 +260,13 @@ describe('the command line', () => {
       const folder = stores.environment.DATA_DIR ?? '';
       vi.stubEnv('DATA_DIR', folder);
       const file = join(folder, 'copy.sqlite');
+      vi.spyOn(process.stdout, 'write').mockImplementation((text, ...more) => {
+        output += text;
+        for (const done of more) if (typeof done === 'function') done();
+        return true;
+      });
       await run(['backup', file]);
-      expect(output).toBe(`${file} is complete.`);
+      expect(output).toBe(`${file} is complete.\n`);
       expect(statSync(file).size).toBeGreaterThan(0);
     });
 

@@ -92,7 +92,7 @@ export async function openDistributed(options: {
   const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
   await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
   const names = createKeyNames(identity.deploymentId);
-  lastCommits.keepIn(createRedisLastCommits(redis, names, measures));
+  lastCommits.keepIn(createRedisLastCommits(redis, names));
   await untilPostgresIsThere(
     () => identity.watch(database),
     (sentence, cause) => notices.warn(sentence, cause),

@@ -1,17 +1,14 @@
-import type { StoreMeasures } from '../../store-measures.js';
 import type { RememberedCommits } from '../last-commits.js';
 import { sendCollected } from './calls-of-a-turn.js';
 import type { KeyNames } from './key-names.js';
 import type { RedisClient } from './redis-client.js';
 import { loadScript } from './redis-script.js';
 
-/** In Redis, which is not restored together with the database. */
-export function createRedisLastCommits(
-  client: RedisClient,
-  names: KeyNames,
-  measures?: StoreMeasures,
-): RememberedCommits {
-  const remember = loadScript('remember-commits', measures);
+/**
+ * In Redis, which is not restored together with the database. Not measured, and so not traced: what is remembered belongs to no request.
+ */
+export function createRedisLastCommits(client: RedisClient, names: KeyNames): RememberedCommits {
+  const remember = loadScript('remember-commits');
   return {
     async read() {
       return new Map(Object.entries(await client.hgetall(names.lastCommits)));
