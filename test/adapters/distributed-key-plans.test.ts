@@ -24,8 +24,8 @@ import { keepPlan, type PlanValue } from '../../testkit/protocol/postgres-plan.j
 
 const MANY = 50_000;
 const BATCH = 25;
-/** The way down each index, and the pages that are written. */
-const BLOCKS_OF_A_ROW = 50;
+/** The way down each index, the pages that are written, and what a function of the statement looks up at its first call. */
+const BLOCKS_OF_A_ROW = 100;
 const LATER_MS = 4_000_000_000_000;
 const NO_NEWEST_ID = 100_000_000_000_000;
 
@@ -46,14 +46,14 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefi
   [FIND_RECORD, [FIRST], 'payments_pkey'],
   [FIND_LIFE, [FIRST], 'payments_pkey'],
   [RENEW, [...fence, each(60_000)], 'payments_pkey'],
-  [TAKE_OVER, [FIRST, 'other', 60_000, 'test', null], 'payments_pkey'],
+  [TAKE_OVER, [FIRST, 'other', 60_000, 'test'], 'payments_pkey'],
   [RESOLVE, [FIRST, 'operator', 'DECLINED', 'why', 1, 1], 'payments_pkey'],
   [SETTLE, [...fence, each('COMPLETED'), each(null), each(60_000)], 'payments_pkey'],
   [SETTLE_NOTED, [...fence, each('COMPLETED'), each(null), each(60_000), each('settled found o')], 'payments_pkey'],
   [ABANDON, [...fence, each(1), each('false'), each('unknown - o why')], 'payments_pkey'],
   [FIND_TRANSACTION, [NO_NEWEST_ID + MANY / 2], 'transactions_pkey'],
-  [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS], 'transactions_pkey'],
-  [REMOVE, [NO_NEWEST_ID + MANY / 2, null, LATER_MS], 'transactions_pkey'],
+  [CHANGE_STATUS, [NO_NEWEST_ID + MANY / 2, 'COMPLETED', null, LATER_MS, 1], 'transactions_pkey'],
+  [REMOVE, [NO_NEWEST_ID + MANY / 2, null, LATER_MS, 1], 'transactions_pkey'],
 ];
 
 const fill = (from: number, to: number) => `

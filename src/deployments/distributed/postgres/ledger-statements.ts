@@ -15,6 +15,9 @@ import { ENDS_IN_TIME } from './session.js';
  */
 const UNDER_WAY = 'settled_at IS NULL';
 
+/** The same again, for the index of what recovery may take: no statement by key may be planned by that index. */
+const DUE_WHILE = 'expires_at IS NULL';
+
 /**
  * A key of a batch, as a condition that only an index can be searched by. With `=` the planner may hash or merge the whole
  * table. The rows are locked in the order of the batch.
@@ -133,7 +136,7 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
       unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
-      WHERE ${UNDER_WAY} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
+      WHERE ${DUE_WHILE} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
         AND ${ON_KNOWN_DATABASE}
       ORDER BY recover_at ${order} LIMIT $4
       FOR UPDATE SKIP LOCKED))

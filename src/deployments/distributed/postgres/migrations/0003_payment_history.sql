@@ -7,9 +7,9 @@ UPDATE idempay.payments SET recover_at = lease_until WHERE state = 'PROCESSING';
 ALTER TABLE idempay.payments ADD COLUMN resolution text
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000));
 
--- What recovery may take, longest due first or latest due first. Its condition means PROCESSING as well, in words that no other index has:
--- so the planner cannot take the other index of what is under way, and sort all of it.
-CREATE INDEX payments_due ON idempay.payments (processor, recover_at) WHERE settled_at IS NULL;
+-- What recovery may take, longest due first or latest due first. Its condition means PROCESSING as well, in words that only
+-- recovery's statement has: so that statement cannot take the other index of what is under way, and no other can take this one.
+CREATE INDEX payments_due ON idempay.payments (processor, recover_at) WHERE expires_at IS NULL;
 
 -- Declined payments are rare among all rows; completed ones are not, and are found by the primary key.
 CREATE INDEX payments_declined ON idempay.payments (key) WHERE state = 'DECLINED';
