@@ -11,7 +11,7 @@ export interface ErrorDetails {
  * `message` is for a log: it holds neither keys, nor amounts, nor credentials.
  */
 export abstract class IdempayError extends Error {
-  /** Of the answer that decided; undefined where none did. */
+  /** The status of the answer that decided, if there was one. */
   readonly status: number | undefined;
   /** `X-Request-Id` of that answer, to find it in the service's log. */
   readonly requestId: string | undefined;
@@ -68,8 +68,8 @@ export class UnknownOutcomeError extends IdempayError {
     readonly key: string,
     readonly attempts: number,
     /**
-     * Where the service refused the key (it has expired, or was lost) the payment's record was looked for. The record; null: the
-     * service has none; undefined: it was not asked, or could not be read.
+     * The payment's record, which is looked for where the service refused the key. It is null where the service has none, and undefined
+     * where it was not asked or could not be read.
      */
     readonly record: Payment | null | undefined,
     details: ErrorDetails,

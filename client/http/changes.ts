@@ -15,7 +15,7 @@ export interface Change<T> {
   readonly idempotencyKey?: string | undefined;
   /** The result; undefined for every answer that does not prove that it was done. */
   readonly read: Read<T>;
-  /** What a refusal means after an attempt that may have been carried out; undefined: that is not known. */
+  /** What a refusal means after an attempt that may have been carried out. Returns undefined where that is not known. */
   readonly afterwards: (refusal: IdempayError) => T | IdempayError | undefined;
 }
 

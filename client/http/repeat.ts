@@ -23,7 +23,7 @@ export interface Again {
 export interface GivenUp {
   readonly state: 'given up';
   readonly attempts: number;
-  /** Of the last attempt; undefined where there was none. */
+  /** The error of the last attempt, if there was one. */
   readonly last: IdempayError | undefined;
 }
 

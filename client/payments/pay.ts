@@ -28,7 +28,7 @@ export interface PayResult extends PaidMoney {
   /** The service answered from the stored result: an earlier attempt, of this call or another one, had paid. */
   readonly replayed: boolean;
   readonly key: string;
-  /** Of this call. */
+  /** How many attempts this call made. */
   readonly attempts: number;
 }
 
