@@ -20,7 +20,6 @@ import { createLiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
-import { createOpenKeys, type OpenKeys } from './payments/open-keys.js';
 import { createPaymentArea } from './payments/payment-area.js';
 import type { Processor } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
@@ -101,7 +100,6 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     newOwner: createOwners(instance),
     events: paymentEvents(logger, storeLog),
     counts: metrics.payments,
-    openKeys: limitOpenKeys(config, deployment),
     traceAttempts: traces?.attempts,
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
@@ -196,11 +194,6 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       }
     },
   };
-}
-
-function limitOpenKeys({ payments }: Config, { openKeyCounts, clock }: Deployment): OpenKeys | undefined {
-  const { maxOpenKeys, idempotencyTtlMs } = payments;
-  return maxOpenKeys === undefined ? undefined : createOpenKeys(openKeyCounts, maxOpenKeys, idempotencyTtlMs, clock);
 }
 
 function openDeployment(

@@ -58,7 +58,6 @@ export interface PaymentSettings {
   /** Payments under way at once in this process, at most. */
   readonly maxInFlight: number;
   /** Keys that are issued, unpaid and unexpired, at most; undefined: as many as are asked for. */
-  readonly maxOpenKeys: number | undefined;
   /** How long a finished payment is kept after its end; undefined: for ever. */
   readonly retentionMs: number | undefined;
 }
@@ -91,7 +90,6 @@ const MOST_IN_FLIGHT = { http: 192, simulated: 10_000 } as const;
 /** More than the fastest service serves in a minute: a higher limit would have no effect. */
 const MOST_REQUESTS = 10_000_000;
 /** Some hundred gigabytes of memory in Redis. */
-const MOST_OPEN_KEYS = 1_000_000_000;
 /** How much longer than a call a lease must be: the commit of the claim uses a part of it, so with less no charge could be sent. */
 const COMMIT_MARGIN_MS = 100;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */
@@ -208,9 +206,6 @@ function readPayments(settings: Settings): PaymentSettings {
     leaseMs: settings.integer('LOCK_TTL_SECONDS', 30, 1, DAY_SECONDS) * SECOND_MS,
     payloadMismatch: settings.choice('PAYLOAD_MISMATCH', 'replay', ['replay', 'reject'] as const),
     maxInFlight: settings.integer('MAX_PAYMENTS_IN_FLIGHT', MOST_IN_FLIGHT[processorKind], 1, 100_000),
-    maxOpenKeys: settings.has('MAX_OPEN_KEYS')
-      ? settings.integer('MAX_OPEN_KEYS', MOST_OPEN_KEYS, 1, MOST_OPEN_KEYS)
-      : undefined,
     retentionMs,
   };
 }

@@ -36,8 +36,3 @@ export function reasonOf(fault: unknown): string {
   const cause = reasonOf(fault.cause);
   return message.includes(cause) ? message : `${message}: ${cause}`;
 }
-
-/** The limit of issued and unpaid keys is reached. */
-export class TooManyOpenKeys extends Error {
-  override readonly name = 'TooManyOpenKeys';
-}

@@ -5,7 +5,6 @@ import type { SharedRequestCounts } from '../limits/request-limit.js';
 import type { SharedSamples } from '../live/shared-samples.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
-import type { OpenKeyCounts } from '../payments/ports/open-key-counts.js';
 import type { PaymentHistory } from '../payments/ports/payment-history.js';
 import type { TransactionCache } from '../transactions/transaction-cache.js';
 import type { TransactionStore } from '../transactions/transaction-store.js';
@@ -21,7 +20,6 @@ export interface Deployment {
   readonly transactionCache: TransactionCache;
   readonly keyValueStore: KeyValueStoreReport;
   readonly storeOfRecord: StoreOfRecordReport;
-  readonly openKeyCounts: OpenKeyCounts;
   /** Where there may be other processes. */
   readonly requestCounts?: SharedRequestCounts;
   readonly sharedSamples?: SharedSamples;

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
-import { AllSnapshotsInUse, reasonOf, StoreUnavailable, TooManyOpenKeys } from '../faults.js';
+import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../faults.js';
 import type { NowOrLater } from '../now-or-later.js';
 import { BODY_LIMIT_BYTES } from './body-parser.js';
 import type { HttpMeasures } from './measures.js';
@@ -74,7 +74,6 @@ export function publicErrorOf(
 ): PublicError {
   if (error instanceof PublicError) return error;
   if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
-  if (error instanceof TooManyOpenKeys) return publicErrors.tooManyOpenKeys();
   if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error, operation);
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

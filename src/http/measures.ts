@@ -45,8 +45,6 @@ export const REFUSAL_REASONS = [
   'scope',
   /** RATE_LIMIT_PER_MINUTE. */
   'rate_limit',
-  /** MAX_OPEN_KEYS. */
-  'open_keys',
   /** MAX_CONNECTIONS. */
   'connections',
 ] as const;

@@ -111,7 +111,6 @@ const UNAVAILABLE = {
 const STORE_RETRY_SECONDS = 2;
 
 /** Keys are paid and expire continuously, so room is free again soon. */
-const OPEN_KEYS_RETRY_SECONDS = 5;
 
 /** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
@@ -156,13 +155,6 @@ export const publicErrors = {
       503,
       'Too many payments are being processed at the moment, and nothing was begun for this one. Retry it after Retry-After seconds with the same Idempotency-Key.',
       { 'Retry-After': String(retryAfterSeconds) },
-    ),
-  tooManyOpenKeys: () =>
-    new CountedError(
-      'open_keys',
-      503,
-      'Too many keys are issued and not paid with yet. Pay with a key that you have, or retry after Retry-After seconds.',
-      { 'Retry-After': String(OPEN_KEYS_RETRY_SECONDS) },
     ),
   paymentNotSent: () =>
     new PublicError(

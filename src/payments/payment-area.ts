@@ -3,7 +3,6 @@ import { type CarryOut, createCarryOut } from './attempt.js';
 import { createEndings, type Endings } from './endings.js';
 import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
-import { closingKeys, type OpenKeys } from './open-keys.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import { createPayments, type PaymentRules, type Payments } from './payments.js';
 import type { KeyStore } from './ports/key-store.js';
@@ -53,15 +52,12 @@ export function createPaymentArea(collaborators: {
   newOwner: () => string;
   events: RecoveryEvents & RetentionEvents;
   counts?: PaymentCounts;
-  /** Undefined: as many keys may be issued as are asked for. */
-  openKeys?: OpenKeys | undefined;
   /** Undefined: attempts are not traced. */
   traceAttempts?: ((carryOut: CarryOut) => CarryOut) | undefined;
 }): PaymentArea {
-  const { keys, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
+  const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =
     collaborators;
-  const { counts = createPaymentCounts(), openKeys, traceAttempts } = collaborators;
-  const ledger = closingKeys(collaborators.ledger, openKeys);
+  const { counts = createPaymentCounts(), traceAttempts } = collaborators;
   const { idempotencyTtlMs, leaseMs, dedupMs, retentionMs } = rules;
   const endings = createEndings(keys, clock);
   const leases = createLeases(ledger, leaseMs, clock, counts);
@@ -100,7 +96,6 @@ export function createPaymentArea(collaborators: {
     rules,
     clock,
     newKey: keyTimes.newKey,
-    openKeys,
     newTransactionId,
     newOwner,
     waiting,

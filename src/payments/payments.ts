@@ -4,7 +4,6 @@ import type { NowOrLater } from '../now-or-later.js';
 import { createAnswers, type PayAnswer, SOON } from './answers.js';
 import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';
-import type { OpenKeys } from './open-keys.js';
 import { createOutcomes } from './outcomes.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { BeginResult, KeyStore, LookResult } from './ports/key-store.js';
@@ -16,7 +15,7 @@ import type { Patience, Waiting } from './waiting.js';
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
-  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (decisions A5). Throws TooManyOpenKeys. */
+  /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (decisions A5). */
   issueKey(client?: string): Promise<string>;
   /**
    * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for
@@ -47,7 +46,6 @@ export function createPayments(collaborators: {
   rules: PaymentRules;
   clock: Clock;
   newKey: () => string;
-  openKeys?: OpenKeys | undefined;
   newTransactionId: () => string;
   newOwner: () => string;
   waiting: Waiting;
@@ -64,7 +62,6 @@ export function createPayments(collaborators: {
     rules,
     clock,
     newKey,
-    openKeys,
     newTransactionId,
     newOwner,
     waiting,
@@ -332,13 +329,7 @@ export function createPayments(collaborators: {
   return {
     async issueKey(client) {
       const key = newKey();
-      if (openKeys) await openKeys.open(key);
-      try {
-        await keys.issue(key, idempotencyTtlMs, client);
-      } catch (fault) {
-        openKeys?.close(key);
-        throw fault;
-      }
+      await keys.issue(key, idempotencyTtlMs, client);
       return key;
     },
     pay: (key, request, patience, client) =>

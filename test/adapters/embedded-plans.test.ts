@@ -2,7 +2,6 @@ import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BACKLOG, COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
-import { COUNT_PAGE } from '#idempay/deployments/embedded/open-key-counts.js';
 import {
   COUNT_NAMED,
   COUNT_SETTLED,
@@ -79,12 +78,6 @@ describe('the plan in SQLite', () => {
     for (const text of [NAMED, COUNT_NAMED]) {
       expect(planOf(text).filter((step) => step.startsWith('SCAN payments'))).toEqual([]);
     }
-  });
-
-  test('of counting open keys reads one page of records', () => {
-    const plan = planOf(COUNT_PAGE);
-    expect(plan).toContain('SEARCH idempotency_keys USING PRIMARY KEY (key>?)');
-    expect(plan.filter((step) => step.startsWith('SCAN idempotency_keys'))).toEqual([]);
   });
 
   test.each([

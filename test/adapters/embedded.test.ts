@@ -2,7 +2,6 @@ import { statSync } from 'node:fs';
 import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { DatabaseSync } from '@photostructure/sqlite';
@@ -129,35 +128,6 @@ describe('the sweep of expired keys', () => {
     now = 100;
     expect(operations.sweepKeys({ limit })).toBe(5);
   });
-});
-
-/**
- * Bug: with MAX_OPEN_KEYS the first generate-key after a start stopped every request, for 3.5 s with ten million keys. Cause:
- * one statement on the main thread read all records. Fix: they are read in pages.
- */
-test('open keys are counted in pages, between which other requests are served, as of one moment', async () => {
-  await issueMany(LIVING, LONG_MS);
-  const { openKeyCounts, keys } = folder.deployment;
-  const exchange = (wanted: number) =>
-    openKeyCounts.exchange({
-      max: LIVING + 3,
-      partMs: HOUR_MS,
-      oldestPart: 0,
-      idempotencyTtlMs: LONG_MS,
-      closed: new Map(),
-      wanted: new Map([[Math.floor(Date.now() / HOUR_MS), wanted]]),
-    });
-  let isCounted = false;
-  const counting = exchange(2).finally(() => {
-    isCounted = true;
-  });
-  let turns = 0;
-  for (; !isCounted; turns += 1) await nextTurn();
-  expect(await counting).toBe(2);
-  expect(turns).toBeGreaterThan(1);
-  // What was issued since was counted by its own exchange.
-  await keys.issue(newKey(), LONG_MS);
-  expect(await exchange(2)).toBe(1);
 });
 
 /**

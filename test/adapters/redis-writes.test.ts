@@ -92,19 +92,19 @@ test('each of many calls of one turn gets its own answer, and a refused call doe
 
 test('a call with more parameters than a script can unpack does not affect the others, and its command counts as failed', async () => {
   const [sizes, ends]: [number[], boolean[]] = [[], []];
-  const exchange = loadScript('exchange-open-keys', {
+  const issue = loadScript('issue', {
     ...NOT_MEASURED,
     roundTrips: () => ({ begin: () => 0, end: (_begun, failed = false) => void ends.push(failed) }),
     queue: () => ({ watch() {}, batch: (size) => void sizes.push(size) }),
   });
-  const life = LONG_MS + Math.floor(Math.random() * LONG_MS);
-  const open = (...pairs: number[]) => exchange(one.client, [NAMES.openKeys(life)], [10, 0, LONG_MS, 0, ...pairs]);
+  const issueWith = (...surplus: number[]) =>
+    issue(one.client, [NAMES.payment(newKey()).record], ['KEY GENERATED', LONG_MS, '', ...surplus]);
   const answers = await Promise.allSettled([
-    open(1, 2),
-    open(...Array.from({ length: TOO_MANY }, () => 1)),
-    open(1, 3),
+    issueWith(),
+    issueWith(...Array.from({ length: TOO_MANY }, () => 1)),
+    issueWith(),
   ]);
-  expect(answers).toMatchObject([{ value: 2 }, { reason: { effect: 'unchanged' } }, { value: 3 }]);
+  expect(answers).toMatchObject([{ value: 1 }, { reason: { effect: 'unchanged' } }, { value: 1 }]);
   expect(sizes.reduce((all, size) => all + size)).toBe(answers.length);
   expect(ends).toContain(true);
 });

@@ -63,7 +63,7 @@ const PHASES: readonly Phase[] = [
   {
     name: 'beyond the limits',
     share: 0.2,
-    settings: { AUTH: 'required', RATE_LIMIT_PER_MINUTE: '60', MAX_OPEN_KEYS: '1' },
+    settings: { AUTH: 'required', RATE_LIMIT_PER_MINUTE: '60' },
     credentials: CHECKED,
     refusals: [...NEVER_DONE, 503],
   },

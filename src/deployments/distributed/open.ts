@@ -21,7 +21,6 @@ import { createKeyNames } from './redis/key-names.js';
 import { createRedisKeyStore } from './redis/key-store.js';
 import { createRedisReport } from './redis/key-value-store-report.js';
 import { LockEnds } from './redis/lock-ends.js';
-import { createRedisOpenKeyCounts } from './redis/open-key-counts.js';
 import { connected, connectRedis } from './redis/redis-client.js';
 import { createRedisLastCommits } from './redis/redis-last-commits.js';
 import { refuseWrongRedis } from './redis/redis-start.js';
@@ -144,7 +143,6 @@ export async function openDistributed(options: {
         await identity.ping();
       },
     },
-    openKeyCounts: createRedisOpenKeyCounts(redis, names, measures),
     requestCounts: createRedisRequestCounts(redis, names, measures),
     sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
     // Either server may come back; nothing here is broken for good.

@@ -8,7 +8,6 @@ import { DATABASE } from './exclusive-folder.js';
 import { createEmbeddedKeyStore } from './key-store.js';
 import { createEmbeddedReport } from './key-value-store-report.js';
 import { createEmbeddedLedger } from './ledger.js';
-import { createEmbeddedOpenKeyCounts } from './open-key-counts.js';
 import { createEmbeddedPaymentHistory } from './payment-history.js';
 import { Reader } from './reader.js';
 import { watchStoreClock } from './store-clock-watch.js';
@@ -67,7 +66,6 @@ export async function openEmbedded(options: {
       // One file holds both stores. After a refused commit each look tries a commit: a process that is not ready gets no
       // requests, so nothing else would show that commits succeed again.
       storeOfRecord: { ping: () => (writer.isRefused ? writer.write('tryCommit') : keyValueStore.ping()) },
-      openKeyCounts: createEmbeddedOpenKeyCounts(reader, storeClock),
       broken,
       async close() {
         for (const sweeping of sweepings) sweeping.stop();

@@ -22,7 +22,6 @@ export const generateKey: RouteDescription = {
       },
     },
   },
-  errors: { tooManyOpenKeys: publicErrors.tooManyOpenKeys() },
 };
 
 const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(body)), {

@@ -18,8 +18,6 @@ export interface KeyNames {
   readonly lastCommits: string;
   /** How much each process has served a client in the present minute. */
   requests(client: string): string;
-  /** How many keys with such a life are open. */
-  openKeys(idempotencyTtlMs: number): string;
   /** What the live view shows of each process. */
   readonly samples: string;
 }
@@ -40,6 +38,5 @@ export function createKeyNames(deploymentId: string): KeyNames {
       return { entry, fill: `${entry}:fill`, marks: `${entry}:marks` };
     },
     requests: (client) => `${prefix}{requests:${client}}`,
-    openKeys: (idempotencyTtlMs) => `${prefix}open-keys:${idempotencyTtlMs}`,
   };
 }
