@@ -80,8 +80,8 @@ function walBytes({ postgres }, metrics) {
 }
 
 /**
- * Flat: the lowest of the last quarter of the run is no higher than that of the second one. The old generation is collected only when
- * it is three times what lives (decision 0065), every few minutes at this rate, so only the lowest says what lives.
+ * Flat: the lowest of the last quarter of the run is no higher than that of the second one. The engine collects the old
+ * generation rarely, every few minutes at this rate, so only the lowest says what lives.
  */
 async function judge(deployment, samples, rounds) {
   const quarter = Math.floor(samples.length * WARM_UP);

@@ -1,5 +1,4 @@
 import type { Clock } from '../clock.js';
-import { ShortLivedMap } from '../short-lived-map.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Fence } from './values/payment.js';
@@ -44,7 +43,7 @@ export function createLeases(
 ): Leases {
   const renewAfterMs = leaseMs / RENEWALS_PER_LEASE;
   /** Earliest due first: all wait equally long, and whatever is renewed goes to the end. */
-  const held = new ShortLivedMap<Fence, Held>();
+  const held = new Map<Fence, Held>();
   let cancelRenewal: (() => void) | undefined;
 
   async function renew(lease: Held): Promise<void> {

@@ -184,9 +184,7 @@ export function createPayments(collaborators: {
     const transactionId = newTransactionId();
     const claimed = await ledger
       .claim({
-        // Member by member: an object that begins as a copy is slow to grow, and this is every first payment.
-        amount: money.amount,
-        currency: money.currency,
+        ...money,
         key,
         owner,
         fingerprint,

@@ -2,7 +2,6 @@ import { LRUCache } from 'lru-cache';
 import type { NowOrLater } from '../../now-or-later.js';
 import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
-import { ShortLivedMap } from '../../short-lived-map.js';
 import { EndListeners } from '../end-listeners.js';
 import { finalOfRecord, type KeyRecord } from './payment-row.js';
 import type { Reader } from './reader.js';
@@ -44,7 +43,7 @@ export function createEmbeddedKeyStore(
 ): KeyStore {
   const clock = writer.storeClock;
   const recordByKey = reader.prepare(FIND_RECORD);
-  const locks = new ShortLivedMap<string, Lock>();
+  const locks = new Map<string, Lock>();
   const endings = new EndListeners();
   const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
 

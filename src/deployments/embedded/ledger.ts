@@ -69,7 +69,6 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     async claim(attempt) {
       const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
       const claimed = await claimInTime(
-        // Listed member by member: a copy with one more member is allocated in the old generation (decision 0064).
         writer.write('claim', {
           key,
           owner,
