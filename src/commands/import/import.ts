@@ -50,7 +50,7 @@ export async function importTransactions(file: string, options: ImportOptions): 
     if (before.finishedAt !== undefined) return await alreadyDone(file, before, rejectedFile, options);
     if (before.offset > 0 && process.stderr.isTTY) console.error(`Goes on at line ${before.line}.`);
 
-    const progress = await showProgress(input?.isFile() ? input.size : undefined, before);
+    const progress = showProgress(input?.isFile() ? input.size : undefined, before);
     const rejectedRows = openRejectedRows(rejectedFile, before.rejectedBytes);
     let latest = before;
     let hasSent = before.pending !== undefined;

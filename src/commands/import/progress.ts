@@ -1,46 +1,47 @@
-import type { SingleBar } from 'cli-progress';
+import { clearLine, cursorTo } from 'node:readline';
 import type { ImportState } from './import-state.js';
 
 const SECOND_MS = 1_000;
+/** Often enough for a person, and too rarely to slow the import down. */
+const SHOW_EVERY_MS = 100;
 
 export interface Progress {
   update(state: ImportState): void;
   stop(): void;
 }
 
-/** A bar on a terminal, with the rate of this run and the time left, and nothing elsewhere. `bytes`: undefined for a pipe. */
-export async function showProgress(bytes: number | undefined, start: ImportState): Promise<Progress> {
-  if (!process.stderr.isTTY) return { update() {}, stop() {} };
-  const { SingleBar } = await import('cli-progress');
-  const format =
-    bytes === undefined
-      ? 'Line {line} · {created} created · {rejected} rejected · {rate} rows/s'
-      : '{bar} {percentage}% · {created} created · {rejected} rejected · {rate} rows/s · {left} left';
-  const bar: SingleBar = new SingleBar({
-    format,
-    stream: process.stderr,
-    barCompleteChar: '#',
-    barIncompleteChar: '.',
-    barsize: 24,
-    hideCursor: true,
-    clearOnComplete: true,
-  });
+/** One line on a terminal, with the rate of this run and the time left, and nothing elsewhere. `bytes`: undefined for a pipe. */
+export function showProgress(bytes: number | undefined, start: ImportState): Progress {
+  const terminal = process.stderr;
+  if (!terminal.isTTY) return { update() {}, stop() {} };
   const startedAt = performance.now();
-  bar.start(bytes ?? 1, start.offset, shown(start));
+  let shownAt = Number.NEGATIVE_INFINITY;
 
-  function shown(state: ImportState): object {
-    const seconds = (performance.now() - startedAt) / SECOND_MS;
-    const read = state.offset - start.offset;
-    const rows = state.created + state.rejected - start.created - start.rejected;
-    const { line, created, rejected } = state;
-    const left = bytes !== undefined && read > 0 ? duration((seconds * (bytes - state.offset)) / read) : '?';
-    return { line, created, rejected, rate: seconds > 0 ? Math.round(rows / seconds) : 0, left };
+  function clear(): void {
+    cursorTo(terminal, 0);
+    clearLine(terminal, 0);
   }
 
   return {
-    update: (state) => bar.update(state.offset, shown(state)),
-    stop: () => bar.stop(),
+    update(state) {
+      const now = performance.now();
+      if (now - shownAt < SHOW_EVERY_MS) return;
+      shownAt = now;
+      clear();
+      terminal.write(textOf(state, (now - startedAt) / SECOND_MS).slice(0, terminal.columns - 1));
+    },
+    stop: clear,
   };
+
+  function textOf(state: ImportState, seconds: number): string {
+    const read = state.offset - start.offset;
+    const rows = state.created + state.rejected - start.created - start.rejected;
+    const rate = seconds > 0 ? Math.round(rows / seconds) : 0;
+    const done = `${state.created} created · ${state.rejected} rejected · ${rate} rows/s`;
+    if (bytes === undefined) return `Line ${state.line} · ${done}`;
+    const left = read > 0 ? duration((seconds * (bytes - state.offset)) / read) : '?';
+    return `${Math.floor((100 * state.offset) / Math.max(1, bytes))}% · ${done} · ${left} left`;
+  }
 }
 
 /** Such as `1 h 05 min`, `2 min 10 s` or `9 s`. */
