@@ -14,7 +14,10 @@ COPY scripts/build-console.mjs scripts/build-console.mjs
 COPY client client
 COPY console console
 COPY src src
-RUN npm run build && npm prune --omit=dev
+RUN npm run build
+# What runs, and the optional packages for traces.
+RUN peers=$(node -p "Object.entries(require('./package.json').peerDependencies).map((each) => each.join('@')).join(' ')") \
+  && npm pkg delete devDependencies peerDependencies peerDependenciesMeta && npm install --no-save $peers
 
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data

@@ -11,7 +11,7 @@ import { CertificateError } from './http/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connection-limits.js';
 import { createListener } from './http/listener.js';
 import { createLogger } from './logger.js';
-import { openTraces } from './traces/open.js';
+import { openTraces, TracesNotInstalled } from './traces/open.js';
 import { VERSION } from './version.js';
 
 /** A process group gets a signal twice: from the terminal and from npm (decisions G4). */
@@ -20,7 +20,7 @@ const SAME_SIGNAL_MS = 2_000;
 const BROKEN_DRAIN_MS = 1_000;
 
 /** Their messages are sentences for the person who started it. */
-const START_REFUSALS = [ConfigError, CannotOpen, KeyFileError, CertificateError];
+const START_REFUSALS = [ConfigError, CannotOpen, KeyFileError, CertificateError, TracesNotInstalled];
 
 /** Serves until a signal, and ends the process: with 0 after a drain, with 1 and a sentence when it cannot serve. */
 export async function serve(): Promise<void> {

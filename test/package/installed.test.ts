@@ -68,6 +68,18 @@ describe('the package, installed in an empty folder', () => {
     }
   });
 
+  test('says what to install where traces are asked for, because OpenTelemetry is an optional peer', async () => {
+    const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');
+    const env = { ...USERS_ENVIRONMENT, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318', DATA_DIR: folder };
+    const start = promisify(execFile)(process.execPath, [program], { env });
+    await expect(start).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^OTEL_EXPORTER_OTLP_ENDPOINT is set, and .*: npm install @opentelemetry\/api .*\n$/,
+      ),
+    });
+  });
+
   test('pays from the command line and from plain JavaScript, each once', async () => {
     const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');
     const service = await startProgram(program, { PORT: '0', DATA_DIR: join(folder, 'paid') });
