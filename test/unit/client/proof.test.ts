@@ -82,7 +82,6 @@ const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicEr
 /** Answers to reads alone, and those that a client repeats whatever they say. */
 const OTHERS: readonly (keyof typeof publicErrors)[] = [
   'tooManyPayments',
-  'tooManyOpenKeys',
   'paymentNotSent',
   'paymentOutcomeUnknown',
   'tooManyLookUps',
