@@ -156,7 +156,7 @@ export function createFaults<Service>(
     if (wall) wall.aheadMs += aheadMs;
     if (wall === stores.walls.postgres && aheadMs > 0) storeSetAhead.push(simulation.time);
     if (typeof of === 'string') {
-      forgot.push({ at: simulation.time, key: undefined });
+      if (stores.postgres) forgot.push({ at: simulation.time, key: undefined });
       isClockMoved = true;
     }
     simulation.count('clock jumps');
@@ -201,8 +201,10 @@ export function createFaults<Service>(
     },
 
     /** Whether Redis may have forgotten the key since it was asked for. */
-    mayHaveForgotten: (key: string, since: number, until: number): boolean =>
-      forgot.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until),
+    mayHaveForgotten(key: string, since: number, until: number): boolean {
+      const losses = [...forgot, ...stores.clockLeaps.map((at) => ({ at, key }))];
+      return losses.some((loss) => (loss.key ?? key) === key && loss.at >= since && loss.at <= until);
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '#idempay/clock.js';
+import type { Lock } from '#idempay/deployments/embedded/key-store.js';
 import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
@@ -106,6 +107,7 @@ export function distributedStores(
   });
   return {
     ...{ payments, transactions, links, walls, redis, postgres, conditions, slowCommits, goodUntil },
+    clockLeaps: [] as readonly number[],
     open: (process: Process, clock: Clock): Promise<SimulatedPorts> =>
       openDistributedModel(
         { redis, postgres },
@@ -155,14 +157,19 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
 
   const now = () => EPOCH_MS + simulation.time + machine.aheadMs;
   const file = new SqliteFile(now, committed);
+  // A clock that was set while a process ran counts from the next start on.
+  const clockLeaps: number[] = [];
+  let aheadAtStart = machine.aheadMs;
   return {
-    ...{ payments, transactions, goodUntil, redis: undefined, postgres: undefined, slowCommits: [] },
+    ...{ payments, transactions, goodUntil, clockLeaps, redis: undefined, postgres: undefined, slowCommits: [] },
     links: { redis: link, postgres: link },
     walls: { redis: machine, postgres: machine },
     conditions: { slowCommits: 0, noRoom: 0 },
     async open(process, clock) {
-      const ports = file.open(link.lineOf(process), clock);
-      return { ...ports, keys: withLockRule(ports.keys, payments.broken) };
+      if (machine.aheadMs > aheadAtStart) clockLeaps.push(simulation.time);
+      aheadAtStart = machine.aheadMs;
+      const { locks, ...ports } = file.open(link.lineOf(process), clock);
+      return { ...ports, keys: withLockRule(ports.keys, locks, payments.broken) };
     },
     async create(transaction) {
       const clock = { now, monotonic: () => 0, after: () => () => {} };
@@ -176,23 +183,22 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
   };
 }
 
-/** A lock is given back by nobody but its holder. All three steps are done when they are called: nothing comes between them. */
-function withLockRule(store: KeyStore, broken: string[]): KeyStore {
-  const holders = new Map<string, string>();
-  async function unlock(key: string, owner: string, work: () => Promise<void>): Promise<void> {
-    const [before, done, after] = [store.look(key), work(), store.look(key)];
-    const isGone = (await before).state === 'locked' && (await after).state !== 'locked';
-    if (isGone && holders.get(key) !== owner)
-      broken.push(`${nameOf(key)}: ${owner} deleted the lock of ${holders.get(key)}`);
-    await done;
+/**
+ * A lock is given back by nobody but its holder. The locks are read where the store keeps them: to ask it would let it write
+ * that a time is over.
+ */
+function withLockRule(store: KeyStore, locks: ReadonlyMap<string, Lock>, broken: string[]): KeyStore {
+  function unlock(key: string, owner: string, work: () => Promise<void>): Promise<void> {
+    const holder = locks.get(key)?.owner;
+    // The lock is gone when the call returns.
+    const done = work();
+    if (holder !== undefined && holder !== owner && !locks.has(key)) {
+      broken.push(`${nameOf(key)}: ${owner} deleted the lock of ${holder}`);
+    }
+    return done;
   }
   return {
     ...store,
-    async begin(attempt) {
-      const begun = await store.begin(attempt);
-      if (begun.state === 'taken') holders.set(attempt.key, attempt.owner);
-      return begun;
-    },
     finish: (key, owner, final) => unlock(key, owner, () => store.finish(key, owner, final)),
     release: (key, owner) => unlock(key, owner, () => store.release(key, owner)),
   };

@@ -6,7 +6,7 @@ import type { Worker } from 'node:worker_threads';
 import { DatabaseSync } from '@photostructure/sqlite';
 import type { Clock } from '#idempay/clock.js';
 import { createBatchCommits } from '#idempay/deployments/embedded/batch-commits.js';
-import { createEmbeddedKeyStore } from '#idempay/deployments/embedded/key-store.js';
+import { createEmbeddedKeyStore, type Lock } from '#idempay/deployments/embedded/key-store.js';
 import { LastCommit, readLastCommit } from '#idempay/deployments/embedded/last-commit.js';
 import { createEmbeddedLedger } from '#idempay/deployments/embedded/ledger.js';
 import { migrate } from '#idempay/deployments/embedded/migrate.js';
@@ -94,7 +94,7 @@ export class SqliteFile {
     this.file.database.exec(`UPDATE retention_hours SET lowest_key_ms = ${ms}, clock_ms = ${ms}`);
   }
 
-  open(line: Line, clock: Clock): SimulatedPorts {
+  open(line: Line, clock: Clock): SimulatedPorts & { readonly locks: ReadonlyMap<string, Lock> } {
     this.close();
     const thread = this.startThread(line, clock) as unknown as Worker;
     const storeClock = new StoreClock(clock, readLastCommit(this.file.database).clockMs);
@@ -112,9 +112,11 @@ export class SqliteFile {
       reader.close();
     };
     const counters = createStoreCounters();
+    const locks = new Map<string, Lock>();
     return {
+      locks,
       clock: storeClock,
-      keys: createEmbeddedKeyStore(writer, reader, counters, REMEMBERED),
+      keys: createEmbeddedKeyStore(writer, reader, counters, REMEMBERED, locks),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),

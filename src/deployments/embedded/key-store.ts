@@ -16,7 +16,7 @@ const REMEMBERED_RECORDS = 100_000;
 
 const FIND_RECORD = 'SELECT value, fingerprint, reason, client, expires_at FROM idempotency_keys WHERE key = ?';
 
-interface Lock {
+export interface Lock {
   readonly client: string | undefined;
   readonly owner: string;
   readonly fingerprint: string;
@@ -40,10 +40,10 @@ export function createEmbeddedKeyStore(
   reader: Reader,
   counters: StoreCounters,
   rememberedRecords = REMEMBERED_RECORDS,
+  locks = new Map<string, Lock>(),
 ): KeyStore {
   const clock = writer.storeClock;
   const recordByKey = reader.prepare(FIND_RECORD);
-  const locks = new Map<string, Lock>();
   const endings = new EndListeners();
   const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
 
