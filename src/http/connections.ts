@@ -4,7 +4,6 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
-import { writeBeforeClosing, writeInBursts } from './burst-writes.js';
 import { answerOn, type ConnectionLimits, limitConnections } from './connection-limits.js';
 import { fixedHeadersOn } from './fixed-headers.js';
 import { isHeadRequest, type ParserError, parserErrorOf } from './parser-errors.js';
@@ -18,6 +17,9 @@ const ENDED_UNREAD_MS = 10_000;
 const LINGER_MS = 1_000;
 /** How long CONNECT waits for earlier answers on its connection. Shorter than a drain, which cannot cut a socket that Node handed over. */
 const ANSWERS_BEFORE_CONNECT_MS = 20_000;
+
+/** From the first closing of idle connections on, clients have this long to read their answers. One that reads nothing must not delay a drain for longer. */
+const SLOW_CLIENT_MS = 5_000;
 
 /** Node's own name for the connection beneath. */
 type SecuredSocket = TLSSocket & { readonly _parent: Socket };
@@ -49,7 +51,6 @@ export function guardConnections(
   });
   const keepIn = (group: Set<Socket>) => (socket: Socket) => {
     if (closing) socket.destroy();
-    writeInBursts(socket);
     group.add(socket);
     socket.once('close', () => group.delete(socket));
   };
@@ -67,7 +68,7 @@ export function guardConnections(
     // There is no TLS yet in which we could answer. Node would report it as malformed HTTP, and close it in its own time.
     server.removeAllListeners('tlsClientError').on('tlsClientError', (_error, socket) => socket.destroy());
   }
-  writeBeforeClosing(server, sockets);
+  waitForReaders(server, sockets);
   limitConnections(server, limits, isSecured ? 'secureConnection' : 'connection', sockets, log, onDropped);
   return {
     open: sockets,
@@ -77,6 +78,21 @@ export function guardConnections(
       for (const socket of handshakes) socket.destroy();
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     },
+  };
+}
+
+/**
+ * Node calls a connection idle as soon as its answer is complete, also while the client has not read it, and closing it would cut the
+ * answer. So idle connections are closed when every client has read its answer, or after `slowClientMs`. `open` has all connections of
+ * the server; whoever drains it calls `closeIdleConnections` again and again.
+ */
+export function waitForReaders(server: Server, open: ReadonlySet<Socket>, slowClientMs = SLOW_CLIENT_MS): void {
+  const closeIdle = server.closeIdleConnections.bind(server);
+  let closeBy: number | undefined;
+  server.closeIdleConnections = () => {
+    closeBy ??= performance.now() + slowClientMs;
+    const isSending = [...open].some((socket) => socket.writableLength > 0);
+    if (!isSending || performance.now() >= closeBy) closeIdle();
   };
 }
 

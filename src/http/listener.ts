@@ -3,7 +3,6 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
-import { writeAtOnce } from './burst-writes.js';
 import { type CertificateFiles, followCertificate, readCertificate } from './certificate-files.js';
 import { CONNECTION_LIMITS, type ConnectionCounts, type ConnectionLimits, isCrowded } from './connection-limits.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
@@ -38,8 +37,6 @@ export function createListener(
   let answer: RequestListener = answerStarting;
   let refused = 0;
   const onRequest: RequestListener = (request, response) => {
-    // Pipelined: the answer to an earlier request is not finished.
-    if (!response.socket) writeAtOnce(request.socket);
     // The router knows paths only, and an origin server is also asked in absolute form.
     request.url = originForm(request.url ?? '');
     if (!isCrowded(request)) answer(request, response);

@@ -127,11 +127,7 @@ describeDeployments('a drain', (deployment) => {
     expectReplay(await pay(next.url, key), transactionId);
   });
 
-  /**
-   * Bug: of 100 payments behind one another on a connection 3 to 13 were answered. Cause: each answer waited for a turn of its own,
-   * and between two turns Node took the connection for idle. Fix: they are written at once, and
-   * a connection with an answer that is not written is not idle.
-   */
+  // If an answer were not written in its own turn, Node would take the connection for idle, and the drain would close it.
   it('answers all requests behind one another on a connection', async () => {
     const stores = await openStores(deployment);
     const service = await stores.serve();
