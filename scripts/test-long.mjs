@@ -6,7 +6,7 @@
 //                                                  and 10,000 bodies of each kind to schema and judge (DESCRIBED_BODIES)
 //   npm run test:long -- node24 [FILE ...]         the tests of `npm test` on Node.js 24
 //   npm run test:long -- mutants [TEXT ...]        a sample of the mutants, or those with such a name, against the checks without faults
-//   npm run test:long -- bench                     every row of the benchmark for a second: that it works, not how fast
+//   npm run test:long -- bench                     every command of the benchmark, each row for a second: that it works, not how fast
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -51,19 +51,23 @@ const PARTS = {
       ...(names.length > 0 ? names : MUTANTS).flatMap((name) => ['--only', name]),
     ],
   ],
-  bench: () => [
-    ['npm', 'run', '--silent', 'build'],
-    ...[['embedded'], ['distributed'], ['latency', 'embedded'], ['latency', 'distributed']].map((run) => [
-      process.execPath,
-      'bench/run.mjs',
-      ...run,
-    ]),
-  ],
+  bench: () =>
+    [
+      ['embedded'],
+      ['distributed'],
+      ['latency', 'embedded'],
+      ['latency', 'distributed'],
+      ['soak'],
+      ['growth', 'embedded', '2000'],
+      ['growth', 'distributed', '2000'],
+      ['scaling', 'embedded'],
+      ['scaling', '2', '2'],
+    ].map((run) => ['npm', 'run', '--silent', 'bench', '--', ...run]),
 };
 /** What a part asks for, unless the caller asks for something else. */
 const COUNTS = { fuzz: { FUZZ_REQUESTS: '50000', DESCRIBED_BODIES: '10000' } };
-/** One round of a second: it shows that the benchmark works. */
-const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1' };
+/** The shortest runs show that the benchmark works. */
+const BRIEF = { BENCH_SECONDS: '1', BENCH_ROUNDS: '1', SOAK_MINUTES: '1', SCALING_OPERATIONS: '1000' };
 
 const [asked, ...names] = process.argv.slice(2);
 if (asked !== undefined && !(asked in PARTS)) {

@@ -1,18 +1,25 @@
 import { expect, test } from 'vitest';
-
-/** The benchmark is plain JavaScript: it has no types. */
-const benchmark = (module: string) => import(new URL(`../../bench/${module}`, import.meta.url).href);
-const { between, perOperation } = await benchmark('costs.mjs');
-const { ratiosOf, ratioTable } = await benchmark('tables.mjs');
+import { between, perOperation } from '../../bench/costs.js';
+import type { Answered, RateRow, Round } from '../../bench/rates.js';
+import type { Run } from '../../bench/results.js';
+import { ratiosOf, ratioTable } from '../../bench/tables.js';
 
 const HTTP_ROW = 'first payment over HTTP';
 
-const answered = (requestsPerSecond: number, cpuUs: Record<string, number> = {}) => ({
+const answered = (requestsPerSecond: number, cpuUs: Record<string, number> = {}): Answered => ({
+  requests: requestsPerSecond,
   requestsPerSecond,
+  p50Ms: 1,
+  p99Ms: 2,
+  used: requestsPerSecond,
+  processors: 2,
   costs: { cpuUs },
 });
 
-const run = (name: string, rounds: object[]) => ({ kind: 'rates', deployment: 'embedded', rows: [{ name, rounds }] });
+const run = (name: string, rounds: readonly Round[]): Run<RateRow> => {
+  const row = { name, rounds, connections: 64, seconds: 2, measuredAt: '2026-01-01T00:00:00.000Z' };
+  return { kind: 'rates', deployment: 'embedded', rows: [row] };
+};
 
 test('a ratio is the median of ratios within a round, not of rates over all rounds', () => {
   const rounds = [
@@ -36,16 +43,16 @@ test('the cost of the processor apart: a rate that the same CPU time is enough f
   const relay = answered(200, { service: 15, generator: 5, processor: 20 });
   const [measured, apart, relayed] = ratiosOf(run(HTTP_ROW, [{ ours, relay, bare: answered(1000) }]));
   expect(measured).toMatchObject({ name: HTTP_ROW, median: 0.1, target: undefined });
-  expect(apart.median).toBeCloseTo(0.1 / 0.6);
-  expect(apart.target).toBe(0.36);
+  expect(apart?.median).toBeCloseTo(0.1 / 0.6);
+  expect(apart?.target).toBe(0.36);
   expect(relayed).toMatchObject({ name: 'relay over HTTP, its cost apart', median: 0.4, target: undefined });
 });
 
 test('costs for an operation are the difference of two readings, also of what the first one did not have', () => {
-  const before = { cpuUs: { service: 100 }, redis: { calls: { get: 1 } } };
-  const after = { cpuUs: { service: 300 }, redis: { calls: { get: 5, set: 2 } } };
+  const before = { cpuUs: { service: 100 }, service: { roundTrips: { 'redis begin': 1 } } };
+  const after = { cpuUs: { service: 300 }, service: { roundTrips: { 'redis begin': 5, 'redis end': 2 } } };
   expect(perOperation(between(before, after), 2)).toEqual({
     cpuUs: { service: 100 },
-    redis: { calls: { get: 2, set: 1 } },
+    service: { roundTrips: { 'redis begin': 2, 'redis end': 1 } },
   });
 });

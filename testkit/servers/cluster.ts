@@ -4,16 +4,16 @@ import { freePort } from './server-process.js';
 
 const FORM_DEADLINE_MS = 30_000;
 const SLOTS = 16_384;
-const MASTERS = 3;
-/** Short, so that a failover in a test takes seconds; Redis' own default is 15 s. */
-const NODE_TIMEOUT_MS = 1_500;
+/** `nodeTimeoutMs` is short, so that a failover in a test takes seconds; Redis' own default is 15 s. */
+const FOR_FAILOVERS = { masters: 3, hasReplicas: true, nodeTimeoutMs: 1_500 };
 
 export type RedisCluster = Awaited<ReturnType<typeof startCluster>>;
 
-/** A real Redis Cluster of the test's own: three masters and a replica of each. */
-export async function startCluster() {
-  const nodes = await Promise.all(Array.from({ length: MASTERS * 2 }, startNode));
-  await form(nodes);
+/** A real Redis Cluster of the test's own: if no shape is given, three masters and a replica of each. */
+export async function startCluster({ masters: masterCount, hasReplicas, nodeTimeoutMs } = FOR_FAILOVERS) {
+  const count = hasReplicas ? masterCount * 2 : masterCount;
+  const nodes = await Promise.all(Array.from({ length: count }, () => startNode(nodeTimeoutMs)));
+  await form(nodes, masterCount);
 
   async function living(): Promise<RedisServer> {
     for (const node of nodes) if ((await node.client.ping().catch(() => '')) === 'PONG') return node;
@@ -33,7 +33,8 @@ export async function startCluster() {
       if (!infos.every((info) => String(info).includes('cluster_state:ok'))) return false;
       const roles = await Promise.all(nodes.map(({ client }) => client.info('replication')));
       const inStep = roles.filter((role) => role.includes('master_link_status:up')).length;
-      return inStep === MASTERS && roles.filter((role) => role.includes('role:master')).length === MASTERS;
+      const leading = roles.filter((role) => role.includes('role:master')).length;
+      return inStep === count - masterCount && leading === masterCount;
     });
 
   await whole();
@@ -56,30 +57,30 @@ export async function startCluster() {
   };
 }
 
-async function startNode(): Promise<RedisServer> {
+async function startNode(nodeTimeoutMs: number): Promise<RedisServer> {
   return startRedis([
     ...['--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`],
-    ...['--cluster-node-timeout', `${NODE_TIMEOUT_MS}`, '--cluster-replica-validity-factor', '0'],
+    ...['--cluster-node-timeout', `${nodeTimeoutMs}`, '--cluster-replica-validity-factor', '0'],
     ...['--repl-diskless-sync-delay', '0', '--appendonly', 'yes'],
   ]);
 }
 
-async function form(nodes: readonly RedisServer[]): Promise<void> {
+async function form(nodes: readonly RedisServer[], masters: number): Promise<void> {
   const ids = await Promise.all(nodes.map(({ client }) => client.cluster('MYID') as Promise<string>));
   const first = nodes[0] as RedisServer;
   for (const [index, { client, port }] of nodes.entries()) {
     await setEpoch(client, index + 1);
     const [, busPort = ''] = (await client.config('GET', 'cluster-port')) as string[];
     if (index > 0) await first.client.call('CLUSTER', 'MEET', '127.0.0.1', port, busPort);
-    if (index >= MASTERS) continue;
-    const [from = 0, end = 0] = [index, index + 1].map((part) => Math.floor((part * SLOTS) / MASTERS));
+    if (index >= masters) continue;
+    const [from = 0, end = 0] = [index, index + 1].map((part) => Math.floor((part * SLOTS) / masters));
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, end - 1);
   }
   await until('the nodes to know each other', FORM_DEADLINE_MS, async () => {
     const known = await Promise.all(nodes.map(({ client }) => client.cluster('NODES') as Promise<string>));
     return known.every((text) => ids.every((id) => text.includes(id)) && !text.includes('handshake'));
   });
-  for (const [index, { client }] of nodes.slice(MASTERS).entries()) {
+  for (const [index, { client }] of nodes.slice(masters).entries()) {
     await client.cluster('REPLICATE', ids[index] as string);
   }
 }

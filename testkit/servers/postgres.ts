@@ -30,6 +30,8 @@ export async function startPostgres(settings: readonly string[] = [], folderOfBi
   const server = await serveFolder(binaries, folder, settings);
   return {
     ...server,
+    /** Where its files are. */
+    data,
     async createDatabase(name: string): Promise<string> {
       await runSql(server.url('postgres'), `CREATE DATABASE "${name}"`);
       return server.url(name);
@@ -72,6 +74,8 @@ export async function serveFolder(binaries: string, folder: string, settings: re
   return {
     port,
     url,
+    /** Of the process that runs now; those of its connections are its children. */
+    pid: () => child?.pid as number,
     start,
     stopImmediately,
     async close(): Promise<void> {

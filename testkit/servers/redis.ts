@@ -15,7 +15,11 @@ export type RedisServer = Awaited<ReturnType<typeof startRedis>>;
  * A real Redis server of the test's own, on a free port, its data in a temporary folder. `settings` are lines of redis.conf
  * as arguments, such as `['--appendonly', 'yes']`; with `--sentinel` it is a Sentinel.
  */
-export async function startRedis(settings: readonly string[] = [], program: 'redis' | 'valkey' = 'redis') {
+export async function startRedis(
+  settings: readonly string[] = [],
+  program: 'redis' | 'valkey' = 'redis',
+  startDeadlineMs = START_DEADLINE_MS,
+) {
   const { path, environment } = await findServer(program);
   const folder = await mkdtemp(join(tmpdir(), 'idempay-redis-'));
   const port = await freePort();
@@ -33,7 +37,7 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
 
   async function start(): Promise<void> {
     child = spawn(path, parameters, { env: environment, stdio: 'ignore' });
-    await until('Redis to answer', START_DEADLINE_MS, async () => (await client.ping().catch(() => '')) === 'PONG');
+    await until('Redis to answer', startDeadlineMs, async () => (await client.ping().catch(() => '')) === 'PONG');
   }
 
   await start();
@@ -41,6 +45,8 @@ export async function startRedis(settings: readonly string[] = [], program: 'red
     port,
     url: `redis://127.0.0.1:${port}`,
     client,
+    /** Of the process that runs now. */
+    pid: () => child?.pid as number,
     /** How often the command was run so far, also within scripts. */
     async timesRun(command: string): Promise<number> {
       const stats = await client.info('commandstats');

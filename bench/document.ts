@@ -1,0 +1,76 @@
+// `npm run bench -- document`: the newest results of each row as tables between the markers of docs/performance.md. A part
+// without results stays as it is, so a run may be renewed alone.
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ROOT } from '../testkit/programs.js';
+import { growthTables } from './growth/tables.js';
+import type { GrowthRow } from './growth.js';
+import type { LatencyRow } from './latency.js';
+import type { RateRow } from './rates.js';
+import { newestResults, type Row, type SavedRun } from './results.js';
+import { type SoakRow, WHOLE_MINUTES } from './soak.js';
+import { capital } from './statistics.js';
+import { costTable, latencyTable, peerTable, ratioTable, shortTable, storeTable, targetSentence } from './tables.js';
+
+const DOCUMENT = join(ROOT, 'docs', 'performance.md');
+/** What was tried for less is not shown. */
+const LEAST = { rounds: 3, seconds: 2 };
+
+export async function writeDocument(): Promise<void> {
+  const [rates, latency] = [await newestResults('rates', isWholeRate), await newestResults('latency', isWholeLatency)];
+  const soaks = await newestResults<SoakRow>('soak', ({ minutes }) => minutes >= WHOLE_MINUTES);
+  const growth = await newestResults<GrowthRow>('growth', ({ isWhole }) => isWhole);
+  const parts: Readonly<Record<string, readonly string[]>> = {
+    short: ifAny(rates, () => [shortTable(rates)]),
+    ratios: ifAny(rates, () => [ratioTable(rates), targetSentence(rates), measuredWhen(rates, extentOf)]),
+    peers: ifAny(rates, () => [peerTable(rates)]),
+    costs: ifAny(rates, () => [
+      ...rates.flatMap((run) => [`${capital(run.deployment)}:`, costTable(run)]),
+      storeTable(rates),
+    ]),
+    latency: ifAny(latency, () => [latencyTable(latency), measuredWhen(latency, extentOf)]),
+    soak: ifAny(soaks, () => [...soaks.flatMap(soakParagraphs), measuredWhen(soaks)]),
+    growth: ifAny(growth, () => growth.flatMap(growthTables)),
+  };
+  let text = await readFile(DOCUMENT, 'utf8');
+  const written = Object.keys(parts).filter((name) => parts[name]?.length);
+  for (const name of written) text = replacePart(text, name, (parts[name] ?? []).join('\n\n'));
+  await writeFile(DOCUMENT, text);
+  console.log(`Written to docs/performance.md: ${written.join(', ') || 'nothing, there are no results of whole runs'}`);
+}
+
+const isLongEnough = ({ rounds, seconds }: { rounds: readonly unknown[]; seconds: number }) =>
+  rounds.length >= LEAST.rounds && seconds >= LEAST.seconds;
+
+/** A comparison with an earlier version is no result of this one. */
+const isWholeRate = (row: RateRow) => isLongEnough(row) && !row.rounds.some(({ before }) => before);
+const isWholeLatency = (row: LatencyRow) => isLongEnough(row) && !row.rounds.some(({ before }) => before);
+
+function ifAny(runs: readonly unknown[], paragraphs: () => readonly string[]): readonly string[] {
+  return runs.length > 0 ? paragraphs() : [];
+}
+
+function soakParagraphs({ deployment, rows }: SavedRun<SoakRow>): string[] {
+  return rows.flatMap(({ title, table }) => [`${capital(deployment)}. ${title}`, table]);
+}
+
+function measuredWhen<R extends Row>(runs: readonly SavedRun<R>[], extent: (row: R) => string = () => ''): string {
+  return runs
+    .map(({ deployment, machine, rows }) => {
+      const days = [...new Set(rows.map(({ measuredAt }) => measuredAt.slice(0, 10)))].toSorted();
+      const extents = [...new Set(rows.map(extent))].filter(Boolean);
+      const how = [...days, `Node.js ${machine.node.slice(1)}`, `${machine.processors} processors`, ...extents];
+      return `${capital(deployment)}: ${how.join(', ')}.`;
+    })
+    .join(' ');
+}
+
+const extentOf = ({ rounds, seconds }: { rounds: readonly unknown[]; seconds: number }) =>
+  `${rounds.length} rounds of ${seconds} s`;
+
+function replacePart(all: string, name: string, content: string): string {
+  const [begin, end] = [`<!-- bench:${name} -->`, `<!-- end of ${name} -->`];
+  const [from, to] = [all.indexOf(begin), all.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`docs/performance.md has no part between ${begin} and ${end}`);
+  return `${all.slice(0, from + begin.length)}\n\n${content}\n\n${all.slice(to)}`;
+}
