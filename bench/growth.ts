@@ -30,7 +30,7 @@ export type GrowthRow = Row & Growth & Readonly<{ count: number; isWhole: boolea
 
 export async function measureGrowth(
   options: Options,
-  _opened: Opened,
+  opened: Opened,
   [name, countText]: readonly string[],
 ): Promise<void> {
   await requireWrk();
@@ -40,15 +40,17 @@ export async function measureGrowth(
     const run = { kind: 'growth', deployment, rows } as const;
     const startedAt = new Date();
     for (const count of counts) {
-      rows.push(await measureStep(deployment, count, options));
+      rows.push(await measureStep(await opened.keep(new Opened()), { deployment, count, options }));
       console.log(`Written to ${await writeResults(run, startedAt)}`);
     }
     console.log(`\n${growthTables(run).join('\n\n')}\n`);
   }
 }
 
-async function measureStep(deployment: Deployment, count: number, options: Options): Promise<GrowthRow> {
-  const opened = new Opened();
+async function measureStep(
+  opened: Opened,
+  { deployment, count, options }: Readonly<{ deployment: Deployment; count: number; options: Options }>,
+): Promise<GrowthRow> {
   try {
     const stores = await STORES[deployment](opened);
     const start = (more = {}) => openProgram(opened, SERVICE, { ...stores.settings, ...more });

@@ -43,8 +43,13 @@ const RUNS: Readonly<Record<string, Work>> = {
 };
 
 const opened = new Opened();
+let closing: Promise<void> | undefined;
+const close = () => {
+  closing ??= opened.close();
+  return closing;
+};
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void opened.close().finally(() => process.exit(INTERRUPTED)));
+  process.once(signal, () => void close().finally(() => process.exit(INTERRUPTED)));
 }
 try {
   const [name = '', ...parameters] = process.argv.slice(2);
@@ -55,6 +60,6 @@ try {
   console.error(`The benchmark failed: ${problem instanceof Error ? (problem.stack ?? problem.message) : problem}`);
   process.exitCode = 1;
 } finally {
-  await opened.close();
+  await close();
 }
 process.exit();

@@ -43,25 +43,25 @@ const TOPOLOGIES = [
 ];
 const MOST_OFF = 0.2;
 
-export async function measureScaling(options: Options, _opened: Opened, parameters: readonly string[]): Promise<void> {
+export async function measureScaling(options: Options, opened: Opened, parameters: readonly string[]): Promise<void> {
   const [first, second = '1'] = parameters;
-  if (first === 'model') return renewModel(options);
+  if (first === 'model') return renewModel(opened, options);
   if (first === 'plan') return console.log(planFor(Number(second), await readModel()));
   if (first !== undefined) {
-    await compare([first === 'embedded' ? EMBEDDED : distributed(Number(first), Number(second))], options);
+    await compare(opened, [first === 'embedded' ? EMBEDDED : distributed(Number(first), Number(second))], options);
     return;
   }
-  if ((await compare(TOPOLOGIES, options)) > 0) process.exitCode = 1;
+  if ((await compare(opened, TOPOLOGIES, options)) > 0) process.exitCode = 1;
 }
 
 async function readModel(): Promise<Model> {
   return JSON.parse(await readFile(MODEL, 'utf8')) as Model;
 }
 
-async function renewModel(options: Options): Promise<void> {
+async function renewModel(opened: Opened, options: Options): Promise<void> {
   const model: Record<string, unknown> = { at: new Date().toISOString() };
   for (const [kind, shape] of Object.entries(MODELLED)) {
-    const measured = await measureTopology(shape, options);
+    const measured = await measureTopology(opened, shape, options);
     model[kind] = measured;
     print(shape, measured.costs, () => '');
   }
@@ -70,14 +70,14 @@ async function renewModel(options: Options): Promise<void> {
 }
 
 /** Prints the topologies, and returns how many cells are off. */
-async function compare(shapes: readonly Shape[], options: Options): Promise<number> {
+async function compare(opened: Opened, shapes: readonly Shape[], options: Options): Promise<number> {
   const model = await readModel();
   let [cells, off] = [0, 0];
   for (const shape of shapes) {
     const kind = shape.masters > 1 ? 'cluster' : shape.deployment;
-    const now = shape === EMBEDDED ? undefined : await measureTopology(MODELLED[kind], options);
+    const now = shape === EMBEDDED ? undefined : await measureTopology(opened, MODELLED[kind], options);
     const expected = now ? withCpuOf(now.costs, model[kind].costs) : model[kind].costs;
-    const { costs } = await measureTopology(shape, options);
+    const { costs } = await measureTopology(opened, shape, options);
     print(shape, costs, (operation, cell, value) => {
       const wanted = expected[operation]?.[cell] ?? 0;
       cells += 1;

@@ -56,14 +56,15 @@ export type Shape = Readonly<{ deployment: Deployment; processes: number; master
 export type Topology = Readonly<{ idle: Cells; costs: Costs }>;
 export type Model = Readonly<Record<'embedded' | 'distributed' | 'cluster', Topology>>;
 
-export async function measureTopology(shape: Shape, { scalingOperations }: Options): Promise<Topology> {
-  const opened = new Opened();
+/** Its servers are closed when it is measured. */
+export async function measureTopology(all: Opened, shape: Shape, { scalingOperations }: Options): Promise<Topology> {
+  const opened = await all.keep(new Opened());
   try {
     const stores =
       shape.deployment === 'embedded' ? await embeddedStores(opened) : await distributedStores(opened, shape);
     const given = { stores, processes: shape.processes, operations: scalingOperations };
     const costs: Record<string, Cells> = {};
-    const site = await opened.keep(Site.open(given, { TRANSACTION_CACHE_TTL_SECONDS: String(CACHE_SECONDS) }));
+    const site = await opened.keep(Site.open(opened, given, { TRANSACTION_CACHE_TTL_SECONDS: String(CACHE_SECONDS) }));
     await site.warmUp();
     const idle = await site.idle();
     const measure = async (name: string, plan: SitePlan) => {
@@ -77,7 +78,7 @@ export async function measureTopology(shape: Shape, { scalingOperations }: Optio
     await measure('list, 304', { mix: ['list'], given: { listTag: await site.listTag() } });
     await measure('read by id, hit', { mix: ['read'], given: { transactions: await site.someTransactions() } });
     await site.close();
-    const delayed = await opened.keep(Site.open(given, { PROCESSOR_DELAY_MS: '1' }));
+    const delayed = await opened.keep(Site.open(opened, given, { PROCESSOR_DELAY_MS: '1' }));
     await delayed.warmUp();
     await delayed.issueKeys();
     costs['first payment, two commits'] = await delayed.measure({ mix: ['pay'] }, idle);
@@ -123,10 +124,11 @@ class Site {
   ) {}
 
   static async open(
+    all: Opened,
     { stores, processes, operations }: { stores: Stores; processes: number; operations: number },
     more: Environment,
   ): Promise<Site> {
-    const opened = new Opened();
+    const opened = await all.keep(new Opened());
     try {
       const services: Server[] = [];
       for (let index = 0; index < processes; index += 1) {
