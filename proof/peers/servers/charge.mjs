@@ -1,6 +1,5 @@
 // What every one of these servers does for a payment, once its library lets it: one charge at the processor, with the client's
-// key as reference. `receipt` is made anew each time this runs, so two receipts for one key are two runs. Without PROCESSOR_URL
-// the charge is simulated, as the service simulates it: only `npm run bench` runs it so.
+// key as reference. `receipt` is made anew each time this runs, so two receipts for one key are two runs.
 import { randomUUID } from 'node:crypto';
 
 const { PROCESSOR_URL, PROCESSOR_TIMEOUT_MS } = process.env;
@@ -8,7 +7,6 @@ const { PROCESSOR_URL, PROCESSOR_TIMEOUT_MS } = process.env;
 /** The status for the payer and a body. 504 when nobody knows whether it was charged, 502 when the processor failed. */
 export async function charge(key, { amount, currency }) {
   const receipt = randomUUID();
-  if (!PROCESSOR_URL) return { status: 200, body: { receipt, status: 'succeeded', amount, currency } };
   try {
     const reply = await fetch(`${PROCESSOR_URL}/charges`, {
       method: 'POST',
