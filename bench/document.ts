@@ -3,11 +3,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROOT } from '../testkit/programs.js';
+import type { GrowthRow } from './growth/measures.js';
 import { growthTables } from './growth/tables.js';
-import type { GrowthRow } from './growth.js';
-import type { LatencyRow } from './latency.js';
-import type { RateRow } from './rates.js';
-import { newestResults, type Row, type SavedRun } from './results.js';
+import { type LatencyRow, newestResults, type RateRow, type Row, type SavedRun } from './results.js';
 import { type SoakRow, WHOLE_MINUTES } from './soak.js';
 import { capital } from './statistics.js';
 import { costTable, latencyTable, peerTable, ratioTable, shortTable, storeTable, targetSentence } from './tables.js';

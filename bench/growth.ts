@@ -12,12 +12,12 @@ import { Opened } from '../testkit/opened.js';
 import { SERVICE } from '../testkit/programs.js';
 import { openDistributedStores } from './growth/distributed.js';
 import { openEmbeddedStores } from './growth/embedded.js';
-import { type Growth, measureGrowthRates, measureSweeps, type Sweeps } from './growth/measures.js';
+import { type GrowthRow, measureGrowthRates, measureSweeps } from './growth/measures.js';
 import { planFor } from './growth/rows.js';
-import type { Bytes, GrowthStores } from './growth/stores.js';
+import type { GrowthStores } from './growth/stores.js';
 import { growthTables } from './growth/tables.js';
 import { DEPLOYMENTS, type Deployment, deploymentOf, type Options } from './options.js';
-import { type Row, writeResults } from './results.js';
+import { writeResults } from './results.js';
 import { openProgram } from './servers.js';
 import { requireWrk } from './wrk.js';
 
@@ -25,8 +25,6 @@ const COUNTS = [0, 1_000_000, 10_000_000];
 /** What is shown in docs/performance.md. */
 const LEAST_ROUNDS = 3;
 const STORES = { embedded: openEmbeddedStores, distributed: openDistributedStores };
-
-export type GrowthRow = Row & Growth & Readonly<{ count: number; isWhole: boolean; bytes: Bytes; sweeps?: Sweeps }>;
 
 export async function measureGrowth(
   options: Options,

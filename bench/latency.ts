@@ -10,7 +10,7 @@ import type { Opened } from '../testkit/opened.js';
 import { type OpenLoopClient, openClient, type PlanResult } from './open-loop.js';
 import { type Deployment, deploymentOf, isAsked, type Options } from './options.js';
 import { Payer } from './payers.js';
-import { type Row, writeResults } from './results.js';
+import { type Latencies, type LatencyRound, type LatencyRow, writeResults } from './results.js';
 import { benchProgram, openProgram, openService, temporaryFolder } from './servers.js';
 import { latencyTable } from './tables.js';
 import { requireWrk, runWrk } from './wrk.js';
@@ -23,23 +23,7 @@ const UNMEASURED_SECONDS = 0.5;
 const REPEATED_PAYMENTS = 5000;
 const SPARE_KEYS = 1.1;
 
-type LoadKind = (typeof KINDS)[number];
-export type Latencies = Readonly<Record<'p50Ms' | 'p99Ms' | 'p999Ms', number>>;
-
-export interface LatencyRow extends Row {
-  readonly kind: LoadKind;
-  /** Of the capacity. */
-  readonly part: string;
-  readonly seconds: number;
-  readonly rounds: LatencyRound[];
-}
-
-interface LatencyRound {
-  readonly rate: number;
-  readonly ours: Latencies;
-  readonly before?: Latencies;
-  readonly bareP99Ms: number;
-}
+type LoadKind = LatencyRow['kind'];
 
 export async function measureLatency(options: Options, opened: Opened, [name]: readonly string[]): Promise<void> {
   const deployment = deploymentOf(name);

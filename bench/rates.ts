@@ -2,28 +2,17 @@
 import { availableParallelism } from 'node:os';
 import type { Opened } from '../testkit/opened.js';
 import { type Contestant, type Contestants, openContestants } from './contestants.js';
-import { between, type Costs, perOperation } from './costs.js';
+import { between, perOperation } from './costs.js';
 import { endedChildrenCpuTimeUs } from './cpu-time.js';
 import { deploymentOf, isAsked, type Options } from './options.js';
-import { type Row, writeResults } from './results.js';
+import { type Answered, type RateRow, type Round, writeResults } from './results.js';
 import { describeRows, type MeasuredRow } from './rows.js';
 import { temporaryFolder } from './servers.js';
 import { costTable, peerTable, ratioTable, storeTable } from './tables.js';
-import { type Extent, type Load, requireWrk, runWrk, type WrkResult } from './wrk.js';
+import { type Extent, type Load, requireWrk, runWrk } from './wrk.js';
 
 /** Enough for the compiler of the engine to have seen every hot path. */
 const WARM_UP_SECONDS = 1;
-
-export type Answered = WrkResult & { readonly processors: number; readonly costs: Costs };
-
-/** What each server did in one round. */
-export type Round = { readonly ours: Answered; readonly bare: Answered } & Readonly<Record<string, Answered>>;
-
-export interface RateRow extends Row {
-  readonly connections: number;
-  readonly seconds: number;
-  readonly rounds: readonly Round[];
-}
 
 export async function measureRates(options: Options, opened: Opened, [name]: readonly string[]): Promise<void> {
   const deployment = deploymentOf(name);

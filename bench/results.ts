@@ -3,7 +3,9 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism, cpus } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from '../testkit/programs.js';
+import type { Costs } from './costs.js';
 import { DEPLOYMENTS, type Deployment } from './options.js';
+import type { WrkResult } from './wrk.js';
 
 const FOLDER = join('bench', 'results');
 
@@ -13,6 +15,35 @@ export interface Row {
   readonly name: string;
   /** ISO 8601. */
   readonly measuredAt: string;
+}
+
+/** What one server did in one round. */
+export type Answered = WrkResult & { readonly processors: number; readonly costs: Costs };
+
+/** What each server did in one round. */
+export type Round = { readonly ours: Answered; readonly bare: Answered } & Readonly<Record<string, Answered>>;
+
+export interface RateRow extends Row {
+  readonly connections: number;
+  readonly seconds: number;
+  readonly rounds: readonly Round[];
+}
+
+export type Latencies = Readonly<Record<'p50Ms' | 'p99Ms' | 'p999Ms', number>>;
+
+export interface LatencyRow extends Row {
+  readonly kind: 'first payment' | 'repeat';
+  /** Of the capacity. */
+  readonly part: string;
+  readonly seconds: number;
+  readonly rounds: LatencyRound[];
+}
+
+export interface LatencyRound {
+  readonly rate: number;
+  readonly ours: Latencies;
+  readonly before?: Latencies;
+  readonly bareP99Ms: number;
 }
 
 export interface Run<R extends Row> {

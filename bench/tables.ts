@@ -1,8 +1,6 @@
 // From the rounds of runs to tables. A ratio is taken within a round, because the servers of one round met the same minute.
-import type { LatencyRow } from './latency.js';
 import type { Deployment } from './options.js';
-import type { Answered, RateRow, Round } from './rates.js';
-import type { Run } from './results.js';
+import type { Answered, LatencyRow, RateRow, Round, Run } from './results.js';
 import { median, roundedTable, type Spread, spread, sumOf } from './statistics.js';
 
 const HTTP_ROW = 'first payment over HTTP';

@@ -10,11 +10,12 @@ import type { Measured } from '../costs.js';
 import { type OpenLoopClient, openClient } from '../open-loop.js';
 import type { Options } from '../options.js';
 import { linesOf, Payer, paymentsWith, writeLines } from '../payers.js';
+import type { Row } from '../results.js';
 import { type Server, temporaryFolder } from '../servers.js';
 import { median } from '../statistics.js';
 import { type Load, runWrk, type WrkResult } from '../wrk.js';
 import { keyOf, numbersOver, type Plan, transactionIdOf } from './rows.js';
-import type { GrowthStores } from './stores.js';
+import type { Bytes, GrowthStores } from './stores.js';
 
 const CHECKED = 100;
 /** Twice what the embedded service remembers, so that its memory answers none of them. */
@@ -57,6 +58,8 @@ export interface Sweep {
   readonly left: readonly number[];
 }
 export type Sweeps = Readonly<Record<'keys' | 'retention', Sweep>>;
+
+export type GrowthRow = Row & Growth & Readonly<{ count: number; isWhole: boolean; bytes: Bytes; sweeps?: Sweeps }>;
 
 export async function measureGrowthRates(subject: GrowthSubject, options: Options): Promise<Growth> {
   const { opened, stores, plan } = subject;

@@ -1,7 +1,6 @@
-import type { GrowthRow } from '../growth.js';
 import type { Run } from '../results.js';
 import { capital, median, roundedTable } from '../statistics.js';
-import type { Costs, Sweep } from './measures.js';
+import type { Costs, GrowthRow, Sweep } from './measures.js';
 
 /** After the start of the service its engine compiles. */
 const WARM_UP_SECONDS = 5;

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { between, perOperation } from '../../bench/costs.js';
-import type { Answered, RateRow, Round } from '../../bench/rates.js';
-import type { Run } from '../../bench/results.js';
+import type { Answered, RateRow, Round, Run } from '../../bench/results.js';
 import { ratiosOf, ratioTable } from '../../bench/tables.js';
 
 const HTTP_ROW = 'first payment over HTTP';
