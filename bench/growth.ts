@@ -67,12 +67,12 @@ async function measureStep(
   }
 }
 
-async function fill(stores: GrowthStores, service: { url: string; stop(): Promise<void> }, count: number) {
+async function fill(stores: GrowthStores, service: { url: string; close(): Promise<void> }, count: number) {
   const beganAt = performance.now();
   const key = await generateKey(service.url);
   const { status } = await pay(service.url, key);
   if (status !== 200) throw new Error(`the first payment was answered with ${status}`);
-  await service.stop();
+  await service.close();
   const plan = planFor(count, Date.now());
   await stores.forgetStatistics();
   await stores.fill(plan, key);

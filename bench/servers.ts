@@ -32,7 +32,11 @@ export async function temporaryFolder(opened: Opened): Promise<string> {
 }
 
 /** A service, a bare Fastify, or another program that logs "listening" with its port. */
-export async function openProgram(opened: Opened, program: string, environment: Environment = {}) {
+export function openProgram(opened: Opened, program: string, environment: Environment = {}) {
+  return opened.keep(startMeasured(program, environment));
+}
+
+async function startMeasured(program: string, environment: Environment) {
   const { url, port, pid, stop, kill } = await startProgram(program, { HOST: '127.0.0.1', PORT: '0', ...environment });
   const close = async () => {
     const { code } = await stop();
@@ -40,8 +44,7 @@ export async function openProgram(opened: Opened, program: string, environment: 
     if (code) console.error(`${program} ended with ${code}`);
     if (code) process.exitCode = 1;
   };
-  await opened.keep({ close });
-  return { url, port, pid, cpuUs: () => cpuTimeUs(pid), stop: close, kill };
+  return { url, port, pid, cpuUs: () => cpuTimeUs(pid), close, kill };
 }
 
 /** A server of this folder, compiled. */

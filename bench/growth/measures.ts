@@ -102,7 +102,7 @@ async function measureStarts({ opened, start }: GrowthSubject, first: Server): P
     await load;
     await client.stop();
   }
-  await service.stop();
+  await service.close();
   return median(startMs);
 }
 
@@ -166,14 +166,14 @@ export async function measureSweeps({ opened, stores, plan, start }: GrowthSubje
   const client = openClient(opened, service);
   await client.run({ mix: ['key'], count: STEADY.rate * SWEEP_SECONDS, connections: 32, given: { paid: living } });
   const keys = await measureSweep(client, service, () => stores.countKeys());
-  await service.stop();
+  await service.close();
 
   await stores.seeHours(plan);
   await stores.allowRemoval(plan);
   const removing = await start({ PAYMENT_RETENTION_DAYS: '1' });
   const retention = await measureSweep(client, removing, () => stores.countOldPayments(plan));
   await client.stop();
-  await removing.stop();
+  await removing.close();
   return { keys, retention };
 }
 
