@@ -1,5 +1,6 @@
 // The keys of one server: those that a round will pay with, and those that were paid.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pay } from '../testkit/client/http-client.js';
@@ -32,11 +33,12 @@ export class Payer {
   #keysForASecond = 0;
   #issued = 0;
 
-  /** Its files of keys are in `folder`. */
+  /** Its files of keys are in `folder`. A server that issues no keys of its own gets random ones. */
   constructor(
     readonly name: string,
     private readonly url: string,
     folder: string,
+    private readonly issuesKeys = true,
   ) {
     this.keys = join(folder, `${name}-keys`);
     this.#paidKeys = join(folder, `${name}-paid-keys`);
@@ -107,6 +109,10 @@ export class Payer {
 
   async #issue(count: number): Promise<void> {
     this.#issued = count;
+    if (!this.issuesKeys) {
+      await writeLines(this.keys, Array.from({ length: count }, randomUUID));
+      return;
+    }
     const args = ['GET', GENERATE_KEY, '', '"([^"]+)"', this.keys, String(count)];
     await runWrk(this.url, { script: 'collect.lua', args }, PREPARATION);
   }

@@ -134,7 +134,8 @@ class Payers {
   }
 
   #of(server: string): Payer {
-    const payer = this.#byServer.get(server) ?? new Payer(server, this.urlOf(server), this.folder);
+    const payer =
+      this.#byServer.get(server) ?? new Payer(server, this.urlOf(server), this.folder, !server.startsWith('bare'));
     this.#byServer.set(server, payer);
     return payer;
   }
