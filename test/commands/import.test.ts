@@ -1,7 +1,10 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Idempay } from 'idempay/client';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { expectImported, importAndKill } from '../../testkit/client/imports.js';
@@ -81,15 +84,55 @@ describe('idempay transactions import', () => {
   });
 
   it('goes on with its own file of rejected rows only', async () => {
-    const file = given('own.csv', 'fromAccount,toAccount,amount\nown,b,1\n');
+    const file = given('own.csv', 'fromAccount,toAccount,amount\nown,b,1\nown,b\n');
     const [state, other] = [
       ['--state', join(folder, 'own-state'), '--deadline', '1'],
       given('other.txt', 'of another\n'),
     ];
     await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...state]);
     const refused = await runCommand('http://127.0.0.1:1', [...IMPORT, file, ...state, '--rejected', other]);
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Go on with --rejected') });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Move it away') });
     expect(readFileSync(other, 'utf8')).toBe('of another\n');
+  });
+
+  it('has one state for a file, whatever names lead to it, and refuses it changed', async () => {
+    const file = given('linked.csv', 'fromAccount,toAccount,amount\nlinked,b,1\n');
+    const link = join(folder, 'link.csv');
+    symlinkSync(file, link);
+    expect(await idempay(link)).toMatchObject({ code: 0, stdout: 'created\t1\nrejected\t0\n' });
+    expect(existsSync(`${link}.import`)).toBe(false);
+    expect((await idempay(file)).stderr).toContain('nothing was sent now');
+    expect(await rowsFrom('linked')).toHaveLength(1);
+  });
+
+  it('refuses to go on with a file that has changed', async () => {
+    const file = given('changed.csv', 'fromAccount,toAccount,amount\nchanged,b,1\n');
+    await runCommand('http://127.0.0.1:1', [...IMPORT, file, '--state', join(folder, 'changed'), '--deadline', '1']);
+    writeFileSync(file, 'fromAccount,toAccount,amount\nchanged,b,1\nchanged,b,2\n');
+    const refused = await runCommand('http://127.0.0.1:1', [...IMPORT, file, '--state', join(folder, 'changed')]);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('not the same any more') });
+  });
+
+  it('takes a pipe, with a state file only, and goes on when the same bytes come again', async () => {
+    const pipe = join(folder, 'pipe');
+    await promisify(execFile)('mkfifo', [pipe]);
+    const state = [
+      '--format',
+      'csv',
+      '--state',
+      join(folder, 'pipe.state'),
+      '--rejected',
+      join(folder, 'pipe.rejected'),
+    ];
+    const throughPipe = (parameters: string[]) =>
+      Promise.all([idempay(pipe, ...parameters), writeFile(pipe, 'fromAccount,toAccount,amount\npiped,b,1\n')]);
+    expect((await throughPipe(['--format', 'csv']))[0]).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--state'),
+    });
+    expect((await throughPipe(state))[0]).toMatchObject({ code: 0, stdout: 'created\t1\nrejected\t0\n' });
+    expect((await throughPipe(state))[0].stderr).toContain('nothing was sent now');
+    expect(await rowsFrom('piped')).toHaveLength(1);
   });
 
   it('interrupted, says how to go on, and goes on', async () => {

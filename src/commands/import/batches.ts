@@ -1,62 +1,71 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { NewTransaction } from '../../transactions/transaction.js';
+import { UsageError } from '../usage.js';
+import { columnsOf, csvRows } from './csv.js';
+import type { Reading } from './import-state.js';
+import { contentOf, type Line, linesOf } from './lines.js';
 import type { RejectedRow } from './rejected-rows.js';
-import type { Row } from './rows.js';
-
-/** Most bytes of rows in one request: the service takes 1 MiB, including the JSON around the rows. */
-const BATCH_BYTES = 1_000_000;
+import { isText, type Row, readNdjsonRow, rejected } from './rows.js';
 
 /** Rows that are sent together, and what was rejected between them. */
 export interface Batch {
-  readonly good: readonly { readonly line: number; readonly transaction: NewTransaction; readonly text: string }[];
-  readonly rejected: readonly RejectedRow[];
-  /** The place of the byte after its last row. */
+  /** The places of its first byte, and of the byte after its last one. */
+  readonly start: number;
   readonly end: number;
-  /** The number of the line there. */
-  readonly nextLine: number;
-  /** SHA-256 of the input up to `end`. */
-  readonly digest: string;
+  readonly firstLine: number;
+  readonly lastLine: number;
+  readonly good: readonly { readonly line: number; readonly transaction: NewTransaction }[];
+  readonly rejected: readonly RejectedRow[];
 }
 
 /**
- * Rows in batches: until there are `mostRows` good ones, or as many rejected ones, or as many bytes as one request may have. The first
- * one ends at `firstEnd` where that is known, because its content may have been sent before.
+ * All rows in batches of `batchRows`, good ones and rejected ones, so that the same bytes give the same batches. The rows of a batch fit into a request of 1 MiB:
+ * a row has two accounts of at most 64 code points, which is far less than 1,000 bytes.
  */
-export async function* batchesOf(
-  rows: AsyncIterable<Row>,
-  mostRows: number,
-  { firstEnd, hash }: { readonly firstEnd: number | undefined; readonly hash: Hash },
-): AsyncGenerator<Batch> {
-  let wantedEnd = firstEnd;
-  let good: Batch['good'][number][] = [];
-  let rejected: RejectedRow[] = [];
-  let bytes = 0;
+export async function* batchesOf(input: AsyncIterable<Buffer>, reading: Reading): AsyncGenerator<Batch> {
+  const begin = (start: number, firstLine: number) => ({
+    start,
+    firstLine,
+    good: [] as Batch['good'][number][],
+    rejected: [] as RejectedRow[],
+  });
+  let batch = begin(0, 1);
   let last: Row | undefined;
-
-  function complete(row: Row): Batch {
-    const batch = { good, rejected, end: row.end, nextLine: row.nextLine, digest: hash.copy().digest('hex') };
-    good = [];
-    rejected = [];
-    bytes = 0;
-    last = undefined;
-    wantedEnd = undefined;
-    return batch;
-  }
-
-  for await (const row of rows) {
-    const { content } = row;
-    const size = content.state === 'good' ? Buffer.byteLength(JSON.stringify(content.transaction)) + 1 : 0;
-    if (last && wantedEnd === undefined && bytes + size > BATCH_BYTES) yield complete(last);
-    hash.update(row.bytes);
+  for await (const row of rowsOf(linesOf(input), reading)) {
+    const { line, content, bytes } = row;
     last = row;
-    bytes += size;
-    const text = row.bytes.toString('utf8').replace(/\r?\n$/, '');
-    if (content.state === 'good') good.push({ line: row.line, transaction: content.transaction, text });
-    if (content.state === 'rejected') rejected.push({ line: row.line, reason: content.reason, row: text });
-    const isFull = good.length === mostRows || rejected.length === mostRows;
-    if (wantedEnd === undefined ? isFull : row.end >= wantedEnd) yield complete(row);
+    if (content.state === 'good') batch.good.push({ line, transaction: content.transaction });
+    if (content.state === 'rejected') {
+      batch.rejected.push({ line, reason: content.reason, row: bytes.toString('utf8').replace(/\r?\n$/, '') });
+    }
+    if (batch.good.length + batch.rejected.length < reading.batchRows) continue;
+    yield { ...batch, end: row.end, lastLine: row.nextLine - 1 };
+    batch = begin(row.end, row.nextLine);
+    last = undefined;
   }
-  if (last) yield complete(last);
+  if (last) yield { ...batch, end: last.end, lastLine: last.nextLine - 1 };
 }
 
-export const newHash = (): Hash => createHash('sha256');
+/** SHA-256 of the whole input. Throws UsageError where a line is too long for a row, before anything is sent. */
+export async function digestOf(input: AsyncIterable<Buffer>): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const { bytes } of linesOf(input)) hash.update(bytes);
+  return hash.digest('hex');
+}
+
+async function* rowsOf(lines: AsyncGenerator<Line>, { format, delimiter, ignored }: Reading): AsyncGenerator<Row> {
+  if (format === 'ndjson') {
+    for await (const line of lines) yield ndjsonRow(line, ignored);
+    return;
+  }
+  const header = await lines.next();
+  if (header.done) throw new UsageError('The input is empty.');
+  yield* csvRows(lines, columnsOf(header.value, delimiter, ignored), delimiter);
+}
+
+function ndjsonRow(line: Line, ignored: readonly string[]): Row {
+  const content = contentOf(line);
+  const place = { line: line.number, bytes: line.bytes, end: line.end, nextLine: line.number + 1 };
+  if (content.length === 0) return { ...place, content: { state: 'empty' } };
+  return { ...place, content: isText(content) ? readNdjsonRow(content, ignored) : rejected('It is not valid UTF-8.') };
+}

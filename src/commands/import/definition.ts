@@ -38,7 +38,7 @@ CSV needs a header that names fromAccount, toAccount and amount, and may name st
         .argParser((text) => wholeNumber('--batch-rows', text, 1, MOST_BATCH_ROWS)),
     )
     .option('--dry-run', 'judge every row, and send nothing; rejected rows go to standard output')
-    .option('--state <file>', 'in place of FILE.import; needed to go on with standard input')
+    .option('--state <file>', 'in place of FILE.import; needed for standard input')
     .option('--rejected <file>', 'in place of FILE.rejected.ndjson')
     .addOption(
       new Option('--key-life <seconds>', 'IDEMPOTENCY_TTL_SECONDS of the service; counts for the first batch only')

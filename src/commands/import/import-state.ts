@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { lstatSync } from 'node:fs';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { createPrivate } from '../../deployments/embedded/private-file.js';
 import { UsageError } from '../usage.js';
@@ -6,11 +7,12 @@ import { UsageError } from '../usage.js';
 const SQLITE_BUSY = 5;
 const SQLITE_NOTADB = 26;
 
-/** How the input is read. It must not change after a crash, because the same bytes would then give other rows. */
+/** How the input is read. It must not change after a crash, because the same bytes would then give other batches. */
 export interface Reading {
   readonly format: 'csv' | 'ndjson';
   readonly delimiter: string;
   readonly ignored: readonly string[];
+  readonly batchRows: number;
 }
 
 /** Where and as whom it creates; keys mean something only there. */
@@ -20,47 +22,18 @@ export interface Target {
   readonly credential: string;
 }
 
-/** A row that the service refused in a batch that created nothing. */
-export interface RefusedRow {
-  readonly line: number;
-  readonly reason: string;
-}
-
-/** A batch that may have been sent. */
-export interface PendingBatch {
-  /** Of the import: each content that is sent has its own. The key is derived from it. */
-  readonly sequence: number;
-  /** The place of the byte after its last row. */
-  readonly end: number;
-  readonly rows: number;
-  /** Left out of what is sent. */
-  readonly refused: readonly RefusedRow[];
-  /** Milliseconds since the epoch, by this machine, before it was sent for the first time. */
-  readonly sentAt: number;
-}
-
-/** Everything before `offset` is done. */
 export interface ImportState {
+  /** Random, so that the same rows can be imported again on purpose. Keys are computed from it. */
   readonly importId: string;
+  /** SHA-256 of the whole input. */
+  readonly digest: string;
   readonly reading: Reading;
   readonly target: Target;
-  readonly columns: readonly string[] | undefined;
+  /** The place where a batch begins: everything before it is created, and nothing after that batch was ever sent. */
   readonly offset: number;
-  /** The number of the line at `offset`. */
-  readonly line: number;
-  readonly created: number;
-  readonly rejected: number;
-  /** Length of the file of rejected rows for the input up to `offset`. */
-  readonly rejectedBytes: number;
-  /** Its absolute path: no other file is cut or written to. */
-  readonly rejectedFile: string;
-  readonly nextSequence: number;
-  /** Of the batch that was created last; undefined before the first one. */
-  readonly createdSequence: number | undefined;
-  readonly pending: PendingBatch | undefined;
-  /** SHA-256 of the input up to the end of the pending batch, or else up to `offset`. */
-  readonly digest: string;
-  readonly finishedAt: string | undefined;
+  /** Milliseconds since the epoch, by this machine, before that batch was sent for the first time. Undefined: it was not sent. */
+  readonly sentAt: number | undefined;
+  readonly finished: { readonly at: string; readonly created: number; readonly rejected: number } | undefined;
 }
 
 /** The state of one import, kept beside its input. */
@@ -71,19 +44,23 @@ export interface StateFile {
   close(): void;
 }
 
-/**
- * The key of a batch: the same for the same batch after a crash, and for nothing else. 43 characters, as the service takes at most 64.
- */
-export function batchKey(importId: string, sequence: number): string {
-  return createHash('sha256').update(`${importId}/${sequence}`).digest('base64url');
+/** The key of the batch that begins there. 43 characters, as the service takes at most 64. */
+export function batchKey(importId: string, offset: number): string {
+  return createHash('sha256').update(`${importId}/${offset}`).digest('base64url');
 }
 
 /**
  * SQLite writes atomically and durably, and holds a lock that the kernel removes with the process: of two imports of the same file the
- * second one is refused. Throws UsageError for that, and for a file that is something else.
+ * second one is refused. Throws UsageError for that, and for a path that is something else. A symbolic link is not followed: who put
+ * it there may want another file to be overwritten.
  */
 export function openStateFile(path: string): StateFile {
   createPrivate(path);
+  if (!lstatSync(path).isFile()) {
+    throw new UsageError(
+      `${path} is a link or no file, and no state is written there. Name another file with --state.`,
+    );
+  }
   const database = new DatabaseSync(path, { timeout: 0 });
   try {
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = EXTRA');
@@ -113,17 +90,5 @@ export function openStateFile(path: string): StateFile {
       reading.get();
       database.close();
     },
-  };
-}
-
-/** Of an import that cannot go on after its end, such as one from standard input without `--state`. */
-export function stateInMemory(): StateFile {
-  let kept: ImportState | undefined;
-  return {
-    read: () => kept,
-    save(state) {
-      kept = state;
-    },
-    close() {},
   };
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
 import type { NewTransaction } from '../../transactions/transaction.js';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
@@ -7,20 +7,12 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
 import { write } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
-import { newHash } from './batches.js';
-import type { Found } from './earlier-batch.js';
-import {
-  type ImportState,
-  openStateFile,
-  type Reading,
-  type StateFile,
-  stateInMemory,
-  type Target,
-} from './import-state.js';
-import { bytesOf } from './lines.js';
+import { batchesOf, digestOf } from './batches.js';
+import { type ImportState, openStateFile, type Reading, type StateFile, type Target } from './import-state.js';
+import { type Input, openInput } from './input.js';
 import { showProgress } from './progress.js';
 import { openRejectedRows } from './rejected-rows.js';
-import { runImport, type SendResult } from './run-import.js';
+import { type Found, type Place, runImport, type SendResult } from './run-import.js';
 
 interface ImportOptions extends ConnectionOptions, OutputOptions {
   readonly format?: 'csv' | 'ndjson' | undefined;
@@ -38,67 +30,82 @@ interface ImportOptions extends ConnectionOptions, OutputOptions {
 /** `idempay transactions import`. The first run and every run after a crash are the same command. */
 export async function importTransactions(file: string, options: ImportOptions): Promise<ExitCode> {
   const reading = readingOf(file, options);
-  const input = file === '-' ? undefined : statSync(file);
-  if (options.dryRun) return dryRun(file, reading, options);
+  if (options.dryRun) return dryRun(file, reading);
 
   const connection = await connect(options);
-  const stateFile = openState(file, options);
+  const input = await openInput(file);
   try {
-    const rejectedFile = resolve(options.rejected ?? `${file === '-' ? 'stdin' : file}.rejected.ndjson`);
-    const before = stateFile.read() ?? begin(stateFile, reading, connection, rejectedFile);
-    refuseOtherImport(before, reading, connection, rejectedFile);
-    if (before.finishedAt !== undefined) return await alreadyDone(file, before, rejectedFile, options);
-    if (before.offset > 0 && process.stderr.isTTY) console.error(`Goes on at line ${before.line}.`);
-
-    const progress = showProgress(input?.isFile() ? input.size : undefined, before);
-    const rejectedRows = openRejectedRows(rejectedFile, before.rejectedBytes);
-    let latest = before;
-    let hasSent = before.pending !== undefined;
+    const stateFile = openStateFile(statePath(input, options));
     try {
-      const end = await runImport({
-        ...partsOf(file, options, connection.identity),
-        state: stateFile,
-        rejectedRows,
-        send(rows, idempotencyKey) {
-          hasSent = true;
-          return send(connection, rows, idempotencyKey);
-        },
-        find: (rows, idempotencyKey) => find(connection, rows, idempotencyKey),
-        progress(state) {
-          latest = state;
-          progress.update(state);
-        },
-      });
-      progress.stop();
-      return await tellEnd(end, rejectedFile, options);
-    } catch (error) {
-      progress.stop();
-      throw withAdvice(error as Error, latest, hasSent);
+      return await importInput(input, { reading, connection, stateFile, options });
     } finally {
-      rejectedRows.close();
+      stateFile.close();
     }
   } finally {
-    stateFile.close();
+    await input.close();
   }
 }
 
-function partsOf(
-  file: string,
-  { batchRows, keyLife, deadline, assumeCreated, assumeNotCreated }: ImportOptions,
-  identity: Target,
-) {
-  return {
-    input: () => bytesOf(file),
-    mostRows: batchRows,
-    now: Date.now,
-    // A negative age (the clock was set back) counts as too old. The last attempt may be made at the deadline.
-    mayBeForgotten({ sentAt }: { readonly sentAt: number }) {
-      const ageMs = Date.now() - sentAt;
-      return ageMs < 0 || ageMs + deadline * 1000 >= keyLife * 1000;
-    },
-    target: identity,
-    assumed: assumeCreated ? ('created' as const) : assumeNotCreated ? ('not created' as const) : undefined,
-  };
+interface Import {
+  readonly reading: Reading;
+  readonly connection: Connection;
+  readonly stateFile: StateFile;
+  readonly options: ImportOptions;
+}
+
+async function importInput(input: Input, { reading, connection, stateFile, options }: Import): Promise<ExitCode> {
+  const rejectedFile = resolve(options.rejected ?? `${input.path ?? 'stdin'}.rejected.ndjson`);
+  const known = stateFile.read();
+  if (known) refuseOtherImport(known, reading, connection);
+  const digest = await digestOf(input.read());
+  if (known) refuseOtherInput(known, digest);
+  if (known?.finished) {
+    console.error(
+      `This file was imported at ${known.finished.at}: nothing was sent now. To create it again, remove its state.`,
+    );
+    return tellEnd(known.finished, rejectedFile, options);
+  }
+  const begun = known ?? newState(reading, connection.identity, digest);
+  if (!known) begin(stateFile, begun, rejectedFile);
+
+  const progress = showProgress(input.bytes, begun.offset);
+  const rejectedRows = openRejectedRows(rejectedFile);
+  let latest: Place | undefined;
+  let hasSent = begun.sentAt !== undefined;
+  try {
+    const end = await runImport({
+      input: input.read(),
+      state: stateFile,
+      rejectedRows,
+      async send(rows, idempotencyKey) {
+        await input.refuseChange();
+        hasSent = true;
+        return send(connection, rows, idempotencyKey);
+      },
+      find: (rows, idempotencyKey) => find(connection, rows, idempotencyKey),
+      now: Date.now,
+      target: connection.identity,
+      mayBeForgotten: (sentAt) => mayBeForgotten(sentAt, options),
+      assumed: options.assumeCreated ? 'created' : options.assumeNotCreated ? 'not created' : undefined,
+      progress(place) {
+        latest = place;
+        progress.update(place);
+      },
+    });
+    progress.stop();
+    return await tellEnd(end, rejectedFile, options);
+  } catch (error) {
+    progress.stop();
+    throw withAdvice(error as Error, latest, hasSent);
+  } finally {
+    rejectedRows.close();
+  }
+}
+
+/** A negative age (the clock was set back) counts as too old. The last attempt may be made at the deadline. */
+function mayBeForgotten(sentAt: number, { deadline, keyLife }: ImportOptions): boolean {
+  const ageMs = Date.now() - sentAt;
+  return ageMs < 0 || ageMs + deadline * 1000 >= keyLife * 1000;
 }
 
 /** The client repeats until the deadline, with the same key. */
@@ -120,8 +127,6 @@ async function send(
     };
   }
 }
-
-const NOWHERE: Target = { url: '', credential: '' };
 
 /** No list has this tag, so nothing is created. A key that is known is answered before the precondition (decisions T9). */
 const NEVER_MATCHES = { 'if-match': '"only asks"' };
@@ -147,91 +152,52 @@ function isPreconditionRefused(error: unknown): boolean {
   return refusal?.name === 'ConflictError' && refusal.status === 412;
 }
 
-/** The same judgement and batches, without the service. */
-async function dryRun(file: string, reading: Reading, options: ImportOptions): Promise<ExitCode> {
-  const state = stateInMemory();
-  state.save(newState(reading, NOWHERE, ''));
-  let output = '';
-  const end = await runImport({
-    ...partsOf(file, options, NOWHERE),
-    state,
-    rejectedRows: {
-      append(rows) {
-        output += rows.map((row) => `${JSON.stringify(row)}\n`).join('');
-        return 0;
-      },
-      close() {},
-    },
-    find: async () => 'nothing',
-    async send() {
-      await write(output);
-      output = '';
-      return { state: 'created' };
-    },
-    progress() {},
-  });
-  await write(output);
-  console.error(`${end.created} rows would be created, ${end.rejected} rejected. Nothing was sent.`);
-  return end.rejected > 0 ? EXIT.rejectedRows : EXIT.done;
+/** The same judgement, without the service. */
+async function dryRun(file: string, reading: Reading): Promise<ExitCode> {
+  const input = await openInput(file);
+  try {
+    let created = 0;
+    let rejected = 0;
+    for await (const batch of batchesOf(input.read(), reading)) {
+      created += batch.good.length;
+      rejected += batch.rejected.length;
+      await write(batch.rejected.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    }
+    console.error(`${created} rows would be created, ${rejected} rejected. Nothing was sent.`);
+    return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
+  } finally {
+    await input.close();
+  }
 }
 
-function readingOf(file: string, { format, delimiter, ignore }: ImportOptions): Reading {
+function readingOf(file: string, { format, delimiter, ignore, batchRows }: ImportOptions): Reading {
   const known = { '.csv': 'csv', '.ndjson': 'ndjson', '.jsonl': 'ndjson' } as const;
   const found = format ?? known[extname(file).toLowerCase() as keyof typeof known];
   if (found === undefined) throw new UsageError('Say what the file is: --format csv, or --format ndjson.');
-  return { format: found, delimiter, ignored: ignore?.split(',').map((name) => name.trim()) ?? [] };
+  return { format: found, delimiter, ignored: ignore?.split(',').map((name) => name.trim()) ?? [], batchRows };
 }
 
-function openState(file: string, { state }: ImportOptions): StateFile {
-  if (state !== undefined) return openStateFile(state);
-  if (file !== '-') return openStateFile(`${file}.import`);
-  console.error('Without --state this import cannot go on after a crash: name a file to keep its state in.');
-  return stateInMemory();
+function statePath({ path }: Input, { state }: ImportOptions): string {
+  if (state !== undefined) return state;
+  if (path !== undefined) return `${path}.import`;
+  throw new UsageError('Name a file with --state: without it, the import of a pipe could not go on after a crash.');
 }
 
-function begin(stateFile: StateFile, reading: Reading, { identity }: Connection, rejectedFile: string): ImportState {
+function begin(stateFile: StateFile, state: ImportState, rejectedFile: string): void {
   if (existsSync(rejectedFile)) {
     throw new UsageError(
       `${rejectedFile} is there already, from another import. Remove it, or name another with --rejected.`,
     );
   }
-  const state = newState(reading, identity, rejectedFile);
   stateFile.save(state);
-  return state;
 }
 
-export function newState(reading: Reading, target: ImportState['target'], rejectedFile: string): ImportState {
-  return {
-    importId: randomUUID(),
-    reading,
-    target,
-    columns: undefined,
-    offset: 0,
-    line: 1,
-    created: 0,
-    rejected: 0,
-    rejectedBytes: 0,
-    rejectedFile,
-    nextSequence: 1,
-    createdSequence: undefined,
-    pending: undefined,
-    digest: newHash().digest('hex'),
-    finishedAt: undefined,
-  };
+export function newState(reading: Reading, target: Target, digest: string): ImportState {
+  return { importId: randomUUID(), digest, reading, target, offset: 0, sentAt: undefined, finished: undefined };
 }
 
-/** Throws UsageError where the service, the reading of the input or the file of rejected rows is not that of the earlier run. */
-function refuseOtherImport(
-  { reading, target, rejectedFile }: ImportState,
-  now: Reading,
-  { identity }: Connection,
-  rejectedFileNow: string,
-): void {
-  if (rejectedFile !== rejectedFileNow) {
-    throw new UsageError(
-      `The rejected rows of this import are in ${rejectedFile}. Go on with --rejected ${rejectedFile}.`,
-    );
-  }
+/** Throws UsageError where the service or the reading of the input is not that of the earlier run. */
+function refuseOtherImport({ reading, target }: ImportState, now: Reading, { identity }: Connection): void {
   if (target.url !== identity.url) {
     throw new UsageError(
       `This import was begun at ${target.url}. Go on there, or name another --state to import the same file at ${identity.url} too.`,
@@ -239,27 +205,26 @@ function refuseOtherImport(
   }
   if (JSON.stringify(reading) !== JSON.stringify(now)) {
     throw new UsageError(
-      'This import was begun with another --format, --delimiter or --ignore. Go on with the same ones.',
+      'This import was begun with another --format, --delimiter, --ignore or --batch-rows. Go on with the same ones.',
     );
   }
 }
 
-async function alreadyDone(file: string, state: ImportState, rejectedFile: string, options: ImportOptions) {
-  const hash = newHash();
-  for await (const chunk of bytesOf(file)) hash.update(chunk);
-  if (hash.digest('hex') !== state.digest) {
-    throw new UsageError(
-      `Another content of this file was imported at ${state.finishedAt}. To import this one, remove its state, or name another --state.`,
-    );
-  }
-  console.error(
-    `This file was imported at ${state.finishedAt}: nothing was sent now. To create it again, remove its state.`,
+function refuseOtherInput({ digest, finished }: ImportState, digestNow: string): void {
+  if (digest === digestNow) return;
+  throw new UsageError(
+    finished === undefined
+      ? 'The input is not the same any more. Put it back as it was when its import began.'
+      : `Another content of this file was imported at ${finished.at}. To import this one, remove its state, or name another --state.`,
   );
-  return tellEnd(state, rejectedFile, options);
 }
 
-async function tellEnd({ created, rejected }: ImportState, file: string, options: OutputOptions): Promise<ExitCode> {
-  await printRecord({ created, rejected, ...(rejected > 0 && { rejectedRows: file }) }, options);
+async function tellEnd(
+  { created, rejected }: Pick<Place, 'created' | 'rejected'>,
+  file: string,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  await printRecord({ created, rejected, ...(rejected > 0 && existsSync(file) && { rejectedRows: file }) }, options);
   return rejected > 0 ? EXIT.rejectedRows : EXIT.done;
 }
 
@@ -269,7 +234,8 @@ class StoppedImportError extends Error {
 }
 
 /** How far the import is, for every error after its first batch may have been sent. */
-function withAdvice(error: Error, { line, created }: ImportState, hasSent: boolean): Error {
+function withAdvice(error: Error, latest: Place | undefined, hasSent: boolean): Error {
+  const { line, created } = latest ?? { line: 1, created: 0 };
   if ((!hasSent && created === 0) || error.name === 'OutputError') return error;
   const isLocal = (error as NodeJS.ErrnoException).syscall !== undefined;
   const told = isLocal ? new StoppedImportError(`The import stopped: ${error.message}.`, { cause: error }) : error;

@@ -1,10 +1,7 @@
-import { createReadStream } from 'node:fs';
 import { UsageError } from '../usage.js';
 
 /** Far longer than any row: a file with such a line does not hold transactions. */
 const LONGEST_LINE_BYTES = 1024 * 1024;
-/** Large enough that reading takes no time beside the rest. */
-const CHUNK_BYTES = 256 * 1024;
 
 /** One line of the input, as it is. */
 export interface Line {
@@ -16,28 +13,15 @@ export interface Line {
   readonly end: number;
 }
 
-/** `-` is standard input. */
-export function bytesOf(file: string): AsyncIterable<Buffer> {
-  return file === '-' ? process.stdin : createReadStream(file, { highWaterMark: CHUNK_BYTES });
-}
-
-/** The lines from byte `offset` on, which is the beginning of line `number`. What is before goes to `skipped`. */
-export async function* linesFrom(
-  chunks: AsyncIterable<Buffer>,
-  { offset, number: first }: { readonly offset: number; readonly number: number },
-  skipped: (bytes: Buffer) => void,
-): AsyncGenerator<Line> {
-  let number = first;
+export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+  let number = 1;
   let at = 0;
   /** Of a line whose end has not come yet. */
   let parts: Buffer[] = [];
   let partBytes = 0;
-  for await (const whole of chunks) {
-    const known = Math.min(Math.max(offset - at, 0), whole.length);
-    if (known > 0) skipped(whole.subarray(0, known));
-    const chunk = whole.subarray(known);
-    const chunkAt = at + known;
-    at += whole.length;
+  for await (const chunk of chunks) {
+    const chunkAt = at;
+    at += chunk.length;
     let from = 0;
     for (let to = chunk.indexOf(LF); to >= 0; to = chunk.indexOf(LF, from)) {
       const bytes = chunk.subarray(from, to + 1);

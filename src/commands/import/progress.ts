@@ -1,20 +1,21 @@
 import { clearLine, cursorTo } from 'node:readline';
-import type { ImportState } from './import-state.js';
+import type { Place } from './run-import.js';
 
 const SECOND_MS = 1_000;
 /** Often enough for a person, and too rarely to slow the import down. */
 const SHOW_EVERY_MS = 100;
 
 export interface Progress {
-  update(state: ImportState): void;
+  update(place: Place): void;
   stop(): void;
 }
 
-/** One line on a terminal, with the rate of this run and the time left, and nothing elsewhere. `bytes`: undefined for a pipe. */
-export function showProgress(bytes: number | undefined, start: ImportState): Progress {
+/** One line on a terminal, with the rate of this run and the time left, and nothing elsewhere. What is before `from` was imported by earlier runs. */
+export function showProgress(bytes: number, from: number): Progress {
   const terminal = process.stderr;
   if (!terminal.isTTY) return { update() {}, stop() {} };
   const startedAt = performance.now();
+  let start: Place = { offset: 0, line: 1, created: 0, rejected: 0 };
   let shownAt = Number.NEGATIVE_INFINITY;
 
   function clear(): void {
@@ -23,24 +24,27 @@ export function showProgress(bytes: number | undefined, start: ImportState): Pro
   }
 
   return {
-    update(state) {
+    update(place) {
+      if (place.offset <= from) {
+        start = place;
+        return;
+      }
       const now = performance.now();
       if (now - shownAt < SHOW_EVERY_MS) return;
       shownAt = now;
       clear();
-      terminal.write(textOf(state, (now - startedAt) / SECOND_MS).slice(0, terminal.columns - 1));
+      terminal.write(textOf(place, (now - startedAt) / SECOND_MS).slice(0, terminal.columns - 1));
     },
     stop: clear,
   };
 
-  function textOf(state: ImportState, seconds: number): string {
-    const read = state.offset - start.offset;
-    const rows = state.created + state.rejected - start.created - start.rejected;
+  function textOf(place: Place, seconds: number): string {
+    const read = place.offset - start.offset;
+    const rows = place.created + place.rejected - start.created - start.rejected;
     const rate = seconds > 0 ? Math.round(rows / seconds) : 0;
-    const done = `${state.created} created · ${state.rejected} rejected · ${rate} rows/s`;
-    if (bytes === undefined) return `Line ${state.line} · ${done}`;
-    const left = read > 0 ? duration((seconds * (bytes - state.offset)) / read) : '?';
-    return `${Math.floor((100 * state.offset) / Math.max(1, bytes))}% · ${done} · ${left} left`;
+    const done = `${place.created} created · ${place.rejected} rejected · ${rate} rows/s`;
+    const left = read > 0 ? duration((seconds * (bytes - place.offset)) / read) : '?';
+    return `${Math.floor((100 * place.offset) / Math.max(1, bytes))}% · ${done} · ${left} left`;
   }
 }
 

@@ -1,6 +1,8 @@
-import { closeSync, fdatasyncSync, fstatSync, ftruncateSync, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { syncFolderOf } from '../../sync-folder.js';
 import { UsageError } from '../usage.js';
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants;
 
 export interface RejectedRow {
   /** Of its first line, from 1. */
@@ -12,43 +14,57 @@ export interface RejectedRow {
 
 /** The file of what was rejected: one JSON document on each line. */
 export interface RejectedRows {
-  /** Durable when it returns. Returns the length of the file. */
-  append(rows: readonly RejectedRow[]): number;
+  append(rows: readonly RejectedRow[]): void;
+  /** Durable when it returns. */
+  complete(): void;
   close(): void;
 }
 
 /**
- * After a crash the file is cut to the rows that are done; the others are rejected again. The file is created with the first
- * rejected row. `path` must be that of the import's earlier runs. Throws UsageError where the file is shorter than `knownBytes`.
+ * Each run of an import writes all rejected rows, from the beginning; what is there already from an earlier run must be the same.
+ * So nothing of another file is ever overwritten. The file is created with the first rejected row. Throws UsageError for other content, and for
+ * a symbolic link.
  */
-export function openRejectedRows(path: string, knownBytes: number): RejectedRows {
-  let file: number | undefined;
-  let bytes = knownBytes;
-  if (knownBytes > 0) {
-    file = openSync(path, 'r+');
-    if (fstatSync(file).size < knownBytes) {
-      closeSync(file);
-      throw new UsageError(
-        `${path} is shorter than this import left it. Put it back as it was, or begin anew with another --state.`,
-      );
-    }
-    ftruncateSync(file, knownBytes);
-  }
+export function openRejectedRows(path: string): RejectedRows {
+  let file = openKnown(path);
+  let bytes = 0;
+
   return {
     append(rows) {
-      if (rows.length === 0) return bytes;
-      if (file === undefined) {
-        file = openSync(path, 'w', 0o600);
-        syncFolderOf(path);
-      }
+      if (rows.length === 0) return;
+      file ??= openSync(path, O_RDWR | O_CREAT | O_EXCL, 0o600);
       const text = Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
-      for (let at = 0; at < text.length; ) at += writeSync(file, text, at, text.length - at, bytes + at);
-      fdatasyncSync(file);
+      const there = Buffer.alloc(text.length);
+      const known = readSync(file, there, 0, text.length, bytes);
+      if (!there.subarray(0, known).equals(text.subarray(0, known))) throw otherContent(path);
+      for (let at = known; at < text.length; ) at += writeSync(file, text, at, text.length - at, bytes + at);
       bytes += text.length;
-      return bytes;
+    },
+    complete() {
+      if (file === undefined) return;
+      if (fstatSync(file).size > bytes) throw otherContent(path);
+      fsyncSync(file);
+      syncFolderOf(path);
     },
     close() {
       if (file !== undefined) closeSync(file);
     },
   };
+}
+
+function openKnown(path: string): number | undefined {
+  try {
+    return openSync(path, O_RDWR | O_NOFOLLOW);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    if (code !== 'ELOOP') throw error;
+    throw new UsageError(`${path} is a link, and nothing is written through one. Name another file with --rejected.`);
+  }
+}
+
+function otherContent(path: string): UsageError {
+  return new UsageError(
+    `${path} has something else than the rejected rows of this import. Move it away, and run the same command again: it writes all of them.`,
+  );
 }

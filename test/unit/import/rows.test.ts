@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { columnsOf, csvRows } from '#idempay/commands/import/csv.js';
-import { type Line, linesFrom } from '#idempay/commands/import/lines.js';
+import { type Line, linesOf } from '#idempay/commands/import/lines.js';
 import { type Row, readNdjsonRow } from '#idempay/commands/import/rows.js';
 
 async function* chunksOf(text: Buffer, size: number): AsyncGenerator<Buffer> {
@@ -13,7 +13,7 @@ async function readCsv(
   { delimiter = ',', ignored = [] as string[], chunk = 5 } = {},
 ): Promise<Row[]> {
   const bytes = Buffer.from(text);
-  const lines = linesFrom(chunksOf(bytes, chunk), { offset: 0, number: 1 }, () => {});
+  const lines = linesOf(chunksOf(bytes, chunk));
   const header = (await lines.next()).value as Line;
   const rows: Row[] = [];
   for await (const row of csvRows(lines, columnsOf(header, delimiter, ignored), delimiter)) rows.push(row);
