@@ -1,9 +1,4 @@
-import type { Metric } from 'prom-client';
-// By its parts: the whole library also loads OpenTelemetry's interface, which a process without traces does not have (decisions O3).
-import Counter from 'prom-client/lib/counter.js';
-import Gauge from 'prom-client/lib/gauge.js';
-import Registry from 'prom-client/lib/registry.js';
-import { Histogram, type Labels } from './histogram.js';
+import { Histogram, type Labels, type Sample } from './histogram.js';
 
 export type Reading = readonly [Labels, number];
 
@@ -12,24 +7,21 @@ export type Reading = readonly [Labels, number];
  * numbers, which costs a payment nothing. Nothing here asks a store, so a scrape ends soon, also while all of them are away.
  */
 export class Exposition {
-  private readonly registry = new Registry();
+  private readonly parts: (() => string)[] = [];
   private readonly reads = new Map<string, () => Iterable<Reading>>();
   private readonly histograms = new Map<string, Histogram>();
 
-  get contentType(): string {
-    return this.registry.contentType;
+  /** In the text format of Prometheus. */
+  text(): string {
+    return this.parts.map((part) => part()).join('');
   }
 
-  text(): Promise<string> {
-    return this.registry.metrics();
-  }
-
-  /** Of a counter or a gauge what `text` shows of it now. */
+  /** Current readings of one counter or gauge, as `text` shows them. */
   readings(name: string): Iterable<Reading> {
     return known(this.reads, name)();
   }
 
-  /** The same of a histogram: how many values fell between two bounds, in all series with these labels. */
+  /** How many values of one histogram fell between two bounds, in all series with these labels. */
   buckets(
     name: string,
     labels: Labels = {},
@@ -38,38 +30,41 @@ export class Exposition {
     return { bounds: histogram.bounds, counts: histogram.countsWith(labels) };
   }
 
-  counter(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Reading>): void {
-    this.reads.set(name, read);
-    const counter = new Counter({
-      ...{ name, help, labelNames, registers: [this.registry] },
-      collect() {
-        counter.reset();
-        for (const [labels, value] of read()) counter.inc(labels, value);
-      },
-    });
+  counter(name: string, help: string, read: () => Iterable<Reading>): void {
+    this.show(name, help, 'counter', read);
   }
 
-  gauge(name: string, help: string, labelNames: readonly string[], read: () => Iterable<Reading>): void {
-    this.reads.set(name, read);
-    const gauge = new Gauge({
-      ...{ name, help, labelNames, registers: [this.registry] },
-      collect() {
-        gauge.reset();
-        // Without labels the library would show 0 for what is not known.
-        if (labelNames.length === 0) gauge.remove();
-        for (const [labels, value] of read()) gauge.set(labels, value);
-      },
-    });
+  gauge(name: string, help: string, read: () => Iterable<Reading>): void {
+    this.show(name, help, 'gauge', read);
   }
 
   histogram(name: string, help: string, bounds: readonly number[]): Histogram {
     const histogram = new Histogram(name, bounds);
     this.histograms.set(name, histogram);
-    // All that the registry asks of a metric.
-    const metric = { name, get: async () => ({ name, help, type: 'histogram', values: histogram.samples() }) };
-    this.registry.registerMetric(metric as unknown as Metric);
+    const head = headOf(name, help, 'histogram');
+    this.parts.push(() => head + histogram.samples().map(sampleText).join(''));
     return histogram;
   }
+
+  private show(name: string, help: string, type: string, read: () => Iterable<Reading>): void {
+    this.reads.set(name, read);
+    const head = headOf(name, help, type);
+    this.parts.push(() => head + [...read()].map(([labels, value]) => sampleText({ name, labels, value })).join(''));
+  }
+}
+
+function headOf(name: string, help: string, type: string): string {
+  const escaped = help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+  return `# HELP ${name} ${escaped}\n# TYPE ${name} ${type}\n`;
+}
+
+function sampleText({ name, labels, value }: Sample): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapedLabel(text)}"`);
+  return `${name}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${value}\n`;
+}
+
+function escapedLabel(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
 }
 
 function known<Metric>(metrics: ReadonlyMap<string, Metric>, name: string): Metric {
@@ -83,7 +78,7 @@ export function* readingsOf(label: string, counts: Readonly<Record<string, numbe
   for (const [name, count] of Object.entries(counts)) yield [{ [label]: labelOf(name) }, count];
 }
 
-/** Of the words for a state in the code: `not sent` and `fencedOff` are `not_sent` and `fenced_off`. */
+/** The label for the words of a state in the code: `not sent` and `fencedOff` are `not_sent` and `fenced_off`. */
 export function labelOf(name: string): string {
   return name.replaceAll(' ', '_').replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

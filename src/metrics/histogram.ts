@@ -1,10 +1,9 @@
 export type Labels = Readonly<Record<string, string>>;
 
-/** As the registry of prom-client takes it. It keeps the text of `sharedLabels`, which are the same object each time. */
+/** One line of `GET /metrics`. */
 export interface Sample {
-  readonly metricName: string;
-  readonly labels: Readonly<Record<string, string | number>>;
-  readonly sharedLabels: Labels;
+  readonly name: string;
+  readonly labels: Labels;
   readonly value: number;
 }
 
@@ -15,22 +14,14 @@ interface Series {
   sum: number;
 }
 
-const NO_LABELS = {};
-
-/**
- * Counts values by buckets, a few additions for each. Not the library's own, which makes objects and texts of the labels for
- * each value: ten times the cost, several times in each payment.
- */
+/** Counts values by buckets, a few additions for each (decision 0027). */
 export class Histogram {
   private readonly series = new Map<string, Series>();
-  private readonly bucketLabels: readonly { readonly le: number | '+Inf' }[];
 
   constructor(
     readonly name: string,
     readonly bounds: readonly number[],
-  ) {
-    this.bucketLabels = [...bounds, '+Inf' as const].map((le) => ({ le }));
-  }
+  ) {}
 
   /** What adds a value to the series with these labels, which is the same for the same labels. */
   of(labels: Labels = {}): (value: number) => void {
@@ -45,18 +36,18 @@ export class Histogram {
   }
 
   samples(): Sample[] {
-    const metricName = `${this.name}_bucket`;
-    const samples: Sample[] = [];
-    for (const { labels: sharedLabels, counts, sum } of this.series.values()) {
+    return [...this.series.values()].flatMap(({ labels, counts, sum }) => {
       let count = 0;
-      for (const [index, labels] of this.bucketLabels.entries()) {
+      const buckets = [...this.bounds, '+Inf'].map((bound, index) => {
         count += counts[index] ?? 0;
-        samples.push({ metricName, labels, sharedLabels, value: count });
-      }
-      samples.push({ metricName: `${this.name}_sum`, labels: NO_LABELS, sharedLabels, value: sum });
-      samples.push({ metricName: `${this.name}_count`, labels: NO_LABELS, sharedLabels, value: count });
-    }
-    return samples;
+        return { name: `${this.name}_bucket`, labels: { le: String(bound), ...labels }, value: count };
+      });
+      return [
+        ...buckets,
+        { name: `${this.name}_sum`, labels, value: sum },
+        { name: `${this.name}_count`, labels, value: count },
+      ];
+    });
   }
 
   /** The values of all series with these labels by bucket, as `samples` shows them, but not added up. */

@@ -45,13 +45,11 @@ export function measureHttp(exposition: Exposition, connections: ConnectionCount
   exposition.counter(
     'idempay_http_requests_total',
     'Answered requests by method, pattern of the route ("none": there is none), and class of the status.',
-    ['method', 'route', 'status'],
     requests,
   );
   exposition.counter(
     'idempay_payments_total',
     'Answers to POST /api/payment by what they told the client.',
-    ['outcome'],
     function* () {
       for (const outcome of PAYMENT_OUTCOMES) yield [{ outcome }, paid[outcome]];
     },
@@ -60,11 +58,10 @@ export function measureHttp(exposition: Exposition, connections: ConnectionCount
   exposition.counter(
     'idempay_requests_refused_total',
     'Requests refused for their credentials or because of a limit, by reason; also connections closed for MAX_CONNECTIONS.',
-    ['reason'],
     // The listener counts its own: it is open before anything is measured.
     () => readingsOf('reason', { ...refused, connections: connections.refused }),
   );
-  exposition.gauge('idempay_http_connections', 'Open connections, with TLS set up where there is any.', [], () => [
+  exposition.gauge('idempay_http_connections', 'Open connections, with TLS set up where there is any.', () => [
     [{}, connections.open],
   ]);
 

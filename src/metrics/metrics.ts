@@ -18,9 +18,8 @@ import { showTransactions } from './transactions.js';
 
 /** Everything that one process measures. Each part is an interface of the code that it measures. */
 export interface Metrics {
-  readonly contentType: string;
   /** In Prometheus' text format. */
-  text(): Promise<string>;
+  text(): string;
   readonly http: HttpMeasures;
   readonly stores: StoreMeasures;
   readonly payments: PaymentCounts;
@@ -50,7 +49,6 @@ export function createMetrics(
   const stores = measureStores(exposition);
   const { stop } = showProcess(exposition, VERSION, deployment);
   return {
-    contentType: exposition.contentType,
     text: () => exposition.text(),
     http,
     stores,

@@ -7,31 +7,21 @@ export function showPayments(exposition: Exposition, counts: PaymentCounts): voi
   exposition.counter(
     'idempay_payments_settled_total',
     'Payments that this process settled, by who did it: a first claim, a repeat, recovery, or an operator.',
-    ['by'],
     () => readingsOf('by', counts.settled),
   );
   exposition.counter(
     'idempay_payment_attempts_fenced_off_total',
     'Attempts that found, at their end, that another attempt had taken their payment over.',
-    [],
     () => [[{}, counts.fencedOff]],
   );
-  exposition.counter(
-    'idempay_lease_renewals_total',
-    'Renewals of the leases of attempts under way, by result.',
-    ['result'],
-    () => readingsOf('result', counts.renewals),
+  exposition.counter('idempay_lease_renewals_total', 'Renewals of the leases of attempts under way, by result.', () =>
+    readingsOf('result', counts.renewals),
   );
-  exposition.gauge(
-    'idempay_payment_attempts_in_flight',
-    'Attempts under way now, of requests and of recovery.',
-    ['origin'],
-    () => [
-      [{ origin: 'request' }, counts.attemptsOfRequests],
-      [{ origin: 'recovery' }, counts.attemptsOfRecovery],
-    ],
-  );
-  exposition.gauge('idempay_payment_waiters', 'Requests that wait for another attempt now.', [], () => [
+  exposition.gauge('idempay_payment_attempts_in_flight', 'Attempts under way now, of requests and of recovery.', () => [
+    [{ origin: 'request' }, counts.attemptsOfRequests],
+    [{ origin: 'recovery' }, counts.attemptsOfRecovery],
+  ]);
+  exposition.gauge('idempay_payment_waiters', 'Requests that wait for another attempt now.', () => [
     [{}, counts.waiters],
   ]);
 }
@@ -41,7 +31,6 @@ export function showBacklog(exposition: Exposition, latest: () => Backlog | unde
   exposition.gauge(
     'idempay_recovery_backlog_payments',
     'Payments that are PROCESSING although no attempt is at work on them, in the whole deployment.',
-    [],
     () => {
       const backlog = latest();
       return backlog ? [[{}, backlog.payments]] : [];
@@ -50,7 +39,6 @@ export function showBacklog(exposition: Exposition, latest: () => Backlog | unde
   exposition.gauge(
     'idempay_recovery_oldest_unknown_seconds',
     'Since the first claim of the oldest payment of the backlog; 0 where there is none.',
-    [],
     () => {
       const backlog = latest();
       return backlog ? [[{}, backlog.oldestMs / 1000]] : [];

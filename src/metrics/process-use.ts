@@ -11,23 +11,21 @@ const OPEN_FILES = '/proc/self/fd';
  * delays start anew with each scrape (two scrapers would take them from each other), and which cannot be ended.
  */
 export function showProcess(exposition: Exposition, version: string, deployment: string): { stop(): void } {
-  exposition.gauge('idempay_build_info', 'Always 1; its labels say what runs.', ['version', 'deployment'], () => [
-    [{ version, deployment }, 1],
-  ]);
-  exposition.gauge('idempay_process_start_time_seconds', 'When it started, since the Unix epoch.', [], () => [
+  exposition.gauge('idempay_build_info', 'Always 1; its labels say what runs.', () => [[{ version, deployment }, 1]]);
+  exposition.gauge('idempay_process_start_time_seconds', 'When it started, since the Unix epoch.', () => [
     [{}, performance.timeOrigin / 1000],
   ]);
-  exposition.counter('idempay_process_cpu_seconds_total', 'Processor time, of all its threads.', [], () => {
+  exposition.counter('idempay_process_cpu_seconds_total', 'Processor time, of all its threads.', () => {
     const { user, system } = process.cpuUsage();
     return [[{}, (user + system) / 1_000_000]];
   });
-  exposition.gauge('idempay_process_resident_memory_bytes', 'Memory that it holds.', [], () => [
+  exposition.gauge('idempay_process_resident_memory_bytes', 'Memory that it holds.', () => [
     [{}, process.memoryUsage.rss()],
   ]);
-  exposition.gauge('idempay_process_heap_used_bytes', 'Memory of objects, in use or not collected yet.', [], () => [
+  exposition.gauge('idempay_process_heap_used_bytes', 'Memory of objects, in use or not collected yet.', () => [
     [{}, process.memoryUsage().heapUsed],
   ]);
-  exposition.gauge('idempay_process_open_fds', 'Open files and connections; only where the system tells.', [], () => {
+  exposition.gauge('idempay_process_open_fds', 'Open files and connections; only where the system tells.', () => {
     const count = openFiles();
     return count === undefined ? [] : [[{}, count]];
   });

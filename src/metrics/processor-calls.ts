@@ -29,7 +29,6 @@ export function measureProcessor(exposition: Exposition, processor: WatchedProce
   exposition.gauge(
     'idempay_processor_up',
     '1 unless the last call of the processor that ended brought no answer, or an error of its server.',
-    [],
     () => [[{}, processor.isAway ? 0 : 1]],
   );
   return {

@@ -13,14 +13,9 @@ export function measureStores(exposition: Exposition): StoreMeasures {
   );
   const trips = new Map<string, RoundTrips>();
   const inFlight = new Map<MeasuredStore, { count: number }>();
-  exposition.gauge(
-    'idempay_store_round_trips_in_flight',
-    'Operations that wait for their reply now.',
-    ['store'],
-    function* () {
-      for (const [store, { count }] of inFlight) yield [{ store }, count];
-    },
-  );
+  exposition.gauge('idempay_store_round_trips_in_flight', 'Operations that wait for their reply now.', function* () {
+    for (const [store, { count }] of inFlight) yield [{ store }, count];
+  });
 
   function measuredTrips(store: MeasuredStore, operation: string): RoundTrips {
     const took = seconds.of({ store, operation });
@@ -39,9 +34,7 @@ export function measureStores(exposition: Exposition): StoreMeasures {
   }
 
   const lengths: (() => Reading)[] = [];
-  exposition.gauge('idempay_store_queue_length', 'Operations waiting to be sent.', ['store', 'queue'], () =>
-    lengths.map((read) => read()),
-  );
+  exposition.gauge('idempay_store_queue_length', 'Operations waiting to be sent.', () => lengths.map((read) => read()));
   const batches = exposition.histogram(
     'idempay_store_batch_size',
     'How many operations were sent together.',
@@ -52,7 +45,7 @@ export function measureStores(exposition: Exposition): StoreMeasures {
     .histogram('idempay_store_commit_seconds', 'Duration of commits of the embedded store, on the disk.', SECONDS)
     .of();
   let walBytes: number | undefined;
-  exposition.gauge('idempay_store_wal_bytes', 'Size of the write-ahead log of the embedded store.', [], () =>
+  exposition.gauge('idempay_store_wal_bytes', 'Size of the write-ahead log of the embedded store.', () =>
     walBytes === undefined ? [] : [[{}, walBytes]],
   );
 
@@ -80,7 +73,7 @@ export function showStores(
   stores: readonly MeasuredStore[],
   isUp: (store: MeasuredStore) => boolean,
 ) {
-  exposition.gauge('idempay_store_up', '1 where the store served when it was last asked, else 0.', ['store'], () =>
+  exposition.gauge('idempay_store_up', '1 where the store served when it was last asked, else 0.', () =>
     stores.map((store) => [{ store }, isUp(store) ? 1 : 0]),
   );
 }

@@ -6,31 +6,26 @@ export function showTransactions(exposition: Exposition, counts: TransactionCoun
   exposition.counter(
     'idempay_transaction_creates_total',
     'Creates of one or many transactions by result; replayed, mismatch: their Idempotency-Key was used before, for the same or other rows.',
-    ['result'],
     () => readingsOf('result', counts.creates),
   );
   exposition.counter(
     'idempay_transaction_cache_lookups_total',
     'Reads of one transaction by what the cache said; bypass: it was not asked, or not to be used.',
-    ['result'],
     () => readingsOf('result', counts.lookUps),
   );
   exposition.counter(
     'idempay_transaction_cache_fills_total',
     'Transactions offered to the cache after a miss, by result.',
-    ['result'],
     () => readingsOf('result', counts.fills),
   );
   exposition.counter(
     'idempay_transaction_cache_marks_total',
     'Write marks put before a change of a transaction.',
-    [],
     () => [[{}, counts.marks]],
   );
   exposition.counter(
     'idempay_list_tags_total',
     'Tags of lists by what they took: known, extended by new ids, or rebuilt.',
-    ['result'],
     () => readingsOf('result', counts.tags),
   );
 }

@@ -9,13 +9,13 @@ import { readSamples, sumOf } from '../../testkit/client/metrics.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 describe('a histogram', () => {
-  test('counts a value in every bucket whose bound it does not exceed', async () => {
+  test('counts a value in every bucket whose bound it does not exceed', () => {
     const exposition = new Exposition();
     const histogram = exposition.histogram('sizes', 'Help.', [1, 10]);
     const add = histogram.of({ of: 'a' });
     for (const size of [1, 2, 10, 11]) add(size);
     histogram.of({ of: 'b' })(5);
-    const samples = readSamples(await exposition.text());
+    const samples = readSamples(exposition.text());
     const counts = (label: string) =>
       ['1', '10', '+Inf'].map((le) => sumOf(samples, 'sizes_bucket', { of: label, le }));
     expect(counts('a')).toEqual([1, 3, 4]);
@@ -23,28 +23,28 @@ describe('a histogram', () => {
     expect(['sum', 'count'].map((part) => sumOf(samples, `sizes_${part}`, { of: 'a' }))).toEqual([24, 4]);
   });
 
-  test('has one series for the same labels, for every caller', async () => {
+  test('has one series for the same labels, for every caller', () => {
     const exposition = new Exposition();
     const histogram = exposition.histogram('sizes', 'Help.', [1]);
     histogram.of({ of: 'a' })(1);
     histogram.of({ of: 'a' })(1);
-    const samples = readSamples(await exposition.text());
+    const samples = readSamples(exposition.text());
     expect(samples.filter(({ name }) => name === 'sizes_count')).toEqual([
       { name: 'sizes_count', labels: { of: 'a' }, value: 2 },
     ]);
   });
 });
 
-test('counters and gauges show the values at the time of a scrape, and no earlier ones', async () => {
+test('counters and gauges show the values at the time of a scrape, and no earlier ones', () => {
   const exposition = new Exposition();
   let readings = [[{ of: 'a "b"\\c\n' }, 3] as const];
-  exposition.counter('things_total', 'Help.', ['of'], () => readings);
-  exposition.gauge('things', 'Help.', ['of'], () => readings);
+  exposition.counter('things_total', 'Help.', () => readings);
+  exposition.gauge('things', 'Help.', () => readings);
   // Not 0, which would say something.
-  exposition.gauge('unknown', 'Help.', [], () => []);
-  expect(await exposition.text()).toContain('things_total{of="a \\"b\\"\\\\c\\n"} 3');
+  exposition.gauge('unknown', 'Help.', () => []);
+  expect(exposition.text()).toContain('things_total{of="a \\"b\\"\\\\c\\n"} 3');
   readings = [];
-  expect(readSamples(await exposition.text())).toEqual([]);
+  expect(readSamples(exposition.text())).toEqual([]);
 });
 
 /** Bug: settlements with an event of the timeline, as after takeovers, were missing. */
