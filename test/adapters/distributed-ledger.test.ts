@@ -195,21 +195,4 @@ describe('the horizon in PostgreSQL', () => {
     expect(await ledger.claim(claimAttempt({ key: newKeyOf(bound - 1) }))).toEqual({ state: 'expired' });
     expect(await ledger.claim(claimAttempt({ key: newKeyOf(bound) }))).toMatchObject({ state: 'claimed' });
   });
-
-  test('keeps a payment without a settled hour for the full retention from the first look', async () => {
-    // As a process of the version before settles one.
-    await sql('UPDATE idempay.payments SET settled_hour = NULL WHERE key = $1', [removable.key]);
-    for (const [hours, isThere] of [
-      [0, true],
-      [RETENTION_HOURS - 3, true],
-      [3, false],
-    ] as const) {
-      await passHours(ledger, hours);
-      for (let round = 0; round < 3; round += 1) {
-        await remove();
-        await claimsHaveEnded();
-      }
-      expect((await history.find(removable.key)) !== undefined, `after ${hours} hours more`).toBe(isThere);
-    }
-  });
 });

@@ -1,5 +1,4 @@
 import type { Statement } from './postgres.js';
-import { CURRENT_HOUR } from './retention-time.js';
 
 /** The lowest UUIDv7 of a moment: 48 bits of time in milliseconds since the epoch, then the version and the variant alone. */
 export const lowestKeyAt = (ms: string) => `(lpad(to_hex(${ms}), 12, '0') || '70008000000000000000')::uuid`;
@@ -44,24 +43,18 @@ export const ADVANCE_HORIZON: Statement = {
 
 /**
  * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
- * hour `$4` or before. Concurrent calls skip rows that another one removes. A payment that a process of the
- * previous version settled has no hour: its age begins now.
+ * hour `$4` or before. Concurrent calls skip rows that another one removes.
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
   text: `
     WITH looked AS MATERIALIZED (
-      SELECT key, settled_at, settled_hour, settled_hour <= $4::integer AND expires_at <= now()
+      SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now()
           AND key < (SELECT removable_before FROM idempay.payment_horizon) AS removable
       FROM idempay.payments
       WHERE (settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2::uuid)
         AND settled_at < 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
       ORDER BY settled_at, key LIMIT $5::integer
-    ), noted AS (
-      UPDATE idempay.payments SET settled_hour = ${CURRENT_HOUR}
-      WHERE key = ANY (ARRAY(
-        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(SELECT key FROM looked WHERE settled_hour IS NULL))
-        FOR UPDATE SKIP LOCKED))
     ), removed AS (
       DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
         SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(SELECT key FROM looked WHERE removable))
