@@ -16,7 +16,7 @@ const LOOKED_UP_WORDS: Readonly<Record<LookedUp, string>> = {
 };
 const NO_LOOK_UP = '-';
 
-/** Appends a line, as `idempay.with_event` does in PostgreSQL (`0011_payment_events.additive.sql`). */
+/** Appends a line, as `idempay.with_event` does in PostgreSQL. */
 export function withEvent(events: string | null, event: string): string {
   const lines = [...(events === null ? [] : events.split('\n')), event];
   if (lines.length <= FIRST_EVENTS + LAST_EVENTS) return lines.join('\n');

@@ -58,9 +58,9 @@ const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefi
 
 const fill = (from: number, to: number) => `
   INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
-    lease_until, recover_at, claimed_at, settled_at, expires_at, settled_hour)
+    lease_until, recover_at, claimed_at, settled_at, expires_at, settled_hour, generation)
   SELECT (lpad(to_hex(n), 12, '0') || '70008' || lpad(to_hex(n), 15, '0'))::uuid, 'TXN' || n, 1, 'USD', '1 USD', 'test',
-    'COMPLETED', 1, 'owner', now(), now(), now(), now(), now(), 1
+    'COMPLETED', 1, 'owner', now(), now(), now(), now(), now(), 1, 0
   FROM generate_series(${from}, ${to}) AS n;
   INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
   SELECT ${NO_NEWEST_ID} + n, 'from' || n % 999, 'to' || n % 997, 10000, 'PENDING', 1, now()

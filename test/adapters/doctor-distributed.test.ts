@@ -165,24 +165,24 @@ describe('of PostgreSQL', { timeout: 60_000 }, () => {
     });
   });
 
-  test('missing rights, and migrations of a newer version, are found', async () => {
+  test('missing rights, and a schema of a newer version, are found', async () => {
     const database = await primary.createDatabase('rights');
     const guest = database.replace('//idempay@', '//guest@');
     const found = async () => verdictsOf(await findingsOfPostgres(guest));
     await runSql(database, 'CREATE ROLE guest LOGIN CONNECTION LIMIT 3');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong', 'PostgreSQL max_connections': 'wrong' });
     await runSql(database, 'GRANT CREATE ON DATABASE rights TO guest');
-    expect(await found()).toMatchObject({ 'PostgreSQL rights': 'ok', 'PostgreSQL migrations': 'ok' });
+    expect(await found()).toMatchObject({ 'PostgreSQL rights': 'ok', 'PostgreSQL schema': 'ok' });
     await runSql(database, 'CREATE SCHEMA idempay');
     expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong' });
     await runSql(database, 'GRANT USAGE ON SCHEMA idempay TO guest');
     await runSql(database, 'CREATE TABLE idempay.migrations (name text)');
-    expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong', 'PostgreSQL migrations': 'wrong' });
-    await runSql(database, "INSERT INTO idempay.migrations VALUES ('0001_payments.sql')");
+    expect(await found()).toMatchObject({ 'PostgreSQL rights': 'wrong', 'PostgreSQL schema': 'wrong' });
+    await runSql(database, "INSERT INTO idempay.migrations VALUES ('0001_schema.sql')");
     await runSql(database, 'GRANT ALL ON idempay.migrations TO guest');
-    expect(await found()).toMatchObject({ 'PostgreSQL rights': 'ok', 'PostgreSQL migrations': 'warning' });
+    expect(await found()).toMatchObject({ 'PostgreSQL rights': 'ok', 'PostgreSQL schema': 'ok' });
     await runSql(database, "INSERT INTO idempay.migrations VALUES ('9999_of_tomorrow.sql')");
-    expect(rowOf(await findingsOfPostgres(guest), 'PostgreSQL migrations')).toMatchObject({
+    expect(rowOf(await findingsOfPostgres(guest), 'PostgreSQL schema')).toMatchObject({
       verdict: 'wrong',
       found: expect.stringContaining('9999_of_tomorrow'),
     });

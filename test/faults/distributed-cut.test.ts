@@ -66,9 +66,9 @@ describe('a reply that is lost after', () => {
   const abandon = (key: string) =>
     stores.sql(
       `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
-         lease_until, recover_at, claimed_at)
+         lease_until, recover_at, claimed_at, generation)
        SELECT $1, transaction_id || '1', amount, currency, fingerprint, processor, 'PROCESSING', 1, '',
-         to_timestamp(0), now() + interval '1 hour', clock_timestamp() FROM idempay.payments LIMIT 1`,
+         to_timestamp(0), now() + interval '1 hour', clock_timestamp(), generation FROM idempay.payments LIMIT 1`,
       [key],
     );
 

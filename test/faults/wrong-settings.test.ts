@@ -133,7 +133,7 @@ describe('at the start', { timeout: 60_000 }, () => {
       await startPaying({});
       await refused(/permission denied.*schema idempay/);
       await runSql(url, `GRANT USAGE, CREATE ON SCHEMA idempay TO ${role}`);
-      await runSql(url, `GRANT ALL ON idempay.migrations, idempay.additive_migrations TO ${role}`);
+      await runSql(url, `GRANT ALL ON idempay.migrations TO ${role}`);
       await runSql(url, `GRANT SELECT ON idempay.payments TO ${role}`);
       await refused(/may not read and write .*payments/);
     } finally {

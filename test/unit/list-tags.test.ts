@@ -285,7 +285,7 @@ test('the first id removed since a version is unknown when a removal between was
   };
   const [newest, middle, oldest] = [removal(30, 20, 7), removal(20, 12, 5), removal(12, 0, 9)];
   expect(firstRemovedId([newest, middle, oldest], 30, 0, ALL)).toBe(5);
-  // As when a process of an older version removed the newest one, or one between.
+  // As when the newest one, or one between, has been overwritten.
   expect(firstRemovedId([newest, middle, oldest], 31, 0, ALL)).toBe(0);
   expect(firstRemovedId([newest, oldest], 30, 0, ALL)).toBe(0);
   expect(firstRemovedId([newest], 30, 19, ALL)).toBe(0);

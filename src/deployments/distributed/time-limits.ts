@@ -3,7 +3,7 @@ export const STATEMENT_TIMEOUT_MS = 5_000;
 
 /**
  * A statement that waits longer for one lock is refused by the server, so that a blocked row does not use up the time of the others in
- * its batch. Longer than a migration waits for a table, because statements wait behind it.
+ * its batch.
  */
 export const LOCK_TIMEOUT_MS = 2_000;
 

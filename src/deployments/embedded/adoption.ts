@@ -6,6 +6,7 @@ import { CannotOpen } from '../deployment.js';
 import { CLOCKS_DIFFER_MS, GAP } from '../replaced-database.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import { type CommitMark, lacksCommits } from './last-commit.js';
+import { refuseForeignFile } from './migrate.js';
 import { type Database, openForWriting } from './sqlite.js';
 import { assertLogBelongs } from './write-ahead-log.js';
 
@@ -61,6 +62,7 @@ export function markFolderAsRestored(dataDir: string): void {
   if (!existsSync(path)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
   const folder = takeExclusively(dataDir);
   try {
+    refuseForeignFile(path);
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { CannotOpen } from '../deployment.js';
 import { markAsBackup } from './adoption.js';
 import { DATABASE } from './exclusive-folder.js';
-import { migrate } from './migrate.js';
+import { refuseForeignFile } from './migrate.js';
 import { createPrivate, syncPath } from './private-file.js';
 import { openAlone } from './sqlite.js';
 
@@ -25,6 +25,7 @@ export async function backUp(
   const source = join(dataDir, DATABASE);
   const partial = `${file}.partial`;
   if (!existsSync(source)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
+  refuseForeignFile(source);
   if (existsSync(file)) throw new CannotOpen(`${file} exists. Name a file that does not.`);
   if (existsSync(partial)) {
     throw new CannotOpen(
@@ -69,11 +70,9 @@ async function reportSize(
   }
 }
 
-/** Also of a service that is older than this command: the copy is brought up to date, and has the mark. */
 function markFile(path: string): void {
   const database = openAlone(path);
   try {
-    migrate(database);
     markAsBackup(database);
   } finally {
     database.close();

@@ -7,7 +7,7 @@ import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../h
 import { within } from '../../time-limit.js';
 import { DATABASE } from './exclusive-folder.js';
 import { isSqliteTooOld, LEAST_SQLITE_VERSION, sqliteVersion } from './sqlite.js';
-import { examineMigrations } from './sqlite-schema-findings.js';
+import { examineSchema } from './sqlite-schema-findings.js';
 import { examineStoreClock } from './store-clock-watch.js';
 
 /** A check of a disk that does not answer would never end. */
@@ -73,7 +73,7 @@ async function lookAt(folder: string): Promise<readonly Finding[]> {
     rights,
     ...(await examineFileSystem(existing)),
     ...syncs,
-    examineMigrations(join(folder, DATABASE)),
+    examineSchema(join(folder, DATABASE)),
     ...examineStoreClock(join(folder, DATABASE)),
   ];
 }

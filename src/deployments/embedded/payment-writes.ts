@@ -87,7 +87,7 @@ const END_ALL_LEASES = `
   WHERE state = 'PROCESSING'`;
 
 /** The settlement columns of a payment that is not settled yet. */
-const NO_END = ['PROCESSING', null, null, null, 0] as const;
+const NO_END = ['PROCESSING', null, null, null, null] as const;
 
 export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
   /** `claimBy` by the store's clock. */

@@ -1,44 +1,33 @@
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { type Finding, verdictOf } from '../../health/finding.js';
-import { appliedIn, migrationsIn } from './migrate.js';
+import type { Finding } from '../../health/finding.js';
+import { readSchema } from './migrate.js';
 import type { Database } from './sqlite.js';
 
 const BUSY_MS = 1_000;
 
-const MIGRATIONS = {
-  what: 'SQLite migrations',
-  wanted: 'none that this version does not know',
-  why: 'a start migrates what is pending, and refuses a database of a newer version',
+const SCHEMA = {
+  what: 'SQLite schema',
+  wanted: 'that of this version',
+  why: 'a start applies what is pending, and refuses a schema of another version',
 } as const;
 
-/** Compares the database with the files of this version. Nothing is migrated. */
-export function examineMigrations(path: string): Finding {
-  if (!existsSync(path)) {
-    return { ...MIGRATIONS, found: 'none yet: the first start makes the database', verdict: 'ok' };
-  }
+/** Compares the database with the files of this version. Changes nothing. */
+export function examineSchema(path: string): Finding {
+  if (!existsSync(path)) return { ...SCHEMA, found: 'none yet: the first start makes it', verdict: 'ok' };
   try {
-    const files = migrationsIn();
-    const applied = readApplied(path);
-    const pending = files.slice(applied);
-    if (applied > files.length) {
-      const found = `of a newer version: ${applied}, and this one knows ${files.length}`;
-      return { ...MIGRATIONS, found, verdict: 'wrong' };
+    const database = openUnchanged(path);
+    try {
+      const { pending, foreign } = readSchema(database);
+      if (foreign !== undefined) return { ...SCHEMA, found: `of another version: ${foreign}`, verdict: 'wrong' };
+      const found = pending.length > 0 ? `pending: ${pending.join(', ')}` : 'that of this version';
+      return { ...SCHEMA, found, verdict: 'ok' };
+    } finally {
+      database.close();
     }
-    const found = pending.length > 0 ? `pending: ${pending.join(', ')}` : `all ${files.length}`;
-    return { ...MIGRATIONS, found, verdict: verdictOf(false, pending.length > 0) };
   } catch (error) {
-    return { ...MIGRATIONS, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
-  }
-}
-
-function readApplied(path: string): number {
-  const database = openUnchanged(path);
-  try {
-    return appliedIn(database);
-  } finally {
-    database.close();
+    return { ...SCHEMA, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
   }
 }
 

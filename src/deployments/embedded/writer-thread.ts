@@ -5,7 +5,7 @@ import { adopt, isRestored } from './adoption.js';
 import { createBatchCommits } from './batch-commits.js';
 import { DATABASE, type ExclusiveFolder, takeExclusively } from './exclusive-folder.js';
 import { LastCommit, readLastCommit } from './last-commit.js';
-import { migrate } from './migrate.js';
+import { migrate, refuseForeignFile } from './migrate.js';
 import { createPrivate } from './private-file.js';
 import { assertDurable, openForWriting } from './sqlite.js';
 import { receiveTime, type SentTime, StoreClock, sendTime } from './store-clock.js';
@@ -32,6 +32,7 @@ function run({ dataDir, wallClock }: WriterThreadData, port: MessagePort): void 
 function serve(folder: ExclusiveFolder, dataDir: string, clock: Clock, port: MessagePort): void {
   const path = join(dataDir, DATABASE);
   createPrivate(path);
+  refuseForeignFile(path);
   assertLogBelongs(path);
   const database = openForWriting(path);
   // Here, because it may take minutes: the main thread answers probes meanwhile.

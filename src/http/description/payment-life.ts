@@ -78,7 +78,7 @@ export const getPaymentTimeline: RouteDescription = {
   operationId: 'getPaymentTimeline',
   tag: 'Payment records',
   summary: 'What became of a payment step by step, and what happens next',
-  text: "Out of the payment's row. An attempt that was killed has written nothing more: the takeover that follows names its process. Steps that an earlier version of the service made are missing. A payment that stays unknown for days keeps its first and last events; `omitted` counts the others.",
+  text: "Out of the payment's row. An attempt that was killed has written nothing more: the takeover that follows names its process. A payment that stays unknown for days keeps its first and last events; `omitted` counts the others.",
   parameters: { key },
   answers: {
     200: {

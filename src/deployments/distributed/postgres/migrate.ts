@@ -5,11 +5,6 @@ import { CannotOpen } from '../../deployment.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const CONNECT_TIMEOUT_MS = 5_000;
-/**
- * The previous version works with the schema after such a file. The file is recorded in a table that the previous version does
- * not read, because a version refuses to start when it finds an unknown migration, and then a deploy could not be rolled back.
- */
-const ADDITIVE = '.additive.sql';
 /** Key of the advisory lock under which processes migrate one at a time: a number that no other program uses. */
 const ADVISORY_LOCK = 4_242_017_001;
 
@@ -19,46 +14,39 @@ const TURN_RETRY_MS = 500;
 const TRIES_BEFORE_NOTICE = 4;
 const TURN_QUERY_TIMEOUT_MS = 5_000;
 
-/**
- * While an ALTER waits for its lock, every later statement on that table waits behind it. This limit is below the statement
- * time-out of payments, so that processes of the previous version continue to serve.
- */
-const LOCK_TIMEOUT_MS = 1_000;
-/** Pause between two tries, in which the waiting statements run. */
-const LOCK_RETRY_MS = 4_000;
-/** About a minute. */
-const LOCK_TRIES_PER_NOTICE = 12;
-const LOCK_NOT_AVAILABLE = '55P03';
+const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
+const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
+
+export interface FoundSchema {
+  /** The files that are still to be applied, in order. */
+  readonly pending: readonly string[];
+  /** What shows that another version made it; undefined: nothing does. */
+  readonly foreign: string | undefined;
+}
 
 /**
- * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction, forward only. While
- * another process migrates it waits for its turn, and while another session (such as pg_dump) holds a lock in its way it
- * tries again, each for as long as that takes. `onWait` is called with a sentence about the wait.
+ * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
+ * it waits for its turn, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
+ * nothing changed, where another version made the schema.
  */
-export async function migrate(
-  databaseUrl: string,
-  onWait: (sentence: string) => void = () => {},
-  folder: URL = MIGRATIONS,
-): Promise<void> {
-  const files = migrationsIn(folder);
+export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
   // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   client.on('error', () => {});
   try {
     await client.connect();
     await takeTurn(client, onWait);
-    await applyMissing(client, folder, files, onWait);
+    const { pending, foreign } = await readSchema(client);
+    if (foreign !== undefined) {
+      throw new CannotOpen(
+        `The schema idempay in the database of DATABASE_URL was made by another version of Idempay (${foreign}), and nothing in it was changed. Start that version, or name another database.`,
+      );
+    }
+    for (const file of pending) await apply(client, file);
   } finally {
     // Ends the turn too.
     await client.end().catch(() => {});
   }
-}
-
-/** The names of the files, in their order. */
-export function migrationsIn(folder: URL = MIGRATIONS): string[] {
-  return readdirSync(folder)
-    .filter((name) => name.endsWith('.sql'))
-    .sort();
 }
 
 /** Polls for the lock instead of waiting in one query, so that a lost connection is noticed. */
@@ -76,69 +64,27 @@ async function takeTurn(client: Client, onWait: (sentence: string) => void): Pro
   }
 }
 
-async function applyMissing(
-  client: Client,
-  folder: URL,
-  files: readonly string[],
-  onWait: (sentence: string) => void,
-): Promise<void> {
+/** Compares the schema with the files of this version. */
+export async function readSchema(client: Client): Promise<FoundSchema> {
+  const files = readdirSync(MIGRATIONS).sort();
+  const tables = await client.query<{ relname: string }>(TABLES);
+  if (tables.rowCount === 0) return { pending: files, foreign: undefined };
+  const isListed = tables.rows.some(({ relname }) => relname === 'migrations');
+  const { rows } = isListed ? await client.query<{ name: string }>(LIST) : { rows: [] };
+  const names = rows.map(({ name }) => name);
+  // The tables and the first name come in one commit.
+  if (names.length === 0) return { pending: [], foreign: 'tables without a list of migrations' };
+  const unknown = names.find((name) => !files.includes(name));
+  return {
+    pending: files.filter((file) => !names.includes(file)),
+    foreign: unknown && `migration ${unknown}`,
+  };
+}
+
+async function apply(client: Client, file: string): Promise<void> {
   // Asked first, because the right to create schemas is needed only where the schema is not there yet.
   const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
-  if (rowCount === 0) await client.query('CREATE SCHEMA IF NOT EXISTS idempay');
-  const migrations = await namesIn(client, 'migrations');
-  if (migrations.some((name) => !files.includes(name))) {
-    throw new CannotOpen('The database was migrated by a newer version of Idempay. Start that version.');
-  }
-  const applied = new Set([...migrations, ...(await namesIn(client, 'additive_migrations'))]);
-  for (const file of files) {
-    if (!applied.has(file)) await applyWhenFree(client, folder, file, onWait);
-  }
-}
-
-type Register = 'migrations' | 'additive_migrations';
-
-async function namesIn(client: Client, register: Register): Promise<string[]> {
-  await client.query(
-    `CREATE TABLE IF NOT EXISTS idempay.${register} (name text NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())`,
-  );
-  const { rows } = await client.query<{ name: string }>(`SELECT name FROM idempay.${register}`);
-  return rows.map((row) => row.name);
-}
-
-async function applyWhenFree(
-  client: Client,
-  folder: URL,
-  file: string,
-  onWait: (sentence: string) => void,
-): Promise<void> {
-  for (let tries = 0; ; tries += 1) {
-    try {
-      return await apply(client, folder, file);
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
-    }
-    if (tries % LOCK_TRIES_PER_NOTICE === 0) {
-      onWait(
-        `Another session (a backup or a long transaction) locks a table that the migration ${file} changes; it is tried again until it succeeds.`,
-      );
-    }
-    await delay(LOCK_RETRY_MS);
-  }
-}
-
-async function apply(client: Client, folder: URL, file: string): Promise<void> {
-  await client.query('BEGIN');
-  try {
-    // A limit that an operator set for the user of the service (`docs/deployment.md`) is not made for it.
-    await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}; SET LOCAL statement_timeout = 0`);
-    await client.query(readFileSync(new URL(file, folder), 'utf8'));
-    const register: Register = file.endsWith(ADDITIVE) ? 'additive_migrations' : 'migrations';
-    await client.query(`INSERT INTO idempay.${register} (name) VALUES ($1)`, [file]);
-  } catch (error) {
-    await client.query('ROLLBACK');
-    throw error;
-  }
-  const { command } = await client.query('COMMIT');
-  // The COMMIT of an aborted transaction succeeds, with this tag.
-  if (command === 'ROLLBACK') throw new CannotOpen(`The migration ${file} was rolled back.`);
+  const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
+  await client.query(`BEGIN; ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};
+    INSERT INTO idempay.migrations (name) VALUES ('${file}'); COMMIT`);
 }

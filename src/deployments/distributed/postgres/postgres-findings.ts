@@ -4,7 +4,7 @@ import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../../.
 import { within } from '../../../time-limit.js';
 import { examineClock } from '../../clock-finding.js';
 import { judgeTransport } from '../../transport-finding.js';
-import { type Ask, examineMigrations, examineRights } from './postgres-schema-findings.js';
+import { type Ask, examineRights, examineSchema } from './postgres-schema-findings.js';
 import { wordsFor } from './postgres-start.js';
 import { examineSessions } from './session-findings.js';
 
@@ -78,7 +78,7 @@ async function* examineServer(client: Client, url: string, poolSize: number, clo
   });
   yield await examineTransport(ask, url);
   yield await examineRights(ask);
-  yield await examineMigrations(client);
+  yield await examineSchema(client);
   if (isPrimary) yield await examineCommits(client, ask, url);
 }
 

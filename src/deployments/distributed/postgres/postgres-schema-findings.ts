@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { type Finding, verdictOf } from '../../../health/finding.js';
-import { migrationsIn } from './migrate.js';
+import { readSchema } from './migrate.js';
 import { CLOSED_TABLES } from './postgres-start.js';
 
 /** The first row of the answer. */
@@ -26,40 +26,23 @@ export async function examineRights(ask: Ask): Promise<Finding> {
   return { ...RIGHTS, found: names === '' ? 'all' : `closed: ${names}`, verdict: verdictOf(names !== '') };
 }
 
-const MIGRATIONS = {
-  what: 'PostgreSQL migrations',
-  wanted: 'none that this version does not know',
-  why: 'a start migrates what is pending, and refuses a schema of a newer version',
+const SCHEMA = {
+  what: 'PostgreSQL schema',
+  wanted: 'that of this version',
+  why: 'a start applies what is pending, and refuses a schema of another version',
 } as const;
 
-/** Compares the schema with the files of this version. Nothing is migrated. */
-export async function examineMigrations(client: Client): Promise<Finding> {
+/** Compares the schema with the files of this version. Changes nothing. */
+export async function examineSchema(client: Client): Promise<Finding> {
   try {
-    const files = migrationsIn();
-    const blocking = await namesIn(client, 'migrations');
-    const additive = await namesIn(client, 'additive_migrations');
-    const unknown = blocking.filter((name) => !files.includes(name));
-    const pending = files.filter((name) => !blocking.includes(name) && !additive.includes(name));
-    if (unknown.length > 0)
-      return { ...MIGRATIONS, found: `of a newer version: ${unknown.join(', ')}`, verdict: 'wrong' };
-    if (blocking.length === 0)
-      return { ...MIGRATIONS, found: 'none yet: the first start makes the schema', verdict: 'ok' };
-    if (pending.length > 0) return { ...MIGRATIONS, found: `pending: ${pending.join(', ')}`, verdict: 'warning' };
-    return { ...MIGRATIONS, found: `all ${files.length}`, verdict: 'ok' };
+    const { pending, foreign } = await readSchema(client);
+    if (foreign !== undefined) return { ...SCHEMA, found: `of another version: ${foreign}`, verdict: 'wrong' };
+    const found = pending.length > 0 ? `pending: ${pending.join(', ')}` : 'that of this version';
+    return { ...SCHEMA, found, verdict: 'ok' };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { ...MIGRATIONS, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
+    return { ...SCHEMA, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
   }
-}
-
-async function namesIn(client: Client, register: 'migrations' | 'additive_migrations'): Promise<string[]> {
-  const table = await client.query(
-    `SELECT FROM pg_class WHERE relname = $1 AND relnamespace = to_regnamespace('idempay')`,
-    [register],
-  );
-  if (table.rowCount === 0) return [];
-  const { rows } = await client.query<{ name: string }>(`SELECT name FROM idempay.${register}`);
-  return rows.map(({ name }) => name);
 }
 
 /** 42501, insufficient privilege. */

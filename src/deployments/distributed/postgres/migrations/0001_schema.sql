@@ -1,0 +1,235 @@
+-- The files of this folder that were applied. A start refuses a schema with a name that it does not know.
+CREATE TABLE idempay.migrations (
+  name       text        NOT NULL PRIMARY KEY,
+  applied_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- One row: which deployment this is, and on which database server it was last seen.
+CREATE TABLE idempay.deployment (
+  only_row          boolean NOT NULL PRIMARY KEY CHECK (only_row),
+  -- Stays through failover and restore: all names in Redis begin with it.
+  id                text    NOT NULL CHECK (id ~ '^[0-9a-f]{16}$'),
+  -- The server as it was last seen; NULL: not yet.
+  system_identifier text,
+  database_oid      oid,
+  timeline          text,
+  -- Of this table; a dump that is restored makes it anew, also in the same database.
+  table_oid         oid,
+  -- The start of the server for which it was last found that no commit is lost. A server that was restored has another start.
+  checked_start     timestamptz,
+  -- One more, and another incarnation, each time the newest rows may be lost. Two restores of one backup may reach the same generation.
+  generation        integer NOT NULL,
+  incarnation       text    NOT NULL CHECK (incarnation ~ '^[0-9a-f]{16}$'),
+  -- Rows of keys below it may have been lost: their first claim asks the processor before it charges.
+  look_up_before    uuid    NOT NULL
+);
+
+-- The last 16 digits of a random UUID: 62 random bits.
+INSERT INTO idempay.deployment (only_row, id, generation, incarnation, look_up_before)
+VALUES (true, right(replace(gen_random_uuid()::text, '-', ''), 16), 0, right(replace(gen_random_uuid()::text, '-', ''), 16),
+  '00000000-0000-0000-0000-000000000000');
+
+-- The server's timeline, which a promotion and a point-in-time recovery raise. '' where a provider does not permit the
+-- question: then a lost commit, or another server, shows that the database was replaced.
+CREATE FUNCTION idempay.timeline() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN left(pg_walfile_name(pg_current_wal_flush_lsn()), 8);
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
+  RETURN '';
+END $$;
+
+CREATE FUNCTION idempay.system_identifier() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT system_identifier FROM pg_control_system());
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
+  RETURN '';
+END $$;
+
+-- One durable row per payment: the unique key is what makes it exactly once (decisions P12).
+CREATE TABLE idempay.payments (
+  key            uuid        NOT NULL PRIMARY KEY,
+  transaction_id text        NOT NULL UNIQUE CHECK (transaction_id ~ '^TXN[0-9]+$'),
+  amount         numeric     NOT NULL CHECK (amount > 0),
+  currency       text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+  fingerprint    text        NOT NULL,
+  processor      text        NOT NULL,
+  state          text        NOT NULL CHECK (state IN ('PROCESSING', 'COMPLETED', 'DECLINED')),
+  epoch          integer     NOT NULL CHECK (epoch >= 1),  -- fencing token: one more with each takeover
+  owner          text        NOT NULL,
+  lease_until    timestamptz NOT NULL,
+  expires_at     timestamptz,                              -- how long a final outcome is repeated
+  reason         text,
+  claimed_at     timestamptz NOT NULL,
+  settled_at     timestamptz,
+  -- When recovery may take a payment that is PROCESSING: with the end of its lease, or later when it was given up unclear.
+  recover_at     timestamptz NOT NULL,
+  -- Why an operator resolved it; NULL where the processor's own answer settled it.
+  resolution     text,
+  -- The epoch that was given up with nothing ever sent for the payment, by it or by any epoch before it. It counts only while
+  -- it is the row's epoch: whoever takes the payment over ends it with the same commit.
+  unsent_epoch   integer,
+  -- Of the deployment when the row's epoch began. `unsent_epoch` counts only while it is the deployment's: a database that lost
+  -- its newest rows may have lost a takeover that sent the charge.
+  generation     integer     NOT NULL,
+  settled_hour   integer,                                  -- the hour of `retention_hours` in which it was settled
+  client         text,                                     -- whose key it is (decisions A5); NULL: everybody's
+  -- What became of the payment beyond one attempt that claims and settles it, a line each, for its timeline
+  -- (docs/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
+  -- as of every ordinary payment. Bounded by `with_event`, and by no CHECK: a full list must not keep a payment from going on.
+  events         text,
+  CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),
+  CHECK ((state = 'PROCESSING') = (expires_at IS NULL)),
+  CHECK ((state = 'DECLINED') = (reason IS NOT NULL)),
+  CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
+);
+
+-- Only what is under way is in it, so it stays small however many payments there are.
+CREATE INDEX payments_under_way ON idempay.payments (key) WHERE state = 'PROCESSING';
+
+-- What recovery may take, longest due first or latest due first. Its condition means PROCESSING as well, in words that only
+-- recovery's statement has: so that statement cannot take the other index of what is under way, and no other can take this one.
+CREATE INDEX payments_due ON idempay.payments (processor, recover_at) WHERE expires_at IS NULL;
+
+-- Declined payments are rare among all rows; completed ones are not, and are found by the primary key.
+CREATE INDEX payments_declined ON idempay.payments (key) WHERE state = 'DECLINED';
+
+CREATE INDEX payments_settled ON idempay.payments (settled_at, key) WHERE settled_at IS NOT NULL;
+
+-- A client's list is one range of it.
+CREATE INDEX payments_by_client ON idempay.payments (client, key) WHERE client IS NOT NULL;
+
+-- Appends a line to `events`, as `withEvent` in `payment-events.ts` does: the first 8 and the last 40 are kept, and between them
+-- a line counts those that were left out.
+CREATE FUNCTION idempay.with_event(events text, event text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  lines   text[]  := array_append(string_to_array(events, E'\n'), event);
+  omitted integer := 0;
+  surplus integer;
+BEGIN
+  IF cardinality(lines) <= 48 THEN
+    RETURN array_to_string(lines, E'\n');
+  END IF;
+  IF lines[9] LIKE 'omitted %' THEN
+    omitted := substr(lines[9], 9)::integer;
+    lines := lines[:8] || lines[10:];
+  END IF;
+  surplus := greatest(0, cardinality(lines) - 48);
+  RETURN array_to_string(lines[:8] || ('omitted ' || omitted + surplus) || lines[9 + surplus:], E'\n');
+END $$;
+
+-- One row. Keys below `keys_before` are never claimed any more. Rows are removed below `removable_before` only: an older
+-- value of `keys_before`, which no claim that still runs can have missed.
+CREATE TABLE idempay.payment_horizon (
+  only_row         boolean     NOT NULL PRIMARY KEY CHECK (only_row),
+  keys_before      uuid        NOT NULL,
+  removable_before uuid        NOT NULL CHECK (removable_before <= keys_before),
+  seen_at          timestamptz                             -- `keys_before` was visible to everybody; NULL: not known yet
+);
+
+INSERT INTO idempay.payment_horizon
+VALUES (true, '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', now());
+
+-- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
+-- (docs/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
+CREATE TABLE idempay.retention_hours (
+  hour          integer NOT NULL PRIMARY KEY CHECK (hour >= 1),
+  from_ms       bigint  NOT NULL,                -- seen since this table was made, at the beginning of the hour
+  until_ms      bigint  NOT NULL CHECK (until_ms >= from_ms),
+  lowest_key_ms bigint  NOT NULL,                -- no key was generated in it with a lower time; ms since the epoch
+  clock_ms      bigint  NOT NULL,                -- what the database's clock read last; ms since the epoch
+  unseen_ms     bigint  NOT NULL DEFAULT 0,      -- by how much that clock went on that no process saw
+  confirmed     boolean NOT NULL DEFAULT false   -- an operator says that this time did pass
+);
+
+INSERT INTO idempay.retention_hours (hour, from_ms, until_ms, lowest_key_ms, clock_ms)
+SELECT 1, 0, 0, now_ms, now_ms FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS read;
+
+CREATE TABLE idempay.transactions (
+  id           bigint      NOT NULL PRIMARY KEY CHECK (id BETWEEN 100000000000001 AND 999999999999999),
+  from_account text        COLLATE "C" NOT NULL CHECK (from_account <> ''),
+  to_account   text        COLLATE "C" NOT NULL CHECK (to_account <> '' AND to_account <> from_account),
+  amount       bigint      NOT NULL CHECK (amount > 0),    -- a count of ten-thousandths: exact, never a float
+  status       text        NOT NULL CHECK (status IN
+    ('PENDING', 'PROCESSING', 'ON_HOLD', 'FLAGGED', 'BLOCKED', 'COMPLETED', 'FAILED', 'CANCELLED')),
+  version      integer     NOT NULL CHECK (version >= 1),  -- one more with each change of the row
+  created_at   timestamptz NOT NULL
+);
+
+CREATE INDEX transactions_by_from_account ON idempay.transactions (from_account, id);
+CREATE INDEX transactions_by_to_account ON idempay.transactions (to_account, id);
+
+-- A list filtered by both accounts is one range of this index. It has both in one expression, so that only this index has the order
+-- in which such a list is read (see `transaction-statements.ts`); no account holds a control character.
+CREATE INDEX transactions_by_both_accounts ON idempay.transactions ((from_account || E'\n' || to_account), id);
+
+-- One row. Every create and delete moves it in its own commit and holds it until that commit: so ids rise in commit order
+-- (a sequence would hand out ids that commit out of order), none is used twice, and a list tag computed at a version is
+-- right for as long as the version stands.
+CREATE TABLE idempay.transaction_list (
+  only_row                 boolean NOT NULL PRIMARY KEY CHECK (only_row),
+  last_id                  bigint  NOT NULL,
+  version                  bigint  NOT NULL,               -- moved by every create and delete
+  last_removal_version     bigint  NOT NULL,               -- the version that the last delete moved to
+  removals                 bigint  NOT NULL,               -- how many transactions were ever removed
+  previous_removal_version bigint  NOT NULL                -- the version that the removal before the last one moved to
+) WITH (fillfactor = 50);
+
+INSERT INTO idempay.transaction_list VALUES (true, 100000000000000, 0, 0, 0, 0);
+
+-- The last removals: a list tag is then made anew only from the first removed id on. Slots are used again in turn, so the table
+-- stays small. Each row names the version of the removal before it, so that a gap shows.
+CREATE TABLE idempay.transaction_removals (
+  slot             integer NOT NULL PRIMARY KEY,
+  version          bigint  NOT NULL,                       -- the list version that this removal moved to
+  previous_version bigint  NOT NULL,                       -- the same of the removal before it; 0: there was none
+  id               bigint  NOT NULL,
+  from_account     text    COLLATE "C" NOT NULL,
+  to_account       text    COLLATE "C" NOT NULL
+) WITH (fillfactor = 50);
+
+-- The clients' own keys of creates, each in the commit of its rows. Ids of one create follow each other, and a repeat brings the rows
+-- themselves: so the first id and the time are the whole result. Removed when it has expired.
+CREATE TABLE idempay.creation_keys (
+  client      text        COLLATE "C" NOT NULL,            -- whose key it is; '': nobody's, without credentials
+  endpoint    text        COLLATE "C" NOT NULL,            -- one, or batch
+  key         text        COLLATE "C" NOT NULL CHECK (length(key) BETWEEN 1 AND 64),
+  fingerprint text        NOT NULL,                        -- of the rows
+  first_id    bigint      NOT NULL,
+  created_at  timestamptz NOT NULL,
+  expires_at  timestamptz NOT NULL,
+  PRIMARY KEY (client, endpoint, key)
+);
+
+CREATE INDEX creation_keys_by_end ON idempay.creation_keys (expires_at);
+
+-- One row: the masters of Redis that the cache is in, by their replication ids, and a number that rises with each change of them. An
+-- entry counts in its own epoch only.
+CREATE TABLE idempay.cache_epoch (
+  only_row boolean NOT NULL PRIMARY KEY CHECK (only_row),
+  epoch    bigint  NOT NULL CHECK (epoch >= 0),
+  masters  text[]  NOT NULL
+);
+
+INSERT INTO idempay.cache_epoch VALUES (true, 0, '{}');
+
+-- The present epoch if all these masters are in it, else a new one of them. It waits for every change that has asked for the epoch
+-- (`is_cache_epoch`) and is not committed yet: so what is read and cached in the new epoch has all changes of the one before.
+CREATE FUNCTION idempay.cache_epoch_of(seen text[]) RETURNS SETOF idempay.cache_epoch LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM idempay.cache_epoch WHERE masters @> seen) THEN
+    PERFORM pg_advisory_xact_lock(4242017002);
+    UPDATE idempay.cache_epoch SET epoch = epoch + 1, masters = seen WHERE NOT masters @> seen;
+  END IF;
+  RETURN QUERY SELECT * FROM idempay.cache_epoch;
+END $$;
+
+-- Whether this is the present epoch, which stays so until the statement's commit. NULL: it does not matter. Volatile, so that it sees
+-- what was committed before it got the lock. The lock is in memory only: nothing is written for it.
+CREATE FUNCTION idempay.is_cache_epoch(wanted bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF wanted IS NULL THEN
+    RETURN true;
+  END IF;
+  PERFORM pg_advisory_xact_lock_shared(4242017002);
+  RETURN (SELECT epoch = wanted FROM idempay.cache_epoch);
+END $$;

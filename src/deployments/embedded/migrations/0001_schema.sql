@@ -1,0 +1,167 @@
+-- 'idem' in ASCII: whose file this is. A start refuses a database that is not empty and has another id.
+PRAGMA application_id = 0x6964656d;
+
+-- One row. A file that `idempay backup` wrote has `is_backup` 1 until it is started: rows of keys below `look_up_before` may then
+-- have been written after the copy and lost with the original, so their first claim asks the processor before it charges.
+CREATE TABLE deployment (
+  only_row       INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  is_backup      INTEGER NOT NULL CHECK (is_backup IN (0, 1)),
+  look_up_before TEXT    NOT NULL CHECK (length(look_up_before) = 36)
+) STRICT;
+
+INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000');
+
+-- The key records of spec 2.1. Time-ordered keys (UUIDv7) make every insert an append, so the table needs no rowid of its own.
+CREATE TABLE idempotency_keys (
+  key         TEXT    NOT NULL PRIMARY KEY CHECK (length(key) = 36),
+  value       TEXT    NOT NULL,                            -- KEY GENERATED, then the transaction id or DECLINED
+  fingerprint TEXT,                                        -- of the payment whose outcome the value is
+  reason      TEXT,                                        -- of a decline
+  expires_at  INTEGER NOT NULL,                            -- ms since the epoch
+  client      TEXT                                         -- whose key it is (decisions A5); NULL: everybody's
+) STRICT, WITHOUT ROWID;
+
+-- One durable row per payment, kept whatever becomes of its key record (decisions P12).
+CREATE TABLE payments (
+  key             TEXT    NOT NULL PRIMARY KEY CHECK (length(key) = 36),
+  transaction_id  TEXT    NOT NULL UNIQUE CHECK (transaction_id GLOB 'TXN[0-9]*'),
+  amount          TEXT    NOT NULL,                        -- canonical decimal text
+  currency        TEXT    NOT NULL CHECK (length(currency) = 3),
+  fingerprint     TEXT    NOT NULL,
+  processor       TEXT    NOT NULL,
+  state           TEXT    NOT NULL CHECK (state IN ('PROCESSING', 'COMPLETED', 'DECLINED')),
+  epoch           INTEGER NOT NULL CHECK (epoch >= 1),     -- fencing token: one more with each takeover
+  owner           TEXT    NOT NULL,
+  lease_until     INTEGER NOT NULL,                        -- ms since the epoch, as all times here
+  expires_at      INTEGER,                                 -- how long a final outcome is repeated
+  reason          TEXT,
+  claimed_at      INTEGER NOT NULL,
+  settled_at      INTEGER,
+  -- When recovery may take a payment that is PROCESSING: with the end of its lease, or later when it was given up unclear.
+  recover_at      INTEGER NOT NULL,
+  -- Why an operator resolved it; NULL where the processor's own answer settled it.
+  resolution      TEXT,
+  -- The epoch that was given up with nothing ever sent for the payment, by it or by any epoch before it. It counts only while
+  -- it is the row's epoch: whoever takes the payment over ends it with the same commit.
+  unsent_epoch    INTEGER,
+  -- `claimed_at` by the wall clock of the machine. The store's clock stands still while the machine is suspended, and may while
+  -- the service is stopped; a charge is sent again only where both clocks say that it is recent enough.
+  claimed_at_wall INTEGER NOT NULL,
+  settled_hour    INTEGER,                                 -- the hour of `retention_hours` in which it was settled
+  client          TEXT,                                    -- whose key it is (decisions A5); NULL: everybody's
+  -- What became of the payment beyond one attempt that claims and settles it, a line each, for its timeline
+  -- (docs/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
+  -- as of every ordinary payment. Bounded where it is appended to (`payment-events.ts`), and by no CHECK: a full list must not
+  -- keep a payment from going on.
+  events          TEXT,
+  CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),
+  CHECK ((state = 'PROCESSING') = (expires_at IS NULL)),
+  CHECK ((state = 'DECLINED') = (reason IS NOT NULL)),
+  CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
+) STRICT, WITHOUT ROWID;
+
+-- Only what is under way is in it. In the order of the keys, which is that of time: it is listed and counted from one end, up to a limit.
+CREATE INDEX payments_under_way ON payments (key) WHERE state = 'PROCESSING';
+
+-- What recovery may take, longest due first or latest due first.
+CREATE INDEX payments_due ON payments (processor, recover_at) WHERE state = 'PROCESSING';
+
+-- Declined payments are rare among all rows; completed ones are not, and are found in the table itself.
+CREATE INDEX payments_declined ON payments (key) WHERE state = 'DECLINED';
+
+CREATE INDEX payments_settled ON payments (settled_at, key) WHERE settled_at IS NOT NULL;
+
+-- A client's list is one range of it.
+CREATE INDEX payments_by_client ON payments (client, key) WHERE client IS NOT NULL;
+
+-- One row. Keys below `keys_before` are never claimed any more, so the rows of such keys may be removed.
+CREATE TABLE payment_horizon (
+  only_row    INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  keys_before TEXT    NOT NULL CHECK (length(keys_before) = 36)
+) STRICT;
+
+INSERT INTO payment_horizon VALUES (1, '00000000-0000-0000-0000-000000000000');
+
+-- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
+-- (docs/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
+CREATE TABLE retention_hours (
+  hour          INTEGER NOT NULL PRIMARY KEY CHECK (hour >= 1),
+  from_ms       INTEGER NOT NULL,            -- seen since this table was made, at the beginning of the hour
+  until_ms      INTEGER NOT NULL CHECK (until_ms >= from_ms),
+  lowest_key_ms INTEGER NOT NULL,            -- no key was generated in it with a lower time; ms since the epoch
+  clock_ms      INTEGER NOT NULL,            -- what the wall clock read last; ms since the epoch
+  unseen_ms     INTEGER NOT NULL DEFAULT 0,  -- by how much the wall clock went on that no process saw
+  confirmed     INTEGER NOT NULL DEFAULT 0 CHECK (confirmed IN (0, 1))  -- an operator says that this time did pass
+) STRICT;
+
+INSERT INTO retention_hours (hour, from_ms, until_ms, lowest_key_ms, clock_ms)
+VALUES (1, 0, 0, CAST(unixepoch('subsec') * 1000 AS INTEGER), CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- One row, which every commit writes: the number of the commit, the store's time then, and how many records
+-- `idempotency_keys` has (a count of the table would hold up a start by seconds for each ten million). `lock.sqlite` keeps
+-- the first three as well, so that a start notices a copy of this file that lacks commits (docs/decisions/0071).
+CREATE TABLE last_commit (
+  only_row    INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  incarnation TEXT    NOT NULL,             -- another one after each restore
+  number      INTEGER NOT NULL,             -- 1: nothing was written yet
+  clock_ms    INTEGER NOT NULL,             -- ms since the epoch; the store's clock never runs back behind it
+  key_records INTEGER NOT NULL,
+  adopted     TEXT                          -- the incarnation before, in the commit that gives another one
+) STRICT;
+
+INSERT INTO last_commit VALUES (1, lower(hex(randomblob(16))), 1, 0, 0, NULL);
+
+CREATE TABLE transactions (
+  id           INTEGER NOT NULL PRIMARY KEY CHECK (id BETWEEN 100000000000001 AND 999999999999999),
+  from_account TEXT    NOT NULL CHECK (from_account <> ''),
+  to_account   TEXT    NOT NULL CHECK (to_account <> '' AND to_account <> from_account),
+  amount       INTEGER NOT NULL CHECK (amount > 0),        -- a count of ten-thousandths: exact, never a float
+  status       TEXT    NOT NULL CHECK (status IN
+    ('PENDING', 'PROCESSING', 'ON_HOLD', 'FLAGGED', 'BLOCKED', 'COMPLETED', 'FAILED', 'CANCELLED')),
+  version      INTEGER NOT NULL CHECK (version >= 1),      -- one more with each change of the row
+  created_at   INTEGER NOT NULL                            -- ms since the epoch
+) STRICT;
+
+-- A list filtered by one account, or by both, is one range of its index; the row's id ends every index of SQLite.
+CREATE INDEX transactions_by_from_account ON transactions (from_account);
+CREATE INDEX transactions_by_to_account ON transactions (to_account);
+CREATE INDEX transactions_by_both_accounts ON transactions (from_account, to_account);
+
+-- One row. Every create and delete moves it in its own commit, so ids rise in commit order, none is used twice (also
+-- after a delete), and a list tag computed at a version is right for as long as the version stands.
+CREATE TABLE transaction_list (
+  only_row                 INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  last_id                  INTEGER NOT NULL,
+  version                  INTEGER NOT NULL,               -- moved by every create and delete
+  last_removal_version     INTEGER NOT NULL,               -- the version that the last delete moved to
+  removals                 INTEGER NOT NULL,               -- how many transactions were ever removed
+  previous_removal_version INTEGER NOT NULL                -- the version that the removal before the last one moved to
+) STRICT;
+
+INSERT INTO transaction_list VALUES (1, 100000000000000, 0, 0, 0, 0);
+
+-- The last removals: a list tag is then made anew only from the first removed id on. Slots are used again in turn, so the table
+-- stays small. Each row names the version of the removal before it, so that a gap shows, whatever left it.
+CREATE TABLE transaction_removals (
+  slot             INTEGER NOT NULL PRIMARY KEY,
+  version          INTEGER NOT NULL,                       -- the list version that this removal moved to
+  previous_version INTEGER NOT NULL,                       -- the same of the removal before it; 0: there was none
+  id               INTEGER NOT NULL,
+  from_account     TEXT    NOT NULL,
+  to_account       TEXT    NOT NULL
+) STRICT;
+
+-- The clients' own keys of creates, each in the commit of its rows. Ids of one create follow each other, and a repeat brings the rows
+-- themselves: so the first id and the time are the whole result. Removed when it has expired.
+CREATE TABLE creation_keys (
+  client      TEXT    NOT NULL,                            -- whose key it is; '': nobody's, without credentials
+  endpoint    TEXT    NOT NULL,                            -- one, or batch
+  key         TEXT    NOT NULL CHECK (length(key) BETWEEN 1 AND 64),
+  fingerprint TEXT    NOT NULL,                            -- of the rows
+  first_id    INTEGER NOT NULL,
+  created_at  INTEGER NOT NULL,                            -- ms since the epoch
+  expires_at  INTEGER NOT NULL,                            -- ms since the epoch
+  PRIMARY KEY (client, endpoint, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX creation_keys_by_end ON creation_keys (expires_at);

@@ -1,2 +1,0 @@
--- Nothing changes here. One process and its file are the whole deployment: there is no Redis to share, no server to be
--- promoted, and the cache lives in the process's memory.
