@@ -2,7 +2,7 @@
 // service costs beyond this is the service. With PROCESSOR_URL each payment is one charge there, and still nothing is stored.
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyReply, type RouteHandlerMethod } from 'fastify';
-import { readJsonBody } from '#idempay/http/json-body.js';
+import { readJsonBody } from '#idempay/http/requests/json-body.js';
 import { createHttpProcessor } from '#idempay/payments/processors/http.js';
 
 const TRANSACTION_ID = 'TXN1700000000000000000';

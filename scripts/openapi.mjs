@@ -2,7 +2,7 @@
 //   npm run --silent build && node scripts/openapi.mjs [FILE]
 import { writeFileSync } from 'node:fs';
 import { pino } from 'pino';
-import { createListener } from '../dist/http/listener.js';
+import { createListener } from '../dist/http/connections/listener.js';
 import { createServer } from '../dist/http/server.js';
 
 const silent = pino({ level: 'silent' });

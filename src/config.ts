@@ -1,18 +1,18 @@
 import { type AccessSettings, HOW_TO_SET_AUTH, readAccess } from './access/access-settings.js';
-import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
-import { DATABASE_URL_FORM, readDatabaseUrl } from './deployments/distributed/postgres/database-url.js';
-import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './deployments/distributed/redis/redis-url.js';
-import type { CertificateFiles } from './http/certificate-files.js';
-import { CONNECTION_LIMITS } from './http/connection-limits.js';
-import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/trusted-networks.js';
-import { misspeltSettings } from './misspelt-settings.js';
+import type { CertificateFiles } from './http/connections/certificate-files.js';
+import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
+import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/connections/trusted-networks.js';
 import {
   PROCESSOR_ACCOUNT_FORM,
   PROCESSOR_URL_FORM,
   readProcessorAccount,
   readProcessorUrl,
 } from './payments/processors/processor-url.js';
-import { type Environment, Settings } from './settings.js';
+import { misspeltSettings } from './platform/misspelt-settings.js';
+import { type Environment, Settings } from './platform/settings.js';
+import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/url.js';
+import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './stores/redis/connection/url.js';
+import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './stores/shared/crash-points.js';
 import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 
 /** The settings of decisions G3: environment variables in, one frozen Config out. */

@@ -7,7 +7,7 @@ if (refusal === undefined) {
   // Set before any request: otherwise the engine may allocate request objects in its old generation,
   // in some processes and not in others, at up to twice the CPU time for a request (decision 0059).
   setFlagsFromString('--no-allocation-site-pretenuring');
-  import('./command-line.js').then(({ run }) => run(process.argv.slice(2)));
+  import('./commands/command-line.js').then(({ run }) => run(process.argv.slice(2)));
 } else {
   console.error(refusal);
   process.exitCode = 1;

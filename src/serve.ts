@@ -3,16 +3,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { KeyFileError } from './access/api-keys.js';
 import { createApp } from './app.js';
 import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from './config.js';
-import { CannotOpen } from './deployments/deployment.js';
-import { databaseName } from './deployments/distributed/postgres/database-url.js';
-import { redisName } from './deployments/distributed/redis/redis-url.js';
-import { reasonOf, StoreUnavailable } from './faults.js';
-import { CertificateError } from './http/certificate-files.js';
-import { CONNECTION_LIMITS } from './http/connection-limits.js';
-import { createListener } from './http/listener.js';
-import { createLogger } from './logger.js';
+import { CertificateError } from './http/connections/certificate-files.js';
+import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
+import { createListener } from './http/connections/listener.js';
+import { reasonOf, StoreUnavailable } from './platform/faults.js';
+import { createLogger } from './platform/logger.js';
+import { VERSION } from './platform/version.js';
+import { databaseName } from './stores/postgres/url.js';
+import { redisName } from './stores/redis/connection/url.js';
+import { CannotOpen } from './stores/shared/deployment.js';
 import { openTraces, TracesNotInstalled } from './traces/open.js';
-import { VERSION } from './version.js';
 
 /** A process group gets a signal twice: from the terminal and from npm (decisions G4). */
 const SAME_SIGNAL_MS = 2_000;

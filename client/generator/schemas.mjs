@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { ANSWER_SCHEMAS } from '../../dist/http/description/answer-schemas.js';
-import { BODY_SCHEMAS } from '../../dist/http/description/body-schemas.js';
+import { ANSWER_SCHEMAS } from '../../dist/http/openapi/answer-schemas.js';
+import { BODY_SCHEMAS } from '../../dist/http/openapi/body-schemas.js';
 
 /** Those of `components.schemas`. */
 export function descriptionSchemas() {

@@ -13,9 +13,9 @@ export interface Mutant {
   readonly edits: readonly Edit[];
 }
 
-const POSTGRES = 'src/deployments/distributed/postgres';
-const REDIS = 'src/deployments/distributed/redis';
-const EMBEDDED = 'src/deployments/embedded';
+const POSTGRES = 'src/stores/postgres';
+const REDIS = 'src/stores/redis';
+const EMBEDDED = 'src/stores/embedded';
 
 /**
  * By file and name: `text → what replaces it`, on one line or more, once or several times. A mutant of several files is
@@ -148,7 +148,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${REDIS}/redis-last-commits.ts`]: {
     'a claim is remembered only after its charge was sent': 'if (now) sendCollected(client); → ',
   },
-  'src/deployments/newest-payments.ts': {
+  'src/stores/shared/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
       'leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthKey(query, readLimit)',
   },

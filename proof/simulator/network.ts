@@ -1,4 +1,4 @@
-import { StoreUnavailable } from '#idempay/faults.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import type { Random } from '../../testkit/random.js';
 import type { TriggeredFaults } from './faults.js';
 import { type Line, ROUTINE } from './models/line.js';

@@ -1,5 +1,5 @@
-import type { Clock } from '#idempay/clock.js';
-import { StoreUnavailable } from '#idempay/faults.js';
+import type { Clock } from '#idempay/platform/clock.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import type { Random } from '../../testkit/random.js';
 import { EPOCH_MS } from './payments/keys.js';
 import { Process, type Simulation } from './simulation.js';

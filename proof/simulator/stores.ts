@@ -1,8 +1,8 @@
-import type { Clock } from '#idempay/clock.js';
-import type { Lock } from '#idempay/deployments/embedded/key-store.js';
-import { type TransactionRow, transactionOf } from '#idempay/deployments/rows.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
+import type { Clock } from '#idempay/platform/clock.js';
+import type { Lock } from '#idempay/stores/embedded/key-store.js';
+import { type TransactionRow, transactionOf } from '#idempay/stores/shared/rows.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import type { Ports } from '../../testkit/protocol/ports.js';
 import type { TriggeredFaults } from './faults.js';

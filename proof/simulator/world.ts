@@ -1,4 +1,4 @@
-import type { Clock } from '#idempay/clock.js';
+import type { Clock } from '#idempay/platform/clock.js';
 import { createTriggeredFaults, type Faulty } from './faults.js';
 import { type Opened, Processes } from './processes.js';
 import { type Process, Simulation } from './simulation.js';

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import type { Settings } from '../settings.js';
+import type { Settings } from '../platform/settings.js';
 import type { TokenSettings } from './tokens.js';
 
 /** Whether clients need credentials (decisions A1). */

@@ -1,5 +1,5 @@
 import { closeSync, fsyncSync, openSync, readFileSync, realpathSync, renameSync, rmSync, writeSync } from 'node:fs';
-import { syncFolderOf } from '../sync-folder.js';
+import { syncFolderOf } from '../platform/sync-folder.js';
 import { type ApiKey, KeyFileError, newSecret, readApiKeys, sha256Of } from './api-keys.js';
 import type { Scope } from './scopes.js';
 

@@ -1,5 +1,5 @@
 import { createRemoteJWKSet, errors, type JWK, type JWTPayload, jwtVerify } from 'jose';
-import { codePointsIn, isPrinted } from '../printed-text.js';
+import { codePointsIn, isPrinted } from '../platform/printed-text.js';
 import type { AuthenticationResult } from './caller.js';
 import { isScope, type Scope } from './scopes.js';
 

@@ -1,5 +1,5 @@
 import { Command } from '@commander-js/extra-typings';
-import { VERSION } from '../version.js';
+import { VERSION } from '../platform/version.js';
 import { addCompletionCommand } from './completion/definition.js';
 import { addOperationCommands } from './operation/definitions.js';
 import { addPaymentCommands } from './payments/definitions.js';

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.js';
-import { within } from '../time-limit.js';
+import type { Clock } from '../platform/clock.js';
+import { within } from '../platform/time-limit.js';
 import type { KeyValueStoreReport, StoredValue, StoreStatistics } from './key-value-store.js';
 import type { StoreOfRecordReport } from './store-of-record.js';
 

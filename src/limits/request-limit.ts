@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 
 /** Port: what the processes of a deployment tell each other of their requests. Faults are StoreUnavailable. */
 export interface SharedRequestCounts {

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 import type { Sample } from './sample.js';
 import { INTERVAL_MS } from './sampler.js';
 import { KEEP_MS, type SharedSamples } from './shared-samples.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 import { type Look, type ProcessIdentity, type Sample, spanOf } from './sample.js';
 
 /** A chart of fifteen minutes has 180 points then, and a sample costs less than a thousandth of this. */

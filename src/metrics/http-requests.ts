@@ -1,4 +1,4 @@
-import type { ConnectionCounts } from '../http/connection-limits.js';
+import type { ConnectionCounts } from '../http/connections/connection-limits.js';
 import {
   type HttpMeasures,
   PAYMENT_OUTCOMES,
@@ -6,7 +6,7 @@ import {
   REFUSAL_REASONS,
   type RefusalReason,
   type RouteMeasure,
-} from '../http/measures.js';
+} from '../http/requests/measures.js';
 import { type Exposition, type Reading, readingsOf } from './exposition.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];

@@ -1,12 +1,12 @@
-import type { MeasuredStore, StoreMeasures } from '../deployments/store-measures.js';
-import type { ConnectionCounts } from '../http/connection-limits.js';
-import type { HttpMeasures } from '../http/measures.js';
+import type { ConnectionCounts } from '../http/connections/connection-limits.js';
+import type { HttpMeasures } from '../http/requests/measures.js';
 import type { Look } from '../live/sample.js';
 import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog } from '../payments/ports/ledger.js';
 import type { Processor } from '../payments/ports/processor.js';
+import { VERSION } from '../platform/version.js';
+import type { MeasuredStore, StoreMeasures } from '../stores/shared/store-measures.js';
 import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
-import { VERSION } from '../version.js';
 import { Exposition } from './exposition.js';
 import { measureHttp } from './http-requests.js';
 import { lookAt } from './look.js';

@@ -1,4 +1,4 @@
-import type { MeasuredStore, RoundTrips, StoreMeasures } from '../deployments/store-measures.js';
+import type { MeasuredStore, RoundTrips, StoreMeasures } from '../stores/shared/store-measures.js';
 import type { Exposition, Reading } from './exposition.js';
 
 const SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.js';
-import { StoreUnavailable } from '../faults.js';
+import type { Clock } from '../platform/clock.js';
+import { StoreUnavailable } from '../platform/faults.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';

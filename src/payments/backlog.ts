@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 import type { Backlog, Ledger } from './ports/ledger.js';
 
 /** Recovery looks for abandoned payments every few seconds; a person looks at the backlog less often. */

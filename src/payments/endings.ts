@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 import type { KeyStore } from './ports/key-store.js';
 
 /** Endings kept at most, a few hundred bytes each. Where one is dropped, the next repeat finds the outcome in the row. */

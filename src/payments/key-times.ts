@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 
 /**
  * Generates keys at the time of `keyClock`. After the clock was set back, keys get the lowest time that the ledger accepts, so

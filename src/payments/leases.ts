@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Fence } from './values/payment.js';

@@ -1,5 +1,5 @@
-import { StoreUnavailable } from '../faults.js';
-import type { NowOrLater } from '../now-or-later.js';
+import { StoreUnavailable } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
 import type { Payments } from './payments.js';
 import type { KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.js';
-import { isUnknown, StoreUnavailable } from '../faults.js';
-import type { NowOrLater } from '../now-or-later.js';
+import type { Clock } from '../platform/clock.js';
+import { isUnknown, StoreUnavailable } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
 import { createAnswers, type PayAnswer, SOON } from './answers.js';
 import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from '../clock.js';
+import { type Clock, sleep } from '../platform/clock.js';
 import type { AttemptResult, CarryOut, Origin } from './attempt.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { DueFirst, Ledger } from './ports/ledger.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../platform/clock.js';
 import type { KeyTimes } from './key-times.js';
 import type { Ledger } from './ports/ledger.js';
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { PublicError, publicErrors } from '../http/public-errors.js';
+import { PublicError, publicErrors } from '../http/errors/public-errors.js';
 import type { FakeAnswer, FakeCharge, FakeRequest } from './fake-exchange.js';
 import { type FakeListener, listenWith } from './fake-listener.js';
 import { FakePayments, type FakeProcessing } from './fake-payments.js';

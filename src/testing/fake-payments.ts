@@ -1,4 +1,4 @@
-import { quoted } from '../http/entity-tags.js';
+import { publicErrors } from '../http/errors/public-errors.js';
 import {
   EXPORT_PARAMETERS,
   keyIn,
@@ -7,13 +7,13 @@ import {
   readSelection,
   readVerdict,
   refuseUnknownParameters,
-} from '../http/payment-record-request.js';
-import { readPaymentRequest } from '../http/payment-request.js';
-import { evaluateRead } from '../http/preconditions.js';
-import { publicErrors } from '../http/public-errors.js';
+} from '../http/payments/record-request.js';
+import { readPaymentRequest } from '../http/payments/request.js';
+import { quoted } from '../http/requests/entity-tags.js';
+import { evaluateRead } from '../http/requests/preconditions.js';
+import { ExportTotals } from '../payments/history/export-totals.js';
+import { paymentJson, paymentTag } from '../payments/history/payment-representation.js';
 import type { PaymentRecord, Prefix } from '../payments/ports/payment-history.js';
-import { ExportTotals } from '../payments/records/export-totals.js';
-import { paymentJson, paymentTag } from '../payments/records/payment-representation.js';
 import { generateIdempotencyKey, readKeyHeader } from '../payments/values/idempotency-key.js';
 import { keyTimeOf } from '../payments/values/key-time.js';
 import { fingerprintOf, type Money } from '../payments/values/money.js';

@@ -1,5 +1,5 @@
-import { type JsonBody, type RowsMember, readJsonBody } from '../http/json-body.js';
-import { errorBody, type PublicError, publicErrors } from '../http/public-errors.js';
+import { errorBody, type PublicError, publicErrors } from '../http/errors/public-errors.js';
+import { type JsonBody, type RowsMember, readJsonBody } from '../http/requests/json-body.js';
 import type { FakeAnswer, FakeRequest } from './fake-exchange.js';
 
 const JSON_TYPE = 'application/json; charset=utf-8';

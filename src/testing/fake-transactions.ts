@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
-import { readCreationKey } from '../http/creation-key.js';
-import { quoted } from '../http/entity-tags.js';
-import { evaluateRead, writeCondition } from '../http/preconditions.js';
-import { publicErrors } from '../http/public-errors.js';
+import { publicErrors } from '../http/errors/public-errors.js';
+import { quoted } from '../http/requests/entity-tags.js';
+import { evaluateRead, writeCondition } from '../http/requests/preconditions.js';
+import { readCreationKey } from '../http/transactions/creation-key.js';
 import {
   BATCH_ROWS,
   readNewStatus,
   readNewTransaction,
   readNewTransactions,
   readTransactionId,
-} from '../http/transaction-request.js';
+} from '../http/transactions/request.js';
 import { type CreationEndpoint, fingerprintOf } from '../transactions/creation.js';
 import { represent, transactionJson, transactionTag } from '../transactions/representation.js';
 import {

@@ -5,8 +5,8 @@ import {
   SpanStatusCode,
   type TextMapPropagator,
 } from '@opentelemetry/api';
-import type { HttpMeasures } from '../http/measures.js';
-import type { RequestTraces } from '../http/request-traces.js';
+import type { HttpMeasures } from '../http/requests/measures.js';
+import type { RequestTraces } from '../http/requests/request-traces.js';
 import type { Spans } from './spans.js';
 
 /** A span of the server for each request, named by its route; it continues the trace of the caller. */

@@ -8,7 +8,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
-import type { NowOrLater } from '../now-or-later.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
 
 /** What is under way at a place in the code. */
 export interface UnderWay {

@@ -1,5 +1,5 @@
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api';
-import type { BatchTraces, MeasuredStore, RoundTrips, StoreMeasures } from '../deployments/store-measures.js';
+import type { BatchTraces, MeasuredStore, RoundTrips, StoreMeasures } from '../stores/shared/store-measures.js';
 import type { Spans } from './spans.js';
 
 interface Trip {

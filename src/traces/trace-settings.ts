@@ -1,4 +1,4 @@
-import type { Settings } from '../settings.js';
+import type { Settings } from '../platform/settings.js';
 
 /** Where traces go, and which (decisions O3). */
 export interface TraceSettings {

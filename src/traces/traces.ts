@@ -12,12 +12,12 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import type { Clock } from '../clock.js';
-import type { StoreMeasures } from '../deployments/store-measures.js';
-import type { HttpMeasures } from '../http/measures.js';
-import type { RequestTraces } from '../http/request-traces.js';
+import type { HttpMeasures } from '../http/requests/measures.js';
+import type { RequestTraces } from '../http/requests/request-traces.js';
 import type { CarryOut } from '../payments/attempt.js';
-import { VERSION } from '../version.js';
+import type { Clock } from '../platform/clock.js';
+import { VERSION } from '../platform/version.js';
+import type { StoreMeasures } from '../stores/shared/store-measures.js';
 import { type ExportEvents, reportExports } from './export-reports.js';
 import { type PaymentPorts, traceAttempts, tracePorts } from './payment-traces.js';
 import { createRequestTraces, traceOutcomes } from './request-traces.js';

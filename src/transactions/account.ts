@@ -1,4 +1,4 @@
-import { codePointsIn, isPrinted } from '../printed-text.js';
+import { codePointsIn, isPrinted } from '../platform/printed-text.js';
 
 const MAX_CODE_POINTS = 64;
 

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { StoreUnavailable } from '../faults.js';
-import type { NowOrLater } from '../now-or-later.js';
+import { StoreUnavailable } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
 import { type Checkpoint, lastBefore, sparse } from './digest-checkpoints.js';
+import type { TransactionSnapshot, TransactionStore } from './ports/transaction-store.js';
 import type { TransactionFilter } from './transaction.js';
 import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
-import type { TransactionSnapshot, TransactionStore } from './transaction-store.js';
 
 /** Filters whose tag is remembered; a forgotten one costs one scan of its ids. */
 const MAX_FILTERS = 1_000;

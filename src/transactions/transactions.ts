@@ -1,8 +1,15 @@
-import { isUnknown, StoreUnavailable } from '../faults.js';
-import type { NowOrLater } from '../now-or-later.js';
+import { isUnknown, StoreUnavailable } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
 import { canBeAccount } from './account.js';
 import { asCreated, type CreationName, type CreationResult, fingerprintOf } from './creation.js';
 import { EMPTY_LIST_TAG, ListTags, type OpenedTag } from './list-tags.js';
+import type { CacheLookUpResult, TransactionCache, WriteMark } from './ports/transaction-cache.js';
+import type {
+  FoundTransactions,
+  StatusChangeResult,
+  TransactionSnapshot,
+  TransactionStore,
+} from './ports/transaction-store.js';
 import { transactionTag } from './representation.js';
 import {
   type NewTransaction,
@@ -12,14 +19,7 @@ import {
   type TransactionSearch,
   type TransactionStatus,
 } from './transaction.js';
-import type { CacheLookUpResult, TransactionCache, WriteMark } from './transaction-cache.js';
 import { createTransactionCounts, type TransactionCounts } from './transaction-counts.js';
-import type {
-  FoundTransactions,
-  StatusChangeResult,
-  TransactionSnapshot,
-  TransactionStore,
-} from './transaction-store.js';
 
 /** Whether a tag satisfies the precondition a client sent; what the header looks like is the HTTP layer's business. */
 export type TagCondition = (tag: string) => boolean;

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { createPostgresCacheEpochs } from '#idempay/deployments/distributed/postgres/cache-epochs.js';
-import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
-import { createConfirmDurable } from '#idempay/deployments/distributed/postgres/durability.js';
-import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { createPostgresTransactionStore } from '#idempay/deployments/distributed/postgres/transaction-store.js';
-import type { TransactionStore } from '#idempay/transactions/transaction-store.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import { createPostgresCacheEpochs } from '#idempay/stores/postgres/cache-epochs.js';
+import { DatabaseClock } from '#idempay/stores/postgres/database-clock.js';
+import { createConfirmDurable } from '#idempay/stores/postgres/durability.js';
+import { Postgres } from '#idempay/stores/postgres/postgres.js';
+import { createPostgresTransactionStore } from '#idempay/stores/postgres/transaction-store.js';
+import type { TransactionStore } from '#idempay/transactions/ports/transaction-store.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { pause } from '../../testkit/time/until.js';
 

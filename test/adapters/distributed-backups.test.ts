@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import { generateKey, pay } from '../../testkit/client/http-client.js';

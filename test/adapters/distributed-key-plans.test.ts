@@ -8,17 +8,10 @@ import {
   SETTLE,
   SETTLE_NOTED,
   TAKE_OVER,
-} from '#idempay/deployments/distributed/postgres/ledger-statements.js';
-import {
-  FIND_LIFE,
-  FIND as FIND_RECORD,
-} from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
-import { Postgres, type Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
-import {
-  CHANGE_STATUS,
-  FIND as FIND_TRANSACTION,
-  REMOVE,
-} from '#idempay/deployments/distributed/postgres/transaction-statements.js';
+} from '#idempay/stores/postgres/ledger-statements.js';
+import { FIND_LIFE, FIND as FIND_RECORD } from '#idempay/stores/postgres/payment-history-statements.js';
+import { Postgres, type Statement } from '#idempay/stores/postgres/postgres.js';
+import { CHANGE_STATUS, FIND as FIND_TRANSACTION, REMOVE } from '#idempay/stores/postgres/transaction-statements.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { keepPlan, type PlanValue } from '../../testkit/protocol/postgres-plan.js';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
-import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { givenClaim, givenSettled, LONG_MS, newKeyOf, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit/protocol/ports.js';

@@ -1,9 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import {
-  BACKLOG,
-  COUNT_ABANDONED,
-  TAKE_OVER_DUE,
-} from '#idempay/deployments/distributed/postgres/ledger-statements.js';
+import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { BACKLOG, COUNT_ABANDONED, TAKE_OVER_DUE } from '#idempay/stores/postgres/ledger-statements.js';
 import {
   COUNT_NAMED,
   COUNT_SETTLED,
@@ -11,18 +8,17 @@ import {
   NEWEST,
   NTH_KEY,
   SETTLED,
-} from '#idempay/deployments/distributed/postgres/payment-history-statements.js';
-import { REMOVE_SETTLED } from '#idempay/deployments/distributed/postgres/payment-horizon-statements.js';
-import type { Statement } from '#idempay/deployments/distributed/postgres/postgres.js';
+} from '#idempay/stores/postgres/payment-history-statements.js';
+import { REMOVE_SETTLED } from '#idempay/stores/postgres/payment-horizon-statements.js';
+import type { Statement } from '#idempay/stores/postgres/postgres.js';
 import {
   accountParameters,
   LIST_IDS,
   LIST_ROWS,
   NEWEST_ROWS,
   NEWEST_WITH_STATUS,
-} from '#idempay/deployments/distributed/postgres/transaction-statements.js';
-import type { ListSelection } from '#idempay/deployments/list-selection.js';
-import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+} from '#idempay/stores/postgres/transaction-statements.js';
+import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
 import { ABOVE_ALL_IDS } from '#idempay/transactions/transaction.js';
 import {
   givenClaim,

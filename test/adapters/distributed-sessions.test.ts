@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { StoreUnavailable } from '#idempay/faults.js';
+import type { StoreUnavailable } from '#idempay/platform/faults.js';
 import { claimAttempt } from '../../testkit/protocol/payment-attempts.js';
 import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/ports.js';
 import { startPooler } from '../../testkit/servers/pooler.js';

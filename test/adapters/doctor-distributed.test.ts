@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
 import { doctor } from '#idempay/commands/operation/doctor.js';
-import { readScripts } from '#idempay/deployments/distributed/redis/script-text.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
 import { findingsOfPostgres, findingsOfRedis, rowOf, runDoctor, verdictsOf } from '../../testkit/deployments/doctor.js';
 import { runToExit } from '../../testkit/processes/service.js';
 import { PASSWORD } from '../../testkit/servers/certificates.js';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { examineFolder, judgeFileSystem } from '#idempay/deployments/embedded/folder-findings.js';
+import { examineFolder, judgeFileSystem } from '#idempay/doctor/embedded-folder.js';
 import { givenPaid } from '../../testkit/client/payment-answers.js';
 import { runToExit, spawnProgram, startService } from '../../testkit/processes/service.js';
 import { ROOT, SERVICE } from '../../testkit/programs.js';

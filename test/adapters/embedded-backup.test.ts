@@ -2,9 +2,9 @@ import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { backUp } from '#idempay/deployments/embedded/backup.js';
-import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import { backUp } from '#idempay/stores/embedded/backup.js';
+import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import {
   claimAttempt,

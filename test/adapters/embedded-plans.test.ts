@@ -1,7 +1,7 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { BACKLOG, COUNT_ABANDONED } from '#idempay/deployments/embedded/ledger.js';
-import { migrate } from '#idempay/deployments/embedded/migrate.js';
+import { BACKLOG, COUNT_ABANDONED } from '#idempay/stores/embedded/ledger.js';
+import { migrate } from '#idempay/stores/embedded/migrate.js';
 import {
   COUNT_NAMED,
   COUNT_SETTLED,
@@ -9,18 +9,18 @@ import {
   NEWEST,
   NTH_KEY,
   SETTLED,
-} from '#idempay/deployments/embedded/payment-history-statements.js';
-import { OLD_PAYMENTS } from '#idempay/deployments/embedded/payment-horizon-writes.js';
-import { TAKE_OVER_DUE } from '#idempay/deployments/embedded/payment-writes.js';
+} from '#idempay/stores/embedded/payment-history-statements.js';
+import { OLD_PAYMENTS } from '#idempay/stores/embedded/payment-horizon-writes.js';
+import { TAKE_OVER_DUE } from '#idempay/stores/embedded/payment-writes.js';
 import {
   LIST_IDS,
   LIST_ROWS,
   NEWEST_EXTENT,
   NEWEST_ROWS,
   ROWS_WITH_STATUS,
-} from '#idempay/deployments/embedded/transaction-list-statements.js';
-import type { ListSelection } from '#idempay/deployments/list-selection.js';
-import { withEvent } from '#idempay/deployments/payment-events.js';
+} from '#idempay/stores/embedded/transaction-list-statements.js';
+import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
+import { withEvent } from '#idempay/stores/shared/payment-events.js';
 
 const FILL_TIMEOUT_MS = 60_000;
 

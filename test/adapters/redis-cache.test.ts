@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
-import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
-import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { loadScript } from '#idempay/stores/redis/scripts/script.js';
+import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
+import type { TransactionCache } from '#idempay/transactions/ports/transaction-cache.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
-import type { TransactionCache } from '#idempay/transactions/transaction-cache.js';
 import { LONG_MS, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { locationsAt, NAMES, openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';

@@ -1,10 +1,10 @@
 import { afterAll, expect, onTestFinished, test } from 'vitest';
-import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
-import { connected, connectRedis } from '#idempay/deployments/distributed/redis/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import { createRedisSharedSamples } from '#idempay/deployments/distributed/redis/shared-samples.js';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { KEEP_MS, type SharedSamples } from '#idempay/live/shared-samples.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { connected, connectRedis } from '#idempay/stores/redis/connection/client.js';
+import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
+import { createKeyNames } from '#idempay/stores/redis/key-names.js';
+import { createRedisSharedSamples } from '#idempay/stores/redis/shared-samples.js';
 import { startRedis } from '../../testkit/servers/redis.js';
 
 const redis = await startRedis();

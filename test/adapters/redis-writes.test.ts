@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { infoOfMasters, numberIn } from '#idempay/deployments/distributed/redis/redis-info.js';
-import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
-import { NOT_MEASURED } from '#idempay/deployments/store-measures.js';
+import { infoOfMasters, numberIn } from '#idempay/stores/redis/connection/info.js';
+import { loadScript } from '#idempay/stores/redis/scripts/script.js';
+import { NOT_MEASURED } from '#idempay/stores/shared/store-measures.js';
 import { openRedis } from '../../testkit/deployments/topologies/open-stores.js';
 import { LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { NAMES, openRedisProcess, type RedisProcess } from '../../testkit/protocol/redis-process.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
 import type { LookResult, Watch } from '#idempay/payments/ports/key-store.js';
+import { systemClock } from '#idempay/platform/clock.js';
 import { DECLINED, inState, LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps, statesAtOnce, untilTold } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import type { FillToken } from '#idempay/transactions/ports/transaction-cache.js';
 import { FIRST_TRANSACTION_ID, type Transaction } from '#idempay/transactions/transaction.js';
-import type { FillToken } from '#idempay/transactions/transaction-cache.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';
 import { failingPort } from '../../testkit/protocol/failing-ports.js';
 import { SHORT_MS } from '../../testkit/protocol/payment-attempts.js';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
+import { REMEMBERED_REMOVALS } from '#idempay/stores/shared/transaction-removals.js';
+import type { TransactionSnapshot } from '#idempay/transactions/ports/transaction-store.js';
 import {
   FIRST_TRANSACTION_ID,
   LAST_TRANSACTION_ID,
@@ -10,7 +11,6 @@ import {
   type TransactionFilter,
   type TransactionStatus,
 } from '#idempay/transactions/transaction.js';
-import type { TransactionSnapshot } from '#idempay/transactions/transaction-store.js';
 import { alongside } from '../../testkit/concurrency.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 

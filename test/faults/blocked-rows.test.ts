@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
-import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
+import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
 import { fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { expectError } from '../../testkit/client/error-body.js';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { Postgres } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { StoreUnavailable } from '#idempay/faults.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { Postgres } from '#idempay/stores/postgres/postgres.js';
 import { gate } from '../../testkit/concurrency.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 

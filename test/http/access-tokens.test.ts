@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { examineKeySet } from '#idempay/access/token-findings.js';
+import { examineKeySet } from '#idempay/doctor/tokens.js';
 import { expectError } from '../../testkit/client/error-body.js';
 import { type Answer, ask, pay } from '../../testkit/client/http-client.js';
 import { embedded, type Stores } from '../../testkit/deployments/deployments.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SCOPES, type Scope } from '#idempay/access/scopes.js';
-import { createListener } from '#idempay/http/listener.js';
+import { createListener } from '#idempay/http/connections/listener.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import { credentialOf, keyFileOf } from '../../testkit/client/credentials.js';
 import { expectError } from '../../testkit/client/error-body.js';

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
-import { createListener } from '#idempay/http/listener.js';
+import { createListener } from '#idempay/http/connections/listener.js';
 import { createServer, type Features } from '#idempay/http/server.js';
 import { generateKey } from '../../testkit/client/http-client.js';
 import { openDistributedStores } from '../../testkit/deployments/distributed-stores.js';

@@ -3,7 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { run } from '#idempay/command-line.js';
+import { run } from '#idempay/commands/command-line.js';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
 import { beginPayment, expectFirst, expectReplay, untilPaid } from '../../testkit/client/payment-answers.js';
 import { shownPaymentOf } from '../../testkit/client/payment-records.js';

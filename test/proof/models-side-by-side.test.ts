@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
-import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
-import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
-import { type RedisLocation, readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import { createRedisTransactionCache } from '#idempay/deployments/distributed/redis/transaction-cache.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import { connected, connectRedis, type RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { type RedisLocation, readRedisUrl } from '#idempay/stores/redis/connection/url.js';
+import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
+import { LockEnds } from '#idempay/stores/redis/lock-ends.js';
+import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 import { createModelledServers, NAMES, openModelledPorts } from '../../proof/simulator/models/distributed.js';
 import { directLine } from '../../proof/simulator/models/line.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../../testkit/concurrency.js';
 import { type Composition, LOST, MONEY, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 import { until, untilPast } from '../../testkit/time/until.js';

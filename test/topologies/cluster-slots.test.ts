@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
-import { loadScript } from '#idempay/deployments/distributed/redis/redis-script.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { loadScript } from '#idempay/stores/redis/scripts/script.js';
 import { alongside } from '../../testkit/concurrency.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { type RedisCluster, startCluster } from '../../testkit/servers/cluster.js';

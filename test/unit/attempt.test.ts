@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { type AttemptResult, createCarryOut, type Origin } from '#idempay/payments/attempt.js';
 import { createEndings } from '#idempay/payments/endings.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
 import { givenClaim, inState, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';

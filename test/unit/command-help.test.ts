@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import { run } from '#idempay/command-line.js';
+import { run } from '#idempay/commands/command-line.js';
 import { createProgram } from '#idempay/commands/program.js';
 
 /** They have nothing to show beyond their usage line. */

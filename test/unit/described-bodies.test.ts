@@ -1,17 +1,17 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { BODY_SCHEMAS } from '#idempay/http/description/body-schemas.js';
-import { type JsonBody, readJsonBody } from '#idempay/http/json-body.js';
-import { readVerdict } from '#idempay/http/payment-record-request.js';
-import { readPaymentRequest } from '#idempay/http/payment-request.js';
-import { PublicError } from '#idempay/http/public-errors.js';
+import { PublicError } from '#idempay/http/errors/public-errors.js';
+import { BODY_SCHEMAS } from '#idempay/http/openapi/body-schemas.js';
+import { readVerdict } from '#idempay/http/payments/record-request.js';
+import { readPaymentRequest } from '#idempay/http/payments/request.js';
+import { type JsonBody, readJsonBody } from '#idempay/http/requests/json-body.js';
 import {
   BATCH_ROWS,
   readNewStatus,
   readNewTransaction,
   readNewTransactions,
-} from '#idempay/http/transaction-request.js';
+} from '#idempay/http/transactions/request.js';
 import { MINOR_UNITS } from '#idempay/payments/values/currencies.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
 import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { ExportTotals } from '#idempay/payments/history/export-totals.js';
 import type { PaymentRecord } from '#idempay/payments/ports/payment-history.js';
-import { ExportTotals } from '#idempay/payments/records/export-totals.js';
 
 type Row = readonly [amount: string, currency: string, state?: PaymentRecord['state']];
 

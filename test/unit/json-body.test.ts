@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type JsonMember, membersOf, readJsonBody } from '#idempay/http/json-body.js';
-import { PublicError } from '#idempay/http/public-errors.js';
+import { PublicError } from '#idempay/http/errors/public-errors.js';
+import { type JsonMember, membersOf, readJsonBody } from '#idempay/http/requests/json-body.js';
 
 const MAX_DEPTH = 64;
 const MAX_VALUES = 20_000;

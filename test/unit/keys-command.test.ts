@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ApiKeys, readApiKeys } from '#idempay/access/api-keys.js';
-import { run } from '#idempay/command-line.js';
+import { run } from '#idempay/commands/command-line.js';
 
 let folder: string;
 let file: string;

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { type FastifyReply, fastify } from 'fastify';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { ReadAheadBytes, streamReadAhead } from '#idempay/http/read-ahead.js';
-import { sendTransactionList } from '#idempay/http/transaction-list-reply.js';
+import { ReadAheadBytes, streamReadAhead } from '#idempay/http/connections/read-ahead.js';
+import { sendTransactionList } from '#idempay/http/transactions/list-reply.js';
 import { transactionJson } from '#idempay/transactions/representation.js';
 import type { Transaction } from '#idempay/transactions/transaction.js';
 

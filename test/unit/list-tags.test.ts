@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { firstRemovedId, type RemovalRow } from '#idempay/deployments/transaction-removals.js';
+import { firstRemovedId, type RemovalRow } from '#idempay/stores/shared/transaction-removals.js';
 import { sparse } from '#idempay/transactions/digest-checkpoints.js';
 import { ListTags } from '#idempay/transactions/list-tags.js';
+import type { TransactionSnapshot } from '#idempay/transactions/ports/transaction-store.js';
 import type { TransactionFilter } from '#idempay/transactions/transaction.js';
-import type { TransactionSnapshot } from '#idempay/transactions/transaction-store.js';
 
 const ALL: TransactionFilter = { from: '', to: '' };
 const FIRST_ID = 100_000_000_000_001;

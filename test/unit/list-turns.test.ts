@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { ListReads } from '#idempay/deployments/embedded/list-reads.js';
-import { Turns } from '#idempay/deployments/turns.js';
-import { AllSnapshotsInUse } from '#idempay/faults.js';
+import { AllSnapshotsInUse } from '#idempay/platform/faults.js';
+import { ListReads } from '#idempay/stores/embedded/list-reads.js';
+import { Turns } from '#idempay/stores/shared/turns.js';
 
 describe('turns for a snapshot', () => {
   const LONGEST_WAIT_MS = 10_000;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { openLiveStream } from '#idempay/http/live-stream.js';
+import { openLiveStream } from '#idempay/http/operations/live-stream.js';
 
 const STALLED_MS = 30_000;
 const CHECKED_WITHIN_MS = 5_000;

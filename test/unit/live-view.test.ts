@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { createLiveView } from '#idempay/live/live-view.js';
 import { type Look, type Sample, spanOf } from '#idempay/live/sample.js';
 import { createSampler, INTERVAL_MS } from '#idempay/live/sampler.js';
 import { KEEP_MS, type SharedPage } from '#idempay/live/shared-samples.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const MOST_WATCHERS = 32;

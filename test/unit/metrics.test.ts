@@ -1,10 +1,10 @@
 import { setImmediate as settle } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { Exposition } from '#idempay/metrics/exposition.js';
 import { createMetrics } from '#idempay/metrics/metrics.js';
 import { createBacklogWatch } from '#idempay/payments/backlog.js';
 import { createSimulatedProcessor } from '#idempay/payments/processors/simulated.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { readSamples, sumOf } from '../../testkit/client/metrics.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 

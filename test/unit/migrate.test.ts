@@ -1,7 +1,7 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { CannotOpen } from '#idempay/deployments/deployment.js';
-import { migrate } from '#idempay/deployments/embedded/migrate.js';
+import { migrate } from '#idempay/stores/embedded/migrate.js';
+import { CannotOpen } from '#idempay/stores/shared/deployment.js';
 
 describe('the schema of the embedded database', () => {
   let database: InstanceType<typeof DatabaseSync>;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { QUEUE_LIMIT_MS } from '#idempay/deployments/bounded-queue.js';
-import { OneAtATime } from '#idempay/deployments/one-at-a-time.js';
-import { StoreUnavailable } from '#idempay/faults.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { QUEUE_LIMIT_MS } from '#idempay/stores/shared/bounded-queue.js';
+import { OneAtATime } from '#idempay/stores/shared/one-at-a-time.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** Lets what is resolved already go on. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { BUCKET_MS, BUCKETS, createPaymentActivity } from '#idempay/payments/history/payment-activity.js';
 import type { SettledCounts, SettledPeriod } from '#idempay/payments/ports/payment-history.js';
-import { BUCKET_MS, BUCKETS, createPaymentActivity } from '#idempay/payments/records/payment-activity.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const NOW_MS = 2_000_000 * BUCKET_MS + 240_000;

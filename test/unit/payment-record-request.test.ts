@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { readJsonBody } from '#idempay/http/json-body.js';
-import { readDay, readSelection, readVerdict } from '#idempay/http/payment-record-request.js';
+import { readDay, readSelection, readVerdict } from '#idempay/http/payments/record-request.js';
+import { readJsonBody } from '#idempay/http/requests/json-body.js';
 
 const KEY = '0191b7a0-0000-7000-8000-000000000001';
 const EMOJI = '\u{1f600}';

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { QUEUE_LIMIT_MS } from '#idempay/deployments/bounded-queue.js';
-import { Batcher } from '#idempay/deployments/distributed/postgres/batcher.js';
-import { DatabaseClock } from '#idempay/deployments/distributed/postgres/database-clock.js';
-import { type Postgres, StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { untilPostgresIsThere } from '#idempay/deployments/distributed/postgres/postgres-start.js';
-import type { StoreUnavailable } from '#idempay/faults.js';
+import type { StoreUnavailable } from '#idempay/platform/faults.js';
+import { Batcher } from '#idempay/stores/postgres/batcher.js';
+import { DatabaseClock } from '#idempay/stores/postgres/database-clock.js';
+import { type Postgres, StatementRefused } from '#idempay/stores/postgres/postgres.js';
+import { untilPostgresIsThere } from '#idempay/stores/postgres/start.js';
+import { QUEUE_LIMIT_MS } from '#idempay/stores/shared/bounded-queue.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 let clock: HandClock;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { examineProcessor } from '#idempay/payments/processors/processor-findings.js';
+import { examineProcessor } from '#idempay/doctor/processor.js';
 import { startHttpServer } from '../../testkit/servers/processor-servers.js';
 
 test.each([

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '#idempay/config.js';
-import { databaseName } from '#idempay/deployments/distributed/postgres/database-url.js';
-import { type RedisLocation, readRedisUrl, redisName } from '#idempay/deployments/distributed/redis/redis-url.js';
+import { databaseName } from '#idempay/stores/postgres/url.js';
+import { type RedisLocation, readRedisUrl, redisName } from '#idempay/stores/redis/connection/url.js';
 
 const OPEN = { tls: false, username: undefined, password: undefined };
 const USER = { tls: true, username: 'user', password: 'secret' };

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
+import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import {
   ASK_AGAIN_AFTER_MS,
   type KnownDatabase,
   RememberedOutcomes,
-} from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
-import type { FinalOutcome } from '#idempay/payments/values/payment.js';
+} from '#idempay/stores/redis/remembered-outcomes.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const EXPIRES_AT = 1_700_000_000_000;

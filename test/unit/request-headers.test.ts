@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { ifMatchCondition, ifNoneMatchCondition, quoted } from '#idempay/http/entity-tags.js';
-import { preferredWaitSeconds } from '#idempay/http/prefer.js';
+import { ifMatchCondition, ifNoneMatchCondition, quoted } from '#idempay/http/requests/entity-tags.js';
+import { preferredWaitSeconds } from '#idempay/http/requests/prefer.js';
 
 const TAG = '00112233445566778899aabbccddeeff';
 const OTHER = 'ffeeddccbbaa99887766554433221100';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { networkOf } from '#idempay/http/request-limit-hook.js';
+import { networkOf } from '#idempay/http/requests/request-limit-hook.js';
 import { createRequestLimit, type SharedRequestCounts } from '#idempay/limits/request-limit.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 

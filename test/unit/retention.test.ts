@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { createKeyTimes } from '#idempay/payments/key-times.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import { createRetention, type Retention } from '#idempay/payments/retention.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { openEmbeddedFolder } from '../../testkit/protocol/embedded-folder.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
 import { givenClaim, givenSettled, newKey } from '../../testkit/protocol/payment-attempts.js';

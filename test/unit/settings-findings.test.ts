@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { addApiKey } from '#idempay/access/key-file-edits.js';
-import { examineSettings } from '#idempay/commands/operation/settings-findings.js';
 import { doubtsAbout, readConfig } from '#idempay/config.js';
+import { examineSettings } from '#idempay/doctor/settings.js';
 import { makeCertificates } from '../../testkit/servers/certificates.js';
 
 const DAY_MS = 86_400_000;

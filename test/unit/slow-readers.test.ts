@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { waitForReaders } from '#idempay/http/connections.js';
+import { waitForReaders } from '#idempay/http/connections/connections.js';
 
 async function serve(answer: RequestListener, slowClientMs?: number) {
   const server = createServer(answer);

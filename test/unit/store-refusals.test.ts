@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/faults.js';
-import { publicErrorOf } from '#idempay/http/errors.js';
-import { type Operation, publicErrors } from '#idempay/http/public-errors.js';
+import { publicErrorOf } from '#idempay/http/errors/errors.js';
+import { type Operation, publicErrors } from '#idempay/http/errors/public-errors.js';
+import { AllSnapshotsInUse, StoreUnavailable } from '#idempay/platform/faults.js';
 
 const CHANGES = ['create transaction', 'create transactions', 'change status', 'delete transaction'] as const;
 const READS = ['list transactions', 'health', 'read'] as const;

@@ -1,8 +1,8 @@
 import { setImmediate as settle } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { StoreUnavailable } from '#idempay/faults.js';
 import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
 import { createWaiting, type Waiting, type WaitingPlace } from '#idempay/payments/waiting.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { newKey } from '../../testkit/protocol/payment-attempts.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 

@@ -2,8 +2,8 @@ import { EventEmitter } from 'node:events';
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
-import type { WriteResults } from '#idempay/deployments/embedded/write-operations.js';
-import { Writer } from '#idempay/deployments/embedded/writer.js';
+import type { WriteResults } from '#idempay/stores/embedded/write-operations.js';
+import { Writer } from '#idempay/stores/embedded/writer.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 /** The other end of the channel: what the thread was told, and what it says. */

@@ -1,5 +1,5 @@
 import { Idempay, type IdempayOptions } from '#idempay/client/index.js';
-import { publicErrors } from '#idempay/http/public-errors.js';
+import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { TestClock } from '#idempay/testing/test-clock.js';
 
 /** What becomes of one request. An error is what `fetch` rejects with; `never`: nothing comes back. */

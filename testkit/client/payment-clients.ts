@@ -1,4 +1,4 @@
-import { ASK_AGAIN_AFTER_MS } from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
+import { ASK_AGAIN_AFTER_MS } from '#idempay/stores/redis/remembered-outcomes.js';
 import { inParallel } from '../concurrency.js';
 import { type History, KEY_HEADER, type Target } from '../history/history.js';
 import { answered, begun, DECLINED, type Exchange, type KeyHistory, outcomeOf } from '../history/payments.js';

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { onTestFinished } from 'vitest';
-import { createKeyNames, type KeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
+import { createKeyNames, type KeyNames } from '#idempay/stores/redis/key-names.js';
 import { runSql, startPostgres } from '../servers/postgres.js';
 import { type RedisServer, startRedis } from '../servers/redis.js';
 import { createSharedDatabase } from '../servers/shared-database.js';

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
-import { type Clock, systemClock } from '#idempay/clock.js';
-import { examinePostgres } from '#idempay/deployments/distributed/postgres/postgres-findings.js';
-import { examineRedis } from '#idempay/deployments/distributed/redis/redis-findings.js';
-import { type RedisLocation, readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import type { Finding } from '#idempay/health/finding.js';
+import { examinePostgres } from '#idempay/doctor/postgres.js';
+import { examineRedis } from '#idempay/doctor/redis.js';
+import { type Clock, systemClock } from '#idempay/platform/clock.js';
+import type { Finding } from '#idempay/platform/finding.js';
+import { type RedisLocation, readRedisUrl } from '#idempay/stores/redis/connection/url.js';
 import { type Environment, runToExit } from '../processes/service.js';
 import { PASSWORD } from '../servers/certificates.js';
 

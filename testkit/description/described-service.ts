@@ -1,7 +1,7 @@
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import type { OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/description/openapi.js';
+import type { OpenApiDocument, Operation, Parameter, Response } from '#idempay/http/openapi/openapi.js';
 import { type Answer, ask } from '../client/http-client.js';
 
 /** An operation as `/openapi.json` describes it. */

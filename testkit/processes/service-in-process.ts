@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import { createApp } from '#idempay/app.js';
 import { readConfig } from '#idempay/config.js';
-import { CONNECTION_LIMITS, type ConnectionLimits } from '#idempay/http/connection-limits.js';
-import { createListener } from '#idempay/http/listener.js';
+import { CONNECTION_LIMITS, type ConnectionLimits } from '#idempay/http/connections/connection-limits.js';
+import { createListener } from '#idempay/http/connections/listener.js';
 import { openTraces } from '#idempay/traces/open.js';
 import { type Environment, type LogLine, schemeOf } from './service.js';
 

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterEach, beforeEach } from 'vitest';
-import { systemClock } from '#idempay/clock.js';
-import type { Deployment } from '#idempay/deployments/deployment.js';
-import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import { openEmbedded } from '#idempay/stores/embedded/open.js';
+import type { Deployment } from '#idempay/stores/shared/deployment.js';
 import { LONG_MS } from './payment-attempts.js';
 
 /** The embedded deployment on a folder of its own, for each test. */

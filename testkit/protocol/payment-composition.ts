@@ -1,6 +1,6 @@
-import { type Clock, systemClock } from '#idempay/clock.js';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea } from '#idempay/payments/payment-area.js';
+import { type Clock, systemClock } from '#idempay/platform/clock.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../concurrency.js';
 import { until } from '../time/until.js';
 import { failingPort } from './failing-ports.js';

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll } from 'vitest';
-import { type Clock, systemClock } from '#idempay/clock.js';
-import type { Deployment } from '#idempay/deployments/deployment.js';
-import { openDistributed } from '#idempay/deployments/distributed/open.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import { type Clock, systemClock } from '#idempay/platform/clock.js';
+import { openDistributed } from '#idempay/stores/distributed.js';
+import { openEmbedded } from '#idempay/stores/embedded/open.js';
+import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
+import type { Deployment } from '#idempay/stores/shared/deployment.js';
 import { type OpenStores, openStores } from '../deployments/topologies/open-stores.js';
 import { until, untilPast } from '../time/until.js';
 

@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis';
-import { systemClock } from '#idempay/clock.js';
-import type { CacheLocation, CacheLocations } from '#idempay/deployments/distributed/redis/cache-masters.js';
-import { createKeyNames } from '#idempay/deployments/distributed/redis/key-names.js';
-import { createRedisKeyStore } from '#idempay/deployments/distributed/redis/key-store.js';
-import { LockEnds } from '#idempay/deployments/distributed/redis/lock-ends.js';
-import { connected, connectRedis, type RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
-import { readRedisUrl } from '#idempay/deployments/distributed/redis/redis-url.js';
-import { RememberedOutcomes } from '#idempay/deployments/distributed/redis/remembered-outcomes.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import type { CacheLocation, CacheLocations } from '#idempay/stores/redis/connection/cache-masters.js';
+import { connected, connectRedis, type RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
+import { createKeyNames } from '#idempay/stores/redis/key-names.js';
+import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
+import { LockEnds } from '#idempay/stores/redis/lock-ends.js';
+import { RememberedOutcomes } from '#idempay/stores/redis/remembered-outcomes.js';
 import { keySteps } from './payment-steps.js';
 
 export const NAMES = createKeyNames('0123456789abcdef');

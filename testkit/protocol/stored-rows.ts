@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { systemClock } from '#idempay/clock.js';
-import { openEmbedded } from '#idempay/deployments/embedded/open.js';
+import { systemClock } from '#idempay/platform/clock.js';
+import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import type { Stores } from '../deployments/deployments.js';
 import { runSql } from '../servers/postgres.js';
 import { openDistributedPortsOn, type Ports } from './ports.js';

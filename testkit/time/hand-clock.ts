@@ -1,4 +1,4 @@
-import type { Clock } from '#idempay/clock.js';
+import type { Clock } from '#idempay/platform/clock.js';
 
 /** A clock that stands still until a test moves it. */
 export class HandClock implements Clock {

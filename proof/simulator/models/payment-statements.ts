@@ -1,8 +1,8 @@
-import type { PaymentRow } from '#idempay/deployments/distributed/postgres/payment-row.js';
-import { StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { resolvedEvent, takenEvent, withEvent } from '#idempay/deployments/payment-events.js';
-import type { HistoryRow } from '#idempay/deployments/rows.js';
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
+import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
+import { resolvedEvent, takenEvent, withEvent } from '#idempay/stores/shared/payment-events.js';
+import type { HistoryRow } from '#idempay/stores/shared/rows.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { currentHour, settledAfter } from './retention-statements.js';
 

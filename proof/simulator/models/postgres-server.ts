@@ -1,8 +1,8 @@
-import type { CacheEpoch } from '#idempay/deployments/distributed/cache-epochs.js';
-import { type Statement, StatementRefused } from '#idempay/deployments/distributed/postgres/postgres.js';
-import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/deployments/distributed/time-limits.js';
-import type { TransactionRow } from '#idempay/deployments/rows.js';
-import type { RemovalRow } from '#idempay/deployments/transaction-removals.js';
+import { type Statement, StatementRefused } from '#idempay/stores/postgres/postgres.js';
+import type { CacheEpoch } from '#idempay/stores/shared/cache-epochs.js';
+import type { TransactionRow } from '#idempay/stores/shared/rows.js';
+import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '#idempay/stores/shared/time-limits.js';
+import type { RemovalRow } from '#idempay/stores/shared/transaction-removals.js';
 import { FIRST_TRANSACTION_ID } from '#idempay/transactions/transaction.js';
 import { CREATION_STATEMENTS, type StoredCreation } from './creation-statements.js';
 import { PAYMENT_STATEMENTS, type StoredPayment } from './payment-statements.js';

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
-import type { RedisClient } from '#idempay/deployments/distributed/redis/redis-client.js';
-import { readScripts } from '#idempay/deployments/distributed/redis/script-text.js';
-import { StoreUnavailable } from '#idempay/faults.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
 import type { Line } from './line.js';
 import type { RedisServer } from './redis-server.js';
 

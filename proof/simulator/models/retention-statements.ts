@@ -1,4 +1,4 @@
-import { HOUR_MS } from '#idempay/deployments/retention-hour.js';
+import { HOUR_MS } from '#idempay/stores/shared/retention-hour.js';
 import type { Statements, Tables } from './postgres-server.js';
 
 interface Hour {

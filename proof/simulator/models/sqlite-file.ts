@@ -4,28 +4,28 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { DatabaseSync } from '@photostructure/sqlite';
-import type { Clock } from '#idempay/clock.js';
-import { createBatchCommits } from '#idempay/deployments/embedded/batch-commits.js';
-import { createEmbeddedKeyStore, type Lock } from '#idempay/deployments/embedded/key-store.js';
-import { LastCommit, readLastCommit } from '#idempay/deployments/embedded/last-commit.js';
-import { createEmbeddedLedger } from '#idempay/deployments/embedded/ledger.js';
-import { migrate } from '#idempay/deployments/embedded/migrate.js';
-import { createEmbeddedPaymentHistory } from '#idempay/deployments/embedded/payment-history.js';
-import { Reader } from '#idempay/deployments/embedded/reader.js';
-import { StoreClock } from '#idempay/deployments/embedded/store-clock.js';
-import { createStoreCounters } from '#idempay/deployments/embedded/store-counters.js';
-import { createEmbeddedTransactionCache } from '#idempay/deployments/embedded/transaction-cache.js';
-import { TRANSACTION_COLUMNS } from '#idempay/deployments/embedded/transaction-columns.js';
-import { createEmbeddedTransactionStore } from '#idempay/deployments/embedded/transaction-store.js';
+import type { Clock } from '#idempay/platform/clock.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { createBatchCommits } from '#idempay/stores/embedded/batch-commits.js';
+import { createEmbeddedKeyStore, type Lock } from '#idempay/stores/embedded/key-store.js';
+import { LastCommit, readLastCommit } from '#idempay/stores/embedded/last-commit.js';
+import { createEmbeddedLedger } from '#idempay/stores/embedded/ledger.js';
+import { migrate } from '#idempay/stores/embedded/migrate.js';
+import { createEmbeddedPaymentHistory } from '#idempay/stores/embedded/payment-history.js';
+import { Reader } from '#idempay/stores/embedded/reader.js';
+import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
+import { createStoreCounters } from '#idempay/stores/embedded/store-counters.js';
+import { createEmbeddedTransactionCache } from '#idempay/stores/embedded/transaction-cache.js';
+import { TRANSACTION_COLUMNS } from '#idempay/stores/embedded/transaction-columns.js';
+import { createEmbeddedTransactionStore } from '#idempay/stores/embedded/transaction-store.js';
 import {
   createWriteOperations,
   type WriteBatch,
   type WriteName,
   type WriteOperations,
   type WriteResults,
-} from '#idempay/deployments/embedded/write-operations.js';
-import { Writer } from '#idempay/deployments/embedded/writer.js';
-import { StoreUnavailable } from '#idempay/faults.js';
+} from '#idempay/stores/embedded/write-operations.js';
+import { Writer } from '#idempay/stores/embedded/writer.js';
 import type { SimulatedPorts } from '../stores.js';
 import { type Line, ROUTINE } from './line.js';
 

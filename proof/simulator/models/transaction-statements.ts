@@ -1,5 +1,5 @@
-import type { TransactionRow } from '#idempay/deployments/rows.js';
-import { REMEMBERED_REMOVALS } from '#idempay/deployments/transaction-removals.js';
+import type { TransactionRow } from '#idempay/stores/shared/rows.js';
+import { REMEMBERED_REMOVALS } from '#idempay/stores/shared/transaction-removals.js';
 import { FINAL_STATUSES, type TransactionStatus } from '#idempay/transactions/transaction.js';
 import type { Statements, Tables } from './postgres-server.js';
 

@@ -1,8 +1,8 @@
-import type { Clock } from '#idempay/clock.js';
-import { StoreUnavailable } from '#idempay/faults.js';
 import { createPaymentArea, type PaymentArea } from '#idempay/payments/payment-area.js';
 import { createSimulatedProcessor as createProductsProcessor } from '#idempay/payments/processors/simulated.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
+import type { Clock } from '#idempay/platform/clock.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { createFaults, setBackMs } from '../faults.js';
 import type { Opened } from '../processes.js';
 import type { Process } from '../simulation.js';

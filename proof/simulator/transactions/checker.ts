@@ -1,5 +1,5 @@
+import type { StatusChangeResult } from '#idempay/transactions/ports/transaction-store.js';
 import { FINAL_STATUSES, type Transaction, type TransactionStatus } from '#idempay/transactions/transaction.js';
-import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import { isLinearizable, type Model, type Operation } from '../../../testkit/checkers/linearizability.js';
 import { isNoAnswer } from '../processes.js';
 import { whatIsTrue } from '../violation-kinds.js';

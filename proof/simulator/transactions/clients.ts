@@ -1,6 +1,6 @@
+import type { StatusChangeResult } from '#idempay/transactions/ports/transaction-store.js';
 import { transactionTag } from '#idempay/transactions/representation.js';
 import type { Transaction, TransactionFilter, TransactionStatus } from '#idempay/transactions/transaction.js';
-import type { StatusChangeResult } from '#idempay/transactions/transaction-store.js';
 import type { TransactionList, Transactions } from '#idempay/transactions/transactions.js';
 import type { Random } from '../../../testkit/random.js';
 import { isNoAnswer, type Request } from '../processes.js';

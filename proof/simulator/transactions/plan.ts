@@ -1,4 +1,4 @@
-import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/deployments/distributed/time-limits.js';
+import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '#idempay/stores/shared/time-limits.js';
 import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
 import { type Random, seededRandom } from '../../../testkit/random.js';
 import { type Fault, type FaultKind, someMs } from '../faults.js';

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { type JsonBody, type JsonMember, readJsonBody } from '../../http/json-body.js';
-import { PublicError } from '../../http/public-errors.js';
-import { readNewTransaction } from '../../http/transaction-request.js';
+import { PublicError } from '../../http/errors/public-errors.js';
+import { type JsonBody, type JsonMember, readJsonBody } from '../../http/requests/json-body.js';
+import { readNewTransaction } from '../../http/transactions/request.js';
 import type { NewTransaction } from '../../transactions/transaction.js';
 
 /** One row of the input, which may be several lines in CSV. */

@@ -1,6 +1,6 @@
 import { readConfig } from '../../config.js';
-import { backUp } from '../../deployments/embedded/backup.js';
-import type { Environment } from '../../settings.js';
+import type { Environment } from '../../platform/settings.js';
+import { backUp } from '../../stores/embedded/backup.js';
 import { printDone } from '../output/results.js';
 import { UsageError } from '../usage.js';
 

@@ -1,14 +1,14 @@
-import { examineKeySet } from '../../access/token-findings.js';
-import { systemClock } from '../../clock.js';
 import { type Config, doubtsAbout, readConfig } from '../../config.js';
-import { examinePostgres } from '../../deployments/distributed/postgres/postgres-findings.js';
-import { examineRedis } from '../../deployments/distributed/redis/redis-findings.js';
-import { examineFolder } from '../../deployments/embedded/folder-findings.js';
-import type { Finding, Verdict } from '../../health/finding.js';
-import { examineProcessor } from '../../payments/processors/processor-findings.js';
-import type { Environment } from '../../settings.js';
+import { examineFolder } from '../../doctor/embedded-folder.js';
+import { examinePostgres } from '../../doctor/postgres.js';
+import { examineProcessor } from '../../doctor/processor.js';
+import { examineRedis } from '../../doctor/redis.js';
+import { examineSettings } from '../../doctor/settings.js';
+import { examineKeySet } from '../../doctor/tokens.js';
+import { systemClock } from '../../platform/clock.js';
+import type { Finding, Verdict } from '../../platform/finding.js';
+import type { Environment } from '../../platform/settings.js';
 import { write } from '../output/terminal.js';
-import { examineSettings } from './settings-findings.js';
 
 const HEADER = { verdict: '', what: 'what', found: 'found', wanted: 'wanted', why: 'why' } as const;
 /** A longer cell pushes the rest of its own row aside, and of no other. */

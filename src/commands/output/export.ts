@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createWriteStream, existsSync, linkSync, rmSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { syncFolderOf } from '../../sync-folder.js';
+import { syncFolderOf } from '../../platform/sync-folder.js';
 import { UsageError } from '../usage.js';
 import { write } from './terminal.js';
 

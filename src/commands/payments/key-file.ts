@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import type { PaymentRequest } from 'idempay/client';
-import { syncFolderOf } from '../../sync-folder.js';
+import { syncFolderOf } from '../../platform/sync-folder.js';
 import { UsageError } from '../usage.js';
 
 const MODE = 0o600;

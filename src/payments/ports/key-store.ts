@@ -1,4 +1,4 @@
-import type { NowOrLater } from '../../now-or-later.js';
+import type { NowOrLater } from '../../platform/now-or-later.js';
 import type { FinalOutcome } from '../values/payment.js';
 
 /**

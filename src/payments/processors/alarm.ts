@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.js';
+import type { Clock } from '../../platform/clock.js';
 
 /** A wrong setting fails every payment: often enough to be seen at once, too seldom to bury the rest of the log. */
 const ALARM_EVERY_MS = 10_000;

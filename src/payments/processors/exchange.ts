@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from 'undici';
-import { type Clock, systemClock } from '../../clock.js';
+import { type Clock, systemClock } from '../../platform/clock.js';
 
 /** A reply is one short JSON object; a longer one does not keep the contract. */
 const LONGEST_REPLY_BYTES = 64 * 1024;

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { messageOf, provenMessageOf } from '#idempay/client/http/proof.js';
-import { StoreUnavailable } from '#idempay/faults.js';
-import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/parser-errors.js';
-import { errorBody, type Operation, type PublicError, publicErrors } from '#idempay/http/public-errors.js';
+import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
+import { errorBody, type Operation, type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
 
 /** As the client sees an error of the service. */
 function answer(

@@ -8,7 +8,7 @@ import {
   UnexpectedAnswerError,
   UnknownChangeError,
 } from '#idempay/client/index.js';
-import { publicErrors } from '#idempay/http/public-errors.js';
+import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import {
   allOf,
   failureOf,

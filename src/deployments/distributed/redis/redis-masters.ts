@@ -1,7 +1,0 @@
-import { Cluster, type Redis } from 'ioredis';
-import type { RedisClient } from './redis-client.js';
-
-/** The servers that hold data: one, or the masters of a Cluster. */
-export function mastersOf(client: RedisClient): readonly Redis[] {
-  return client instanceof Cluster ? client.nodes('master') : [client];
-}

@@ -1,0 +1,160 @@
+import { X509Certificate } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { type AccessSettings, isLoopback } from '../access/access-settings.js';
+import { apiKeysIn } from '../access/key-file-edits.js';
+import type { Config } from '../config.js';
+import { type CertificateFiles, readCertificate } from '../http/connections/certificate-files.js';
+import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';
+
+const DAY_MS = 86_400_000;
+/** Time to make another one. */
+const EXPIRES_SOON_MS = 14 * DAY_MS;
+const TELLING_LEVELS = ['debug', 'trace'];
+
+/** What the settings and their files say by themselves; `doubts` are names that are probably misspelt. */
+export function examineSettings(config: Config, doubts: readonly string[], nowMs: number): Finding[] {
+  const { access, certificateFiles } = config;
+  return [
+    ...doubts.map(
+      (doubt): Finding => ({
+        verdict: 'warning',
+        what: 'a variable',
+        found: doubt,
+        wanted: 'names of settings',
+        why: 'an ignored variable may be a misspelt setting',
+      }),
+    ),
+    judgeAccess(access, config),
+    ...(access.kind === 'required' && access.apiKeysFile !== undefined
+      ? examineKeyFile(access.apiKeysFile, nowMs, access.tokens !== undefined)
+      : []),
+    ...(certificateFiles ? examineCertificate(certificateFiles, nowMs) : [judgeMissingTls(config)]),
+    judgeProcessor(config),
+    judgeRetention(config),
+    judgeLogLevel(config),
+  ];
+}
+
+function judgeAccess(access: AccessSettings, { host, trustedNetworks }: Config): Finding {
+  const reach = { what: 'AUTH and HOST', wanted: 'AUTH=required where others reach it' };
+  if (access.kind === 'required') {
+    const credentials = [access.apiKeysFile && 'API keys', access.tokens && 'tokens'].filter(Boolean).join(' and ');
+    return { ...reach, verdict: 'ok', found: `required on ${host}: ${credentials}`, why: 'each caller has scopes' };
+  }
+  const isOpen = !isLoopback(host) || trustedNetworks !== undefined;
+  return {
+    ...reach,
+    verdict: verdictOf(isOpen, true),
+    found: `none on ${host}`,
+    why: 'everybody who reaches the port may pay, resolve and delete',
+  };
+}
+
+function examineKeyFile(path: string, nowMs: number, hasTokens: boolean): Finding[] {
+  const file = { what: 'API_KEYS_FILE' };
+  try {
+    const keys = apiKeysIn(path);
+    const mode = statSync(path).mode & 0o777;
+    const expired = keys.filter((key) => expiryOf(key) <= nowMs);
+    const soon = keys.filter((key) => expiryOf(key) > nowMs && expiryOf(key) <= nowMs + EXPIRES_SOON_MS);
+    const namesOf = (some: readonly { name: string }[]) => [...new Set(some.map(({ name }) => name))].join(', ');
+    const parts = [
+      `${keys.length - expired.length} of ${keys.length} valid`,
+      ...(expired.length > 0 ? [`expired: ${namesOf(expired)}`] : []),
+      ...(soon.length > 0 ? [`expire within 14 days: ${namesOf(soon)}`] : []),
+    ];
+    return [
+      {
+        ...file,
+        what: 'API keys',
+        verdict: verdictOf(!hasTokens && expired.length === keys.length, expired.length + soon.length > 0),
+        found: parts.join('; '),
+        wanted: 'valid ones only',
+        why: 'an expired key is refused; npx idempay keys revoke removes it',
+      },
+      {
+        ...file,
+        verdict: verdictOf((mode & 0o002) !== 0, (mode & 0o004) !== 0),
+        what: 'API_KEYS_FILE mode',
+        found: mode.toString(8),
+        wanted: '600, or 640',
+        why: 'a user who can write it can add keys; a user who can read it sees the clients',
+      },
+    ];
+  } catch (error) {
+    return [noAnswer(file.what, (error as Error).message, 'without it the service does not start')];
+  }
+}
+
+function expiryOf({ expiresAt }: { readonly expiresAt?: string }): number {
+  return expiresAt === undefined ? Number.POSITIVE_INFINITY : Date.parse(expiresAt);
+}
+
+function examineCertificate(files: CertificateFiles, nowMs: number): Finding[] {
+  try {
+    const certificate = new X509Certificate(readCertificate(files).cert);
+    const endsAtMs = Date.parse(certificate.validTo);
+    const isEarly = Date.parse(certificate.validFrom) > nowMs;
+    const mode = statSync(files.keyFile).mode & 0o777;
+    return [
+      {
+        verdict: verdictOf(isEarly || endsAtMs <= nowMs, endsAtMs <= nowMs + EXPIRES_SOON_MS),
+        what: 'TLS certificate',
+        found: `valid from ${certificate.validFrom} to ${certificate.validTo}`,
+        wanted: 'valid for 14 days or more',
+        why: 'clients refuse it outside this time',
+      },
+      {
+        verdict: verdictOf((mode & 0o006) !== 0),
+        what: 'TLS_KEY_FILE mode',
+        found: mode.toString(8),
+        wanted: '600, or 640',
+        why: 'a user who can read the private key can impersonate this service',
+      },
+    ];
+  } catch (error) {
+    return [noAnswer('TLS certificate', (error as Error).message, 'without it the service does not start')];
+  }
+}
+
+function judgeMissingTls({ host, trustedNetworks }: Config): Finding {
+  const tls = {
+    what: 'TLS',
+    wanted: 'TLS_CERT_FILE and TLS_KEY_FILE, or a proxy',
+    why: 'keys and tokens can be read on the way',
+  };
+  if (trustedNetworks) return { ...tls, verdict: 'ok', found: `a proxy (TRUST_PROXY=${trustedNetworks.join(',')})` };
+  if (isLoopback(host)) return { ...tls, verdict: 'ok', found: 'none, on this machine' };
+  return { ...tls, verdict: 'warning', found: `none on ${host}` };
+}
+
+function judgeProcessor({ processor }: Config): Finding {
+  return {
+    verdict: verdictOf(false, processor.kind === 'simulated'),
+    what: 'PROCESSOR_URL',
+    found: processor.kind === 'simulated' ? 'unset: simulated' : 'set',
+    wanted: 'the processor',
+    why: 'a simulated payment moves no money',
+  };
+}
+
+function judgeRetention({ payments }: Config): Finding {
+  const { retentionMs } = payments;
+  return {
+    verdict: 'ok',
+    what: 'PAYMENT_RETENTION_DAYS',
+    found: retentionMs === undefined ? 'unset: for ever' : String(retentionMs / DAY_MS),
+    wanted: 'the period that your law requires',
+    why: 'without it the store grows for ever',
+  };
+}
+
+function judgeLogLevel({ logLevel }: Config): Finding {
+  return {
+    verdict: verdictOf(false, TELLING_LEVELS.includes(logLevel) || logLevel === 'silent'),
+    what: 'LOG_LEVEL',
+    found: logLevel,
+    wanted: 'info, or up to error',
+    why: 'debug and trace show amounts and whole keys, silent hides alarms',
+  };
+}

@@ -1,0 +1,42 @@
+import { existsSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { DatabaseSync } from '@photostructure/sqlite';
+import type { Finding } from '../platform/finding.js';
+import { readSchema } from '../stores/embedded/migrate.js';
+import type { Database } from '../stores/embedded/sqlite.js';
+
+const BUSY_MS = 1_000;
+
+const SCHEMA = {
+  what: 'SQLite schema',
+  wanted: 'that of this version',
+  why: 'a start applies what is pending, and refuses a schema of another version',
+} as const;
+
+/** Compares the database with the files of this version. Changes nothing. */
+export function examineSchema(path: string): Finding {
+  if (!existsSync(path)) return { ...SCHEMA, found: 'none yet: the first start makes it', verdict: 'ok' };
+  try {
+    const database = openUnchanged(path);
+    try {
+      const { pending, foreign } = readSchema(database);
+      if (foreign !== undefined) return { ...SCHEMA, found: `of another version: ${foreign}`, verdict: 'wrong' };
+      const found = pending.length > 0 ? `pending: ${pending.join(', ')}` : 'that of this version';
+      return { ...SCHEMA, found, verdict: 'ok' };
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    return { ...SCHEMA, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
+  }
+}
+
+/**
+ * Reading a database that no process has open would create files beside it that belong to this user, and that the service may not
+ * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
+ */
+export function openUnchanged(path: string): Database {
+  const url = pathToFileURL(path);
+  if (!existsSync(`${path}-shm`)) url.searchParams.set('immutable', '1');
+  return new DatabaseSync(url, { readOnly: true, timeout: BUSY_MS });
+}

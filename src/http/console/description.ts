@@ -1,0 +1,55 @@
+import { publicErrors } from '../errors/public-errors.js';
+import {
+  ASK_AGAIN,
+  CONTENT_ENCODING,
+  ETAG,
+  KEPT_FOR_EVER,
+  PAGE_POLICY,
+  REDIRECTED,
+  REQUEST_HEADERS,
+  VARY,
+} from '../openapi/headers.js';
+import type { AnswerDescription, RouteDescription } from '../openapi/route-description.js';
+
+/** The operator's console: its page, its files, and what it asks first. */
+
+const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
+const preconditionFailed = publicErrors.preconditionFailed('page');
+const text = { type: 'string' };
+const pageHeaders = [ETAG, ASK_AGAIN, PAGE_POLICY, VARY, CONTENT_ENCODING];
+const fileHeaders = [ETAG, KEPT_FOR_EVER, PAGE_POLICY, VARY, CONTENT_ENCODING];
+const notModified: AnswerDescription = { text: 'It has a tag of `If-None-Match`.' };
+
+export const consolePage: RouteDescription = {
+  operationId: 'getConsole',
+  tag: 'Console',
+  summary: "The operator's console",
+  text: 'A page for people. Its files are open; it requests its data with the credential of its user.',
+  headers: [ifNoneMatch, ifMatch],
+  answers: {
+    200: { text: 'The page.', headers: pageHeaders, content: { mediaType: 'text/html', schema: text } },
+    304: { ...notModified, headers: pageHeaders },
+  },
+  errors: { preconditionFailed, noConsole: publicErrors.noConsole() },
+  asksNoStore: true,
+};
+
+export const consoleFile: RouteDescription = {
+  operationId: 'getConsoleFile',
+  tag: 'Console',
+  summary: 'What the console is made of',
+  text: 'Its scripts, styles and images. Each name changes with what is in the file.',
+  parameters: { file: { text: 'The name of the file, as the page has it.', schema: text } },
+  headers: [ifNoneMatch, ifMatch],
+  answers: {
+    200: {
+      text: 'The file.',
+      headers: fileHeaders,
+      content: { mediaType: 'text/javascript', schema: text, more: ['text/css', 'image/svg+xml'] },
+    },
+    304: { ...notModified, headers: fileHeaders },
+    308: { text: 'The page is at the path without the slash at its end.', headers: [ASK_AGAIN, REDIRECTED] },
+  },
+  errors: { unknownRoute: publicErrors.unknownRoute(), preconditionFailed },
+  asksNoStore: true,
+};

@@ -1,0 +1,96 @@
+import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify';
+import { AllSnapshotsInUse, reasonOf, StoreUnavailable } from '../../platform/faults.js';
+import type { NowOrLater } from '../../platform/now-or-later.js';
+import { BODY_LIMIT_BYTES } from '../requests/body-parser.js';
+import type { HttpMeasures } from '../requests/measures.js';
+import { CountedError, errorBody, type Operation, PublicError, publicErrors, reasonPhrase } from './public-errors.js';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the route does: it decides the advice in a 503. */
+    operation?: Operation;
+  }
+}
+
+/** Every answer that is an error, with the body of spec 2.5 (decisions G1). */
+export function installErrorHandler(
+  app: FastifyInstance,
+  onUnavailable: (fault: StoreUnavailable) => void,
+  measures: Pick<HttpMeasures, 'refused'>,
+): void {
+  app.setErrorHandler<FastifyError | PublicError | StoreUnavailable>((error, request, reply) => {
+    const { config, bodyLimit } = request.routeOptions;
+    const answer = publicErrorOf(error, config.operation, bodyLimit);
+    if (answer instanceof CountedError) measures.refused(answer.reason);
+    const fault = answer.cause ?? error;
+    // A store that is away fails every request alike: the log counts them. Only unexpected faults have a stack.
+    if (fault instanceof StoreUnavailable) {
+      onUnavailable(fault);
+      request.log.debug({ reason: reasonOf(fault), requestId: request.id }, 'a store could not serve a request');
+    } else if (answer.status === 500) {
+      // The client disconnected before the answer was complete: not a fault of the service.
+      const isClientGone =
+        (error as FastifyError).code === 'ERR_STREAM_PREMATURE_CLOSE' && request.raw.socket.destroyed;
+      const level = isClientGone ? 'debug' : 'error';
+      request.log[level]({ err: error, requestId: request.id }, 'request failed');
+    }
+    return sendError(reply, answer);
+  });
+  app.setNotFoundHandler((_request, reply) => sendError(reply, publicErrors.unknownRoute()));
+}
+
+/**
+ * Answers with the result, now or when it comes, for a handler that returns at once: the framework's own wrapping of a returned
+ * promise costs as much as a replay. A fault of either, the result or `send`, is answered as an error.
+ * `send` must not return the reply: it is a thenable, and would be waited for until the client has it all.
+ */
+export function answerWith<T>(
+  reply: FastifyReply,
+  result: NowOrLater<T>,
+  send: (value: T) => undefined | Promise<void>,
+): void {
+  const sent = result instanceof Promise ? result.then(send) : send(result);
+  if (sent) reply.server.requestsUnderWay.add(sent.catch((fault: unknown) => void reply.send(fault)));
+}
+
+export function sendError(reply: FastifyReply, error: PublicError): FastifyReply {
+  reply.raw.statusMessage = reasonPhrase(error.status);
+  return (
+    reply
+      .code(error.status)
+      .headers(error.headers)
+      .header('content-type', 'application/json; charset=utf-8')
+      // Without this a cache may keep a 404 (RFC 9111 4.2.2).
+      .header('cache-control', 'no-store')
+      .send(JSON.stringify(errorBody(error.status, error.message)))
+  );
+}
+
+/** What a client may know of an exception: below 500 what to do, at 500 nothing internal. */
+export function publicErrorOf(
+  error: FastifyError | PublicError | StoreUnavailable,
+  operation?: Operation,
+  bodyLimitBytes = BODY_LIMIT_BYTES,
+): PublicError {
+  if (error instanceof PublicError) return error;
+  if (error instanceof AllSnapshotsInUse) return publicErrors.tooManyLists(error);
+  if (error instanceof StoreUnavailable) return publicErrors.storeUnavailable(error, operation);
+  switch (error.code) {
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return publicErrors.unsupportedMediaType();
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return publicErrors.bodyTooLarge(bodyLimitBytes);
+    case 'FST_ERR_VALIDATION':
+      return publicErrors.invalidRequest(`${validationSubject(error)} may be sent only once.`);
+    case 'FST_ERR_BAD_URL':
+      return publicErrors.invalidPath();
+  }
+  const status = error.statusCode ?? 500;
+  return status >= 400 && status < 500 ? new PublicError(status, error.message) : publicErrors.internal(error);
+}
+
+/** All request schemas take strings, so the only possible violation is a repeated parameter. */
+function validationSubject(error: FastifyError): string {
+  const name = error.validation?.[0]?.instancePath?.slice(1);
+  return name ? `'${name}' in the ${error.validationContext ?? 'request'}` : 'The request';
+}

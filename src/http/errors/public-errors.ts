@@ -1,0 +1,320 @@
+import { STATUS_CODES } from 'node:http';
+import type { AllSnapshotsInUse, StoreUnavailable } from '../../platform/faults.js';
+import type { RefusalReason } from '../requests/measures.js';
+
+/** Every error the service gives to a client, once: its status and its sentence (spec 2.5 and 7, decisions G1). */
+export class PublicError extends Error {
+  override readonly name = 'PublicError';
+  constructor(
+    readonly status: number,
+    message: string,
+    /** Headers that belong to the error, such as `Retry-After` or `Allow`. */
+    readonly headers: Readonly<Record<string, string>> = {},
+    cause?: unknown,
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
+  }
+}
+
+/** One that is counted by its reason. */
+export class CountedError extends PublicError {
+  constructor(
+    readonly reason: RefusalReason,
+    ...parts: ConstructorParameters<typeof PublicError>
+  ) {
+    super(...parts);
+  }
+}
+
+/** The three-field body of spec 2.5. */
+export interface ErrorBody {
+  status: number;
+  error: string;
+  message: string;
+}
+
+export function errorBody(status: number, message: string): ErrorBody {
+  return { status, error: reasonPhrase(status), message };
+}
+
+/** Phrases of RFC 9110 that the platform's table still has in the words of older standards. */
+const RENAMED_PHRASES: Readonly<Record<number, string>> = { 413: 'Content Too Large', 422: 'Unprocessable Content' };
+
+/** The phrase of a status as RFC 9110 15 has it today: the same in the status line and in the body (decisions G1). */
+export function reasonPhrase(status: number): string {
+  return RENAMED_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error';
+}
+
+/** Kinds of requests that have their own advice for when a store cannot serve them. */
+export type Operation = keyof typeof UNAVAILABLE;
+
+const READ = 'This cannot be read at the moment. Retry in a few seconds.';
+
+/** What to do when a store cannot serve an operation: `unchanged` when surely nothing was written. */
+const UNAVAILABLE = {
+  'generate key': {
+    unchanged: 'No key can be generated at the moment. Retry in a few seconds.',
+    unknown: 'The store failed while a new key was being stored. Ask for another key: an unused key expires by itself.',
+  },
+  pay: {
+    unchanged:
+      'The payment cannot be processed at the moment; this request changed nothing. Retry with the same Idempotency-Key.',
+    unknown:
+      'The store failed while the payment was being processed, so its outcome is not known. Retry with the same Idempotency-Key: it is not charged twice.',
+  },
+  'resolve payment': {
+    unchanged: 'The payment cannot be resolved at the moment; nothing was changed. Retry in a few seconds.',
+    unknown:
+      'The store failed while the outcome was being stored, so it may or may not be stored. Send the same outcome again: it is stored once.',
+  },
+  'create transaction': {
+    unchanged: 'The transaction cannot be created at the moment; nothing was changed. Retry in a few seconds.',
+    unknown:
+      'It is not known whether the transaction was created. Look for it with GET /api/transactions?from=&to= first: a repeat may create it twice.',
+  },
+  'create once': {
+    unchanged:
+      'Nothing can be created at the moment; nothing was changed. Retry in a few seconds with the same Idempotency-Key.',
+    unknown: 'It is not known whether it was created. Retry with the same Idempotency-Key: nothing is created twice.',
+  },
+  'create transactions': {
+    unchanged: 'The transactions cannot be created at the moment; nothing was changed. Retry in a few seconds.',
+    unknown:
+      'It is not known whether the transactions were created: all of them were, or none. Look for them with GET /api/transactions?from=&to= first: a repeat may create them twice.',
+  },
+  'change status': {
+    unchanged: 'The status cannot be changed at the moment; nothing was changed. Retry in a few seconds.',
+    unknown: 'It is not known whether the status was changed. Read the transaction, then repeat what is still wanted.',
+  },
+  'delete transaction': {
+    unchanged: 'The transaction cannot be deleted at the moment; nothing was changed. Retry in a few seconds.',
+    unknown: 'It is not known whether the transaction was deleted. Repeat the request: 404 says that it is gone.',
+  },
+  'list transactions': {
+    unchanged: 'The transactions cannot be listed at the moment. Retry in a few seconds.',
+    unknown: 'The transactions cannot be listed at the moment. Retry in a few seconds.',
+  },
+  'payment status': {
+    unchanged:
+      'The payment cannot be looked up at the moment. Retry in a few seconds, and do not pay with another key meanwhile.',
+    unknown:
+      'The payment cannot be looked up at the moment. Retry in a few seconds, and do not pay with another key meanwhile.',
+  },
+  health: {
+    unchanged: 'The key-value store cannot be reached. Retry in a few seconds.',
+    unknown: 'The key-value store cannot be reached. Retry in a few seconds.',
+  },
+  read: { unchanged: READ, unknown: READ },
+} as const;
+
+/** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
+const STORE_RETRY_SECONDS = 2;
+
+/** Keys are paid and expire continuously, so room is free again soon. */
+
+/** Longer than a restart of the processor and one round of recovery. */
+const PROCESSOR_RETRY_SECONDS = 5;
+
+/** Most look-ups take less. */
+const LOOK_UP_RETRY_SECONDS = 1;
+
+/** On the 404 of a payment's record: what is certain of its key. */
+const KEY_STATE_HEADER = 'Idempay-Key-State';
+
+export const publicErrors = {
+  // Spec, table 7.
+  missingIdempotencyKey: () => new PublicError(400, 'Missing Idempotency-Key header.'),
+  invalidIdempotencyKey: () => new PublicError(400, 'Invalid or missing Idempotency-Key.'),
+  paymentInProgress: (retryAfterSeconds: number) =>
+    new PublicError(409, 'Payment is already being processed.', { 'Retry-After': String(retryAfterSeconds) }),
+  paymentNotFound: () => new PublicError(404, 'No payment found for this Idempotency-Key.'),
+
+  /** Of a record. The header is for programs: only the first of the two permits another key without a person (docs/api.md). */
+  keyEndedUnpaid: () =>
+    new PublicError(
+      404,
+      'No payment found for this Idempotency-Key. The key has expired unpaid: nothing was charged with it, and nothing can be.',
+      { [KEY_STATE_HEADER]: 'expired-unpaid' },
+    ),
+  recordNotFound: () =>
+    new PublicError(
+      404,
+      'No payment found for this Idempotency-Key, and it is not certain that nothing was charged with it. Look for the key at the processor before you pay with another one.',
+      { [KEY_STATE_HEADER]: 'unknown' },
+    ),
+
+  // Payments, decisions P4, P6, P11.
+  paymentMismatch: () =>
+    new PublicError(
+      422,
+      'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or read what was paid. A new key is for another payment only.',
+    ),
+  paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
+  tooManyPayments: (retryAfterSeconds: number) =>
+    new PublicError(
+      503,
+      'Too many payments are being processed at the moment, and nothing was begun for this one. Retry it after Retry-After seconds with the same Idempotency-Key.',
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  paymentNotSent: () =>
+    new PublicError(
+      503,
+      'The payment processor cannot be reached, so nothing was charged yet. The payment is under way and will be charged: repeat it with the same Idempotency-Key only.',
+      { 'Retry-After': String(PROCESSOR_RETRY_SECONDS) },
+    ),
+  paymentOutcomeUnknown: () =>
+    new PublicError(504, 'The outcome of the payment is not known yet: retry with the same Idempotency-Key.'),
+
+  // What operators ask of payments.
+  paymentFinal: (state: string) =>
+    new PublicError(409, `The payment is ${state}, which is final: it cannot be resolved.`),
+  resolutionTooEarly: (retryAfterSeconds: number) =>
+    new PublicError(
+      409,
+      'The service may still find out the outcome of this payment itself. Resolve it when Retry-After has passed.',
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  otherProcessor: (processor: string) =>
+    new PublicError(
+      409,
+      `The payment was claimed with the processor ${processor}, which this service does not use: ask there, or start a service with its PROCESSOR_URL and PROCESSOR_ACCOUNT.`,
+    ),
+  tooManyLookUps: () =>
+    new PublicError(
+      503,
+      'The processor is being asked for too many payments at the moment, and was not asked for this one. Retry after Retry-After seconds.',
+      { 'Retry-After': String(LOOK_UP_RETRY_SECONDS) },
+    ),
+
+  // Transactions, decisions T4, T5, T7, T9, T10.
+  invalidCreationKey: () =>
+    new PublicError(
+      400,
+      'Idempotency-Key must be 1 to 64 visible ASCII characters without spaces, sent once: for example a UUID. Correct it, or leave it out.',
+    ),
+  creationMismatch: () =>
+    new PublicError(
+      422,
+      'This Idempotency-Key has created something else. Repeat that request as it was, or send another key.',
+    ),
+  transactionNotFound: (id: string) => new PublicError(404, `Transaction not found for id: ${id}`),
+  invalidTransactionId: () =>
+    new PublicError(400, 'The transaction id in the path must be a positive whole number without leading zeros.'),
+  transactionFinal: (status: string) =>
+    new PublicError(409, `The transaction is ${status}, which is final: its status cannot be changed.`),
+
+  /** `what`: the resource whose tag the request names. */
+  preconditionFailed: (what: 'transaction' | 'list' | 'payment' | 'page') =>
+    new PublicError(
+      412,
+      `The ${what} does not meet If-Match or If-None-Match of this request: read it again and repeat with its new ETag.`,
+    ),
+
+  // Bodies and requests as such, decisions G1, P3.
+  invalidBody: (problem: string) => new PublicError(400, problem),
+  unreadableBody: (problem: string) => new PublicError(400, `The request body cannot be read: ${problem}`),
+  emptyBody: () => publicErrors.unreadableBody('it is empty. Send a JSON object.'),
+  unsupportedMediaType: () =>
+    new PublicError(415, 'Send the body as JSON in UTF-8, uncompressed, with Content-Type: application/json.'),
+  bodyTooLarge: (limitBytes: number) => new PublicError(413, `The request body must not exceed ${limitBytes} bytes.`),
+  invalidRequest: (problem: string) => new PublicError(400, problem),
+  invalidHost: () => new PublicError(400, 'Send one Host header with a valid value.'),
+  invalidPath: () => new PublicError(400, 'The path is not validly percent-encoded.'),
+  noConsole: () =>
+    new PublicError(
+      404,
+      'This build has no console. Build it with `npm run build`, or install the package, which has it.',
+    ),
+  unknownRoute: () => new PublicError(404, 'There is nothing at this path. Check the path against the documentation.'),
+  methodNotAllowed: (allow: string) =>
+    new PublicError(405, `This path does not take that method. Use ${allow}.`, { Allow: allow }),
+  unknownMethod: () => new PublicError(501, 'This method is not known here. Use DELETE, GET, HEAD, POST or PUT.'),
+  unknownVersion: () => new PublicError(505, 'Send the request as HTTP/1.1.'),
+  unknownTransferCoding: () => new PublicError(501, 'Send the body in no transfer coding other than chunked.'),
+  uriTooLong: (limitCharacters: number) =>
+    new PublicError(414, `The request target must not exceed ${limitCharacters} characters.`),
+  expectationFailed: () => new PublicError(417, 'Send no Expect header, or Expect: 100-continue.'),
+  keyNotFound: (key: string) => new PublicError(404, `Key '${key}' not found.`),
+
+  // Access, decisions A1 to A4; the challenges are those of RFC 6750 3.
+  credentialsMissing: () =>
+    new CountedError('credentials', 401, 'Send an API key or a token: Authorization: Bearer <credential>.', {
+      'WWW-Authenticate': 'Bearer',
+    }),
+  credentialsInvalid: () =>
+    new CountedError(
+      'credentials',
+      401,
+      'The API key or token is unknown, expired, or not for this service. Send a valid one.',
+      {
+        'WWW-Authenticate': 'Bearer error="invalid_token"',
+      },
+    ),
+  credentialsUnchecked: () =>
+    new CountedError(
+      'credentials_unchecked',
+      503,
+      'The token cannot be checked at the moment, and nothing was begun. Retry in a few seconds.',
+      {
+        'Retry-After': String(STORE_RETRY_SECONDS),
+      },
+    ),
+  scopeMissing: (scopes: readonly string[]) =>
+    new CountedError('scope', 403, `Your API key or token lacks the scope ${scopes.join(' or ')}.`, {
+      'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${scopes[0]}"`,
+    }),
+  misdirected: () =>
+    new PublicError(
+      421,
+      'Without AUTH the service answers to the names of its own machine only, such as localhost. Ask for it by one of them, or set AUTH.',
+    ),
+
+  // The service itself.
+  storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
+    const message = UNAVAILABLE[operation][cause.effect];
+    // Without Retry-After, so that no client automatically repeats a create that may have happened.
+    const mayDouble = /^create transactions?$/.test(operation) && cause.effect === 'unknown';
+    return new PublicError(503, message, mayDouble ? {} : { 'Retry-After': String(STORE_RETRY_SECONDS) }, cause);
+  },
+  tooManyLists: (cause?: AllSnapshotsInUse) =>
+    new PublicError(
+      503,
+      "Too many long lists are being read at the moment. Retry in a few seconds, or ask for a shorter list with 'from' and 'to'.",
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+      cause,
+    ),
+  tooManyWatchers: () =>
+    new PublicError(
+      503,
+      'The live view of this process has no free place, or the process is stopping. Close another live view, or retry in a few seconds.',
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+    ),
+  tooManyRequests: (perMinute: number, retryAfterSeconds: number) =>
+    new CountedError(
+      'rate_limit',
+      429,
+      `At most ${perMinute} requests a minute are served to one client, and nothing was begun for this one. Retry it after Retry-After seconds.`,
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  tooManyConnections: () =>
+    new PublicError(
+      503,
+      'Too many connections are open at the moment, and nothing was begun for this request. Retry in a few seconds.',
+      { 'Retry-After': String(STORE_RETRY_SECONDS) },
+    ),
+  starting: () =>
+    new PublicError(503, 'The service is starting, and nothing was begun for this request. Retry in a few seconds.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  draining: () =>
+    new PublicError(503, 'This process is stopping: send new requests to another one.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  storeOfRecordAway: () =>
+    new PublicError(503, 'The store of record cannot be reached, or takes no writes. Retry in a few seconds.', {
+      'Retry-After': String(STORE_RETRY_SECONDS),
+    }),
+  storeUnreachable: () =>
+    new PublicError(503, UNAVAILABLE.health.unchanged, { 'Retry-After': String(STORE_RETRY_SECONDS) }),
+  internal: (cause: unknown) => new PublicError(500, 'The service failed to answer this request.', {}, cause),
+};

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { publicErrors } from '../errors/public-errors.js';
+import { openApi, referencePage, referencePageFile } from '../operations/service-description.js';
+import { type Page, pageOf, sendPage } from '../requests/pages.js';
+
+/** Beside this file in the build. The first two are those of Swagger UI, which the build copies there. */
+const FOLDER = new URL('reference-page/', import.meta.url);
+const FILES = {
+  'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
+  'swagger-ui.css': 'text/css; charset=utf-8',
+  'start.js': 'text/javascript; charset=utf-8',
+} as const;
+const FilePath = Type.Object({ file: Type.String() });
+
+/**
+ * Scripts and styles of this service only, none of them in the page itself, and requests to this service only. Swagger UI draws with
+ * images in its style sheet (`data:`).
+ */
+const POLICY = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+} as const;
+
+/** Decisions A4: open, because they tell nothing of what is kept. */
+export function registerDescriptionRoutes(server: FastifyInstance): void {
+  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+  let description: Page | undefined;
+  const pages = new Map<string, Page>();
+
+  app.get('/openapi.json', { config: { scopes: 'open', description: openApi } }, (request, reply) => {
+    description ??= pageOf(Buffer.from(JSON.stringify(server.openApiDocument())), 'application/json; charset=utf-8');
+    sendPage(request, reply, description);
+  });
+
+  app.get('/docs', { config: { scopes: 'open', description: referencePage } }, (request, reply) => {
+    sendPage(request, reply, read('index.html', 'text/html; charset=utf-8'));
+  });
+
+  app.get(
+    '/docs/:file',
+    {
+      schema: { params: FilePath },
+      config: { scopes: 'open', description: referencePageFile(Object.keys(FILES)) },
+    },
+    (request, reply) => {
+      const { file } = request.params;
+      if (!isFile(file)) throw publicErrors.unknownRoute();
+      sendPage(request, reply, read(file, FILES[file]));
+    },
+  );
+
+  /** Read at the first request and not at the start, because few processes ever get one. */
+  function read(name: string, contentType: string): Page {
+    const page = pages.get(name) ?? pageOf(readFileSync(new URL(name, FOLDER)), contentType, POLICY);
+    pages.set(name, page);
+    return page;
+  }
+}
+
+function isFile(name: string): name is keyof typeof FILES {
+  return Object.hasOwn(FILES, name);
+}

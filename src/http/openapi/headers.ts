@@ -1,0 +1,247 @@
+import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
+import { fixedHeaders } from '../connections/fixed-headers.js';
+import type { JsonSchema } from './route-description.js';
+
+export interface RequestHeader {
+  readonly name: string;
+  readonly text: string;
+  readonly required: boolean;
+  readonly schema: JsonSchema;
+  readonly example?: string;
+}
+
+export interface ResponseHeader {
+  readonly name: string;
+  /** In `components.headers`. */
+  readonly component: string;
+  readonly text: string;
+  /** Whether every answer that names the header has it. */
+  readonly required: boolean;
+  readonly schema: JsonSchema;
+  readonly example?: string | number;
+}
+
+const UUID = '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70';
+const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
+
+/** Optional headers have no example, because the reference page would send it with every request that is tried out. */
+export const REQUEST_HEADERS = {
+  idempotencyKey: {
+    name: 'Idempotency-Key',
+    text: 'The key that `generateKey` gave out: one for each payment, the same for every repeat. In any case, with or without quotes. Sent twice it is invalid.',
+    required: true,
+    schema: { type: 'string' },
+    example: UUID,
+  },
+  creationKey: {
+    name: 'Idempotency-Key',
+    text: 'A key of your own: one for each create, the same for every repeat. 1 to 64 visible ASCII characters, with or without quotes; sent twice or empty it is invalid. It belongs to the client that sends it and to the endpoint, and is kept for `IDEMPOTENCY_TTL_SECONDS`.',
+    required: false,
+    schema: { type: 'string' },
+  },
+  prefer: {
+    name: 'Prefer',
+    text: '`wait=N` (RFC 7240): a duplicate of a payment under way waits up to N seconds, at most 30, for its outcome. What is malformed is ignored.',
+    required: false,
+    schema: { type: 'string' },
+  },
+  ifMatch: {
+    name: 'If-Match',
+    text: 'Only if the resource has one of these tags (RFC 9110 13.1.1), such as `"9e107d9d372bb6826bd81d3542a419d6"`, else 412.',
+    required: false,
+    schema: { type: 'string' },
+  },
+  ifNoneMatch: {
+    name: 'If-None-Match',
+    text: 'Only if the resource has none of these tags (RFC 9110 13.1.2). Otherwise a read is answered 304, every other method 412. The bare tag without quotes is taken too.',
+    required: false,
+    schema: { type: 'string' },
+  },
+  requestId: {
+    name: 'X-Request-Id',
+    text: 'Names the request in the logs of both sides. One that is not 1 to 128 of `A-Z a-z 0-9 . _ ~ : + / = -` is replaced.',
+    required: false,
+    schema: { type: 'string' },
+  },
+  traceparent: {
+    name: 'traceparent',
+    text: 'Continues the trace of the caller (W3C Trace Context) where the service exports traces: `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.',
+    required: false,
+    schema: { type: 'string' },
+  },
+} as const satisfies Record<string, RequestHeader>;
+
+function always(name: string, component: string, text: string, schema: JsonSchema, example?: string): ResponseHeader {
+  return { name, component, text, required: true, schema, ...(example !== undefined && { example }) };
+}
+
+export function sometimes(header: ResponseHeader): ResponseHeader {
+  return { ...header, component: `${header.component}-sometimes`, required: false };
+}
+
+const fixed = fixedHeaders(true);
+const seconds = { type: 'integer', minimum: 1 };
+const count = { type: 'integer', minimum: 0 };
+
+export const NO_STORE = always('Cache-Control', 'Cache-Control-no-store', 'No cache may keep the answer.', {
+  const: 'no-store',
+});
+export const REVALIDATE = always(
+  'Cache-Control',
+  'Cache-Control-revalidate',
+  'A client may keep the answer and must ask each time with `If-None-Match`.',
+  { const: 'private, no-cache' },
+);
+export const ASK_AGAIN = always(
+  'Cache-Control',
+  'Cache-Control-no-cache',
+  'A cache may keep the answer and must ask each time with `If-None-Match`.',
+  { const: 'no-cache' },
+);
+export const ETAG = always(
+  'ETag',
+  'ETag',
+  'The tag of what is shown, for `If-None-Match` and `If-Match`.',
+  { type: 'string', pattern: '^"[0-9a-f]{32}"$' },
+  TAG,
+);
+export const CACHE_STATUS = always(
+  'Cache-Status',
+  'Cache-Status',
+  'What the cache of the service did (RFC 9211): `hit`, `fwd=miss`, or `fwd=bypass` where it was not asked.',
+  { enum: ['transactionCache; hit', 'transactionCache; fwd=miss', 'transactionCache; fwd=bypass'] },
+  'transactionCache; hit',
+);
+export const LOCATION = always(
+  'Location',
+  'Location',
+  'The path of the new transaction.',
+  { type: 'string', pattern: '^/api/transactions/[1-9][0-9]{14}$' },
+  '/api/transactions/100000000000001',
+);
+export const REPLAYED = always(
+  'Idempotent-Replayed',
+  'Idempotent-Replayed',
+  'The stored result of an earlier request with the same key: nothing was done again.',
+  { const: 'true' },
+);
+export const PREFERENCE_APPLIED = sometimes(
+  always(
+    'Preference-Applied',
+    'Preference-Applied',
+    'The request waited, for at most so many seconds, as its `Prefer` asked for.',
+    { type: 'string', pattern: '^wait=([1-9]|[12][0-9]|30)$' },
+    'wait=10',
+  ),
+);
+export const LINK_NEXT = sometimes(
+  always(
+    'Link',
+    'Link',
+    'Path and query of the next page (RFC 8288); absent after the last page.',
+    { type: 'string', pattern: '^</api/payments\\?[!-~]+>; rel="next"$' },
+    `</api/payments?limit=50&cursor=${UUID}>; rel="next"`,
+  ),
+);
+export const LINK_NEXT_TRANSACTIONS = sometimes(
+  always(
+    'Link',
+    'LinkTransactions',
+    'Path and query of the next page (RFC 8288); absent after the last page.',
+    { type: 'string', pattern: '^</api/transactions/search\\?[!-~]+>; rel="next"$' },
+    `</api/transactions/search?limit=50&cursor=${FIRST_TRANSACTION_ID}>; rel="next"`,
+  ),
+);
+export const CONTENT_DISPOSITION = always(
+  'Content-Disposition',
+  'Content-Disposition',
+  'The name of the file.',
+  { type: 'string', pattern: '^attachment; filename="payments-\\d{4}-\\d{2}-\\d{2}\\.ndjson"$' },
+  'attachment; filename="payments-2026-11-20.ndjson"',
+);
+
+export const KEPT_FOR_EVER = always(
+  'Cache-Control',
+  'Cache-Control-immutable',
+  'Every cache may keep the file for a year: its name changes with it.',
+  { const: 'public, max-age=31536000, immutable' },
+);
+export const VARY = always('Vary', 'Vary', 'The answer depends on this header of the request.', {
+  const: 'Accept-Encoding',
+});
+export const CONTENT_ENCODING = sometimes(
+  always('Content-Encoding', 'Content-Encoding', 'Compressed, where `Accept-Encoding` takes it.', { const: 'gzip' }),
+);
+export const REDIRECTED = always('Location', 'Location-console', 'Where the page is.', { const: '../console' });
+export const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A proxy passes each line on at once.', {
+  const: 'no',
+});
+
+/** Of every answer. */
+export const COMMON_HEADERS: readonly ResponseHeader[] = [
+  {
+    ...always(
+      'Idempay',
+      'Idempay',
+      "The answer is the service's own. Every answer has it; one without it may come from a gateway, or have lost the header there, and does not prove what became of the request.",
+      { const: fixed.Idempay },
+    ),
+    // A client that is generated from the description must not fail where a gateway strips it.
+    required: false,
+  },
+  always(
+    'X-Request-Id',
+    'X-Request-Id',
+    'Names the request in the logs: the `X-Request-Id` of the request, or a new one.',
+    { type: 'string', pattern: '^[A-Za-z0-9._~:+/=-]{1,128}$' },
+    'order-1042-attempt-1',
+  ),
+  always('X-Content-Type-Options', 'X-Content-Type-Options', 'No browser may guess another type.', {
+    const: fixed['X-Content-Type-Options'],
+  }),
+  sometimes(
+    always('Strict-Transport-Security', 'Strict-Transport-Security', 'Over TLS (RFC 6797).', {
+      const: 'Strict-Transport-Security' in fixed ? fixed['Strict-Transport-Security'] : '',
+    }),
+  ),
+];
+
+export const DATA_POLICY = always(
+  'Content-Security-Policy',
+  'Content-Security-Policy',
+  'The answer is data: no browser may run or frame it.',
+  { const: fixed['Content-Security-Policy'] },
+);
+export const PAGE_POLICY = always(
+  'Content-Security-Policy',
+  'Content-Security-Policy-page',
+  'The page sends requests to this service only, and runs no inline script.',
+  { type: 'string' },
+);
+
+/** With `RATE_LIMIT_PER_MINUTE` set, on every answer that counts. */
+export const LIMIT_HEADERS: readonly ResponseHeader[] = [
+  always('RateLimit-Limit', 'RateLimit-Limit', 'Requests a minute (`RATE_LIMIT_PER_MINUTE`).', seconds, '600'),
+  always('RateLimit-Remaining', 'RateLimit-Remaining', 'What is left of them.', count, '599'),
+  always('RateLimit-Reset', 'RateLimit-Reset', 'Seconds until the current minute ends; at least 1.', count, '42'),
+].map(sometimes);
+
+/** Headers that errors bring with them, by name. */
+export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
+  'Retry-After': always('Retry-After', 'Retry-After', 'Seconds after which to repeat the request.', seconds, '2'),
+  'WWW-Authenticate': always(
+    'WWW-Authenticate',
+    'WWW-Authenticate',
+    'What is wrong with the credentials (RFC 6750 3).',
+    { type: 'string', pattern: '^Bearer( error="[a-z_]+"(, scope="[a-z:]+")?)?$' },
+    'Bearer error="invalid_token"',
+  ),
+  'Idempay-Key-State': always(
+    'Idempay-Key-State',
+    'Idempay-Key-State',
+    '`expired-unpaid`: it is certain, for the client that asks, that nothing was and nothing can be charged with this key; a new key is safe. `unknown`: it is not certain. Without the header, or with another value: unknown.',
+    { enum: ['expired-unpaid', 'unknown'] },
+    'unknown',
+  ),
+  Allow: always('Allow', 'Allow', 'The methods of this path.', { type: 'string' }, 'GET, HEAD'),
+};

@@ -1,0 +1,66 @@
+import type { PublicError } from '../errors/public-errors.js';
+import type { RequestHeader, ResponseHeader } from './headers.js';
+import type { Tag } from './tags.js';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What `/openapi.json` says of the route. `none`: it only refuses. */
+    description?: RouteDescription | 'none';
+  }
+}
+
+/** A JSON Schema of the draft 2020-12, as OpenAPI 3.1 takes it. */
+export type JsonSchema = object;
+
+/** What the description says of one route; method, path, scopes and limits come from the route itself. */
+export interface RouteDescription {
+  /** Stable: clients are generated from it. */
+  readonly operationId: string;
+  readonly tag: Tag;
+  readonly summary: string;
+  /** CommonMark. */
+  readonly text: string;
+  /** By name: exactly those of the route's schemas of path and query. */
+  readonly parameters?: Readonly<Record<string, ParameterDescription>>;
+  readonly headers?: readonly RequestHeader[];
+  readonly body?: BodyDescription;
+  /** Answers that are no errors, by status. */
+  readonly answers: Readonly<Record<number, AnswerDescription>>;
+  /** Errors of this route, by the name of their example. Those of every route are added. */
+  readonly errors?: Readonly<Record<string, PublicError>>;
+  /** Headers of errors beside those that the error itself has, by status. */
+  readonly errorHeaders?: Readonly<Record<number, readonly ResponseHeader[]>>;
+  /** It asks no store: no answer of it says that one is away. */
+  readonly asksNoStore?: true;
+  /** Answered also while the service starts, and on a connection too many. */
+  readonly isProbe?: true;
+}
+
+export interface ParameterDescription {
+  readonly text: string;
+  readonly schema: JsonSchema;
+  readonly example?: unknown;
+  /** Of a query; what stands in a path is always required. */
+  readonly required?: boolean;
+}
+
+export interface BodyDescription {
+  readonly text: string;
+  readonly required: boolean;
+  /** A name in `components.schemas`. */
+  readonly schema: string;
+  readonly examples: Readonly<Record<string, unknown>>;
+}
+
+export interface AnswerDescription {
+  readonly text: string;
+  readonly headers?: readonly ResponseHeader[];
+  /** Undefined: no body. */
+  readonly content?: {
+    readonly mediaType: string;
+    /** Media types that it may have instead. */
+    readonly more?: readonly string[];
+    readonly schema: JsonSchema;
+    readonly examples?: Readonly<Record<string, unknown>>;
+  };
+}

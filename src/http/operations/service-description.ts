@@ -1,0 +1,194 @@
+import { publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from '../openapi/examples.js';
+import { ASK_AGAIN, ETAG, NO_STORE, PAGE_POLICY, REQUEST_HEADERS } from '../openapi/headers.js';
+import type { AnswerDescription, JsonSchema, RouteDescription } from '../openapi/route-description.js';
+
+/** The routes of the service itself: health, probes, metrics, and this description. */
+
+const JSON_TYPE = 'application/json';
+
+function ofThisMoment(text: string, schema: JsonSchema, example: unknown): AnswerDescription {
+  return {
+    text,
+    headers: [NO_STORE],
+    content: { mediaType: JSON_TYPE, schema, examples: { now: example } },
+  };
+}
+
+export const storeStatus: RouteDescription = {
+  operationId: 'getStoreStatus',
+  tag: 'Health',
+  summary: 'Whether the key-value store is up',
+  text: 'Answers within a second, also when the store hangs.',
+  answers: {
+    200: ofThisMoment(
+      'It answers.',
+      { $ref: '#/components/schemas/StoreStatus' },
+      { status: 'UP', store: 'redis', message: 'The key-value store answers.', latencyMs: 0.4 },
+    ),
+  },
+  errors: { storeUnreachable: publicErrors.storeUnreachable() },
+  asksNoStore: true,
+};
+
+export const storeValue: RouteDescription = {
+  operationId: 'getStoreValue',
+  tag: 'Health',
+  summary: 'The value of one key of the key-value store',
+  text: 'Only keys of this service: an idempotency key by its UUID, a cached transaction as `transactionCache::<id>`.',
+  parameters: { key: { text: 'The key.', schema: { type: 'string' }, example: EXAMPLE_KEY } },
+  answers: {
+    200: ofThisMoment(
+      'Its value.',
+      { $ref: '#/components/schemas/StoreValue' },
+      { key: EXAMPLE_KEY, value: EXAMPLE_PAYMENT_ID, ttlSeconds: 86_400 },
+    ),
+  },
+  errors: { keyNotFound: publicErrors.keyNotFound(EXAMPLE_KEY) },
+};
+
+export const storeStatistics: RouteDescription = {
+  operationId: 'getStoreStatistics',
+  tag: 'Health',
+  summary: 'Statistics of the key-value store',
+  text: 'As the store itself counts. Of a cluster, the sums over its masters.',
+  answers: {
+    200: ofThisMoment(
+      'The statistics.',
+      { $ref: '#/components/schemas/StoreStatistics' },
+      {
+        totalKeys: 12,
+        usedMemoryBytes: 1_048_576,
+        hits: 90,
+        misses: 10,
+        expiredKeys: 1,
+        evictedKeys: 0,
+        connectedClients: 3,
+        uptimeSeconds: 3_600,
+        version: '7.0.15',
+      },
+    ),
+  },
+  errors: { storeUnreachable: publicErrors.storeUnreachable() },
+  asksNoStore: true,
+};
+
+export const livez: RouteDescription = {
+  operationId: 'getLiveness',
+  tag: 'Operations',
+  summary: 'Whether the process works',
+  text: 'Asks no store. Answered also while the service starts.',
+  answers: {
+    200: ofThisMoment(
+      'It works.',
+      { type: 'object', required: ['status'], properties: { status: { const: 'alive' } }, additionalProperties: false },
+      { status: 'alive' },
+    ),
+  },
+  asksNoStore: true,
+  isProbe: true,
+};
+
+export const readyz: RouteDescription = {
+  operationId: 'getReadiness',
+  tag: 'Operations',
+  summary: 'Whether to send requests to this process',
+  text: '`degraded`: payments are taken, and Redis or the processor is away. Answers within a second.',
+  answers: {
+    200: ofThisMoment(
+      'Send requests here.',
+      { $ref: '#/components/schemas/Readiness' },
+      { status: 'ready', storeOfRecord: 'up', keyValueStore: 'up', processor: 'up' },
+    ),
+  },
+  errors: {
+    starting: publicErrors.starting(),
+    draining: publicErrors.draining(),
+    storeOfRecordAway: publicErrors.storeOfRecordAway(),
+  },
+  asksNoStore: true,
+  isProbe: true,
+};
+
+export const metrics: RouteDescription = {
+  operationId: 'getMetrics',
+  tag: 'Operations',
+  summary: "Metrics of the process in Prometheus' text format",
+  text: 'Asks no store. Collect each process, not the load balancer.',
+  answers: {
+    200: {
+      text: 'The metrics.',
+      headers: [NO_STORE],
+      content: {
+        mediaType: 'text/plain',
+        schema: { type: 'string' },
+        examples: { some: 'idempay_payments_total{outcome="processed"} 12\n' },
+      },
+    },
+  },
+  asksNoStore: true,
+};
+
+const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
+const notModified: AnswerDescription = { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, ASK_AGAIN] };
+const preconditionFailed = publicErrors.preconditionFailed('page');
+
+export const openApi: RouteDescription = {
+  operationId: 'getDescription',
+  tag: 'Description',
+  summary: 'This description, as OpenAPI 3.1',
+  text: 'The same for every setting. It is made of the routes themselves when the service starts.',
+  headers: [ifNoneMatch, ifMatch],
+  answers: {
+    200: {
+      text: 'The description.',
+      headers: [ETAG, ASK_AGAIN],
+      content: {
+        mediaType: JSON_TYPE,
+        schema: { type: 'object', required: ['openapi', 'info', 'paths'] },
+      },
+    },
+    304: notModified,
+  },
+  errors: { preconditionFailed },
+  asksNoStore: true,
+};
+
+const pageHeaders = [ETAG, ASK_AGAIN, PAGE_POLICY];
+const pageNotModified: AnswerDescription = { ...notModified, headers: pageHeaders };
+
+export const referencePage: RouteDescription = {
+  operationId: 'getReferencePage',
+  tag: 'Description',
+  summary: 'The page that shows this description',
+  text: 'It asks this service only. What is tried out there is carried out.',
+  headers: [ifNoneMatch, ifMatch],
+  answers: {
+    200: { text: 'The page.', headers: pageHeaders, content: { mediaType: 'text/html', schema: { type: 'string' } } },
+    304: pageNotModified,
+  },
+  errors: { preconditionFailed },
+  asksNoStore: true,
+};
+
+export function referencePageFile(files: readonly string[]): RouteDescription {
+  const text = { type: 'string' };
+  return {
+    operationId: 'getReferencePageFile',
+    tag: 'Description',
+    summary: 'What the page is made of',
+    text: 'Its scripts and its style.',
+    parameters: { file: { text: 'The name of the file.', schema: { type: 'string', enum: files } } },
+    headers: [ifNoneMatch, ifMatch],
+    answers: {
+      200: {
+        text: 'The file.',
+        headers: pageHeaders,
+        content: { mediaType: 'text/javascript', schema: text, more: ['text/css'] },
+      },
+      304: pageNotModified,
+    },
+    errors: { unknownRoute: publicErrors.unknownRoute(), preconditionFailed },
+    asksNoStore: true,
+  };
+}

@@ -1,0 +1,41 @@
+import type { FastifyInstance } from 'fastify';
+import { SCOPES } from '../../access/scopes.js';
+import * as descriptions from './session-description.js';
+
+/** Facts that stay the same while the process runs, except `movesMoney`. */
+export interface SessionFacts {
+  readonly access: 'none' | 'required';
+  readonly version: string;
+  readonly deployment: 'embedded' | 'distributed';
+  /** Names this process in the rows that it claims. */
+  readonly instance: string;
+  readonly processor: {
+    readonly name: string;
+    /** Null: the processor has not answered yet. */
+    movesMoney(): Promise<boolean | null>;
+  };
+  readonly recovery: { readonly dedupSeconds: number; readonly keyTtlSeconds: number };
+}
+
+/** The first request of the console: the caller, its scopes, and facts about this process. */
+export function registerSessionRoutes(app: FastifyInstance, facts: SessionFacts): void {
+  app.get(
+    '/api/session',
+    { config: { scopes: SCOPES, description: descriptions.session } },
+    async ({ caller }, reply) => {
+      const { access, version, deployment, instance, processor, recovery } = facts;
+      // In the order of the list, whatever the order in the credential.
+      const scopes = SCOPES.filter((scope) => !caller || caller.scopes.has(scope));
+      return reply.header('cache-control', 'no-store').send({
+        client: caller?.client ?? null,
+        access,
+        scopes,
+        version,
+        deployment,
+        instance,
+        processor: { name: processor.name, movesMoney: await processor.movesMoney() },
+        recovery,
+      });
+    },
+  );
+}

@@ -1,0 +1,31 @@
+import type { FastifyError } from 'fastify';
+import type { PayAnswer } from '../../payments/answers.js';
+import { publicErrorOf } from '../errors/errors.js';
+import type { PaymentOutcome } from '../requests/measures.js';
+
+/** How an answer of the payment area is counted. */
+export function outcomeOf(answer: PayAnswer): PaymentOutcome {
+  switch (answer.state) {
+    case 'processed':
+      return answer.final.outcome.state === 'DECLINED' ? 'declined' : 'processed';
+    case 'in progress':
+      return 'in_progress';
+    case 'invalid key':
+      return 'invalid_key';
+    case 'invalid content':
+      return 'refused';
+    case 'busy':
+      return 'refused_for_load';
+    case 'not sent':
+      return 'not_sent';
+    default:
+      return answer.state;
+  }
+}
+
+/** How a request is counted that ended in an exception. */
+export function outcomeOfFault(fault: Error): PaymentOutcome {
+  const { status } = publicErrorOf(fault as FastifyError);
+  if (status === 503) return 'unavailable';
+  return status === 500 ? 'error' : 'refused';
+}

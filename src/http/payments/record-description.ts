@@ -1,0 +1,176 @@
+import { publicErrors } from '../errors/public-errors.js';
+import { EXAMPLE_KEY, examplePayment, exportText, pendingPayment, refusalBy, refusalsOf } from '../openapi/examples.js';
+import { CONTENT_DISPOSITION, ETAG, LINK_NEXT, NO_STORE, REQUEST_HEADERS, REVALIDATE } from '../openapi/headers.js';
+import type { AnswerDescription, ParameterDescription, RouteDescription } from '../openapi/route-description.js';
+import {
+  DEFAULT_LIMIT,
+  EXPORT_PARAMETERS,
+  LIST_PARAMETERS,
+  MAX_LIMIT,
+  readDay,
+  readSelection,
+  readVerdict,
+  refuseUnknownParameters,
+  STATES,
+} from './record-request.js';
+
+const { ifMatch, ifNoneMatch } = REQUEST_HEADERS;
+const JSON_TYPE = 'application/json';
+const Payment = { $ref: '#/components/schemas/Payment' };
+
+const key: ParameterDescription = {
+  text: 'The idempotency key, in any case.',
+  schema: { type: 'string' },
+  example: EXAMPLE_KEY,
+};
+const momentSchema = {
+  anyOf: [
+    { type: 'string', format: 'date' },
+    { type: 'string', format: 'date-time' },
+  ],
+};
+
+export const listPayments: RouteDescription = {
+  operationId: 'listPayments',
+  tag: 'Payment records',
+  summary: 'List payments, newest first',
+  text: 'In pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, an unknown one is refused.',
+  parameters: {
+    find: {
+      text: 'Only payments whose key begins so (hexadecimal digits, with or without dashes), or whose transaction id does (`TXN` and digits). In any case.',
+      schema: { type: 'string', minLength: 1 },
+      example: EXAMPLE_KEY.slice(0, 13),
+    },
+    state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
+    processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
+    from: {
+      text: 'Only keys that were generated at or after this day (UTC, `2026-11-20`) or moment (`2026-11-20T13:00:00Z`).',
+      schema: momentSchema,
+    },
+    to: {
+      text: 'Only keys that were generated before this day or moment.',
+      schema: momentSchema,
+    },
+    limit: {
+      text: 'The length of a page.',
+      schema: { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT },
+    },
+    cursor: { text: 'From `Link` of the page before.', schema: { type: 'string', format: 'uuid' } },
+  },
+  answers: {
+    200: {
+      text: 'A page.',
+      headers: [NO_STORE, LINK_NEXT],
+      content: {
+        mediaType: JSON_TYPE,
+        schema: { type: 'array', items: Payment },
+        examples: { page: [examplePayment()] },
+      },
+    },
+  },
+  errors: {
+    unknownParameter: refusalBy(() => refuseUnknownParameters({ stat: '' }, LIST_PARAMETERS)),
+    invalidFind: refusalBy(() => readSelection({ find: 'order-17' })),
+    invalidState: refusalBy(() => readSelection({ state: 'PAID' })),
+    invalidFrom: refusalBy(() => readSelection({ from: 'yesterday' })),
+    invalidTo: refusalBy(() => readSelection({ to: 'tomorrow' })),
+    invalidLimit: refusalBy(() => readSelection({ limit: '0' })),
+    invalidCursor: refusalBy(() => readSelection({ cursor: '2' })),
+  },
+};
+
+export const exportPayments: RouteDescription = {
+  operationId: 'exportPayments',
+  tag: 'Payment records',
+  summary: 'Export the payments that were settled on a day',
+  text: 'One JSON object for each line, in the order of settling. The last line is `{"end":true,"count":3,"sums":{"EUR":"30.00"}}`: how many payments came before it, and the exact sums by currency of those that are `COMPLETED`. An export without this line was cut, and is not whole.',
+  parameters: {
+    day: {
+      text: 'The day, in UTC.',
+      required: true,
+      schema: { type: 'string', format: 'date' },
+      example: '2026-11-20',
+    },
+    processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
+  },
+  answers: {
+    200: {
+      text: 'The payments, one to a line, each as in `getPayment`, and the line that ends the export.',
+      headers: [NO_STORE, CONTENT_DISPOSITION],
+      content: {
+        mediaType: 'application/x-ndjson',
+        schema: { type: 'string' },
+        examples: { one: exportText() },
+      },
+    },
+  },
+  errors: {
+    unknownParameter: refusalBy(() => refuseUnknownParameters({ days: '' }, EXPORT_PARAMETERS)),
+    invalidDay: refusalBy(() => readDay('2026-11-31')),
+  },
+};
+
+const shownPayment = (text: string, examples: Readonly<Record<string, unknown>>): AnswerDescription => ({
+  text,
+  headers: [ETAG, REVALIDATE],
+  content: { mediaType: JSON_TYPE, schema: Payment, examples },
+});
+
+export const getPayment: RouteDescription = {
+  operationId: 'getPayment',
+  tag: 'Payment records',
+  summary: 'Read a payment by its key',
+  text: 'Also one that is issued and not paid with yet. This is how an unknown outcome is looked up: `COMPLETED` and `DECLINED` are final. It changes while the payment is under way, and its tag with it. A 404 says in `Idempay-Key-State` whether it is certain that nothing was and nothing can be charged with the key.',
+  parameters: { key },
+  headers: [ifNoneMatch, ifMatch],
+  answers: {
+    200: shownPayment('The payment.', {
+      completed: examplePayment(),
+      declined: examplePayment({ state: 'DECLINED', reason: 'insufficient funds' }),
+      processing: examplePayment({ state: 'PROCESSING', settledAt: undefined }),
+      pending: pendingPayment(),
+    }),
+    304: { text: 'It has a tag of `If-None-Match`.', headers: [ETAG, REVALIDATE] },
+  },
+  errors: {
+    keyEndedUnpaid: publicErrors.keyEndedUnpaid(),
+    recordNotFound: publicErrors.recordNotFound(),
+    preconditionFailed: publicErrors.preconditionFailed('payment'),
+  },
+};
+
+export const resolvePayment: RouteDescription = {
+  operationId: 'resolvePayment',
+  tag: 'Payment records',
+  summary: 'End a payment whose outcome stays unknown',
+  text: 'For an operator who found out the outcome outside of the service. The processor is asked once more before. The same resolution may be sent again: it is kept once.',
+  parameters: { key },
+  headers: [ifMatch, ifNoneMatch],
+  body: {
+    text: 'At most 16 KiB.',
+    required: true,
+    schema: 'Resolution',
+    examples: { completed: { outcome: 'completed', reason: 'on the bank statement of 2026-11-20' } },
+  },
+  answers: {
+    200: shownPayment('The payment is final now.', {
+      resolved: examplePayment({ resolution: 'on the bank statement of 2026-11-20' }),
+    }),
+  },
+  errors: {
+    unknownParameter: refusalBy(() => refuseUnknownParameters({ outcome: '' }, [])),
+    emptyBody: publicErrors.emptyBody(),
+    ...refusalsOf(readVerdict, {
+      notAnObject: '"completed"',
+      memberTwice: '{"outcome":"completed","outcome":"declined","reason":"seen"}',
+      invalidOutcome: '{"outcome":"paid","reason":"seen"}',
+      invalidReason: '{"outcome":"completed"}',
+    }),
+    paymentNotFound: publicErrors.paymentNotFound(),
+    paymentFinal: publicErrors.paymentFinal('COMPLETED'),
+    paymentDeclined: publicErrors.paymentFinal('DECLINED'),
+    paymentInProgress: publicErrors.paymentInProgress(1),
+    resolutionTooEarly: publicErrors.resolutionTooEarly(3600),
+    preconditionFailed: publicErrors.preconditionFailed('payment'),
+  },
+};

@@ -1,0 +1,142 @@
+import type { Verdict } from '../../payments/history/payment-records.js';
+import type { Prefix, Selection } from '../../payments/ports/payment-history.js';
+import { readKeyHeader } from '../../payments/values/idempotency-key.js';
+import { codePointsIn, isPrinted } from '../../platform/printed-text.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { type JsonBody, membersOf } from '../requests/json-body.js';
+
+export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'] as const;
+export const DEFAULT_LIMIT = 50;
+export const MAX_LIMIT = 500;
+const MAX_REASON_CODE_POINTS = 500;
+const DAY_MS = 86_400_000;
+const DAY_LENGTH = '2026-11-20'.length;
+
+const WHOLE_NUMBER = /^[1-9]\d{0,5}$/;
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+/** RFC 3339: a moment always says its offset. */
+const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i;
+const ID_PREFIX = /^TXN\d{0,40}$/i;
+const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
+
+export const LIST_PARAMETERS = ['find', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
+export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
+
+export type ListParameter = (typeof LIST_PARAMETERS)[number];
+export type ListQuery = { readonly [name in ListParameter]?: string };
+
+/** The key in a path, in any case, as in the header of a payment. Throws `notFound`, a 404, for text that is no key. */
+export function keyIn({ key }: { key: string }, notFound = publicErrors.paymentNotFound): string {
+  const header = readKeyHeader(key);
+  if (header.state !== 'present') throw notFound();
+  return header.key;
+}
+
+/** A misspelt filter is refused and named, because without it the answer would be for all payments. */
+export function refuseUnknownParameters(query: unknown, known: readonly string[]): void {
+  const unknown = Object.keys(query as object).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const names = known.length > 0 ? `Use ${known.join(', ')}.` : 'Send it without parameters.';
+  throw publicErrors.invalidRequest(`'${unknown}' is not a query parameter of this path. ${names}`);
+}
+
+/** What a list asks for; throws the 400 that names the parameter. An empty one counts as absent. */
+export function readSelection(query: ListQuery): Selection {
+  return {
+    find: query.find ? prefixOf(query.find) : undefined,
+    state: query.state ? stateNamed(query.state) : undefined,
+    processor: query.processor ? processorNamed(query.processor) : undefined,
+    createdFrom: query.from ? momentOf('from', query.from) : undefined,
+    createdTo: query.to ? momentOf('to', query.to) : undefined,
+    before: query.cursor ? cursorOf(query.cursor) : undefined,
+    limit: query.limit ? limitOf(query.limit) : DEFAULT_LIMIT,
+  };
+}
+
+/** The day of an export, UTC, as [from, to) in milliseconds since the epoch. */
+export function readDay(text: string | undefined): { day: string; from: number; to: number } {
+  const from = text !== undefined && DAY.test(text) ? startOfDay(text) : undefined;
+  if (text === undefined || from === undefined) {
+    throw publicErrors.invalidRequest("'day' must be a day in UTC such as 2026-11-20.");
+  }
+  return { day: text, from, to: from + DAY_MS };
+}
+
+/** What an operator found out; throws the 400 that names the member. */
+export function readVerdict(body: JsonBody): Verdict {
+  const members = membersOf(body);
+  if ('problem' in members) throw publicErrors.invalidBody(members.problem);
+  const outcome = members.get('outcome');
+  const state = outcome?.type === 'string' ? inUpperCase(outcome.text) : undefined;
+  if (state !== 'COMPLETED' && state !== 'DECLINED') {
+    throw publicErrors.invalidBody('\'outcome\' must be "completed" or "declined".');
+  }
+  const member = members.get('reason');
+  const reason = member?.type === 'string' ? member.text.trim() : '';
+  const length = codePointsIn(reason);
+  if (length < 1 || length > MAX_REASON_CODE_POINTS || !isPrinted(reason)) {
+    throw publicErrors.invalidBody(
+      `'reason' must be a string of 1 to ${MAX_REASON_CODE_POINTS} characters on one line: how the outcome was found out.`,
+    );
+  }
+  return { state, reason };
+}
+
+/** ASCII only: the platform would also take the dotless i of "declıned" for an I. */
+function inUpperCase(text: string): string {
+  return /^[a-z]+$/i.test(text) ? text.toUpperCase() : text;
+}
+
+function stateNamed(text: string): Selection['state'] {
+  const state = STATES.find((known) => known === inUpperCase(text));
+  if (!state) throw publicErrors.invalidRequest(`'state' must be one of ${STATES.join(', ')}.`);
+  return state;
+}
+
+/** Ignores surrounding white space and dashes, which copied parts of keys may have. */
+function prefixOf(text: string): Prefix {
+  const trimmed = text.trim();
+  if (ID_PREFIX.test(trimmed)) return { transactionId: trimmed.toUpperCase() };
+  const keyDigits = trimmed.toLowerCase().replaceAll('-', '');
+  if (KEY_PREFIX.test(keyDigits)) return { keyDigits };
+  throw publicErrors.invalidRequest(
+    "'find' must be the beginning of a key (hexadecimal digits and dashes) or of a transaction id (TXN and digits).",
+  );
+}
+
+/** Names of processors are printable text; a database refuses some other texts. */
+function processorNamed(text: string): string {
+  if (isPrinted(text)) return text;
+  throw publicErrors.invalidRequest("'processor' must be the name of a processor, as a payment shows it.");
+}
+
+function momentOf(name: string, text: string): number {
+  // In a query an unescaped plus sign arrives as a space.
+  const plain = text.replace(' ', '+');
+  const isWritten = DAY.test(plain) || MOMENT.test(plain);
+  const ms = isWritten && startOfDay(plain.slice(0, DAY_LENGTH)) !== undefined ? Date.parse(plain) : Number.NaN;
+  if (Number.isNaN(ms)) {
+    throw publicErrors.invalidRequest(`'${name}' must be a day (2026-11-20) or a moment (2026-11-20T13:00:00Z).`);
+  }
+  return ms;
+}
+
+/** Undefined for a day that does not exist, which `Date.parse` moves into the next month. */
+function startOfDay(day: string): number | undefined {
+  const ms = Date.parse(`${day}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day) ? ms : undefined;
+}
+
+function cursorOf(text: string): string {
+  const header = readKeyHeader(text);
+  if (header.state !== 'present') {
+    throw publicErrors.invalidRequest("'cursor' must come from the Link header of the page before.");
+  }
+  return header.key;
+}
+
+function limitOf(text: string): number {
+  const limit = WHOLE_NUMBER.test(text) ? Number(text) : Number.NaN;
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw publicErrors.invalidRequest(`'limit' must be a whole number from 1 to ${MAX_LIMIT}.`);
+}

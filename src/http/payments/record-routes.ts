@@ -1,0 +1,197 @@
+import { Readable } from 'node:stream';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { Type } from 'typebox';
+import { ExportTotals } from '../../payments/history/export-totals.js';
+import type { PaymentRecords, ResolveAnswer, ShownPayment, Verdict } from '../../payments/history/payment-records.js';
+import { paymentJson, paymentTag } from '../../payments/history/payment-representation.js';
+import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import type { TagCondition } from '../../transactions/transactions.js';
+import { answerWith } from '../errors/errors.js';
+import { publicErrors } from '../errors/public-errors.js';
+import { visibleClient } from '../requests/access-check.js';
+import { requiredBody } from '../requests/body-parser.js';
+import { quoted } from '../requests/entity-tags.js';
+import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
+import * as descriptions from './record-description.js';
+import {
+  EXPORT_PARAMETERS,
+  keyIn,
+  LIST_PARAMETERS,
+  type ListParameter,
+  type ListQuery as ListParameters,
+  readDay,
+  readSelection,
+  readVerdict,
+  refuseUnknownParameters,
+} from './record-request.js';
+
+const Text = Type.Optional(Type.String());
+const ListQuery = Type.Object(
+  Object.fromEntries(LIST_PARAMETERS.map((name) => [name, Text])) as Record<ListParameter, typeof Text>,
+);
+const ExportQuery = Type.Object({ day: Text, processor: Text });
+const PaymentPath = Type.Object({ key: Type.String() });
+
+/** Clients may keep it but must ask each time: a payment that is under way changes. */
+const REVALIDATE = 'private, no-cache';
+
+/** The payments as clients and operators look at them, and the operator's resolution (docs/processor.md). */
+export function registerPaymentRecordRoutes(server: FastifyInstance, records: PaymentRecords): void {
+  const app = server.withTypeProvider<TypeBoxTypeProvider>();
+
+  app.get(
+    '/api/payments',
+    {
+      schema: { querystring: ListQuery },
+      config: { scopes: ['payments:read', 'operations'], description: descriptions.listPayments },
+    },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, LIST_PARAMETERS);
+      answerWith(
+        reply,
+        records.list({ ...readSelection(request.query), client: visibleClient(request) }),
+        ({ payments, next }) => {
+          if (next !== undefined) reply.header('link', `<${pageAfter(request.query, next)}>; rel="next"`);
+          reply
+            .header('content-type', 'application/json; charset=utf-8')
+            .header('cache-control', 'no-store')
+            .send(`[${payments.map(paymentJson).join(',')}]`);
+        },
+      );
+    },
+  );
+
+  app.get(
+    '/api/payments/export',
+    {
+      schema: { querystring: ExportQuery },
+      config: { scopes: ['operations'], description: descriptions.exportPayments },
+    },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, EXPORT_PARAMETERS);
+      const { day, from, to } = readDay(request.query.day);
+      const pages = records.settled(from, to, request.query.processor || undefined)[Symbol.asyncIterator]();
+      // The first page is read before anything is answered, so that a store that is away is still a 503.
+      answerWith(reply, pages.next(), (first) => {
+        reply
+          .header('content-type', 'application/x-ndjson; charset=utf-8')
+          .header('content-disposition', `attachment; filename="payments-${day}.ndjson"`)
+          .header('cache-control', 'no-store')
+          // For HEAD the framework would read the whole stream: all pages of the day, unused.
+          .send(Readable.from(request.method === 'HEAD' ? [] : linesOf(first, pages)));
+      });
+    },
+  );
+
+  app.get(
+    '/api/payments/:key',
+    {
+      schema: { params: PaymentPath },
+      config: {
+        operation: 'payment status',
+        scopes: ['payments:read', 'operations'],
+        description: descriptions.getPayment,
+      },
+    },
+    (request, reply) => {
+      answerWith(
+        reply,
+        shownOrRefused(keyIn(request.params, publicErrors.recordNotFound), visibleClient(request)),
+        (payment) => {
+          switch (evaluateRead(request.headers, paymentTag(paymentJson(payment)))) {
+            case 'proceed':
+              sendPayment(reply, payment);
+              return;
+            case 'not modified':
+              sendNotModified(withTag(reply, paymentJson(payment)));
+              return;
+            case 'failed':
+              throw publicErrors.preconditionFailed('payment');
+          }
+        },
+      );
+    },
+  );
+
+  app.post(
+    '/api/payments/:key/resolution',
+    {
+      schema: { params: PaymentPath },
+      config: { operation: 'resolve payment', scopes: ['operations'], description: descriptions.resolvePayment },
+    },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, []);
+      const verdict = readVerdict(requiredBody(request));
+      const condition = writeCondition(request.headers);
+      answerWith(reply, resolveIf(condition, keyIn(request.params), verdict), (answer) => {
+        sendPayment(reply, resolvedPayment(answer));
+      });
+    },
+  );
+
+  async function shownOrRefused(key: string, client: string | undefined): Promise<ShownPayment> {
+    const payment = await records.get(key, client);
+    if (payment.state !== 'ABSENT') return payment;
+    throw payment.endedUnpaid ? publicErrors.keyEndedUnpaid() : publicErrors.recordNotFound();
+  }
+
+  /** Checked just before (RFC 9110 13.2.1). The statement that resolves decides about later changes. */
+  async function resolveIf(condition: TagCondition | undefined, key: string, verdict: Verdict): Promise<ResolveAnswer> {
+    if (condition) {
+      const payment = await records.get(key);
+      if (payment.state === 'ABSENT' || payment.state === 'PENDING') return { state: 'not found' };
+      if (!condition(paymentTag(paymentJson(payment)))) throw publicErrors.preconditionFailed('payment');
+    }
+    return records.resolve(key, verdict);
+  }
+}
+
+function sendPayment(reply: FastifyReply, payment: ShownPayment): void {
+  const json = paymentJson(payment);
+  withTag(reply, json).header('content-type', 'application/json; charset=utf-8').send(json);
+}
+
+function withTag(reply: FastifyReply, json: string): FastifyReply {
+  return reply.header('etag', quoted(paymentTag(json))).header('cache-control', REVALIDATE);
+}
+
+function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
+  switch (answer.state) {
+    case 'resolved':
+      if (answer.payment) return answer.payment;
+      throw publicErrors.paymentNotFound();
+    case 'final':
+      if (!answer.payment) throw publicErrors.paymentNotFound();
+      throw publicErrors.paymentFinal(answer.payment.state);
+    case 'in progress':
+      throw publicErrors.paymentInProgress(answer.retryAfterSeconds);
+    case 'too early':
+      throw publicErrors.resolutionTooEarly(answer.retryAfterSeconds);
+    case 'not found':
+      throw publicErrors.paymentNotFound();
+  }
+}
+
+/** The same list from where this page ended (RFC 8288). */
+function pageAfter(query: ListParameters, cursor: string): string {
+  const parameters = new URLSearchParams();
+  for (const name of LIST_PARAMETERS) {
+    const value = name === 'cursor' ? cursor : query[name];
+    if (value) parameters.set(name, value);
+  }
+  return `/api/payments?${parameters}`;
+}
+
+/** The last line comes after all pages and never after a fault, which cuts the connection. */
+async function* linesOf(
+  first: IteratorResult<readonly PaymentRecord[]>,
+  pages: AsyncIterator<readonly PaymentRecord[]>,
+): AsyncGenerator<string> {
+  const totals = new ExportTotals();
+  for (let page = first; !page.done; page = await pages.next()) {
+    totals.add(page.value);
+    if (page.value.length > 0) yield page.value.map((payment) => `${paymentJson(payment)}\n`).join('');
+  }
+  yield `${totals.json()}\n`;
+}

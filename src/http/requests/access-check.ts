@@ -1,0 +1,74 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Access } from '../../access/access.js';
+import type { AuthenticationResult, Caller } from '../../access/caller.js';
+import type { Scope } from '../../access/scopes.js';
+import { publicErrors } from '../errors/public-errors.js';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** One of these scopes is needed; `open`: no credential is needed. */
+    scopes?: 'open' | readonly Scope[];
+  }
+  interface FastifyInstance {
+    /** What each route needs, by method and path. */
+    readonly routeScopes: ReadonlyMap<string, 'open' | readonly Scope[]>;
+    /** For an answer that stays open: whether the credentials of its request are still good for one of these. */
+    mayStill(request: FastifyRequest, scopes: readonly Scope[]): Promise<boolean>;
+  }
+  interface FastifyRequest {
+    /** Undefined at an open route, and everywhere without `AUTH=required`. */
+    caller: Caller | undefined;
+  }
+}
+
+/**
+ * Lets a request pass only with the scope of its route (decisions A4), before its body is read. A route that declares none is
+ * an error at the start, so that none is open by mistake. `access` undefined: everybody may do everything.
+ */
+export function checkAccess(app: FastifyInstance, access: Access | undefined): void {
+  const routeScopes = new Map<string, 'open' | readonly Scope[]>();
+  app.decorate('routeScopes', routeScopes);
+  app.addHook('onRoute', ({ method, url, config }) => {
+    if (!config?.scopes) throw new Error(`the route ${method} ${url} declares no scopes`);
+    for (const name of [method].flat()) routeScopes.set(`${name} ${url}`, config.scopes);
+  });
+  app.decorateRequest('caller', undefined);
+  app.decorate('mayStill', async ({ headers }, scopes) => {
+    if (!access) return true;
+    const result = await access.authenticate(headers.authorization);
+    return result.state === 'authenticated' && scopes.some((scope) => result.caller.scopes.has(scope));
+  });
+  if (!access) return;
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { scopes } = request.routeOptions.config;
+    if (scopes === undefined || scopes === 'open') {
+      done();
+      return;
+    }
+    const result = access.authenticate(request.headers.authorization);
+    if (result instanceof Promise) result.then((later) => done(admit(request, later, scopes)), done);
+    else done(admit(request, result, scopes));
+  });
+}
+
+/** Stores the caller in the request, or returns the error of a refusal. */
+function admit(request: FastifyRequest, result: AuthenticationResult, scopes: readonly Scope[]): Error | undefined {
+  switch (result.state) {
+    case 'missing':
+      return publicErrors.credentialsMissing();
+    case 'invalid':
+      return publicErrors.credentialsInvalid();
+    case 'unavailable':
+      return publicErrors.credentialsUnchecked();
+    case 'authenticated':
+      if (!scopes.some((scope) => result.caller.scopes.has(scope))) return publicErrors.scopeMissing(scopes);
+      request.caller = result.caller;
+      return undefined;
+  }
+}
+
+/** Whose idempotency keys the request may see: undefined for all of them (decisions A5). */
+export function visibleClient({ caller }: FastifyRequest): string | undefined {
+  return caller?.scopes.has('operations') ? undefined : caller?.client;
+}

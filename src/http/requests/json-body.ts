@@ -1,0 +1,154 @@
+import { isUtf8 } from 'node:buffer';
+import { visit } from 'jsonc-parser';
+import { publicErrors } from '../errors/public-errors.js';
+
+/** Deeper than any body this service takes, far shallower than the stack. */
+const MAX_DEPTH = 64;
+/** Twenty for each of a thousand rows. A megabyte of the shortest values would hold up other requests for a tenth of a second. */
+const MAX_VALUES = 20_000;
+
+/**
+ * A JSON text as it was sent: numbers keep their text and repeated members are seen, so that nothing is rounded and
+ * nothing silently wins (decisions P4). `JSON.parse` would do both.
+ */
+export type JsonBody = JsonObject | { readonly kind: 'not an object' };
+
+export interface JsonObject {
+  readonly kind: 'object';
+  readonly members: ReadonlyMap<string, JsonMember>;
+  /** The name of the first repeated member. */
+  readonly duplicate: string | undefined;
+}
+
+export type JsonMember =
+  | { readonly type: 'string'; readonly text: string }
+  /** `text` exactly as sent, such as `1.50` or `1e3`. */
+  | { readonly type: 'number'; readonly text: string }
+  /** The array that the route asked for. */
+  | { readonly type: 'rows'; readonly rows: readonly JsonBody[] }
+  | { readonly type: 'other' };
+
+/** The member whose array of objects is read, and how many there may be. */
+export interface RowsMember {
+  readonly name: string;
+  readonly most: number;
+}
+
+const OTHER: JsonMember = { type: 'other' };
+const NOT_AN_OBJECT: JsonBody = { kind: 'not an object' };
+
+/** An object whose members are read. */
+interface OpenObject {
+  readonly kind: 'object';
+  readonly members: Map<string, JsonMember>;
+  duplicate: string | undefined;
+  /** Of the member that was named last. */
+  name: string;
+}
+
+function openObject(): OpenObject {
+  return { kind: 'object', members: new Map(), duplicate: undefined, name: '' };
+}
+
+/**
+ * Throws PublicError 400 for what is not UTF-8, not JSON, nested too deep, or of too many values. Says nothing about the content.
+ * With `rowsMember` the objects in that member's array are read as well; a 400 tells that there are too many.
+ */
+export function readJsonBody(bytes: Buffer, rowsMember?: RowsMember): JsonBody {
+  if (!isUtf8(bytes)) throw publicErrors.unreadableBody('it is not valid UTF-8.');
+  const text = bytes.toString('utf8');
+  let body: OpenObject | undefined;
+  /** The array of rows while it is open, and the row in it. */
+  let array: { readonly type: 'rows'; readonly rows: JsonBody[] } | undefined;
+  let row: OpenObject | undefined;
+  let depth = 0;
+  let values = 0;
+
+  /** The body or row whose member has the next value; undefined for deeper values. */
+  function parent(): OpenObject | undefined {
+    if (depth === 1) return body;
+    return depth === 3 ? row : undefined;
+  }
+
+  /** Adds a row. Undefined when the next value is not in the array of rows. */
+  function addRow<Row extends JsonBody>(next: Row): Row | undefined {
+    if (depth !== 2 || !array || !rowsMember) return undefined;
+    const { name, most } = rowsMember;
+    if (array.rows.length === most) {
+      throw publicErrors.invalidBody(`'${name}' has more than ${most} rows. Send at most ${most} in one request.`);
+    }
+    array.rows.push(next);
+    return next;
+  }
+
+  function countValue(): void {
+    values += 1;
+    if (values > MAX_VALUES) throw publicErrors.unreadableBody(`it has more than ${MAX_VALUES} values.`);
+  }
+
+  function descend(): void {
+    countValue();
+    depth += 1;
+    if (depth > MAX_DEPTH) throw publicErrors.unreadableBody(`it is nested deeper than ${MAX_DEPTH} levels.`);
+  }
+
+  visit(
+    text,
+    {
+      onObjectBegin() {
+        const holder = parent();
+        if (holder) holder.members.set(holder.name, OTHER);
+        if (depth === 0) body = openObject();
+        if (depth === 2 && array) row = addRow(openObject());
+        descend();
+      },
+      onObjectEnd() {
+        depth -= 1;
+        if (depth === 2) row = undefined;
+      },
+      onArrayBegin() {
+        const holder = parent();
+        if (depth === 1 && body && body.name === rowsMember?.name) {
+          array = { type: 'rows', rows: [] };
+          body.members.set(body.name, array);
+        } else if (holder) holder.members.set(holder.name, OTHER);
+        else addRow(NOT_AN_OBJECT);
+        descend();
+      },
+      onArrayEnd() {
+        depth -= 1;
+        if (depth === 1) array = undefined;
+      },
+      onObjectProperty(property) {
+        const holder = parent();
+        if (!holder) return;
+        holder.name = property;
+        if (holder.members.has(property)) holder.duplicate ??= property;
+      },
+      onLiteralValue(value: unknown, offset, length) {
+        countValue();
+        const holder = parent();
+        if (holder) holder.members.set(holder.name, memberOf(value, text, offset, length));
+        else addRow(NOT_AN_OBJECT);
+      },
+      onError(_code, offset) {
+        throw publicErrors.unreadableBody(`it is not valid JSON (at character ${offset + 1}).`);
+      },
+    },
+    { disallowComments: true },
+  );
+  return body ?? NOT_AN_OBJECT;
+}
+
+function memberOf(value: unknown, text: string, offset: number, length: number): JsonMember {
+  if (typeof value === 'string') return { type: 'string', text: value };
+  if (typeof value === 'number') return { type: 'number', text: text.slice(offset, offset + length) };
+  return OTHER;
+}
+
+/** The object's members, or the sentence that says why the body is none. */
+export function membersOf(body: JsonBody): ReadonlyMap<string, JsonMember> | { problem: string } {
+  if (body.kind !== 'object') return { problem: 'The body must be a JSON object.' };
+  if (body.duplicate !== undefined) return { problem: `'${body.duplicate}' appears in the body more than once.` };
+  return body.members;
+}

@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { publicErrors } from '../errors/public-errors.js';
+import { quoted } from './entity-tags.js';
+import { evaluateRead, sendNotModified } from './preconditions.js';
+
+/** What is made once and served from memory: `/openapi.json`, `/docs`, `/console` and their files. */
+export interface Page {
+  readonly contentType: string;
+  readonly bytes: Buffer;
+  /** Without quotes. */
+  readonly tag: string;
+  /** More headers than those of every page. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Revalidated each time: the next version may serve another page under the same name. */
+export const ASK_AGAIN = 'no-cache';
+
+/** `headers` may have another `cache-control`. */
+export function pageOf(bytes: Buffer, contentType: string, headers: Page['headers'] = {}): Page {
+  return { bytes, contentType, headers, tag: createHash('md5').update(bytes).digest('hex') };
+}
+
+/** Answers GET and HEAD, with 304 where the client has it. */
+export function sendPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { bytes, contentType, tag, headers }: Page,
+): void {
+  const verdict = evaluateRead(request.headers, tag);
+  if (verdict === 'failed') throw publicErrors.preconditionFailed('page');
+  reply.header('etag', quoted(tag)).header('cache-control', ASK_AGAIN).headers(headers);
+  if (verdict === 'not modified') sendNotModified(reply);
+  else reply.header('content-type', contentType).send(bytes);
+}

@@ -1,0 +1,59 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { transactionJson } from '../../transactions/representation.js';
+import type { Transaction } from '../../transactions/transaction.js';
+import type { TransactionPages } from '../../transactions/transactions.js';
+import { type Chunks, ReadAheadBytes, streamReadAhead } from '../connections/read-ahead.js';
+
+/** Of the process: every list of every server shares them. */
+const readAheadBytes = new ReadAheadBytes();
+
+/** A short list in one piece; a long one page by page, so that memory stays flat however long it is. */
+export async function sendTransactionList(
+  reply: FastifyReply,
+  headers: Readonly<Record<string, string>>,
+  pages: TransactionPages,
+): Promise<void> {
+  const first = await firstPage(pages);
+  reply.headers(headers).header('content-type', 'application/json; charset=utf-8');
+  if (first.last) {
+    reply.send(`[${joined(first.rows)}]`);
+  } else if (reply.request.method === 'HEAD') {
+    // HEAD needs no further rows; with an empty stream no Content-Length is sent.
+    pages.close();
+    reply.send(Readable.from([]));
+  } else {
+    const body = streamReadAhead(Buffer.from(`[${joined(first.rows)}`), chunksOf(pages), readAheadBytes);
+    // Node emits no `close` on the answer to a pipelined request whose turn has not come when the client disconnects.
+    const { raw } = reply.request;
+    const endWithClient = () => raw.socket.destroyed && body.destroy();
+    raw.once('close', endWithClient);
+    reply.send(body);
+    endWithClient();
+  }
+}
+
+async function firstPage(pages: TransactionPages): ReturnType<TransactionPages['next']> {
+  try {
+    return await pages.next();
+  } catch (fault) {
+    pages.close();
+    throw fault;
+  }
+}
+
+function chunksOf(pages: TransactionPages): Chunks {
+  return {
+    async next() {
+      const { rows, last } = await pages.next();
+      const text = rows.length > 0 ? `,${joined(rows)}` : '';
+      return { chunk: Buffer.from(last ? `${text}]` : text), last };
+    },
+    isWanted: () => pages.isWanted(),
+    close: () => pages.close(),
+  };
+}
+
+function joined(rows: readonly Transaction[]): string {
+  return rows.map(transactionJson).join(',');
+}

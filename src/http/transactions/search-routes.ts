@@ -1,0 +1,42 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { Transactions } from '../../transactions/transactions.js';
+import { answerWith } from '../errors/errors.js';
+import { refuseUnknownParameters } from '../payments/record-request.js';
+import { foundTransactionJson } from './reply.js';
+import { searchTransactions } from './search-description.js';
+import { readSearch, SEARCH_PARAMETERS, type SearchQuery } from './search-request.js';
+
+const PATH = '/api/transactions/search';
+const Text = Type.Optional(Type.String());
+const Query = Type.Object({ from: Text, to: Text, status: Text, limit: Text, cursor: Text });
+
+/** The newest transactions in pages, for people who look for some of them (docs/decisions/0056). */
+export function registerTransactionSearchRoutes(server: FastifyInstance, transactions: Transactions): void {
+  server.withTypeProvider<TypeBoxTypeProvider>().get(
+    PATH,
+    {
+      schema: { querystring: Query },
+      config: { scopes: ['transactions:read'], description: searchTransactions },
+    },
+    (request, reply) => {
+      refuseUnknownParameters(request.query, SEARCH_PARAMETERS);
+      answerWith(reply, transactions.search(readSearch(request.query)), (found) => {
+        if (found.next !== undefined) reply.header('link', `<${pageAfter(request.query, found.next)}>; rel="next"`);
+        reply
+          .header('content-type', 'application/json; charset=utf-8')
+          .header('cache-control', 'no-store')
+          .send(`[${found.transactions.map(foundTransactionJson).join(',')}]`);
+      });
+    },
+  );
+}
+
+/** The same search from where this page ended (RFC 8288). */
+function pageAfter({ from, to, status, limit }: SearchQuery, cursor: number): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries({ from, to, status, limit })) if (value) parameters.set(name, value);
+  parameters.set('cursor', String(cursor));
+  return `${PATH}?${parameters}`;
+}

@@ -1,0 +1,53 @@
+import type { Clock } from '../../platform/clock.js';
+import type { PaymentHistory } from '../ports/payment-history.js';
+import type { Processor } from '../ports/processor.js';
+
+/** Look-ups for operators under way in this process: a page that asks again and again must not take the connections of payments. */
+const MAX_UNDER_WAY = 4;
+
+/** Asks the processor what it knows of a payment, finished or not. Sends no charge and writes nothing. */
+export type AskProcessor = (key: string) => Promise<ProcessorKnowledge>;
+
+export type ProcessorKnowledge =
+  | {
+      readonly state: 'answered';
+      readonly processor: string;
+      /** Milliseconds since the epoch. */
+      readonly askedAt: number;
+      readonly answer: 'succeeded' | 'declined' | 'no record' | 'unknown';
+      /** Of a decline; of `unknown` why it is. */
+      readonly reason: string | undefined;
+    }
+  /** This instance has another processor, or another account there, and cannot ask. */
+  | { readonly state: 'of another processor'; readonly processor: string }
+  /** `MAX_UNDER_WAY` look-ups are under way. */
+  | { readonly state: 'busy' }
+  /** Nothing was paid with the key. */
+  | { readonly state: 'not found' };
+
+export function createAskProcessor(collaborators: {
+  history: PaymentHistory;
+  processor: Processor;
+  clock: Clock;
+}): AskProcessor {
+  const { history, processor, clock } = collaborators;
+  let underWay = 0;
+
+  return async function askProcessor(key) {
+    const payment = await history.find(key);
+    if (!payment) return { state: 'not found' };
+    if (payment.processor !== processor.name) {
+      return { state: 'of another processor', processor: payment.processor };
+    }
+    if (underWay >= MAX_UNDER_WAY) return { state: 'busy' };
+    underWay += 1;
+    try {
+      const askedAt = clock.now();
+      const found = await processor.lookUp(key);
+      const reason = found.state === 'declined' ? found.reason : found.state === 'unknown' ? found.cause : undefined;
+      return { state: 'answered', processor: payment.processor, askedAt, answer: found.state, reason };
+    } finally {
+      underWay -= 1;
+    }
+  };
+}

@@ -1,0 +1,41 @@
+import type { Clock } from '../../platform/clock.js';
+import type { KeyStore } from '../ports/key-store.js';
+import type { PaymentHistory } from '../ports/payment-history.js';
+import { keyTimeOf } from '../values/key-time.js';
+import { isVisibleTo } from '../values/payment.js';
+import { pay, type TimelineRules, underWay } from './payment-next.js';
+import { issuedEvent, type Timeline, timelineOf } from './payment-timeline.js';
+
+/** Undefined where `PaymentRecords.get` is: also of another client's key, with the same calls to the stores. */
+export type FindTimeline = (key: string, client?: string) => Promise<Timeline | undefined>;
+
+export function createFindTimeline(collaborators: {
+  keys: KeyStore;
+  history: PaymentHistory;
+  rules: TimelineRules;
+  clock: Clock;
+}): FindTimeline {
+  const { keys, history, rules, clock } = collaborators;
+
+  return async function findTimeline(key, client) {
+    const life = await history.findLife(key);
+    if (life && isVisibleTo(client, life.payment.client)) return timelineOf(life, rules);
+    const looked = await keys.look(key, client);
+    switch (looked.state) {
+      case 'absent':
+        return undefined;
+      case 'final': {
+        // It was claimed and settled after the row was looked for.
+        const settled = await history.findLife(key);
+        return settled && timelineOf(settled, rules);
+      }
+      default: {
+        const next =
+          looked.state === 'locked'
+            ? underWay(clock.now() + looked.remainingMs)
+            : pay(keyTimeOf(key) + rules.idempotencyTtlMs);
+        return { key, state: 'PENDING', events: [issuedEvent(key)], omitted: 0, next };
+      }
+    }
+  };
+}

@@ -1,0 +1,40 @@
+import type { Clock } from '../../platform/clock.js';
+import type { CarryOut } from '../attempt.js';
+import type { Ledger } from '../ports/ledger.js';
+import type { PaymentHistory } from '../ports/payment-history.js';
+import type { Processor } from '../ports/processor.js';
+import type { RecoveryEvents } from '../recovery.js';
+
+/** Finishes a payment if its processor knows the outcome; sends nothing. An operator's verdict begins with this. */
+export function createFinishByLookUp(collaborators: {
+  ledger: Ledger;
+  history: PaymentHistory;
+  processor: Processor;
+  carryOut: CarryOut;
+  leaseMs: number;
+  clock: Clock;
+  newOwner: () => string;
+  events: Pick<RecoveryEvents, 'contradiction' | 'unknown'>;
+}): (key: string) => Promise<void> {
+  const { ledger, history, processor, carryOut, leaseMs, clock, newOwner, events } = collaborators;
+
+  return async function finishByLookUp(key) {
+    const payment = await history.find(key);
+    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.name) return;
+    const { state } = await processor.lookUp(key);
+    if (state === 'no record' || state === 'unknown') return;
+    const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
+    const askedAt = clock.monotonic();
+    const owner = newOwner();
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
+    if (!claim) {
+      // The payment may have been resolved while the processor was asked.
+      const kept = await history.find(key);
+      if (kept && kept.state !== 'PROCESSING' && kept.state !== answered)
+        events.contradiction(kept, answered, kept.state);
+      return;
+    }
+    const result = await carryOut(claim, askedAt, 'operator');
+    if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
+  };
+}

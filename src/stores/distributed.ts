@@ -1,0 +1,173 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '../platform/clock.js';
+import { createPostgresCacheEpochs } from './postgres/cache-epochs.js';
+import { SWEEP_CREATION_KEYS } from './postgres/creation-statements.js';
+import { DatabaseClock } from './postgres/database-clock.js';
+import { DatabaseIdentity } from './postgres/database-identity.js';
+import { createConfirmDurable } from './postgres/durability.js';
+import { createPostgresLedger } from './postgres/ledger.js';
+import { migrate } from './postgres/migrate.js';
+import { createPostgresPaymentHistory } from './postgres/payment-history.js';
+import { Postgres } from './postgres/postgres.js';
+import { refuseMissingRights, untilPostgresIsThere } from './postgres/start.js';
+import { createPostgresTransactionStore } from './postgres/transaction-store.js';
+import { CacheMasters } from './redis/connection/cache-masters.js';
+import { connected, connectRedis } from './redis/connection/client.js';
+import { refuseWrongRedis } from './redis/connection/start.js';
+import type { RedisLocation } from './redis/connection/url.js';
+import { watchRedis } from './redis/connection/watch.js';
+import { createKeyNames } from './redis/key-names.js';
+import { createRedisKeyStore } from './redis/key-store.js';
+import { createRedisReport } from './redis/key-value-store-report.js';
+import { createRedisLastCommits } from './redis/last-commits.js';
+import { LockEnds } from './redis/lock-ends.js';
+import { RememberedOutcomes } from './redis/remembered-outcomes.js';
+import { createRedisRequestCounts } from './redis/request-counts.js';
+import { createRedisSharedSamples } from './redis/shared-samples.js';
+import { createRedisTransactionCache } from './redis/transaction-cache.js';
+import type { Deployment, Notices, StoreEvents } from './shared/deployment.js';
+import { LastCommits } from './shared/last-commits.js';
+import { REPLACED } from './shared/replaced-database.js';
+import type { StoreMeasures } from './shared/store-measures.js';
+import { startSweeping } from './shared/sweep.js';
+
+/** Lists that are being sent may hold this part of the pool; the rest is for payments. */
+const SNAPSHOT_SHARE = 0.4;
+/** A start waits this long for Redis, so that the first requests find it. Then it serves what is possible without Redis. */
+const REDIS_WAIT_MS = 2_000;
+
+/** Each process sweeps. With nothing to remove that is one query on an index. */
+const SWEEP_CREATION_KEYS_EVERY_MS = 60_000;
+
+/**
+ * Opens Redis and PostgreSQL. Without PostgreSQL there is nothing to serve, so the start waits for it; Redis may come later,
+ * and until then finished payments are answered from PostgreSQL. Throws CannotOpen for a setting that is wrong, of either.
+ */
+export async function openDistributed(options: {
+  redis: RedisLocation;
+  databaseUrl: string;
+  databasePoolSize: number;
+  transactionCacheTtlMs: number;
+  clock: Clock;
+  notices: Notices;
+  events?: StoreEvents;
+  measures?: StoreMeasures;
+}): Promise<Deployment> {
+  const { clock, notices, databasePoolSize, events, measures } = options;
+  const lastCommits = new LastCommits(clock);
+  const identity = new DatabaseIdentity(clock, lastCommits, () => notices.warn(REPLACED));
+  let isOpen = false;
+  const database = new Postgres(
+    options.databaseUrl,
+    databasePoolSize,
+    // A start that waits for PostgreSQL logs its own line.
+    (fault) => isOpen && events?.failed('PostgreSQL', fault),
+    (client) => identity.observe(client),
+    () => events?.served('PostgreSQL'),
+    measures,
+    lastCommits,
+  );
+  const databaseClock = new DatabaseClock(database, clock);
+  try {
+    await refuseWrongRedis(options.redis, (sentence) => notices.warn(sentence));
+    await untilPostgresIsThere(
+      async () => {
+        await database.start();
+        await databaseClock.start();
+        await migrate(options.databaseUrl, notices.warn);
+        await refuseMissingRights(database);
+        await identity.start(database);
+      },
+      (sentence, cause) => notices.warn(sentence, cause),
+    );
+    await warnOfLostCommits(database, notices);
+  } catch (error) {
+    databaseClock.stop();
+    await database.close();
+    throw error;
+  }
+
+  isOpen = true;
+  const redis = connectRedis(options.redis, (error) => events?.failed('Redis', error), notices.warn);
+  await Promise.race([connected(redis), delay(REDIS_WAIT_MS, undefined, { ref: false })]);
+  const names = createKeyNames(identity.deploymentId);
+  lastCommits.keepIn(createRedisLastCommits(redis, names));
+  await untilPostgresIsThere(
+    () => identity.watch(database),
+    (sentence, cause) => notices.warn(sentence, cause),
+  );
+  const lockEnds = new LockEnds(redis, names.lockEnds, clock, (error) =>
+    notices.warn('Redis does not let us subscribe: requests that wait for a payment may wait a second too long', error),
+  );
+  const watch = watchRedis(redis, names.probe, {
+    warn: (sentence) => notices.warn(sentence),
+    failed: (fault) => events?.failed('Redis', fault),
+    served: () => events?.served('Redis'),
+  });
+  const cacheMasters = new CacheMasters(redis, createPostgresCacheEpochs(database), clock);
+  // Where Redis is away, the next look is that of its connection.
+  await cacheMasters.look().catch(() => {});
+  const confirmDurable = createConfirmDurable(database, clock, measures);
+  const remembered = new RememberedOutcomes(
+    () => ({ server: identity.server, latestMs: databaseClock.latest() }),
+    clock,
+  );
+  const sweeping = startSweeping(SWEEP_CREATION_KEYS_EVERY_MS, async (limit) => {
+    const removed = await database.write(SWEEP_CREATION_KEYS, [limit]);
+    return removed.length;
+  });
+  const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
+  return {
+    clock,
+    keys: createRedisKeyStore(redis, names, lockEnds, clock, remembered, measures),
+    ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
+    paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
+    transactions: createPostgresTransactionStore(
+      database,
+      databaseClock,
+      confirmDurable,
+      clock,
+      maxSnapshots,
+      measures,
+    ),
+    transactionCache: createRedisTransactionCache(redis, names, () => identity.server, cacheMasters, {
+      transactionCacheTtlMs: options.transactionCacheTtlMs,
+      clock,
+      roomForFills: watch.roomForFills,
+      ...(measures && { measures }),
+    }),
+    keyValueStore: createRedisReport(redis, names, () => identity.server, cacheMasters),
+    storeOfRecord: {
+      async ping() {
+        if (database.refusal) throw database.refusal;
+        await identity.ping();
+      },
+    },
+    requestCounts: createRedisRequestCounts(redis, names, measures),
+    sharedSamples: createRedisSharedSamples(redis, names, watch.roomForFills, measures),
+    // Either server may come back; nothing here is broken for good.
+    broken: new Promise(() => {}),
+    async close() {
+      sweeping.stop();
+      identity.stop();
+      watch.stop();
+      cacheMasters.stop();
+      lockEnds.close();
+      databaseClock.stop();
+      redis.disconnect();
+      await database.close();
+    },
+  };
+}
+
+/** With one of these off, an acknowledged payment can be lost by a crash of the database server. */
+async function warnOfLostCommits(database: Postgres, notices: Notices): Promise<void> {
+  const settings = await database.read<{ fsync: string; synchronous_commit: string }>({
+    name: 'durability',
+    text: "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit",
+  });
+  for (const [name, value] of Object.entries(settings[0] ?? {})) {
+    if (value === 'off')
+      notices.warn(`PostgreSQL ${name} is off: a crash of its server can lose acknowledged payments.`);
+  }
+}

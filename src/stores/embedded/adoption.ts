@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { lowestKeyAt } from '../../payments/values/key-time.js';
+import { CannotOpen } from '../shared/deployment.js';
+import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
+import { DATABASE, takeExclusively } from './exclusive-folder.js';
+import { type CommitMark, lacksCommits } from './last-commit.js';
+import { refuseForeignFile } from './migrate.js';
+import { type Database, openForWriting } from './sqlite.js';
+import { assertLogBelongs } from './write-ahead-log.js';
+
+const INCARNATION_BYTES = 16;
+
+const MARK = `
+  BEGIN IMMEDIATE;
+  UPDATE deployment SET is_backup = 1;
+  UPDATE last_commit SET number = number + 1;
+  COMMIT`;
+
+/** With another incarnation, so that no log of the database that was copied is taken for the copy's. */
+const MARK_BACKUP = MARK.replace('number + 1', "number + 1, incarnation = '%'");
+
+/** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
+const ADOPT = `
+  BEGIN IMMEDIATE;
+  UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
+  UPDATE transaction_list
+  SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
+  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '%key');
+  UPDATE last_commit SET incarnation = '%incarnation', number = number + 1, adopted = incarnation;
+  COMMIT`;
+
+const newIncarnation = () => randomBytes(INCARNATION_BYTES).toString('hex');
+
+/** The first start of the copy treats everything that it lacks as lost. It has no log. */
+export function markAsBackup(database: Database): void {
+  database.exec(MARK_BACKUP.replace('%', newIncarnation()));
+}
+
+/** Whether rows may have been written after the state that this database has: it is a copy, or older than the folder's lock knows. */
+export function isRestored(database: Database, last: CommitMark, remembered: CommitMark | undefined): boolean {
+  const { is_backup } = database.prepare('SELECT is_backup FROM deployment').get() as { is_backup: number };
+  return is_backup === 1 || lacksCommits(last, remembered);
+}
+
+/** Treats everything written after the state of the database as lost. `nowMs`: the store's time. */
+export function adopt(database: Database, nowMs: number): void {
+  const key = lowestKeyAt(nowMs + CLOCKS_DIFFER_MS);
+  // The log begins anew with this commit: see `assertLogBelongs`.
+  const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
+  if (busy !== 0) throw new CannotOpen('Another program reads the database. End it and start again.');
+  database.exec(ADOPT.replace('%key', key).replace('%incarnation', newIncarnation()));
+}
+
+/**
+ * `idempay restored`: says that the folder is a restored snapshot, which has its lock as well, so that nothing in it tells.
+ * Throws CannotOpen.
+ */
+export function markFolderAsRestored(dataDir: string): void {
+  const path = join(dataDir, DATABASE);
+  if (!existsSync(path)) throw new CannotOpen(`There is no database in ${dataDir}: set DATA_DIR to the service's.`);
+  const folder = takeExclusively(dataDir);
+  try {
+    refuseForeignFile(path);
+    assertLogBelongs(path);
+    const database = openForWriting(path);
+    try {
+      database.exec(MARK);
+    } finally {
+      database.close();
+    }
+  } finally {
+    folder.release();
+  }
+}

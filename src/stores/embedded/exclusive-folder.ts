@@ -1,0 +1,117 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from '@photostructure/sqlite';
+import { CannotOpen } from '../shared/deployment.js';
+import type { CommitMark } from './last-commit.js';
+import { createPrivate, FOLDER_MODE, syncPath } from './private-file.js';
+import { faultOf } from './sqlite.js';
+
+const SQLITE_BUSY = 5;
+const SQLITE_IOERR = 10;
+export const DATABASE = 'idempay.sqlite';
+const LOCK = 'lock.sqlite';
+
+/**
+ * The lock of this connection outlives its commits. A commit is one write of a page in place, to be had at any moment of a
+ * kill: without a journal on the disk, and without a sync.
+ */
+const SETTINGS = 'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS last_commit (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1), incarnation TEXT NOT NULL, number INTEGER NOT NULL, clock_ms INTEGER NOT NULL
+  ) STRICT`;
+
+const READ = 'SELECT incarnation, number, clock_ms FROM last_commit';
+const WRITE = 'INSERT OR REPLACE INTO last_commit VALUES (1, ?, ?, ?)';
+
+/**
+ * How long the last mark may be only in the memory of the operating system. A kill of the process loses none of it; a power
+ * cut may lose so much, and only a copy that was made in this time before it and is restored before the next start is then
+ * not noticed.
+ */
+const SYNC_EVERY_MS = 1_000;
+
+export interface ExclusiveFolder {
+  /** Of the last commit of the database that this folder had; undefined where there was none. */
+  readonly remembered: CommitMark | undefined;
+  /** Called after each commit of the database, so what is remembered is never ahead of what is on the disk. */
+  remember(mark: CommitMark): void;
+  /** Puts what is remembered on the disk, where the last time is `SYNC_EVERY_MS` ago, or `always`. */
+  sync(always?: 'always'): void;
+  release(): void;
+}
+
+/**
+ * Takes the folder for this process alone: `lock.sqlite` is held in exclusive mode until `release`. The lock is the kernel's,
+ * so it ends with the process however that ends, and no stale lock file can remain.
+ * A folder that is not there is made, closed to other users; the mode of one that is there is the operator's.
+ * Throws CannotOpen when another process holds it, or the folder cannot be used.
+ */
+export function takeExclusively(folder: string): ExclusiveFolder {
+  try {
+    mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+    const path = join(folder, LOCK);
+    createPrivate(path);
+    const lock = new DatabaseSync(path, { timeout: 0 });
+    lock.exec(`${SETTINGS}; BEGIN EXCLUSIVE; ${SCHEMA}; COMMIT`);
+    // A power cut must not take the file away from under a database that has commits.
+    syncPath(folder);
+    return holdFolder(lock);
+  } catch (error) {
+    const code = (error as { errcode?: number }).errcode;
+    const message =
+      code === SQLITE_BUSY
+        ? `DATA_DIR ${folder} is in use by another Idempay process. Stop that one, or set another DATA_DIR.`
+        : `DATA_DIR ${folder} cannot be used: ${(error as Error).message}. It must be a folder this process may write to.`;
+    throw new CannotOpen(message, { cause: error });
+  }
+}
+
+function holdFolder(lock: InstanceType<typeof DatabaseSync>): ExclusiveFolder {
+  const row = lock.prepare(READ).get() as { incarnation: string; number: number; clock_ms: number } | undefined;
+  const write = lock.prepare(WRITE);
+  let last: CommitMark | undefined;
+  let isSynced = true;
+  let syncedAt = performance.now();
+
+  function writeLast({ incarnation, number, clockMs }: CommitMark): void {
+    try {
+      write.run(incarnation, number, clockMs);
+    } catch (error) {
+      const fault = faultOf(error);
+      // The next commit writes it.
+      if (fault === 'full' || fault === 'busy') return;
+      // Whatever it is: the commit is on the disk, and must not be run again as a refused one would be.
+      throw Object.assign(new Error(`${LOCK} could not be written`, { cause: error }), { errcode: SQLITE_IOERR });
+    }
+  }
+
+  function sync(always?: 'always'): void {
+    if (!last || isSynced || (!always && performance.now() - syncedAt < SYNC_EVERY_MS)) return;
+    lock.exec('PRAGMA synchronous = FULL');
+    writeLast(last);
+    lock.exec('PRAGMA synchronous = OFF');
+    isSynced = true;
+    syncedAt = performance.now();
+  }
+
+  return {
+    remembered: row && { incarnation: row.incarnation, number: row.number, clockMs: row.clock_ms },
+    remember(mark) {
+      last = mark;
+      isSynced = false;
+      writeLast(mark);
+    },
+    sync,
+    release() {
+      try {
+        sync('always');
+        // The connection may be closed only when its statements are collected: the lock ends now.
+        lock.exec(`PRAGMA locking_mode = NORMAL; ${READ}`);
+      } finally {
+        lock.close();
+      }
+    },
+  };
+}

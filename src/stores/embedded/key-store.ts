@@ -1,0 +1,150 @@
+import { LRUCache } from 'lru-cache';
+import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
+import type { NowOrLater } from '../../platform/now-or-later.js';
+import { EndListeners } from '../shared/end-listeners.js';
+import { finalOfRecord, type KeyRecord } from './payment-row.js';
+import type { Reader } from './reader.js';
+import type { StoreCounters } from './store-counters.js';
+import type { Writer } from './writer.js';
+
+/**
+ * Records kept in memory, a few hundred bytes each. Only this process writes them, and each outcome passes through `finish`
+ * here. So none can be stale, only expired.
+ */
+const REMEMBERED_RECORDS = 100_000;
+
+const FIND_RECORD = 'SELECT value, fingerprint, reason, client, expires_at FROM idempotency_keys WHERE key = ?';
+
+export interface Lock {
+  readonly client: string | undefined;
+  readonly owner: string;
+  readonly fingerprint: string;
+  readonly takenAt: number;
+  readonly endsAt: number;
+}
+
+/** `KEY GENERATED`. */
+interface IssuedKey {
+  readonly client: string | undefined;
+  readonly expiresAt: number;
+  readonly outcome?: undefined;
+}
+
+/**
+ * Key records live in the database, locks in memory: a lock means that this process is at work on the key, so it dies
+ * with it. Locks are timed by the monotonic clock, records by the store's clock.
+ */
+export function createEmbeddedKeyStore(
+  writer: Writer,
+  reader: Reader,
+  counters: StoreCounters,
+  rememberedRecords = REMEMBERED_RECORDS,
+  locks = new Map<string, Lock>(),
+): KeyStore {
+  const clock = writer.storeClock;
+  const recordByKey = reader.prepare(FIND_RECORD);
+  const endings = new EndListeners();
+  const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
+
+  /** Rules 2 to 4 of spec 4.1, short of taking the lock. */
+  function lookAs(owner: string | undefined, key: string, asker: string | undefined): LookResult {
+    const lock = locks.get(key);
+    const record = findRecord(key);
+    // Another client's key is judged before the lock: not even a 409 may tell that it exists.
+    if (!isVisibleTo(asker, record?.client ?? lock?.client)) {
+      counters.misses += 1;
+      return { state: 'absent' };
+    }
+    if (lock && lock.owner !== owner) {
+      const now = clock.monotonic();
+      if (lock.endsAt > now) {
+        const { fingerprint, takenAt, endsAt } = lock;
+        return { state: 'locked', fingerprint, heldMs: now - takenAt, remainingMs: endsAt - now };
+      }
+    }
+    // A time past its end was written: see `judged`.
+    if (!record || record.expiresAt < writer.storeClock.writtenMs) {
+      counters.misses += 1;
+      return { state: 'absent' };
+    }
+    counters.hits += 1;
+    return record.outcome ? { state: 'final', final: record } : { state: 'generated' };
+  }
+
+  function findRecord(key: string): IssuedKey | FinalOutcome | undefined {
+    const known = remembered.get(key);
+    if (known) return known;
+    const row = recordByKey.get(key) as KeyRecord | undefined;
+    if (!row) return undefined;
+    const isIssued = row.value === KEY_GENERATED;
+    const record = isIssued ? { client: row.client ?? undefined, expiresAt: row.expires_at } : finalOfRecord(row);
+    remembered.set(key, record);
+    return record;
+  }
+
+  function beginNow({ key, owner, leaseMs, fingerprint, client: asker }: BeginAttempt): BeginResult {
+    const looked = lookAs(owner, key, asker);
+    if (looked.state !== 'generated') return looked;
+    const takenAt = clock.monotonic();
+    const record = findRecord(key);
+    const client = record?.client;
+    locks.set(key, { client, owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
+    // The record is not lengthened here, as Redis does it: so a claim must also come before the key's own expiry.
+    const keyRemainingMs = (record?.expiresAt ?? 0) - clock.now();
+    return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs), client };
+  }
+
+  /**
+   * A key is refused as expired only after a time past its end was written, so that no clock that is set back and no restart
+   * makes it good again (rule P9).
+   */
+  function judged<T>(key: string, judge: () => T): NowOrLater<T> {
+    const known = remembered.get(key);
+    if (known && !writer.mustPassTime(known.expiresAt)) return judge();
+    return judgedLater(key, judge);
+  }
+
+  async function judgedLater<T>(key: string, judge: () => T): Promise<T> {
+    const record = findRecord(key);
+    if (record) await writer.passTime(record.expiresAt);
+    return judge();
+  }
+
+  /** Whether there was a lock of that owner. */
+  function deleteLock(key: string, owner: string): boolean {
+    return locks.get(key)?.owner === owner && locks.delete(key);
+  }
+
+  return {
+    async issue(key, idempotencyTtlMs, client) {
+      const expiresAt = await writer.write('issueKey', { key, client, idempotencyTtlMs });
+      if (expiresAt !== null) remembered.set(key, { client, expiresAt });
+    },
+
+    begin: (attempt) => judged(attempt.key, () => beginNow(attempt)),
+
+    look: (key, asker) => judged(key, () => lookAs(undefined, key, asker)),
+
+    async watch(key, onEnd) {
+      const unwatch = endings.add(key, onEnd);
+      try {
+        return { looked: await judged(key, () => lookAs(undefined, key, undefined)), unwatch };
+      } catch (fault) {
+        unwatch();
+        throw fault;
+      }
+    },
+
+    /** The record's value was written by the very commit that settled the row. */
+    async finish(key, owner, final) {
+      remembered.set(key, final);
+      deleteLock(key, owner);
+      endings.notify(key);
+    },
+
+    async release(key, owner) {
+      if (deleteLock(key, owner)) endings.notify(key);
+    },
+  };
+}

@@ -1,0 +1,170 @@
+import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../payments/ports/ledger.js';
+import type { AttemptNote } from '../../payments/values/attempt-note.js';
+import { lowestKeyAt } from '../../payments/values/key-time.js';
+import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
+import type { Clock } from '../../platform/clock.js';
+import type { StoreUnavailable } from '../../platform/faults.js';
+import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
+import { finalOf } from '../shared/rows.js';
+import type { PaymentRow } from './payment-row.js';
+import type { Reader } from './reader.js';
+import type { Writer } from './writer.js';
+
+/** The note in the timeline for a claim that was written after its request had been answered. */
+const CLAIMED_LATE: AttemptNote = { sent: false, cause: 'the claim was written too late for its request' };
+
+const FIND = 'SELECT * FROM payments WHERE key = ?';
+
+/** Rows are removed in the commit that raises the horizon, so both are of one snapshot here. */
+const ENDED_UNCLAIMED = `
+  SELECT 1 FROM deployment, payment_horizon
+  WHERE ?1 >= look_up_before AND ?1 >= keys_before AND ?1 < ?2
+    AND NOT EXISTS (SELECT 1 FROM payments WHERE key = ?1 AND (?3 IS NULL OR client IS NULL OR client = ?3))`;
+
+/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+const OLDEST_UNDER_WAY = `(
+  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING' ORDER BY key LIMIT ${MOST_COUNTED})`;
+
+export const COUNT_ABANDONED = `
+  SELECT count(*) AS abandoned FROM ${OLDEST_UNDER_WAY}
+  WHERE (lease_until <= ? OR epoch > 1) AND (
+    claimed_at < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
+    OR claimed_at_wall < CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)`;
+
+export const BACKLOG = `
+  SELECT count(*) AS payments, min(claimed_at) AS oldest FROM ${OLDEST_UNDER_WAY} WHERE lease_until <= ?`;
+
+/** `clock` is the store's. */
+export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Clock, wallClock: () => number): Ledger {
+  const find = reader.prepare(FIND);
+  const endedUnclaimed = reader.prepare(ENDED_UNCLAIMED);
+  const countAbandoned = reader.prepare(COUNT_ABANDONED);
+  const backlog = reader.prepare(BACKLOG);
+
+  /**
+   * Abandons a claim that is committed after its caller was answered "unknown", so that the next repeat need not wait for the
+   * end of its lease. Nothing was sent under it.
+   */
+  async function claimInTime<T>(claiming: Promise<T>, claimsIn: (result: T) => readonly Claim[]): Promise<T> {
+    const giveUp = (claim: Claim) => abandon(claim, 0, claim.unsent ? 'unsent' : undefined, CLAIMED_LATE);
+    return claiming.catch((fault: StoreUnavailable) => {
+      const ended = fault.ended as Promise<T> | undefined;
+      ended?.then((result) => Promise.all(claimsIn(result).map(giveUp))).catch(() => {});
+      throw fault;
+    });
+  }
+
+  function abandon(
+    { key, epoch, owner }: Fence,
+    recoverAfterMs: number,
+    mark?: 'unsent',
+    note?: AttemptNote,
+  ): Promise<boolean> {
+    const unsent = mark === 'unsent';
+    const event = abandonedEvent({ owner }, note ?? { sent: !unsent });
+    return writer.write('abandon', { key, epoch, owner, recoverAfterMs, unsent, event });
+  }
+
+  return {
+    async claim(attempt) {
+      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
+      const claimed = await claimInTime(
+        writer.write('claim', {
+          key,
+          owner,
+          fingerprint,
+          client,
+          transactionId,
+          amount,
+          currency,
+          processor: attempt.processor,
+          leaseMs: attempt.leaseMs,
+          claimBefore: Math.floor(clock.now() + attempt.claimBy - clock.monotonic()),
+          wallMs: wallClock(),
+          settleAs,
+        }),
+        (late) => {
+          if (late === 'claimed') return [firstClaim(attempt)];
+          return typeof late === 'object' && late.state === 'taken over' ? [late.claim] : [];
+        },
+      );
+      if (claimed === 'claimed') return { state: 'claimed', claim: firstClaim(attempt) };
+      if (typeof claimed === 'object') return claimed;
+      if (!settleAs) throw new Error('a claim was settled that named no outcome');
+      return { state: 'settled', final: { outcome: settleAs.outcome, fingerprint, client, expiresAt: claimed } };
+    },
+
+    async find(key, client): Promise<FindResult> {
+      const row = find.get(key) as PaymentRow | undefined;
+      if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
+      const now = clock.now();
+      if (row.state === 'PROCESSING') {
+        const remainingMs = row.lease_until - now;
+        return remainingMs > 0
+          ? { state: 'under way', fingerprint: row.fingerprint, remainingMs }
+          : { state: 'abandoned' };
+      }
+      const final = finalOf(row);
+      if (final.expiresAt > now) return { state: 'final', final };
+      await writer.passTime(final.expiresAt);
+      return { state: 'expired' };
+    },
+
+    async endedUnclaimed(key, lifeMs, client) {
+      return endedUnclaimed.get(key, lowestKeyAt(clock.now() - lifeMs), client ?? null) !== undefined;
+    },
+
+    takeOver: async (takeover) =>
+      (await claimInTime(writer.write('takeOver', takeover), (late) => (late ? [late] : []))) ?? undefined,
+
+    takeOverDue: (takeover) => claimInTime(writer.write('takeOverDue', takeover), (late) => late),
+
+    renew: ({ key, epoch, owner }, leaseMs) => writer.write('renew', { key, epoch, owner, leaseMs }),
+
+    abandon,
+
+    async settle({ key, epoch, owner, fingerprint, client }, outcome, idempotencyTtlMs, note) {
+      const event = note && settledEvent({ owner }, note);
+      const settlement = { key, epoch, owner, fingerprint, client, outcome, idempotencyTtlMs, event };
+      const settled = await writer.write('settle', settlement);
+      if (typeof settled !== 'number') return settled;
+      return { state: 'settled', final: { outcome, fingerprint, client, expiresAt: settled } };
+    },
+
+    resolve: (resolution) => writer.write('resolve', { ...resolution, wallMs: wallClock() }),
+
+    async countAbandoned(dedupMs, idempotencyTtlMs) {
+      const now = clock.now();
+      const claimedBefore = [now, wallClock()].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
+      const counted = countAbandoned.get(now, ...claimedBefore);
+      return (counted as { abandoned: number }).abandoned;
+    },
+
+    async backlog() {
+      const now = clock.now();
+      const { payments, oldest } = backlog.get(now) as { payments: number; oldest: number | null };
+      return { payments, oldestMs: Math.max(0, now - (oldest ?? now)) };
+    },
+
+    noteElapsed: (elapsed) => writer.write('noteElapsed', elapsed),
+
+    removeSettled: (retentionMs, limit) => writer.write('removeSettled', { retentionMs, limit }),
+  };
+}
+
+function firstClaim(attempt: ClaimAttempt): Claim {
+  // Listed member by member: removing members from a copy would cost more than all else here, in every first payment.
+  return {
+    key: attempt.key,
+    owner: attempt.owner,
+    epoch: 1,
+    amount: attempt.amount,
+    currency: attempt.currency,
+    transactionId: attempt.transactionId,
+    fingerprint: attempt.fingerprint,
+    client: attempt.client,
+    processor: attempt.processor,
+    unsent: true,
+    ageMs: 0,
+  };
+}

@@ -1,0 +1,71 @@
+import type { NewestSource } from '../shared/newest-payments.js';
+
+const COLUMNS =
+  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution';
+
+export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
+
+/** What only the timeline of a payment shows. */
+export const FIND_LIFE = `
+  SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch, 0) AS unsent, lease_until, recover_at, expires_at, events, ?2 AS now
+  FROM payments WHERE key = ?1`;
+
+const RANGE = 'key >= ?1 AND key < ?2';
+/** Conditions that are not meant to use an index: they filter a bounded number of rows (see `newest-payments.ts`). */
+const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
+    AND (?6 IS NULL OR (transaction_id >= ?6 AND transaction_id <= ?7)) AND (?8 IS NULL OR client = ?8)`;
+/** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
+const ROWS_OF = {
+  any: RANGE,
+  DECLINED: `state = 'DECLINED' AND ${RANGE}`,
+  PROCESSING: `state = 'PROCESSING' AND ${RANGE}`,
+  ofClient: `client = ?8 AND ${RANGE}`,
+} as const;
+
+export const NEWEST: Record<NewestSource, string> = {
+  any: newestOf(ROWS_OF.any),
+  DECLINED: newestOf(ROWS_OF.DECLINED),
+  ofClient: newestOf(ROWS_OF.ofClient),
+  PROCESSING: newestOf(ROWS_OF.PROCESSING),
+};
+
+/** Of a short range of transaction ids. */
+export const NAMED = `
+  WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE transaction_id >= ?6 AND transaction_id <= ?7)
+  SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
+
+export const COUNT_NAMED = `
+  SELECT count(*) AS named FROM (
+    SELECT 1 FROM payments WHERE transaction_id >= ?1 AND transaction_id <= ?2 LIMIT ?3)`;
+
+/** The nth newest key of each: the last one that a page may read. */
+export const NTH_KEY: Record<NewestSource, string> = {
+  any: nthKeyOf(ROWS_OF.any),
+  DECLINED: nthKeyOf(ROWS_OF.DECLINED),
+  PROCESSING: nthKeyOf(ROWS_OF.PROCESSING),
+  ofClient: nthKeyOf(ROWS_OF.ofClient.replace('?8', '?4')),
+};
+
+function newestOf(rows: string): string {
+  return `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
+}
+
+function nthKeyOf(rows: string): string {
+  return `SELECT key FROM payments WHERE ${rows} ORDER BY key DESC LIMIT 1 OFFSET ?3 - 1`;
+}
+
+const SETTLED_PAGE = `
+  FROM payments
+  WHERE (settled_at, key) > (?, ?) AND settled_at >= ? AND settled_at < ?
+  ORDER BY settled_at, key LIMIT ?`;
+
+export const SETTLED = `SELECT ${COLUMNS} ${SETTLED_PAGE}`;
+
+/** Of one page: how many, and its last row. The state is in the table itself, found by the key. */
+export const COUNT_SETTLED = `
+  WITH page AS MATERIALIZED (SELECT key, settled_at, state ${SETTLED_PAGE}),
+    last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
+  SELECT count(*) FILTER (WHERE state = 'COMPLETED') AS completed,
+    count(*) FILTER (WHERE state = 'DECLINED') AS declined,
+    (SELECT key FROM last) AS key, (SELECT settled_at FROM last) AS last_settled_at
+  FROM page`;

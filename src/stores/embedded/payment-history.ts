@@ -1,0 +1,67 @@
+import type { PaymentHistory } from '../../payments/ports/payment-history.js';
+import { type CountedRow, countsOf, pageOf, startOf } from '../shared/history-pages.js';
+import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
+import * as statements from './payment-history-statements.js';
+import type { PreparedRead, Reader } from './reader.js';
+
+/** Times are kept in milliseconds. */
+const UNITS_PER_MS = 1;
+
+/** Reads on the main thread: pages are short, and each comes from an index or the table in its own order. */
+export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => number): PaymentHistory {
+  const find = reader.prepare(statements.FIND);
+  const findLife = reader.prepare(statements.FIND_LIFE);
+  const settled = reader.prepare(statements.SETTLED);
+  const countSettled = reader.prepare(statements.COUNT_SETTLED);
+  const newest = preparedAll(statements.NEWEST);
+  const nthKey = preparedAll(statements.NTH_KEY);
+  const named = reader.prepare(statements.NAMED);
+  const countNamed = reader.prepare(statements.COUNT_NAMED);
+
+  function preparedAll<Source extends string>(texts: Record<Source, string>): Record<Source, PreparedRead> {
+    const prepared = Object.entries<string>(texts).map(([source, text]) => [source, reader.prepare(text)]);
+    return Object.fromEntries(prepared) as Record<Source, PreparedRead>;
+  }
+
+  const newestReads: NewestReads = {
+    countNamed: async ({ first, last }, atMost) => (countNamed.get(first, last, atMost) as { named: number }).named,
+    named: async (query) => named.all(...valuesOf(query)) as HistoryRow[],
+    page: async (query) => newest[query.source].all(...valuesOf(query)) as HistoryRow[],
+    async nthKey({ source, from, below, client }, n) {
+      const row = nthKey[source].get(from, below, n, ...(source === 'ofClient' ? [client] : []));
+      return (row as Pick<HistoryRow, 'key'> | undefined)?.key;
+    },
+  };
+
+  return {
+    async find(key) {
+      const row = find.get(key) as HistoryRow | undefined;
+      return row && recordOf(row);
+    },
+
+    async findLife(key) {
+      const row = findLife.get(key, wallClock()) as LifeRow | undefined;
+      return row && lifeOf(row);
+    },
+
+    newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
+
+    async settled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const rows = settled.all(start.settledAt, start.key, from, to, limit + 1) as HistoryRow[];
+      return pageOf(rows, limit, (row) => row.settled_at ?? 0);
+    },
+
+    async countSettled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      return countsOf(countSettled.get(start.settledAt, start.key, from, to, limit) as CountedRow, limit);
+    },
+  };
+}
+
+function valuesOf({ from, below, limit, state, processor, ids, client }: NewestQuery): (string | number | null)[] {
+  return [from, below, limit, state, processor, ids?.first ?? null, ids?.last ?? null, client];
+}

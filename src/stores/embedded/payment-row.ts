@@ -1,0 +1,32 @@
+import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/values/payment.js';
+import type { FinalRow, HistoryRow } from '../shared/rows.js';
+
+/** Every column; times are milliseconds since the epoch. */
+export interface PaymentRow extends FinalRow, HistoryRow {
+  readonly owner: string;
+  readonly lease_until: number;
+  readonly recover_at: number;
+  /** By the wall clock; all other times are the store's. */
+  readonly claimed_at_wall: number;
+  /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
+  readonly unsent_epoch: number | null;
+}
+
+export interface KeyRecord {
+  value: string;
+  fingerprint: string | null;
+  reason: string | null;
+  /** The client that owns the key; null: every client sees it. */
+  client: string | null;
+  expires_at: number;
+}
+
+/** Of a record whose value is no longer `KEY GENERATED`. */
+export function finalOfRecord(record: KeyRecord): FinalOutcome {
+  const outcome: Outcome =
+    record.value === DECLINED
+      ? { state: 'DECLINED', reason: record.reason ?? '' }
+      : { state: 'COMPLETED', transactionId: record.value };
+  const { fingerprint, client, expires_at: expiresAt } = record;
+  return { outcome, fingerprint: fingerprint ?? '', client: client ?? undefined, expiresAt };
+}

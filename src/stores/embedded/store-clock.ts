@@ -1,0 +1,65 @@
+import type { Clock } from '../../platform/clock.js';
+
+/**
+ * The clock that all times in the database come from: of keys, leases and outcomes. It begins at the wall clock's time or at
+ * the last time that the store wrote, whichever is later, and then runs by the monotonic clock. So it never runs back, not
+ * over a restart either, and a wall clock that is set while the process runs changes nothing.
+ */
+export class StoreClock implements Clock {
+  readonly #clock: Clock;
+  readonly #beginsMs: number;
+  #writtenMs: number;
+  #leastMs: number;
+
+  /** `nowMs`: its time now, where it has begun already in another thread. */
+  constructor(clock: Clock, lastWrittenMs: number, nowMs = Math.max(clock.now(), lastWrittenMs)) {
+    this.#clock = clock;
+    this.#writtenMs = lastWrittenMs;
+    this.#leastMs = lastWrittenMs;
+    this.#beginsMs = nowMs - clock.monotonic();
+  }
+
+  /** The last time that was written: no later start of this store begins before it. Milliseconds since the epoch. */
+  get writtenMs(): number {
+    return this.#writtenMs;
+  }
+
+  /** Whole milliseconds since the epoch. */
+  now = (): number => Math.max(this.#leastMs, Math.floor(this.#beginsMs + this.#clock.monotonic()));
+
+  monotonic = (): number => this.#clock.monotonic();
+
+  after(ms: number, callBack: () => void): () => void {
+    return this.#clock.after(ms, callBack);
+  }
+
+  /** A commit with this time is on the disk. */
+  wrote(ms: number): void {
+    if (ms > this.#writtenMs) this.#writtenMs = ms;
+    this.runTo(ms);
+  }
+
+  /** From now on it is this time or later: the two threads of the process read their own clocks, milliseconds apart. */
+  runTo(ms: number): void {
+    if (ms > this.#leastMs) this.#leastMs = ms;
+  }
+
+  /** Negative where it is behind, because the machine was suspended or its wall clock was set ahead. Milliseconds. */
+  aheadOfWallClock(): number {
+    return this.now() - this.#clock.now();
+  }
+}
+
+/** A reading of a clock that goes from one thread to another: each thread counts monotonic time from a moment of its own. */
+export interface SentTime {
+  /** Milliseconds since the epoch. */
+  readonly ms: number;
+  /** Of the machine's monotonic clock, when it was read. */
+  readonly readAtMs: number;
+}
+
+export const sendTime = (ms: number): SentTime => ({ ms, readAtMs: machineMs() });
+
+export const receiveTime = ({ ms, readAtMs }: SentTime): number => ms + machineMs() - readAtMs;
+
+const machineMs = () => Number(process.hrtime.bigint()) / 1e6;

@@ -1,0 +1,244 @@
+import type { QueryResultRow } from 'pg';
+import type { DueFirst } from '../../payments/ports/ledger.js';
+import type { Commit } from '../shared/last-commits.js';
+import { GENERATION, ON_KNOWN_DATABASE } from './database-identity-statements.js';
+import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
+import { PAYMENT_COLUMNS } from './payment-row.js';
+import type { Statement } from './postgres.js';
+import { CURRENT_HOUR } from './retention-time.js';
+import { ENDS_IN_TIME } from './session.js';
+
+/**
+ * What is done by key is planned by the primary key, whatever the statistics say (docs/decisions/0038). A CHECK of the table
+ * makes `settled_at IS NULL` equal to PROCESSING. With the state itself, the planner would use the index of payments under way and
+ * read all of it.
+ */
+const UNDER_WAY = 'settled_at IS NULL';
+
+/** The same again, for the index of what recovery may take: no statement by key may be planned by that index. */
+const DUE_WHILE = 'expires_at IS NULL';
+
+/**
+ * A key of a batch, as a condition that only an index can be searched by. With `=` the planner may hash or merge the whole
+ * table. The rows are locked in the order of the batch.
+ */
+const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
+
+/**
+ * The events of a row with one more. Its time is that of the statement, and its text what follows the epoch
+ * (`payment-events.ts`). A payment that its first attempt settled has none.
+ */
+const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
+      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint || ' ' || ${epoch} || ' ' || ${event})`;
+
+/**
+ * `clock_timestamp()` and not `now()`, so that time spent waiting counts. The attempts are sorted below the condition (`OFFSET 0`
+ * prevents another order), so each is checked just before its own insert. An insert that waits for another insert of its key was
+ * checked before the wait. If the other one is rolled back, this one may come after its deadline, by at most the time-out of a
+ * statement. It is still the only row of its key.
+ * The horizon is that of the statement's snapshot: `payment-horizon-statements.ts` says why an old one is harmless.
+ *
+ * On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
+ * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.
+ */
+export const CLAIM: Statement = {
+  name: 'claim',
+  text: `
+    INSERT INTO idempay.payments
+      (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
+        generation, state, reason, settled_at, settled_hour, expires_at)
+    SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 1, owner,
+      clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
+      CASE WHEN may_be_lost
+        THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END,
+      generation, CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
+      CASE WHEN settles THEN clock_timestamp() END, CASE WHEN settles THEN ${CURRENT_HOUR} END,
+      CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END
+    FROM (
+      SELECT sent.*, generation, key < look_up_before AS may_be_lost, outcome IS NOT NULL AND key >= look_up_before AS settles
+      FROM
+        unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
+          $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[])
+        AS sent (key, transaction_id, amount, currency, fingerprint, client, processor, owner, lease_ms, claim_before,
+          outcome, reason, idempotency_ttl_ms),
+        idempay.deployment
+      ORDER BY key OFFSET 0) AS attempt
+    WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
+      AND key >= (SELECT keys_before FROM idempay.payment_horizon)
+      AND ${ENDS_IN_TIME}
+      AND ${ON_KNOWN_DATABASE}
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key, owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
+      (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
+      floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at`,
+  commitOf(rows) {
+    // Rather one that will be charged.
+    const row = rows.find(({ expires_at }) => expires_at === null) ?? rows[0];
+    return row && { key: row.key, epoch: 1, settled: row.expires_at !== null };
+  },
+};
+
+const takenOver = ([row]: readonly QueryResultRow[]): Commit | undefined =>
+  row && { key: row.key, epoch: row.epoch, settled: false };
+const settled = ([row]: readonly QueryResultRow[]): Commit | undefined =>
+  row && { key: row.key, epoch: row.epoch, settled: true };
+
+export const FIND: Statement = {
+  name: 'find_payments',
+  text: `SELECT ${PAYMENT_COLUMNS} FROM idempay.payments WHERE key = ANY ($1::uuid[])`,
+};
+
+/** `$2`: how long ago the key was generated, at least; `$3`: the client that asks, or NULL. */
+export const ENDED_UNCLAIMED: Statement = {
+  name: 'ended_unclaimed',
+  text: `
+    SELECT 1 FROM idempay.deployment, idempay.payment_horizon
+    WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before
+      AND $1::uuid < ${lowestKeyAt('(extract(epoch FROM clock_timestamp()) * 1000 - $2::float8)::bigint')}
+      AND ${ON_KNOWN_DATABASE}
+      AND NOT EXISTS (
+        SELECT FROM idempay.payments WHERE key = $1 AND ($3::text IS NULL OR client IS NULL OR client = $3))`,
+};
+
+/** With the owner that is overwritten. */
+const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
+
+/** The mark of an epoch that was never sent, and whether it counts: what was lost since may have been sent. */
+const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
+
+export const TAKE_OVER: Statement = {
+  name: 'take_over',
+  text: `
+    UPDATE idempay.payments
+    SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
+      recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
+      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
+    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = $4
+      AND ${ON_KNOWN_DATABASE}
+    RETURNING ${PAYMENT_COLUMNS}`,
+  commitOf: takenOver,
+};
+
+/** Both ends of what is due, so that neither the oldest nor the newest waits for all the others (see `recovery.ts`). */
+export const TAKE_OVER_DUE: Readonly<Record<DueFirst, Statement>> = {
+  'longest due': takeOverDue('take_over_longest_due', 'ASC'),
+  'latest due': takeOverDue('take_over_latest_due', 'DESC'),
+};
+
+/** An array and not `IN`: a join could run the sub-select again for each row, and take more than its limit. */
+function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
+  return {
+    name,
+    text: `
+    UPDATE idempay.payments
+    SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
+      recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond',
+      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
+    WHERE key = ANY (ARRAY(
+      SELECT key FROM idempay.payments
+      WHERE ${DUE_WHILE} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
+        AND ${ON_KNOWN_DATABASE}
+      ORDER BY recover_at ${order} LIMIT $4
+      FOR UPDATE SKIP LOCKED))
+    RETURNING ${PAYMENT_COLUMNS}`,
+    commitOf: takenOver,
+  };
+}
+
+export const RENEW: Statement = {
+  name: 'renew',
+  text: `
+    UPDATE idempay.payments payment
+    SET lease_until = clock_timestamp() + fence.lease_ms * interval '1 millisecond',
+      recover_at = clock_timestamp() + fence.lease_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[]) AS fence (key, epoch, owner, lease_ms)
+    WHERE ${keyIs('fence.key')} AND payment.epoch = fence.epoch AND payment.owner = fence.owner
+      AND payment.${UNDER_WAY}
+    RETURNING payment.key, payment.owner`,
+};
+
+/**
+ * Removes the owner as well, so that a later renewal or settlement of the same attempt finds nothing. The lease ends at the
+ * epoch and not now: a clock that is set back does not revive it.
+ */
+export const ABANDON: Statement = {
+  name: 'abandon',
+  text: `
+    UPDATE idempay.payments payment
+    SET owner = '', lease_until = to_timestamp(0),
+      recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond',
+      unsent_epoch = CASE WHEN fence.unsent THEN payment.epoch END,
+      events = ${eventsWith('payment.epoch', 'fence.event')}
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[], $6::text[])
+      AS fence (key, epoch, owner, recover_after_ms, unsent, event)
+    WHERE ${keyIs('fence.key')} AND payment.epoch = fence.epoch AND payment.owner = fence.owner
+      AND payment.${UNDER_WAY}
+    RETURNING fence.key, fence.owner`,
+};
+
+export const SETTLE: Statement = {
+  name: 'settle',
+  text: `
+    UPDATE idempay.payments payment
+    SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
+      expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond'
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[])
+      AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms)
+    WHERE ${keyIs('settled.key')} AND payment.epoch = settled.epoch AND payment.owner = settled.owner
+      AND payment.${UNDER_WAY}
+    RETURNING payment.key, payment.epoch, payment.owner,
+      floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
+  commitOf: settled,
+};
+
+/** The same for a batch with at least one event. All other batches use the statement without events. */
+export const SETTLE_NOTED: Statement = {
+  name: 'settle_noted',
+  text: SETTLE.text
+    .replace(
+      '\n    FROM unnest',
+      `,
+      events = CASE WHEN settled.event IS NULL THEN events ELSE ${eventsWith('payment.epoch', 'settled.event')} END
+    FROM unnest`,
+    )
+    .replace('$6::float8[])', '$6::float8[], $7::text[])')
+    .replace('idempotency_ttl_ms)\n', 'idempotency_ttl_ms, event)\n'),
+  commitOf: settled,
+};
+
+/** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
+export const RESOLVE: Statement = {
+  name: 'resolve',
+  text: `
+    UPDATE idempay.payments
+    SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
+      settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWith('epoch + 1', "'resolved ' || owner")},
+      expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
+    WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
+      AND claimed_at <= clock_timestamp()
+        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $6::float8 ELSE $5::float8 END * interval '1 millisecond'
+    RETURNING ${PAYMENT_COLUMNS}`,
+  commitOf: settled,
+};
+
+/** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
+const oldestUnderWay = (limit: string) => `(
+      SELECT epoch, unsent_epoch, generation, lease_until, claimed_at FROM idempay.payments
+      WHERE state = 'PROCESSING' ORDER BY key LIMIT ${limit}) AS oldest`;
+
+export const COUNT_ABANDONED: Statement = {
+  name: 'count_abandoned',
+  text: `
+    SELECT count(*)::float8 AS abandoned FROM ${oldestUnderWay('$3')}
+    WHERE (lease_until <= clock_timestamp() OR epoch > 1)
+      AND claimed_at < clock_timestamp()
+        - CASE WHEN ${UNSENT_OF_NOW} = epoch THEN $2::float8 ELSE $1::float8 END * interval '1 millisecond'`,
+};
+
+export const BACKLOG: Statement = {
+  name: 'backlog',
+  text: `
+    SELECT count(*)::float8 AS payments,
+      coalesce(extract(epoch FROM clock_timestamp() - min(claimed_at)) * 1000, 0)::float8 AS oldest_ms
+    FROM ${oldestUnderWay('$1')} WHERE lease_until <= clock_timestamp()`,
+};

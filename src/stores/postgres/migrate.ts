@@ -1,0 +1,90 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import { CannotOpen } from '../shared/deployment.js';
+
+const MIGRATIONS = new URL('./migrations/', import.meta.url);
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Key of the advisory lock under which processes migrate one at a time: a number that no other program uses. */
+const ADVISORY_LOCK = 4_242_017_001;
+
+/** How often a start that waits for its turn asks again. */
+const TURN_RETRY_MS = 500;
+/** Waiting is reported after two seconds only: processes often start together. */
+const TRIES_BEFORE_NOTICE = 4;
+const TURN_QUERY_TIMEOUT_MS = 5_000;
+
+const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
+const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
+
+export interface FoundSchema {
+  /** The files that are still to be applied, in order. */
+  readonly pending: readonly string[];
+  /** What shows that another version made it; undefined: nothing does. */
+  readonly foreign: string | undefined;
+}
+
+/**
+ * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
+ * it waits for its turn, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
+ * nothing changed, where another version made the schema.
+ */
+export async function migrate(databaseUrl: string, onWait: (sentence: string) => void = () => {}): Promise<void> {
+  // A connection of its own, without the pool's time limits: a migration takes as long as it takes.
+  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await takeTurn(client, onWait);
+    const { pending, foreign } = await readSchema(client);
+    if (foreign !== undefined) {
+      throw new CannotOpen(
+        `The schema idempay in the database of DATABASE_URL was made by another version of Idempay (${foreign}), and nothing in it was changed. Start that version, or name another database.`,
+      );
+    }
+    for (const file of pending) await apply(client, file);
+  } finally {
+    // Ends the turn too.
+    await client.end().catch(() => {});
+  }
+}
+
+/** Polls for the lock instead of waiting in one query, so that a lost connection is noticed. */
+async function takeTurn(client: Client, onWait: (sentence: string) => void): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    const question = {
+      text: 'SELECT pg_try_advisory_lock($1) AS taken',
+      values: [ADVISORY_LOCK],
+      query_timeout: TURN_QUERY_TIMEOUT_MS,
+    };
+    const { rows } = await client.query<{ taken: boolean }>(question);
+    if (rows[0]?.taken) return;
+    if (tries === TRIES_BEFORE_NOTICE) onWait('Another process migrates the database; the start waits for its turn.');
+    await delay(TURN_RETRY_MS);
+  }
+}
+
+/** Compares the schema with the files of this version. */
+export async function readSchema(client: Client): Promise<FoundSchema> {
+  const files = readdirSync(MIGRATIONS).sort();
+  const tables = await client.query<{ relname: string }>(TABLES);
+  if (tables.rowCount === 0) return { pending: files, foreign: undefined };
+  const isListed = tables.rows.some(({ relname }) => relname === 'migrations');
+  const { rows } = isListed ? await client.query<{ name: string }>(LIST) : { rows: [] };
+  const names = rows.map(({ name }) => name);
+  // The tables and the first name come in one commit.
+  if (names.length === 0) return { pending: [], foreign: 'tables without a list of migrations' };
+  const unknown = names.find((name) => !files.includes(name));
+  return {
+    pending: files.filter((file) => !names.includes(file)),
+    foreign: unknown && `migration ${unknown}`,
+  };
+}
+
+async function apply(client: Client, file: string): Promise<void> {
+  // Asked first, because the right to create schemas is needed only where the schema is not there yet.
+  const { rowCount } = await client.query("SELECT FROM pg_namespace WHERE nspname = 'idempay'");
+  const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
+  await client.query(`BEGIN; ${rowCount === 0 ? 'CREATE SCHEMA idempay;' : ''} ${sql};
+    INSERT INTO idempay.migrations (name) VALUES ('${file}'); COMMIT`);
+}

@@ -1,0 +1,67 @@
+import type { PaymentHistory } from '../../payments/ports/payment-history.js';
+import { type CountedRow, countsOf, pageOf, startOf } from '../shared/history-pages.js';
+import { type NewestQuery, type NewestReads, newestPage } from '../shared/newest-payments.js';
+import { type HistoryRow, type LifeRow, lifeOf, recordOf } from '../shared/rows.js';
+import type { ConfirmDurable } from './durability.js';
+import * as statements from './payment-history-statements.js';
+import type { Postgres } from './postgres.js';
+
+interface Row extends HistoryRow {
+  /** To the microsecond: two payments that were settled in one millisecond still have an order. */
+  readonly settled_at_us: number | null;
+}
+
+const UNITS_PER_MS = 1_000;
+
+/** Rows are returned only when they are durable; `newest` does not wait for that. */
+export function createPostgresPaymentHistory(database: Postgres, confirmDurable: ConfirmDurable): PaymentHistory {
+  const newestReads: NewestReads = {
+    async countNamed({ first, last }, atMost) {
+      const [counted] = await database.read<{ named: number }>(statements.COUNT_NAMED, [first, last, atMost]);
+      return counted?.named ?? 0;
+    },
+    named: (query) => database.read<Row>(statements.NAMED, valuesOf(query)),
+    page: (query) => database.read<Row>(statements.NEWEST[query.source], valuesOf(query)),
+    async nthKey({ source, from, below, client }, n) {
+      const values = [from, below, n, ...(source === 'ofClient' ? [client] : [])];
+      const [nth] = await database.read<Pick<Row, 'key'>>(statements.NTH_KEY[source], values);
+      return nth?.key;
+    },
+  };
+
+  return {
+    async find(key) {
+      const [row] = await database.read<Row>(statements.FIND, [key]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && recordOf(row);
+    },
+
+    async findLife(key) {
+      const [row] = await database.read<LifeRow>(statements.FIND_LIFE, [key]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && lifeOf(row);
+    },
+
+    newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
+
+    async settled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const rows = await database.read<Row>(statements.SETTLED, [start.settledAt, start.key, from, to, limit + 1]);
+      if (rows.length > 0) await confirmDurable();
+      return pageOf(rows, limit, (row) => row.settled_at_us ?? 0);
+    },
+
+    async countSettled(period) {
+      const { from, to, limit } = period;
+      const start = startOf(period, UNITS_PER_MS);
+      const values = [start.settledAt, start.key, from, to, limit];
+      const [counted] = await database.read<CountedRow>(statements.COUNT_SETTLED, values);
+      return countsOf(counted, limit);
+    },
+  };
+}
+
+function valuesOf({ from, below, limit, state, processor, ids, client }: NewestQuery): (string | number | null)[] {
+  return [from, below, limit, state, processor, ids?.first ?? null, ids?.last ?? null, client];
+}

@@ -1,0 +1,33 @@
+import type { FoundTransactions, TransactionStore } from '../../transactions/ports/transaction-store.js';
+import { ABOVE_ALL_IDS } from '../../transactions/transaction.js';
+import { selectionOf } from '../shared/list-selection.js';
+import { type TransactionRow, transactionOf } from '../shared/rows.js';
+import type { Postgres } from './postgres.js';
+import { accountParameters, NEWEST_ROWS, NEWEST_WITH_STATUS } from './transaction-statements.js';
+
+/** A row that was found, and where the reading ended; nothing was found where the row has no id. */
+type SeenRow = { readonly read_to: number | null } & (TransactionRow | { readonly id: null });
+
+/** One statement for each page, without a snapshot. */
+export function createPostgresSearch(database: Postgres): TransactionStore['newest'] {
+  return async (search, mostRead) => {
+    const { status, limit, before = ABOVE_ALL_IDS } = search;
+    const selection = selectionOf(search);
+    const accounts = accountParameters(search);
+    // One row more than the page says whether there is a next one.
+    const most = limit + 1;
+    if (status === undefined) {
+      const rows = await database.read<TransactionRow>(NEWEST_ROWS[selection], [before, most, ...accounts]);
+      return pageOf(rows, limit);
+    }
+    const values = [before, mostRead, ...accounts, status, most];
+    const seen = await database.read<SeenRow>(NEWEST_WITH_STATUS[selection], values);
+    const found = seen.filter((row): row is SeenRow & TransactionRow => row.id !== null);
+    return pageOf(found, limit, seen[0]?.read_to ?? undefined);
+  };
+}
+
+function pageOf(rows: readonly TransactionRow[], limit: number, readTo?: number): FoundTransactions {
+  const transactions = rows.slice(0, limit).map(transactionOf);
+  return { transactions, next: rows.length > limit ? transactions.at(-1)?.id : readTo };
+}

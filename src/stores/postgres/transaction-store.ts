@@ -1,0 +1,183 @@
+import type { Clock } from '../../platform/clock.js';
+import { StoreUnavailable } from '../../platform/faults.js';
+import type { TransactionSnapshot, TransactionStore } from '../../transactions/ports/transaction-store.js';
+import {
+  FINAL_STATUSES,
+  type Transaction,
+  type TransactionFilter,
+  type TransactionStatus,
+} from '../../transactions/transaction.js';
+import { selectionOf } from '../shared/list-selection.js';
+import { type TransactionRow, transactionOf } from '../shared/rows.js';
+import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
+import { WRITE_DEADLINE_MS } from '../shared/time-limits.js';
+import { firstRemovedId, type RemovalRow } from '../shared/transaction-removals.js';
+import { Turns } from '../shared/turns.js';
+import { Batcher } from './batcher.js';
+import type { DatabaseClock } from './database-clock.js';
+import type { ConfirmDurable } from './durability.js';
+import { ask, type Postgres, type Statement } from './postgres.js';
+import { createPostgresCreations } from './transaction-creations.js';
+import { createPostgresSearch } from './transaction-search.js';
+import * as statements from './transaction-statements.js';
+
+interface ListVersionRow {
+  version: number;
+  last_removal_version: number;
+}
+
+/** Tries of a change when concurrent changes come between it and the read that explains its refusal; each try sees a newer row. */
+const MAX_TRIES = 5;
+
+export function createPostgresTransactionStore(
+  database: Postgres,
+  databaseClock: DatabaseClock,
+  confirmDurable: ConfirmDurable,
+  clock: Clock,
+  maxSnapshots: number,
+  measures: StoreMeasures = NOT_MEASURED,
+): TransactionStore {
+  const versions = new Batcher<'version', number>(
+    readVersionOnce,
+    clock,
+    1,
+    measures.queue('postgresql', 'list_versions'),
+  );
+  const turns = new Turns(maxSnapshots);
+
+  /** Calls that arrive before the read is sent share it; its result is not kept for later calls. */
+  async function readVersionOnce(asked: readonly 'version'[]): Promise<number[]> {
+    const [row] = await database.read<ListVersionRow>(statements.LIST_VERSION);
+    return asked.map(() => row?.version ?? 0);
+  }
+
+  async function get(id: number): Promise<Transaction | undefined> {
+    const [row] = await database.read<TransactionRow>(statements.FIND, [id]);
+    return row && transactionOf(row);
+  }
+
+  function deadline(writeBy: number | undefined): number {
+    return databaseClock.at(writeBy ?? clock.monotonic() + WRITE_DEADLINE_MS);
+  }
+
+  return {
+    ...createPostgresCreations(database, confirmDurable, clock, measures),
+    get,
+
+    async changeStatus(id, status, onlyFrom, mark = {}) {
+      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+        const values = [id, status, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
+        const [changed] = await database.write<TransactionRow>(statements.CHANGE_STATUS, values);
+        if (changed) return { state: 'done', transaction: transactionOf(changed) };
+        const transaction = await get(id);
+        if (!transaction) return { state: 'not found' };
+        if (!isPermitted(transaction.status, onlyFrom)) return { state: 'precondition failed' };
+        if (transaction.status === status) return { state: 'done', transaction };
+        if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
+        await refuseLate(mark.writeBy);
+      }
+      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
+    },
+
+    async remove(id, onlyFrom, mark = {}) {
+      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+        const values = [id, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
+        const moved = await database.write(statements.REMOVE, values);
+        if (moved.length > 0) return 'removed';
+        const transaction = await get(id);
+        if (!transaction) return 'not found';
+        if (!isPermitted(transaction.status, onlyFrom)) return 'precondition failed';
+        await refuseLate(mark.writeBy);
+      }
+      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
+    },
+
+    newest: createPostgresSearch(database),
+
+    listVersion: () => versions.add('version'),
+
+    async openSnapshot(filter) {
+      await turns.take();
+      try {
+        return await openSnapshot(database, filter, turns, measures);
+      } catch (fault) {
+        turns.pass();
+        throw fault;
+      }
+    },
+  };
+
+  /**
+   * Throws when the write is later than its cache mark allows; it must not be tried without the mark. Otherwise the row was
+   * changed concurrently, or our clock was behind the database's, and the caller tries again.
+   */
+  async function refuseLate(writeBy: number | undefined): Promise<void> {
+    await databaseClock.synchronize();
+    if (writeBy !== undefined && clock.monotonic() >= writeBy) {
+      throw new StoreUnavailable('unchanged', 'the write came too late to be safe for the cache');
+    }
+  }
+}
+
+function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | undefined): boolean {
+  return onlyFrom === undefined || onlyFrom.includes(status);
+}
+
+async function openSnapshot(
+  database: Postgres,
+  filter: TransactionFilter,
+  turns: Turns,
+  measures: StoreMeasures,
+): Promise<TransactionSnapshot> {
+  const client = await database.connect();
+  let open = true;
+
+  async function query<Row extends object>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    try {
+      return await ask<Row>(client, statement, values, measures);
+    } catch (error) {
+      throw new StoreUnavailable('unchanged', 'the list could not be read', error);
+    }
+  }
+
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const [version] = await query<ListVersionRow>(statements.LIST_VERSION, []);
+    const selection = selectionOf(filter);
+    const accounts = statements.accountParameters(filter);
+    const lastRemovalVersion = version?.last_removal_version ?? 0;
+    return {
+      version: version?.version ?? 0,
+      async firstRemovedSince(since) {
+        if (lastRemovalVersion <= since) return Number.POSITIVE_INFINITY;
+        const removals = await query<RemovalRow>(statements.REMOVALS_SINCE, [since]);
+        return firstRemovedId(removals, lastRemovalVersion, since, filter);
+      },
+      ids: async (afterId, limit) =>
+        (await query<{ id: number }>(statements.LIST_IDS[selection], [afterId, limit, ...accounts])).map(
+          ({ id }) => id,
+        ),
+      rows: async (afterId, limit) =>
+        (await query<TransactionRow>(statements.LIST_ROWS[selection], [afterId, limit, ...accounts])).map(
+          transactionOf,
+        ),
+      isWanted: () => turns.areWanted(),
+      close() {
+        if (!open) return;
+        open = false;
+        client
+          .query('COMMIT')
+          .then(
+            () => client.release(false),
+            () => client.release(true),
+          )
+          .finally(() => turns.pass());
+      },
+    };
+  } catch (fault) {
+    client.release(true);
+    throw fault instanceof StoreUnavailable
+      ? fault
+      : new StoreUnavailable('unchanged', 'the list could not be read', fault);
+  }
+}

@@ -1,0 +1,42 @@
+import { TRANSACTION_CACHE } from '../../transactions/ports/transaction-cache.js';
+
+/** Before every key of ours, so that a shared Redis stays tidy. */
+const PREFIX = 'idempay:';
+
+/**
+ * What everything of one deployment is called in Redis (decisions O5). The braces are the Cluster's hash tag: all keys of
+ * one payment, or of one transaction, lie in one slot.
+ */
+export interface KeyNames {
+  /** The channel on which the ends of watched locks are announced. The message is the lock's name. */
+  readonly lockEnds: string;
+  /** Written and deleted at once, to see whether the server takes writes. */
+  readonly probe: string;
+  payment(key: string): { readonly record: string; readonly lock: string };
+  cached(id: number | string): { readonly entry: string; readonly fill: string; readonly marks: string };
+  /** What each process has written last to the database. */
+  readonly lastCommits: string;
+  /** How much each process has served a client in the present minute. */
+  requests(client: string): string;
+  /** What the live view shows of each process. */
+  readonly samples: string;
+}
+
+export function createKeyNames(deploymentId: string): KeyNames {
+  const prefix = `${PREFIX}${deploymentId}:`;
+  return {
+    lockEnds: `${prefix}lock-ends`,
+    probe: `${prefix}probe`,
+    samples: `${prefix}samples`,
+    lastCommits: `${prefix}last-commits`,
+    payment(key) {
+      const record = `${prefix}{${key}}`;
+      return { record, lock: `${record}:lock` };
+    },
+    cached(id) {
+      const entry = `${prefix}{${TRANSACTION_CACHE}::${id}}`;
+      return { entry, fill: `${entry}:fill`, marks: `${entry}:marks` };
+    },
+    requests: (client) => `${prefix}{requests:${client}}`,
+  };
+}

@@ -1,0 +1,140 @@
+import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
+import type { Clock } from '../../platform/clock.js';
+import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
+import type { RedisClient } from './connection/client.js';
+import type { KeyNames } from './key-names.js';
+import type { LockEnds } from './lock-ends.js';
+import type { RememberedOutcomes } from './remembered-outcomes.js';
+import { loadScript } from './scripts/script.js';
+
+/** No owner: only looks, takes no lock. */
+const NO_OWNER = '';
+/** As the asking client: sees every key. As the owner of a key: every client sees it. */
+const EVERYBODY = '';
+/** Requests an announcement when the lock that is found ends. */
+const WATCH = 'watch';
+
+/**
+ * Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. No round trip for an outcome
+ * that this process remembers: until the record expires, Redis would return the same.
+ */
+export function createRedisKeyStore(
+  client: RedisClient,
+  names: KeyNames,
+  ends: LockEnds,
+  clock: Clock,
+  remembered: RememberedOutcomes,
+  measures: StoreMeasures = NOT_MEASURED,
+): KeyStore {
+  const issue = loadScript('issue', measures);
+  const begin = loadScript('begin', measures);
+  const finish = loadScript('finish', measures);
+  const release = loadScript('release', measures);
+
+  async function runBegin({ key, owner, leaseMs, fingerprint, client: asker }: BeginAttempt): Promise<BeginResult> {
+    const askedAt = clock.monotonic();
+    const { record, lock } = names.payment(key);
+    const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker ?? EVERYBODY];
+    const reply = (await begin(client, [record, lock], values)) as unknown[];
+    if (reply[0] === 'taken') {
+      return { state: 'taken', claimBy: askedAt + Number(reply[1]), client: clientFrom(reply[2]) };
+    }
+    return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
+  }
+
+  async function runLook(key: string, asker = EVERYBODY, ...watch: [] | [typeof WATCH]): Promise<LookResult> {
+    const { record, lock } = names.payment(key);
+    const values = [NO_OWNER, 0, '', KEY_GENERATED, asker, ...watch];
+    return noted(key, (await begin(client, [record, lock], values)) as unknown[]);
+  }
+
+  function noted(key: string, reply: readonly unknown[]): LookResult {
+    const looked = lookedFrom(reply);
+    if (looked.state === 'final' && !isBehindLock(reply)) remembered.remember(key, looked.final);
+    return looked;
+  }
+
+  return {
+    async issue(key, idempotencyTtlMs, owner = EVERYBODY) {
+      await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs, owner]);
+    },
+
+    begin(attempt) {
+      const known = remembered.find(attempt.key, attempt.client);
+      return known ? { state: 'final', final: known } : runBegin(attempt);
+    },
+
+    look(key, asker) {
+      const known = remembered.find(key, asker);
+      return known ? { state: 'final', final: known } : runLook(key, asker);
+    },
+
+    async watch(key, onEnd) {
+      await ends.subscribed();
+      const unwatch = ends.listen(names.payment(key).lock, onEnd);
+      try {
+        return { looked: await runLook(key, EVERYBODY, WATCH), unwatch };
+      } catch (fault) {
+        unwatch();
+        throw fault;
+      }
+    },
+
+    async finish(key, owner, final) {
+      const { record, lock } = names.payment(key);
+      const { outcome, fingerprint, expiresAt } = final;
+      const reason = outcome.state === 'DECLINED' ? outcome.reason : '';
+      const isUnlocked = await finish(
+        client,
+        [record, lock],
+        [owner, recordValueOf(outcome), fingerprint, reason, expiresAt, names.lockEnds, final.client ?? EVERYBODY],
+      );
+      if (isUnlocked === 1) remembered.remember(key, final);
+    },
+
+    async release(key, owner) {
+      await release(client, [names.payment(key).lock], [owner, names.lockEnds]);
+    },
+  };
+}
+
+function lookedFrom(reply: readonly unknown[]): LookResult {
+  switch (reply[0]) {
+    case 'locked':
+      return {
+        state: 'locked',
+        fingerprint: String(reply[1]),
+        heldMs: Math.max(0, Number(reply[2])),
+        remainingMs: Math.max(0, Number(reply[3])),
+      };
+    case 'final':
+      return { state: 'final', final: finalFrom(reply) };
+    case 'generated':
+      return { state: 'generated' };
+    default:
+      return { state: 'absent' };
+  }
+}
+
+/** Whether the asker holds the lock: then every other asker gets `locked`, so the outcome is not remembered. */
+function isBehindLock(reply: readonly unknown[]): boolean {
+  return (reply[6] ?? undefined) !== undefined;
+}
+
+function finalFrom(reply: readonly unknown[]): FinalOutcome {
+  const [, value, fingerprint, reason, expiresAt, client] = reply.map(String);
+  return {
+    outcome:
+      value === DECLINED
+        ? { state: 'DECLINED', reason: reason ?? '' }
+        : { state: 'COMPLETED', transactionId: value ?? '' },
+    fingerprint: fingerprint ?? '',
+    client: clientFrom(client),
+    expiresAt: Number(expiresAt),
+  };
+}
+
+function clientFrom(value: unknown): string | undefined {
+  return value === EVERYBODY ? undefined : String(value);
+}

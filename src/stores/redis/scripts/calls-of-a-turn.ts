@@ -1,0 +1,88 @@
+import { Cluster } from 'ioredis';
+import type { RedisClient } from '../connection/client.js';
+import { mastersOf } from '../connection/masters.js';
+
+/** A call of a script. */
+export interface Call {
+  readonly keys: readonly string[];
+  readonly parameters: readonly (string | number)[];
+  readonly resolve: (reply: unknown) => void;
+  readonly reject: (fault: unknown) => void;
+  /** Undefined where nothing is traced. */
+  readonly asker: unknown;
+}
+
+/** Sends calls of one script, and settles each of them. */
+export type SendCalls = (client: RedisClient, calls: readonly Call[]) => void;
+
+/** A batch of this size is sent at once, so that the server works during the rest of the turn. */
+const FULL_BATCH = 32;
+
+const turns = new WeakMap<RedisClient, Map<SendCalls, Call[]>>();
+/** Servers that accept only keys of one slot in a command, although clients do not see a Cluster. */
+const separating = new WeakSet<RedisClient>();
+
+/**
+ * Gathers the calls of this turn of the event loop. At its end those of one script are sent as one command, and all in one write to
+ * each server; nothing waits for a reply. In a Cluster each call is a command, because its keys are in a slot of their own.
+ */
+export function collectCall(client: RedisClient, send: SendCalls, call: Call): void {
+  const turn = turns.get(client) ?? beginTurn(client);
+  const calls = turn.get(send);
+  if (!calls) {
+    turn.set(send, [call]);
+    return;
+  }
+  calls.push(call);
+  if (calls.length < FULL_BATCH || isSeparating(client)) return;
+  turn.delete(send);
+  send(client, calls);
+}
+
+/** The server refused keys of several slots: from now on it gets one call at a time. */
+export function separateCalls(client: RedisClient): void {
+  separating.add(client);
+}
+
+function isSeparating(client: RedisClient): boolean {
+  return client instanceof Cluster || separating.has(client);
+}
+
+function beginTurn(client: RedisClient): Map<SendCalls, Call[]> {
+  const turn = new Map<SendCalls, Call[]>();
+  turns.set(client, turn);
+  setImmediate(() => {
+    turns.delete(client);
+    sendAll(client, turn);
+  });
+  return turn;
+}
+
+/** Sends what this turn has collected so far, without waiting for its end. */
+export function sendCollected(client: RedisClient): void {
+  const turn = turns.get(client);
+  if (!turn) return;
+  const collected = new Map(turn);
+  turn.clear();
+  sendAll(client, collected);
+}
+
+function sendAll(client: RedisClient, collected: ReadonlyMap<SendCalls, Call[]>): void {
+  inOneWrite(client, () => {
+    for (const [send, calls] of collected) {
+      if (isSeparating(client)) for (const call of calls) send(client, [call]);
+      else send(client, calls);
+    }
+  });
+}
+
+/** One write to each connected server. To a server that connects meanwhile each command is written at once. */
+function inOneWrite(client: RedisClient, send: () => void): void {
+  const streams = mastersOf(client).map(({ stream }) => stream as { cork(): void; uncork(): void } | undefined);
+  for (const stream of streams) stream?.cork();
+  try {
+    send();
+  } finally {
+    for (const stream of streams) stream?.uncork();
+  }
+}

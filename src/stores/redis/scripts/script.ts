@@ -1,0 +1,84 @@
+import type { Redis } from 'ioredis';
+import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
+import type { RedisClient } from '../connection/client.js';
+import { messageOf, redisFault } from '../connection/fault.js';
+import { type Call, collectCall, separateCalls } from './calls-of-a-turn.js';
+import { readScript, readScripts } from './script-text.js';
+
+export type Script = (
+  client: RedisClient,
+  keys: readonly string[],
+  parameters: readonly (string | number)[],
+) => Promise<unknown>;
+
+/** What servers say that refuse a command with keys of several slots, and execute nothing of it. */
+const SEVERAL_SLOTS = /cross-?slot|same slot/i;
+
+/** Makes a server know every script before it is asked to run one. Best effort: `loadScript` sends the text where it must. */
+export function teachScripts(server: Redis): void {
+  for (const { text } of readScripts()) server.script('LOAD', text).catch(() => {});
+}
+
+/** A Lua script, run once for all calls of a turn (`scripts/batch/`). Each call is one atomic step. Faults are StoreUnavailable. */
+export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED): Script {
+  const trips = measures.roundTrips('redis', name);
+  const queue = measures.queue('redis', name);
+  const { text, digest } = readScript(name);
+
+  return (client, keys, parameters) =>
+    new Promise((resolve, reject) => {
+      collectCall(client, send, { keys, parameters, resolve, reject, asker: queue.traces?.asker() });
+    });
+
+  async function send(client: RedisClient, calls: readonly Call[]): Promise<void> {
+    const begun = begin(calls);
+    let failed = true;
+    try {
+      const replies = await evaluate(client, calls);
+      failed = replies.some((reply) => reply instanceof Error);
+      for (const [index, { resolve, reject }] of calls.entries()) {
+        const reply = replies[index];
+        if (reply instanceof Error) reject(redisFault(reply));
+        else resolve(reply);
+      }
+    } catch (error) {
+      if (calls.length > 1 && SEVERAL_SLOTS.test(messageOf(error))) {
+        separateCalls(client);
+        for (const call of calls) send(client, [call]);
+      } else {
+        const fault = redisFault(error);
+        for (const { reject } of calls) reject(fault);
+      }
+    } finally {
+      trips.end(begun, failed);
+    }
+  }
+
+  function begin(calls: readonly Call[]): unknown {
+    queue.batch(calls.length);
+    const { traces } = queue;
+    if (!traces) return trips.begin();
+    return traces.together(
+      calls.map(({ asker }) => asker),
+      () => trips.begin(),
+    );
+  }
+
+  /**
+   * By its digest. A server that does not know it (after a restart, or another node of a Cluster) has not executed anything, so
+   * it may be sent the text.
+   */
+  async function evaluate(client: RedisClient, calls: readonly Call[]): Promise<unknown[]> {
+    const values: (string | number)[] = [];
+    for (const { keys } of calls) values.push(...keys);
+    const keyCount = values.length;
+    values.push(keyCount / calls.length);
+    for (const { parameters } of calls) values.push(parameters.length, ...parameters);
+    const replies = await client.evalsha(digest, keyCount, ...values).catch((error: unknown) => {
+      if (messageOf(error).startsWith('NOSCRIPT')) return client.eval(text, keyCount, ...values);
+      throw error;
+    });
+    if (Array.isArray(replies) && replies.length === calls.length) return replies;
+    throw new Error(`${name}: no list of ${calls.length} replies`);
+  }
+}

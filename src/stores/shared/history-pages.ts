@@ -1,0 +1,76 @@
+import type { Selection, SettledCounts, SettledPage, SettledPeriod } from '../../payments/ports/payment-history.js';
+import { lowestKeyAt } from '../../payments/values/key-time.js';
+import { type HistoryRow, recordOf } from './rows.js';
+
+export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';
+const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+const KEY_DIGITS = 32;
+
+/**
+ * The keys that a selection is of: from the first bound on, and below the second. Times, and the first digits of a key, are
+ * ranges of keys (UUIDv7).
+ */
+export function keyRangeOf({ createdFrom, createdTo, before, find }: Selection): { from: string; below: string } {
+  const from = [createdFrom === undefined ? BELOW_ALL_KEYS : lowestKeyAt(createdFrom)];
+  const below = [createdTo === undefined ? ABOVE_ALL_KEYS : lowestKeyAt(createdTo)];
+  if (before !== undefined) below.push(before);
+  if (find && 'keyDigits' in find) {
+    from.push(keyOf(find.keyDigits.padEnd(KEY_DIGITS, '0')));
+    below.push(keyAfter(find.keyDigits));
+  }
+  return { from: from.toSorted().at(-1) as string, below: below.toSorted()[0] as string };
+}
+
+/** The lowest key above all that begin with these digits. */
+function keyAfter(digits: string): string {
+  const next = (BigInt(`0x${digits}`) + 1n).toString(16).padStart(digits.length, '0');
+  return next.length > digits.length ? ABOVE_ALL_KEYS : keyOf(next.padEnd(KEY_DIGITS, '0'));
+}
+
+function keyOf(digits: string): string {
+  const parts = [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16), digits.slice(16, 20), digits.slice(20)];
+  return parts.join('-');
+}
+
+/** A place in the order of settling, just after a payment: the time in the store's own unit, then the key. */
+export interface SettledPosition {
+  readonly settledAt: number;
+  readonly key: string;
+}
+
+const POSITION = /^(\d{1,16})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+
+/** Where a page begins; RangeError when `after` is not a `next` that a page gave. */
+export function startOf({ from, after }: SettledPeriod, unitsPerMs: number): SettledPosition {
+  if (after === undefined) return { settledAt: from * unitsPerMs, key: BELOW_ALL_KEYS };
+  const [, settledAt, key] = POSITION.exec(after) ?? [];
+  if (settledAt === undefined || key === undefined) throw new RangeError('not a position in the order of settling');
+  return { settledAt: Number(settledAt), key };
+}
+
+/** Of one row more than the page holds, if there is one: it says that there is a next page. */
+export function pageOf<Row extends HistoryRow>(
+  rows: readonly Row[],
+  limit: number,
+  settledAtOf: (row: Row) => number,
+): SettledPage {
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const next = last && rows.length > limit ? `${settledAtOf(last)}.${last.key}` : undefined;
+  return { payments: shown.map(recordOf), next };
+}
+
+/** What a page counted, and its last row, in the store's own unit of time. */
+export interface CountedRow {
+  readonly completed: number;
+  readonly declined: number;
+  readonly key: string | null;
+  readonly last_settled_at: number | null;
+}
+
+/** A page that is full may have another one after it. */
+export function countsOf(row: CountedRow | undefined, limit: number): SettledCounts {
+  const { completed = 0, declined = 0, key, last_settled_at: settledAt } = row ?? {};
+  return { completed, declined, next: completed + declined === limit ? `${settledAt}.${key}` : undefined };
+}

@@ -1,0 +1,140 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../platform/clock.js';
+
+/** A process that has written nothing for this long has probably ended. */
+const IDLE_MS = 600_000;
+
+/**
+ * A row as a commit left it. No later commit takes this back: epochs and versions only grow, and a settled payment stays so.
+ * A database in which the row is older, or was never written, has lost the commit.
+ */
+export type Commit =
+  | { readonly key: string; readonly epoch: number; readonly settled: boolean }
+  /** Of a transaction, created or changed. */
+  | { readonly id: number; readonly version: number }
+  | { readonly listVersion: number };
+
+/** A database between two replacements. A higher generation is a later one; two of one generation are told apart by the incarnation. */
+export interface Incarnation {
+  readonly generation: number;
+  readonly incarnation: string;
+}
+
+/** What a process has written last, and where. */
+export interface ProcessCommits extends Incarnation {
+  readonly commits: readonly Commit[];
+}
+
+/** Kept outside the database, which may be restored. */
+export interface RememberedCommits {
+  /** Of each process the text that was written last. */
+  read(): Promise<ReadonlyMap<string, string>>;
+  /**
+   * Replaces the text of the process, if `number` is higher than that of the text that is there, and removes the texts in `ended` that
+   * are still the same. `now`: the command is handed to the operating system before this returns.
+   */
+  write(process: string, number: number, text: string, now: boolean, ended: ReadonlyMap<string, string>): Promise<void>;
+}
+
+interface Known {
+  readonly commit: Commit;
+  /** How many commits were known when its statement began, and when it was known itself. */
+  readonly begunAt: number;
+  readonly knownAt: number;
+}
+
+interface Idle {
+  readonly text: string;
+  readonly sinceMs: number;
+  /** How many commits were known when the database was found to have those of the text. */
+  readonly knownAt: number;
+}
+
+/**
+ * The newest commits of this process. A database that has one of them also has every commit that was known before its statement
+ * began, so these are forgotten. What remains is about as much as the process does at once.
+ */
+export class LastCommits {
+  private readonly process = randomUUID();
+  private known: readonly Known[] = [];
+  private count = 0;
+  private incarnation: Incarnation | undefined;
+  private remembered: RememberedCommits | undefined;
+  private texts = 0;
+  private text = '';
+  private idle = new Map<string, Idle>();
+
+  constructor(private readonly clock: Clock) {}
+
+  get own(): ProcessCommits | undefined {
+    return this.incarnation && { ...this.incarnation, commits: this.known.map(({ commit }) => commit) };
+  }
+
+  keepIn(remembered: RememberedCommits): void {
+    this.remembered = remembered;
+  }
+
+  /** Before a statement is sent; the result is for `add`. */
+  begin(): number {
+    return this.count;
+  }
+
+  /**
+   * The commit of a statement is known. Before a charge is sent for it, or its client is answered, Redis is sent it: a process that
+   * is killed later cannot take that back.
+   */
+  add(commit: Commit, begunAt = 0): void {
+    this.count += 1;
+    this.known = [...this.known.filter(({ knownAt }) => knownAt > begunAt), { commit, begunAt, knownAt: this.count }];
+    // A settled payment is not charged; its commit may be sent with the other commands of this turn.
+    this.write('settled' in commit && !commit.settled).catch(() => {});
+  }
+
+  /** The database is in this incarnation now. Of the commits that were asked for it lacks `missing`. */
+  moveTo({ generation, incarnation }: Incarnation, missing: ReadonlySet<Commit>): void {
+    if (this.incarnation?.incarnation === incarnation) return;
+    this.incarnation = { generation, incarnation };
+    this.known = this.known.filter(({ commit }) => !missing.has(commit));
+    this.write(true).catch(() => {});
+  }
+
+  /** Throws when they cannot be read. */
+  async ofAll(): Promise<ReadonlyMap<string, string>> {
+    if (!this.remembered) throw new Error('not connected yet');
+    return await this.remembered.read();
+  }
+
+  /**
+   * The database has all commits of these texts. Restores what Redis has lost, and finds texts that are no longer needed: unchanged
+   * for long, and older than a commit of this process.
+   */
+  async found(texts: ReadonlyMap<string, string>): Promise<void> {
+    const nowMs = this.clock.monotonic();
+    this.count += 1;
+    const idle = new Map<string, Idle>();
+    const ended = new Map<string, string>();
+    for (const [process, text] of texts) {
+      if (process === this.process) continue;
+      const before = this.idle.get(process);
+      const same = before?.text === text ? before : { text, sinceMs: nowMs, knownAt: this.count };
+      const isOlder = this.known.some(({ begunAt }) => begunAt >= same.knownAt);
+      if (isOlder && nowMs - same.sinceMs >= IDLE_MS) ended.set(process, text);
+      else idle.set(process, same);
+    }
+    this.idle = idle;
+    if (texts.get(this.process) !== this.text || ended.size > 0) await this.write(false, ended);
+  }
+
+  private async write(now: boolean, ended: ReadonlyMap<string, string> = new Map()): Promise<void> {
+    const { own } = this;
+    if (!own || !this.remembered) return;
+    this.texts += 1;
+    this.text = `${this.texts} ${JSON.stringify(own)}`;
+    await this.remembered.write(this.process, this.texts, this.text, now, ended);
+  }
+}
+
+/** The opposite of what `LastCommits` writes. */
+export function readCommits(text: string): ProcessCommits {
+  return JSON.parse(text.slice(text.indexOf(' ') + 1));
+}
