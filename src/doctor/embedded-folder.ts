@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, open, rm, stat, statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { type Finding, median, milliseconds, noAnswer, verdictOf } from '../platform/finding.js';
 import { within } from '../platform/time-limit.js';
 import { DATABASE } from '../stores/embedded/exclusive-folder.js';
-import { isSqliteTooOld, LEAST_SQLITE_VERSION, sqliteVersion } from '../stores/embedded/sqlite.js';
-import { examineStoreClock } from '../stores/embedded/store-clock-watch.js';
+import { readLastCommit } from '../stores/embedded/last-commit.js';
+import { isSqliteTooOld, LEAST_SQLITE_VERSION, openUnchanged, sqliteVersion } from '../stores/embedded/sqlite.js';
+import { NOTICEABLE_MS } from '../stores/embedded/store-clock-watch.js';
 import { examineSchema } from './sqlite-schema.js';
 
 /** A check of a disk that does not answer would never end. */
@@ -182,4 +183,27 @@ async function examineSyncs(folder: string): Promise<Finding> {
     wanted: `less than ${SLOW_SYNC_MS} ms`,
     why: 'each payment waits for two commits, which others share',
   };
+}
+
+/** As the running service tells it, from the last time that was written; nothing where there is no database, or none of this version. */
+function examineStoreClock(path: string): readonly Finding[] {
+  if (!existsSync(path)) return [];
+  const database = openUnchanged(path);
+  try {
+    const aheadMs = readLastCommit(database).clockMs - Date.now();
+    return [
+      {
+        verdict: verdictOf(false, aheadMs > NOTICEABLE_MS),
+        what: "the store's clock",
+        found: aheadMs > 0 ? `${milliseconds(aheadMs)} ahead` : 'not ahead',
+        wanted: 'at most a minute ahead of this machine',
+        why: 'it is never set back, so that a key that was refused stays refused',
+      },
+    ];
+  } catch {
+    // Other rows say what is wrong with the file.
+    return [];
+  } finally {
+    database.close();
+  }
 }

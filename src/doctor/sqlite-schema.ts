@@ -1,11 +1,7 @@
 import { existsSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
-import { DatabaseSync } from '@photostructure/sqlite';
 import type { Finding } from '../platform/finding.js';
 import { readSchema } from '../stores/embedded/migrate.js';
-import type { Database } from '../stores/embedded/sqlite.js';
-
-const BUSY_MS = 1_000;
+import { openUnchanged } from '../stores/embedded/sqlite.js';
 
 const SCHEMA = {
   what: 'SQLite schema',
@@ -29,14 +25,4 @@ export function examineSchema(path: string): Finding {
   } catch (error) {
     return { ...SCHEMA, found: `cannot be read: ${(error as Error).message}`, verdict: 'wrong' };
   }
-}
-
-/**
- * Reading a database that no process has open would create files beside it that belong to this user, and that the service may not
- * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
- */
-export function openUnchanged(path: string): Database {
-  const url = pathToFileURL(path);
-  if (!existsSync(`${path}-shm`)) url.searchParams.set('immutable', '1');
-  return new DatabaseSync(url, { readOnly: true, timeout: BUSY_MS });
 }

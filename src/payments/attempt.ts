@@ -5,7 +5,7 @@ import type { Leases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
-import type { AttemptNote, LookedUp } from './values/attempt-note.js';
+import type { AttemptNote, LookedUp, Origin } from './values/attempt-note.js';
 import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
 
 export type AttemptResult =
@@ -17,9 +17,6 @@ export type AttemptResult =
   | { readonly state: 'unknown'; readonly cause: string }
   /** Nothing was ever sent for it, and the row says so: the next takeover sends it (decisions P15). */
   | { readonly state: 'not sent'; readonly cause: string };
-
-/** Why an attempt runs. `operator` only looks the payment up; it never sends a charge. */
-export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 
 /** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
 export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<AttemptResult>;

@@ -1,12 +1,14 @@
 import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
-import type { Payments } from './payments.js';
 import type { KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { FinalOutcome } from './values/payment.js';
 
 /** Spec 4.1, endpoint 3: the outcome as the key store has it, or else the row. */
-export function createOutcomes(keys: Pick<KeyStore, 'look'>, ledger: Pick<Ledger, 'find'>): Payments['outcome'] {
+export function createOutcomes(
+  keys: Pick<KeyStore, 'look'>,
+  ledger: Pick<Ledger, 'find'>,
+): (key: string, client?: string) => NowOrLater<FinalOutcome | undefined> {
   async function ofRow(key: string, client: string | undefined): Promise<FinalOutcome | undefined> {
     const found = await ledger.find(key, client);
     return found.state === 'final' ? found.final : undefined;

@@ -1,8 +1,9 @@
 import { type Clock, sleep } from '../platform/clock.js';
-import type { AttemptResult, CarryOut, Origin } from './attempt.js';
+import type { AttemptResult, CarryOut } from './attempt.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { DueFirst, Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
+import type { Origin } from './values/attempt-note.js';
 import type { Claim, Outcome } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
-import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { givenClaim, givenSettled, LONG_MS, newKeyOf, newOwner } from '../../testkit/protocol/payment-attempts.js';

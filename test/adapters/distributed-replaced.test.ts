@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { type CreationKey, fingerprintOf } from '#idempay/transactions/creation.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { createTransactions } from '#idempay/transactions/transactions.js';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
-import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { loadScript } from '#idempay/stores/redis/scripts/script.js';
 import { createRedisTransactionCache } from '#idempay/stores/redis/transaction-cache.js';
 import type { TransactionCache } from '#idempay/transactions/ports/transaction-cache.js';

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { systemClock } from '#idempay/platform/clock.js';
-import { connected, connectRedis, type RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { connected, connectRedis } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { type RedisLocation, readRedisUrl } from '#idempay/stores/redis/connection/url.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';
 import { LockEnds } from '#idempay/stores/redis/lock-ends.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { loadScript } from '#idempay/stores/redis/scripts/script.js';
 import { alongside } from '../../testkit/concurrency.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';

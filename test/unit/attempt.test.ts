@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type AttemptResult, createCarryOut, type Origin } from '#idempay/payments/attempt.js';
+import { type AttemptResult, createCarryOut } from '#idempay/payments/attempt.js';
 import { createEndings } from '#idempay/payments/endings.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
+import type { Origin } from '#idempay/payments/values/attempt-note.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';

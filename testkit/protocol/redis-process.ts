@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis';
 import { systemClock } from '#idempay/platform/clock.js';
 import type { CacheLocation, CacheLocations } from '#idempay/stores/redis/connection/cache-masters.js';
-import { connected, connectRedis, type RedisClient } from '#idempay/stores/redis/connection/client.js';
+import { connected, connectRedis } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { readRedisUrl } from '#idempay/stores/redis/connection/url.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import { createRedisKeyStore } from '#idempay/stores/redis/key-store.js';

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ViewProperties } from '../navigation/views.js';
+import type { ViewProperties } from '../navigation/route.js';
 import { Badge } from '../parts/badge.js';
 import { ErrorState, LoadingState } from '../parts/states.js';
 import { durationText, Time } from '../parts/time.js';

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
+import type { Access } from '../access/session.js';
 
 /** What stands behind `#`: `#/payment/KEY?tab=x` is the view `payment`, the rest `KEY`, and a query. */
 export interface Route {
@@ -6,6 +7,11 @@ export interface Route {
   /** Decoded; empty: there is none. */
   readonly rest: string;
   readonly query: URLSearchParams;
+}
+
+/** What each view is given. */
+export interface ViewProperties extends Access {
+  readonly route: Route;
 }
 
 export function routeOf(hash: string): Route {

@@ -3,8 +3,8 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Access } from '../access/session.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import type { Route } from './route.js';
-import { hashOf } from './route.js';
-import { VIEWS, type View, type ViewProperties } from './views.js';
+import { hashOf, type ViewProperties } from './route.js';
+import { VIEWS, type View } from './views.js';
 
 /** The view of an address, or why it is not shown. */
 export function ShownView({ view, route, access }: { view: View | undefined; route: Route; access: Access }) {

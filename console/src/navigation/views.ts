@@ -1,10 +1,6 @@
 import type { ComponentType } from 'preact';
-import type { Access, Scope } from '../access/session.js';
-import type { Route } from './route.js';
-
-export interface ViewProperties extends Access {
-  readonly route: Route;
-}
+import type { Scope } from '../access/session.js';
+import type { ViewProperties } from './route.js';
 
 export interface View {
   /** In the address: `#/NAME`. */

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
+import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
-import type { ViewProperties } from '../navigation/views.js';
 import { StatusBadge } from '../parts/badge.js';
 import { Copyable } from '../parts/copy-button.js';
 import { Fact } from '../parts/facts.js';

@@ -1,5 +1,5 @@
+import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
-import type { ViewProperties } from '../navigation/views.js';
 import { StatusBadge } from '../parts/badge.js';
 import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';

@@ -1,5 +1,5 @@
+import type { ViewProperties } from '../navigation/route.js';
 import { hashOf, navigate } from '../navigation/route.js';
-import type { ViewProperties } from '../navigation/views.js';
 import { countText } from '../parts/numbers.js';
 import { ErrorState } from '../parts/states.js';
 import { ColumnChoice } from './column-choice.js';

@@ -1,4 +1,4 @@
-import type { ViewProperties } from '../navigation/views.js';
+import type { ViewProperties } from '../navigation/route.js';
 import { Badge } from '../parts/badge.js';
 import { Copyable } from '../parts/copy-button.js';
 import { Fact } from '../parts/facts.js';

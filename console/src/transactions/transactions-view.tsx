@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ViewProperties } from '../navigation/views.js';
+import type { ViewProperties } from '../navigation/route.js';
 import { Account } from '../parts/account.js';
 import { StatusBadge } from '../parts/badge.js';
 import { amountText } from '../parts/money.js';

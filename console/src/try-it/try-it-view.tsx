@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Session } from '../access/session.js';
-import type { ViewProperties } from '../navigation/views.js';
+import type { ViewProperties } from '../navigation/route.js';
 import { Copyable } from '../parts/copy-button.js';
 import { EmptyState } from '../parts/states.js';
 import type { Call } from './call.js';

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
-import type { RedisClient } from '#idempay/stores/redis/connection/client.js';
+import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
 import type { Line } from './line.js';
 import type { RedisServer } from './redis-server.js';

@@ -1,7 +1,7 @@
 import { errorBody, type PublicError, reasonPhrase } from '../errors/public-errors.js';
-import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, NO_STORE, type ResponseHeader, sometimes } from './headers.js';
+import { COMMON_HEADERS, DATA_POLICY, ERROR_HEADERS, NO_STORE, sometimes } from './headers.js';
 import { type MediaType, type Reference, type Response, reference } from './openapi.js';
-import type { AnswerDescription } from './route-description.js';
+import type { AnswerDescription, ResponseHeader } from './route-description.js';
 
 const JSON_TYPE = 'application/json';
 type Errors = Readonly<Record<string, PublicError>>;

@@ -13,10 +13,10 @@ import {
 } from './answers.js';
 import { BODY_SCHEMAS } from './body-schemas.js';
 import { ANY_REQUEST_ERRORS, commonErrors, HEAD_ERRORS } from './common-errors.js';
-import { LIMIT_HEADERS, REQUEST_HEADERS, type RequestHeader, type ResponseHeader } from './headers.js';
+import { LIMIT_HEADERS, REQUEST_HEADERS } from './headers.js';
 import { INTRODUCTION } from './introduction.js';
 import { type OpenApiDocument, type Operation, type Parameter, type PathItem, reference } from './openapi.js';
-import type { RouteDescription } from './route-description.js';
+import type { RequestHeader, ResponseHeader, RouteDescription } from './route-description.js';
 import { TAGS } from './tags.js';
 
 /** A route as it was registered. */

@@ -1,25 +1,6 @@
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
 import { fixedHeaders } from '../connections/fixed-headers.js';
-import type { JsonSchema } from './route-description.js';
-
-export interface RequestHeader {
-  readonly name: string;
-  readonly text: string;
-  readonly required: boolean;
-  readonly schema: JsonSchema;
-  readonly example?: string;
-}
-
-export interface ResponseHeader {
-  readonly name: string;
-  /** In `components.headers`. */
-  readonly component: string;
-  readonly text: string;
-  /** Whether every answer that names the header has it. */
-  readonly required: boolean;
-  readonly schema: JsonSchema;
-  readonly example?: string | number;
-}
+import type { JsonSchema, RequestHeader, ResponseHeader } from './route-description.js';
 
 const UUID = '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70';
 const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';

@@ -1,5 +1,4 @@
 import type { PublicError } from '../errors/public-errors.js';
-import type { RequestHeader, ResponseHeader } from './headers.js';
 import type { Tag } from './tags.js';
 
 declare module 'fastify' {
@@ -11,6 +10,25 @@ declare module 'fastify' {
 
 /** A JSON Schema of the draft 2020-12, as OpenAPI 3.1 takes it. */
 export type JsonSchema = object;
+
+export interface RequestHeader {
+  readonly name: string;
+  readonly text: string;
+  readonly required: boolean;
+  readonly schema: JsonSchema;
+  readonly example?: string;
+}
+
+export interface ResponseHeader {
+  readonly name: string;
+  /** In `components.headers`. */
+  readonly component: string;
+  readonly text: string;
+  /** Whether every answer that names the header has it. */
+  readonly required: boolean;
+  readonly schema: JsonSchema;
+  readonly example?: string | number;
+}
 
 /** What the description says of one route; method, path, scopes and limits come from the route itself. */
 export interface RouteDescription {

@@ -1,3 +1,5 @@
+/** Why an attempt runs. `operator` only looks the payment up; it never sends a charge. */
+export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 /** What an attempt did beyond a plain first one, kept in the payment's row for its timeline. */
 export interface AttemptNote {
   /** What the look-up before it said; undefined: there was none. */

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { StoreUnavailable } from '../../platform/faults.js';
 import { CannotOpen } from '../shared/deployment.js';
@@ -9,6 +11,8 @@ export type Database = InstanceType<typeof DatabaseSync>;
 export const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
 /** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery, another program) is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
+/** Of a look at a database that others may use. */
+const LOOK_TIMEOUT_MS = 1_000;
 const WRITER_CACHE_KIB = 65_536;
 /** The log is cut to this size after it was moved into the file. Usually it has 4 MB; while an old snapshot is read it grows. */
 const MOST_IDLE_WAL_BYTES = 67_108_864;
@@ -36,6 +40,16 @@ export function openForReading(path: string): Database {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS, readOnly: true });
   database.exec(`PRAGMA cache_size = -${READER_CACHE_KIB}`);
   return database;
+}
+
+/**
+ * Reading a database that no process has open would create files beside it that belong to this user, and that the service may not
+ * be able to write. So it is opened as immutable. Where a service runs, or was killed, these files exist already.
+ */
+export function openUnchanged(path: string): Database {
+  const url = pathToFileURL(path);
+  if (!existsSync(`${path}-shm`)) url.searchParams.set('immutable', '1');
+  return new DatabaseSync(url, { readOnly: true, timeout: LOOK_TIMEOUT_MS });
 }
 
 /** Called after a write: some bindings silently fall back to NORMAL, and then a power cut can undo commits. */

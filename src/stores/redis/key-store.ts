@@ -2,7 +2,7 @@ import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../paym
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
-import type { RedisClient } from './connection/client.js';
+import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 import type { LockEnds } from './lock-ends.js';
 import type { RememberedOutcomes } from './remembered-outcomes.js';

@@ -5,9 +5,9 @@ import { StoreUnavailable } from '../../platform/faults.js';
 import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';
 import type { CacheLocations } from './connection/cache-masters.js';
-import type { RedisClient } from './connection/client.js';
 import { redisFault } from './connection/fault.js';
 import { infoOf, numberIn, type RedisInfo } from './connection/info.js';
+import type { RedisClient } from './connection/masters.js';
 import { mastersOf } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 

@@ -1,5 +1,5 @@
 import type { RememberedCommits } from '../shared/last-commits.js';
-import type { RedisClient } from './connection/client.js';
+import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 import { sendCollected } from './scripts/calls-of-a-turn.js';
 import { loadScript } from './scripts/script.js';

@@ -1,8 +1,9 @@
 import type { Redis } from 'ioredis';
 import { type Clock, sleep } from '../../platform/clock.js';
 import { EndListeners } from '../shared/end-listeners.js';
-import { listenerBeside, type RedisClient, reconnectDelayMs } from './connection/client.js';
+import { listenerBeside, reconnectDelayMs } from './connection/client.js';
 import { withoutCommand } from './connection/fault.js';
+import type { RedisClient } from './connection/masters.js';
 
 /** A healthy server answers a subscription sooner, also over TLS and a long distance. Without one, waiters look again. */
 const SUBSCRIBE_WAIT_MS = 300;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { SharedRequestCounts } from '../../limits/request-limit.js';
 import type { StoreMeasures } from '../shared/store-measures.js';
-import type { RedisClient } from './connection/client.js';
+import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 import { loadScript } from './scripts/script.js';
 

@@ -1,7 +1,7 @@
 import { KEEP_MS, type SharedSamples } from '../../live/shared-samples.js';
 import type { StoreMeasures } from '../shared/store-measures.js';
-import type { RedisClient } from './connection/client.js';
 import { redisFault } from './connection/fault.js';
+import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 import { loadScript } from './scripts/script.js';
 

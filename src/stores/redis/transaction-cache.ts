@@ -7,7 +7,7 @@ import type { Transaction } from '../../transactions/transaction.js';
 import type { StoreMeasures } from '../shared/store-measures.js';
 import { STATEMENT_TIMEOUT_MS, WRITE_DEADLINE_MS } from '../shared/time-limits.js';
 import type { CacheLocation, CacheLocations } from './connection/cache-masters.js';
-import type { RedisClient } from './connection/client.js';
+import type { RedisClient } from './connection/masters.js';
 import type { KeyNames } from './key-names.js';
 import { loadScript, type Script } from './scripts/script.js';
 

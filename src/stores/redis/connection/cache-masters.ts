@@ -2,8 +2,8 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import type { CacheEpochs } from '../../shared/cache-epochs.js';
-import type { RedisClient } from './client.js';
 import { infoOf } from './info.js';
+import type { RedisClient } from './masters.js';
 import { mastersOf } from './masters.js';
 
 /** A process that keeps its connections through a move of the address learns of it within about this time. */

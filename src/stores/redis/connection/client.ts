@@ -2,7 +2,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { teachScripts } from '../scripts/script.js';
 import { withoutCommand } from './fault.js';
 import { watchMaster } from './master-watch.js';
-import { mastersOf } from './masters.js';
+import { mastersOf, type RedisClient } from './masters.js';
 import { Sentinels, sentinelConnector } from './sentinels.js';
 import type { RedisLocation } from './url.js';
 
@@ -17,8 +17,6 @@ const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** How soon a Cluster's new masters are noticed without a redirection. */
 const SLOTS_REFRESH_INTERVAL_MS = 1_000;
-
-export type RedisClient = Redis | Cluster;
 
 /**
  * Connects, and keeps reconnecting in the background. Nothing is queued while there is no connection and nothing is sent

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
-import type { RedisClient } from './client.js';
 import { redisFault } from './fault.js';
+import type { RedisClient } from './masters.js';
 import { mastersOf } from './masters.js';
 
 export type RedisInfo = ReadonlyMap<string, string>;

@@ -1,5 +1,7 @@
 import { Cluster, type Redis } from 'ioredis';
-import type { RedisClient } from './client.js';
+
+/** Of one server, or of a Cluster. */
+export type RedisClient = Redis | Cluster;
 
 /** The servers that hold data: one, or the masters of a Cluster. */
 export function mastersOf(client: RedisClient): readonly Redis[] {

@@ -1,6 +1,6 @@
 import { loadScript } from '../scripts/script.js';
-import type { RedisClient } from './client.js';
 import { infoOfMasters, numberIn, type RedisInfo } from './info.js';
+import type { RedisClient } from './masters.js';
 
 const WATCH_EVERY_MS = 5_000;
 /** Payments and the cache share that memory, and a lock must never be refused for want of room. */

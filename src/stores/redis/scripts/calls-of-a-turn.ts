@@ -1,5 +1,5 @@
 import { Cluster } from 'ioredis';
-import type { RedisClient } from '../connection/client.js';
+import type { RedisClient } from '../connection/masters.js';
 import { mastersOf } from '../connection/masters.js';
 
 /** A call of a script. */

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { NOT_MEASURED, type StoreMeasures } from '../../shared/store-measures.js';
-import type { RedisClient } from '../connection/client.js';
 import { messageOf, redisFault } from '../connection/fault.js';
+import type { RedisClient } from '../connection/masters.js';
 import { type Call, collectCall, separateCalls } from './calls-of-a-turn.js';
 import { readScript, readScripts } from './script-text.js';
 

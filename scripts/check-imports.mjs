@@ -1,0 +1,75 @@
+// The arrows between the rooms of src/, and who may load which package (ARCHITECTURE.md). Imports of types count too. Prints what
+// breaks the table, and every circle of files; ends with 1 then.
+import { relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseCircular, parseDependencyTree } from 'dpdm';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const FEATURES = ['payments', 'transactions', 'access', 'health', 'limits', 'live'];
+/** Of each room: the rooms that it may import besides itself. `platform` may be imported everywhere. */
+const ROOMS = {
+  platform: [],
+  payments: [],
+  transactions: [],
+  access: [],
+  limits: [],
+  live: [],
+  // It reads and writes a key and an entry as a client would.
+  health: ['payments', 'transactions'],
+  http: FEATURES,
+  'stores/shared': FEATURES,
+  'stores/embedded': [...FEATURES, 'stores/shared'],
+  'stores/postgres': [...FEATURES, 'stores/shared'],
+  'stores/redis': [...FEATURES, 'stores/shared'],
+  // The distributed deployment is what joins the two.
+  stores: [...FEATURES, 'stores/shared', 'stores/postgres', 'stores/redis'],
+  // They implement what http and stores ask to be measured.
+  metrics: [...FEATURES, 'http', 'stores/shared'],
+  traces: [...FEATURES, 'http', 'stores/shared'],
+  testing: [...FEATURES, 'http'],
+  'reference-processor': [],
+};
+/** The process, its composition, and what an operator runs: they may import every room. */
+const ABOVE = new Set(['', 'doctor', 'commands']);
+const PACKAGES = {
+  fastify: ['http', 'reference-processor'],
+  ioredis: ['stores/redis', 'doctor'],
+  pg: ['stores/postgres', 'doctor'],
+  '@photostructure/sqlite': ['stores/embedded', 'doctor'],
+  undici: ['payments'],
+  '@opentelemetry': ['traces'],
+};
+const ENTRIES = [
+  'src/main.ts',
+  'src/commands/command-line.ts',
+  'src/testing/index.ts',
+  'src/reference-processor/main.ts',
+];
+const OTHER_ENTRIES = ['client/index.ts', 'console/src/main.tsx'];
+
+const tree = await parseDependencyTree([...ENTRIES, ...OTHER_ENTRIES], { context: root, transform: false });
+const broken = parseCircular(tree).map((circle) => `a circle: ${circle.join(' -> ')}`);
+for (const [file, imports] of Object.entries(tree)) {
+  const room = roomOf(file);
+  if (room === undefined || ABOVE.has(room)) continue;
+  for (const { request, id } of imports ?? []) {
+    const to = id === null ? undefined : roomOf(id);
+    const isAllowed = to === undefined || to === room || to === 'platform' || ROOMS[room]?.includes(to);
+    if (!isAllowed) broken.push(`${file} imports ${id}: ${room} may not import ${to || 'the root'}`);
+    for (const [name, rooms] of Object.entries(PACKAGES)) {
+      const isOf = request === name || request.startsWith(`${name}/`);
+      if (isOf && !rooms.includes(room)) broken.push(`${file} imports ${request}: only ${rooms.join(' and ')} may`);
+    }
+  }
+}
+for (const line of broken) console.error(line);
+if (broken.length > 0) process.exit(1);
+console.log(`${Object.keys(tree).length} files: no circle, and no arrow that goes back up`);
+
+/** Undefined outside of src/, where the compiler's and Biome's own rules hold. */
+function roomOf(path) {
+  const [top, ...parts] = relative(root, path.startsWith(sep) ? path : `${root}${path}`).split(sep);
+  if (top !== 'src') return undefined;
+  const folders = parts.slice(0, -1);
+  return (folders[0] === 'stores' ? folders.slice(0, 2) : folders.slice(0, 1)).join('/');
+}
