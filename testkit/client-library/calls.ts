@@ -1,7 +1,11 @@
 import {
+  ConflictError,
   DeclinedError,
   type Idempay,
   IdempayError,
+  InvalidRequestError,
+  NotAuthorizedError,
+  NotFoundError,
   type PayResult,
   UnavailableError,
   UnexpectedAnswerError,
@@ -32,8 +36,19 @@ export const CURRENCY = 'USD';
 /** The nth call of a run. */
 export const amountOf = (index: number) => `${Math.floor(index / 100) + 1}.${`${index % 100}`.padStart(2, '0')}`;
 
-/** Nothing was charged: the service was away, something else gave no key, or the service is certain of the key. */
-const NOT_ATTEMPTED = [UnavailableError, UnexpectedAnswerError, UnusedKeyError];
+/**
+ * Nothing was charged: the service was away, the request for a key was refused, by a gateway too, or the service is certain of the
+ * key. The checker compares it with the processor's log.
+ */
+const NOT_ATTEMPTED = [
+  UnavailableError,
+  UnexpectedAnswerError,
+  UnusedKeyError,
+  ConflictError,
+  InvalidRequestError,
+  NotAuthorizedError,
+  NotFoundError,
+];
 
 /** Undefined for a call that has not ended. */
 export const lastTold = ({ told }: PayCall) => told.at(-1);
