@@ -145,7 +145,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${POSTGRES}/database-identity.ts`]: {
     'commits that a restored database lacks are not missed': '.missing.has(commit)); → .missing.has(commit) && false);',
   },
-  [`${REDIS}/redis-last-commits.ts`]: {
+  [`${REDIS}/last-commits.ts`]: {
     'a claim is remembered only after its charge was sent': 'if (now) sendCollected(client); → ',
   },
   'src/stores/shared/newest-payments.ts': {
@@ -228,7 +228,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
       'settled_hour <= hour &&  → ',
   },
-  [`${REDIS}/redis-script.ts`]: {
+  [`${REDIS}/scripts/script.ts`]: {
     'each call of a turn is told what the first one was told, in Redis': 'replies[index] → replies[0]',
   },
   [`${REDIS}/key-store.ts`]: {

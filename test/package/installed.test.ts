@@ -18,7 +18,7 @@ const run = (command: string, args: string[], folder?: string) =>
 const INSTALLATION_MS = 180_000;
 /** What a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
-  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/description\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/(client|testing)\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
+  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/(client|testing)\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
 
 describe('the package, installed in an empty folder', () => {
   let folder: string;

@@ -9,7 +9,7 @@ export interface ScriptText {
   readonly digest: string;
 }
 
-const FOLDER = new URL('./scripts/', import.meta.url);
+const FOLDER = new URL('./', import.meta.url);
 const ENDING = '.lua';
 
 export function readScript(name: string): ScriptText {
