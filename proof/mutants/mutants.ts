@@ -119,8 +119,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         settled_at = NULL, expires_at = NULL, reason = NULL`,
     'settle without epoch, in PostgreSQL': 'payment.epoch = settled.epoch AND  → ',
     'settle without owner, in PostgreSQL': ' AND payment.owner = settled.owner\n → \n',
-    'a takeover forgets whom it took the payment from, in PostgreSQL':
-      "eventsWith('epoch + 1', \"'taken ' || owner\") → eventsWith('epoch + 1', \"'taken '\")",
+    'a takeover forgets whom it took the payment from, in PostgreSQL': "'from', nullif(owner, '') → 'from', NULL",
     'takeover of a live lease, in PostgreSQL':
       ' AND lease_until <= clock_timestamp() AND processor = $4 →  AND processor = $4',
     "takeover of another processor's payment, in PostgreSQL": "AND processor = $4 → AND $4::text > ''",
@@ -152,28 +151,29 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     'a page of a list reads on until it is full, however rare what it looks for is':
       'leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthKey(query, readLimit)',
   },
+  [`${EMBEDDED}/ledger-statements.ts`]: {
+    'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
+  SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
+    transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
+    'settle without owner, in SQLite': `settled_hour = ?\${set}
+    WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
+→ settled_hour = ?\${set}
+    WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'\`;`,
+    'a takeover forgets whom it took the payment from, in SQLite': "'from', nullif(owner, '') → 'from', NULL",
+    'takeover of a live lease, in SQLite':
+      'lease_until <= ? AND processor = ?\n  RETURNING * → ? > 0 AND processor = ?\n  RETURNING *',
+    'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `settled_hour = ?\${set}
+    WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
+→ settled_hour = ?\${set}
+    WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
+  },
   [`${EMBEDDED}/payment-writes.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
       'mayBeLost ? undefined : finalAt( → finalAt(',
     'a claim that is settled leaves its record as generated, in SQLite':
       'recordOutcome(key, final);\n            return → return',
-    'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
-  SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, lease_until = excluded.lease_until,
-    transaction_id = excluded.transaction_id, settled_at = NULL, expires_at = NULL, reason = NULL`,
-    'settle without owner, in SQLite': `settled_hour = ?
-  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
-→ settled_hour = ?
-  WHERE key = ? AND epoch = ? AND ? > '' AND state = 'PROCESSING'\`;`,
-    'a takeover forgets whom it took the payment from, in SQLite':
-      "eventsWith('epoch + 1', \"'taken ' || owner\") → eventsWith('epoch + 1', \"'taken '\")",
-    'takeover of a live lease, in SQLite':
-      'lease_until <= ? AND processor = ?\n  RETURNING * → ? > 0 AND processor = ?\n  RETURNING *',
     'a key below the retention horizon can be claimed again, in SQLite': ' && !mayBeRemoved(key) → ',
     'a takeover keeps the unsent mark, in SQLite': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
-    'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': `settled_hour = ?
-  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'\`;
-→ settled_hour = ?
-  WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
   'proof/simulator/models/sqlite-file.ts': {
     'settle without epoch, in SQLite (rows have the process as owner, or the owner fences alone)': [

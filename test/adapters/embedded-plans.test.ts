@@ -1,6 +1,7 @@
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BACKLOG, COUNT_ABANDONED } from '#idempay/stores/embedded/ledger.js';
+import { TAKE_OVER_DUE } from '#idempay/stores/embedded/ledger-statements.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
 import {
   COUNT_NAMED,
@@ -11,7 +12,6 @@ import {
   SETTLED,
 } from '#idempay/stores/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/stores/embedded/payment-horizon-writes.js';
-import { TAKE_OVER_DUE } from '#idempay/stores/embedded/payment-writes.js';
 import {
   LIST_IDS,
   LIST_ROWS,
@@ -20,7 +20,6 @@ import {
   ROWS_WITH_STATUS,
 } from '#idempay/stores/embedded/transaction-list-statements.js';
 import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
-import { withEvent } from '#idempay/stores/shared/payment-events.js';
 
 const FILL_TIMEOUT_MS = 60_000;
 
@@ -29,8 +28,6 @@ let database: InstanceType<typeof DatabaseSync>;
 beforeAll(() => {
   database = new DatabaseSync(':memory:');
   migrate(database);
-  // As the writer has it; a statement that names an unknown function has no plan.
-  database.function('with_event', withEvent);
 });
 afterAll(() => database.close());
 

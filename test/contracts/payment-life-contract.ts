@@ -101,16 +101,11 @@ export function paymentLifeContract(ports: ContractPorts): void {
       ...{ events: [{ ...taken, from: first.owner }, resolved], owner: 'operator' },
       payment: { attempts: 2, resolution: 'seen on the statement' },
     });
-    const [given2 = { kind: 'none' }, ...rest] = (await lifeOf(second.key)).events;
-    expect(given2).toMatchObject({
-      kind: 'given up',
-      attempt: 1,
-      owner: second.owner,
-      sent: false,
-      lookedUp: undefined,
-    });
-    expect('cause' in given2 && given2.cause).toMatch(/^é{89}…$/);
-    expect(rest).toEqual([{ ...taken, from: undefined }]);
+    const givenUp = { kind: 'given up', attempt: 1, owner: second.owner, sent: false, at: expect.any(Number) };
+    expect((await lifeOf(second.key)).events).toEqual([
+      { ...givenUp, cause: expect.stringMatching(/^é{89}…$/) },
+      { ...taken, from: undefined },
+    ]);
   });
 
   test('2: of many steps the first eight and the last forty are kept, in a column that stops growing', async () => {

@@ -37,7 +37,9 @@ export async function keepPlan(client: pg.ClientBase, { name, text }: Statement,
 function executionOf(prepared: string, values: readonly PlanValue[]): string {
   const literals = values.map((value) => {
     if (value === null || typeof value === 'number') return String(value);
-    return pg.escapeLiteral(typeof value === 'string' ? value : `{${value.map(String).join(',')}}`);
+    return pg.escapeLiteral(
+      typeof value === 'string' ? value : `{${value.map((one) => JSON.stringify(one)).join(',')}}`,
+    );
   });
   return literals.length > 0 ? `EXECUTE ${prepared} (${literals.join(', ')})` : `EXECUTE ${prepared}`;
 }

@@ -1,7 +1,6 @@
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
 import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
-import { resolvedEvent, takenEvent, withEvent } from '#idempay/stores/shared/payment-events.js';
 import type { HistoryRow } from '#idempay/stores/shared/rows.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
 import { currentHour, settledAfter } from './retention-statements.js';
@@ -23,7 +22,7 @@ type NewRow = [
   ttlMs: number | null,
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
-type TakeOver = readonly [leaseMs: number, processor: string];
+type TakeOver = readonly [owner: string, leaseMs: number, processor: string];
 
 /** The n-th row of values that are columns. */
 function rowOf<Row>(values: Values, index: number): Row {
@@ -54,19 +53,32 @@ function settled(_row: StoredPayment, fenced: Fenced, now: number, { retention }
   };
 }
 
-const eventsOf = ({ events }: StoredPayment, now: number, epoch: number, event: string) =>
-  withEvent(events, `${floor(now)} ${epoch} ${event}`);
+/** As `idempay.with_event` does it. */
+function withEvent(events: string | null, event: object): string {
+  const kept = JSON.parse(events ?? '[]') as { omitted?: number }[];
+  const omitted = kept[8]?.omitted;
+  if (omitted !== undefined) kept.splice(8, 2, { omitted: omitted + 1 });
+  else if (kept.length === 48) kept.splice(8, 1, { omitted: 1 });
+  return JSON.stringify([...kept, event]);
+}
+
+/** `event`: as JSON, without its time and its epoch. */
+const noted = ({ events, epoch }: StoredPayment, now: number, event: unknown) =>
+  withEvent(events, { at: floor(now), attempt: epoch, ...JSON.parse(event as string) });
+
+/** An epoch that begins now, with the owner that is overwritten. */
+const begun = ({ events, epoch, owner }: StoredPayment, now: number, kind: 'taken over' | 'resolved') =>
+  withEvent(events, { at: floor(now), attempt: epoch + 1, kind, from: owner || undefined });
 
 function takeOver(
   { payments }: Tables,
   row: StoredPayment | undefined,
-  owner: string,
-  [leaseMs, processor]: TakeOver,
+  [owner, leaseMs, processor]: TakeOver,
   now: number,
 ): PaymentRow[] {
   if (row?.state !== 'PROCESSING' || row.lease_until > now || row.processor !== processor) return [];
   const leaseUntil = now + leaseMs;
-  const events = eventsOf(row, now, row.epoch + 1, takenEvent(row.owner));
+  const events = begun(row, now, 'taken over');
   const taken = { ...row, epoch: row.epoch + 1, owner, lease_until: leaseUntil, recover_at: leaseUntil, events };
   payments.set(row.key, taken);
   return [columnsOf(taken, now)];
@@ -81,7 +93,7 @@ function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number
       .filter((row) => row.processor === processor && !isLocked(row.key))
       .sort(order)
       .slice(0, limit)
-      .flatMap((row) => takeOver(tables, row, owner, [leaseMs, processor], now));
+      .flatMap((row) => takeOver(tables, row, [owner, leaseMs, processor], now));
   };
 }
 
@@ -142,8 +154,8 @@ export const PAYMENT_STATEMENTS: Statements = {
     return !isSeen && key >= retention.keysBefore && key < lowestKeyAt(now - lifeMs) ? [{}] : [];
   },
 
-  take_over(tables, [key, owner, ...how]: [string, string, ...TakeOver], [now]) {
-    return takeOver(tables, tables.payments.get(key), owner, how, now);
+  take_over(tables, [key, ...how]: [string, ...TakeOver], [now]) {
+    return takeOver(tables, tables.payments.get(key), how, now);
   },
 
   take_over_longest_due: takeOverDue((one, other) => one.recover_at - other.recover_at),
@@ -157,13 +169,13 @@ export const PAYMENT_STATEMENTS: Statements = {
   abandon: fencedUpdate((row, [, , , recoverAfterMs, unsent, event], now) => ({
     ...{ owner: '', lease_until: 0, recover_at: now + Number(recoverAfterMs) },
     unsent_epoch: unsent ? row.epoch : null,
-    events: eventsOf(row, now, row.epoch, event as string),
+    events: noted(row, now, event),
   })),
 
   settle: fencedUpdate(settled),
   settle_noted: fencedUpdate((row, fenced, now, tables) => ({
     ...settled(row, fenced, now, tables),
-    ...(fenced[6] !== null && { events: eventsOf(row, now, row.epoch, fenced[6] as string) }),
+    ...(fenced[6] !== null && { events: noted(row, now, fenced[6]) }),
   })),
 
   resolve({ payments, retention }, values: [string, string, State, string, number, number], [now]) {
@@ -174,7 +186,7 @@ export const PAYMENT_STATEMENTS: Statements = {
     const resolved = {
       ...{ ...row, state, owner, resolution: reason, epoch: row.epoch + 1 },
       reason: state === 'DECLINED' ? reason : null,
-      events: eventsOf(row, now, row.epoch + 1, resolvedEvent(row.owner)),
+      events: begun(row, now, 'resolved'),
       ...{ settled_at: now, settled_hour: currentHour(retention).hour, expires_at: now + idempotencyTtlMs },
     };
     payments.set(key, resolved);

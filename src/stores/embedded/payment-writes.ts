@@ -1,7 +1,6 @@
 import type {
   ClaimAttempt,
   ClaimResult,
-  DueFirst,
   DueTakeover,
   Resolution,
   ResolveResult,
@@ -10,81 +9,11 @@ import type {
 } from '../../payments/ports/ledger.js';
 import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../../payments/values/payment.js';
-import { withEvent } from '../shared/payment-events.js';
 import { finalOf, reasonOf } from '../shared/rows.js';
 import type { RecordOutcome } from './key-record-writes.js';
+import * as statements from './ledger-statements.js';
 import type { PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
-
-const INSERT_CLAIM = `
-  INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-    claimed_at_wall, state, reason, expires_at, settled_at, settled_hour)
-  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (key) DO NOTHING`;
-
-const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
-
-const FIND = 'SELECT * FROM payments WHERE key = ?';
-
-/** The function is `withEvent`. The line begins with the time (as text, because a number would be bound as a float) and the epoch. */
-const eventsWith = (epoch: string, event: string) => `with_event(events, ? || ' ' || (${epoch}) || ' ' || ${event})`;
-/** With the owner that is overwritten. */
-const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
-
-const TAKE_OVER = `
-  UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
-  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ? AND processor = ?
-  RETURNING *`;
-
-/** Both ends of what is due, so that neither the oldest nor the newest waits for all the others. */
-export const TAKE_OVER_DUE: Readonly<Record<DueFirst, string>> = {
-  'longest due': takeOverDueBy('ASC'),
-  'latest due': takeOverDueBy('DESC'),
-};
-
-function takeOverDueBy(order: 'ASC' | 'DESC'): string {
-  return `
-    UPDATE payments SET epoch = epoch + 1, owner = ?, lease_until = ?, recover_at = ?, events = ${TAKEN}
-    WHERE key IN (
-      SELECT key FROM payments
-      WHERE state = 'PROCESSING' AND processor = ? AND recover_at <= ? AND lease_until <= ?
-      ORDER BY recover_at ${order} LIMIT ?)
-    RETURNING *`;
-}
-
-const SET_LEASE = `
-  UPDATE payments SET lease_until = ?, recover_at = ?
-  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
-
-/**
- * Clears the owner as well, so that later writes of the same attempt change nothing. The lease ends at 0 and not now, so that
- * a clock that is set back does not revive it.
- */
-const ABANDON = `
-  UPDATE payments SET owner = '', lease_until = 0, recover_at = ?, unsent_epoch = ?, events = ${eventsWith('epoch', '?')}
-  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
-
-const SETTLE = `
-  UPDATE payments SET state = ?, reason = ?, expires_at = ?, settled_at = ?, settled_hour = ?
-  WHERE key = ? AND epoch = ? AND owner = ? AND state = 'PROCESSING'`;
-
-/** The same with an event for the timeline. */
-const SETTLE_NOTED = SETTLE.replace('settled_hour = ?', `settled_hour = ?, events = ${eventsWith('epoch', '?')}`);
-
-/** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
-const RESOLVE = `
-  UPDATE payments
-  SET state = ?, reason = ?, resolution = ?, expires_at = ?, settled_at = ?, settled_hour = ?, epoch = epoch + 1, owner = ?,
-    events = ${eventsWith('epoch + 1', "'resolved ' || owner")}
-  WHERE key = ? AND state = 'PROCESSING' AND lease_until <= ?
-    AND (claimed_at <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END
-      OR claimed_at_wall <= CASE WHEN unsent_epoch = epoch THEN ? ELSE ? END)
-  RETURNING *`;
-
-/** Only this process can hold leases in this folder, so at its start every claim is abandoned and due for recovery. */
-const END_ALL_LEASES = `
-  UPDATE payments SET lease_until = min(lease_until, $now), recover_at = min(recover_at, $now)
-  WHERE state = 'PROCESSING'`;
 
 /** The settlement columns of a payment that is not settled yet. */
 const NO_END = ['PROCESSING', null, null, null, null] as const;
@@ -128,20 +57,21 @@ export function createPaymentWrites(
   storeClock: () => number,
   passTime: () => void,
 ) {
-  database.function('with_event', { deterministic: true }, withEvent);
-  const insertClaim = database.prepare(INSERT_CLAIM);
-  const find = database.prepare(FIND);
-  const takeOver = database.prepare(TAKE_OVER);
+  const insertClaim = database.prepare(statements.INSERT_CLAIM);
+  const find = database.prepare(statements.FIND);
+  const takeOver = database.prepare(statements.TAKE_OVER);
   const takeOverDue = {
-    'longest due': database.prepare(TAKE_OVER_DUE['longest due']),
-    'latest due': database.prepare(TAKE_OVER_DUE['latest due']),
+    'longest due': database.prepare(statements.TAKE_OVER_DUE['longest due']),
+    'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
   };
-  const setLease = database.prepare(SET_LEASE);
-  const abandon = database.prepare(ABANDON);
-  const settle = database.prepare(SETTLE);
-  const settleNoted = database.prepare(SETTLE_NOTED);
-  const resolve = database.prepare(RESOLVE);
-  const { look_up_before: lookUpBefore } = database.prepare(LOOK_UP_BEFORE).get() as { look_up_before: string };
+  const setLease = database.prepare(statements.SET_LEASE);
+  const abandon = database.prepare(statements.ABANDON);
+  const settle = database.prepare(statements.SETTLE);
+  const settleNoted = database.prepare(statements.SETTLE_NOTED);
+  const resolve = database.prepare(statements.RESOLVE);
+  const { look_up_before: lookUpBefore } = database.prepare(statements.LOOK_UP_BEFORE).get() as {
+    look_up_before: string;
+  };
 
   function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
     const { key, owner, leaseMs, processor } = takeover;
@@ -294,7 +224,7 @@ export function createPaymentWrites(
     },
 
     endAllLeases(): void {
-      database.prepare(END_ALL_LEASES).run({ now: storeClock() });
+      database.prepare(statements.END_ALL_LEASES).run({ now: storeClock() });
     },
   };
 }

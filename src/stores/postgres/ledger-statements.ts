@@ -25,11 +25,15 @@ const DUE_WHILE = 'expires_at IS NULL';
 const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
 
 /**
- * The events of a row with one more. Its time is that of the statement, and its text what follows the epoch
- * (`payment-events.ts`). A payment that its first attempt settled has none.
+ * The events of a row with one more, at the time of the statement. `event`: its other members (`payment-events.ts`). A payment
+ * that its first attempt settled has none.
  */
-const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
-      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint || ' ' || ${epoch} || ' ' || ${event})`;
+const eventsWith = (epoch: string, event: string) => `idempay.with_event(events, ${event} || jsonb_build_object(
+        'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 'attempt', ${epoch}))`;
+
+/** An epoch that begins now, with the owner that is overwritten; '' where it was given up. */
+const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
+  eventsWith('epoch + 1', `jsonb_build_object('kind', '${kind}', 'from', nullif(owner, ''))`);
 
 /**
  * `clock_timestamp()` and not `now()`, so that time spent waiting counts. The attempts are sorted below the condition (`OFFSET 0`
@@ -100,9 +104,6 @@ export const ENDED_UNCLAIMED: Statement = {
         SELECT FROM idempay.payments WHERE key = $1 AND ($3::text IS NULL OR client IS NULL OR client = $3))`,
 };
 
-/** With the owner that is overwritten. */
-const TAKEN = eventsWith('epoch + 1', "'taken ' || owner");
-
 /** The mark of an epoch that was never sent, and whether it counts: what was lost since may have been sent. */
 const UNSENT_OF_NOW = `CASE WHEN generation = ${GENERATION} THEN unsent_epoch END`;
 
@@ -112,7 +113,7 @@ export const TAKE_OVER: Statement = {
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $2, lease_until = clock_timestamp() + $3::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $3::float8 * interval '1 millisecond',
-      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
+      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp() AND processor = $4
       AND ${ON_KNOWN_DATABASE}
     RETURNING ${PAYMENT_COLUMNS}`,
@@ -133,7 +134,7 @@ function takeOverDue(name: string, order: 'ASC' | 'DESC'): Statement {
     UPDATE idempay.payments
     SET epoch = epoch + 1, owner = $1, lease_until = clock_timestamp() + $2::float8 * interval '1 millisecond',
       recover_at = clock_timestamp() + $2::float8 * interval '1 millisecond',
-      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${TAKEN}
+      unsent_epoch = ${UNSENT_OF_NOW}, generation = ${GENERATION}, events = ${eventsWithEpoch('taken over')}
     WHERE key = ANY (ARRAY(
       SELECT key FROM idempay.payments
       WHERE ${DUE_WHILE} AND processor = $3 AND recover_at <= now() AND lease_until <= clock_timestamp()
@@ -169,42 +170,40 @@ export const ABANDON: Statement = {
       recover_at = clock_timestamp() + fence.recover_after_ms * interval '1 millisecond',
       unsent_epoch = CASE WHEN fence.unsent THEN payment.epoch END,
       events = ${eventsWith('payment.epoch', 'fence.event')}
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[], $6::text[])
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::float8[], $5::boolean[], $6::jsonb[])
       AS fence (key, epoch, owner, recover_after_ms, unsent, event)
     WHERE ${keyIs('fence.key')} AND payment.epoch = fence.epoch AND payment.owner = fence.owner
       AND payment.${UNDER_WAY}
     RETURNING fence.key, fence.owner`,
 };
 
-export const SETTLE: Statement = {
-  name: 'settle',
-  text: `
+export const SETTLE: Statement = settleOf('settle', { arrays: '', columns: '', set: '' });
+
+/** The same for a batch with at least one event. All other batches use the statement without events. */
+export const SETTLE_NOTED: Statement = settleOf('settle_noted', {
+  arrays: ', $7::jsonb[]',
+  columns: ', event',
+  set: `,
+      events = CASE WHEN settled.event IS NULL THEN events ELSE ${eventsWith('payment.epoch', 'settled.event')} END`,
+});
+
+/** `more`: what the statement sends and sets besides. */
+function settleOf(name: string, more: Readonly<Record<'arrays' | 'columns' | 'set', string>>): Statement {
+  return {
+    name,
+    text: `
     UPDATE idempay.payments payment
     SET state = settled.state, reason = settled.reason, settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR},
-      expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond'
-    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[])
-      AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms)
+      expires_at = clock_timestamp() + settled.idempotency_ttl_ms * interval '1 millisecond'${more.set}
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::float8[]${more.arrays})
+      AS settled (key, epoch, owner, state, reason, idempotency_ttl_ms${more.columns})
     WHERE ${keyIs('settled.key')} AND payment.epoch = settled.epoch AND payment.owner = settled.owner
       AND payment.${UNDER_WAY}
     RETURNING payment.key, payment.epoch, payment.owner,
       floor(extract(epoch FROM payment.expires_at) * 1000)::float8 AS expires_at`,
-  commitOf: settled,
-};
-
-/** The same for a batch with at least one event. All other batches use the statement without events. */
-export const SETTLE_NOTED: Statement = {
-  name: 'settle_noted',
-  text: SETTLE.text
-    .replace(
-      '\n    FROM unnest',
-      `,
-      events = CASE WHEN settled.event IS NULL THEN events ELSE ${eventsWith('payment.epoch', 'settled.event')} END
-    FROM unnest`,
-    )
-    .replace('$6::float8[])', '$6::float8[], $7::text[])')
-    .replace('idempotency_ttl_ms)\n', 'idempotency_ttl_ms, event)\n'),
-  commitOf: settled,
-};
+    commitOf: settled,
+  };
+}
 
 /** With one epoch more and an owner of its own, so that no earlier attempt can settle the payment. */
 export const RESOLVE: Statement = {
@@ -212,7 +211,7 @@ export const RESOLVE: Statement = {
   text: `
     UPDATE idempay.payments
     SET state = $3, reason = CASE WHEN $3 = 'DECLINED' THEN $4 END, resolution = $4, epoch = epoch + 1, owner = $2,
-      settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWith('epoch + 1', "'resolved ' || owner")},
+      settled_at = clock_timestamp(), settled_hour = ${CURRENT_HOUR}, events = ${eventsWithEpoch('resolved')},
       expires_at = clock_timestamp() + $6::float8 * interval '1 millisecond'
     WHERE key = $1 AND ${UNDER_WAY} AND lease_until <= clock_timestamp()
       AND claimed_at <= clock_timestamp()

@@ -17,7 +17,7 @@ export const FIND: Statement = {
 export const FIND_LIFE: Statement = {
   name: 'find_life',
   text: `
-    SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch AND generation = ${GENERATION}, false) AS unsent, events,
+    SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch AND generation = ${GENERATION}, false) AS unsent, events::text AS events,
       floor(extract(epoch FROM lease_until) * 1000)::float8 AS lease_until,
       floor(extract(epoch FROM recover_at) * 1000)::float8 AS recover_at,
       floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at,

@@ -49,9 +49,9 @@ CREATE TABLE payments (
   claimed_at_wall INTEGER NOT NULL,
   settled_hour    INTEGER,                                 -- the hour of `retention_hours` in which it was settled
   client          TEXT,                                    -- whose key it is (decisions A5); NULL: everybody's
-  -- What became of the payment beyond one attempt that claims and settles it, a line each, for its timeline
+  -- What became of the payment beyond one attempt that claims and settles it, a JSON array for its timeline
   -- (docs/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
-  -- as of every ordinary payment. Bounded where it is appended to (`payment-events.ts`), and by no CHECK: a full list must not
+  -- as of every ordinary payment. Bounded where it is appended to (`ledger-statements.ts`), and by no CHECK: a full list must not
   -- keep a payment from going on.
   events          TEXT,
   CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),

@@ -73,10 +73,10 @@ CREATE TABLE idempay.payments (
   generation     integer     NOT NULL,
   settled_hour   integer,                                  -- the hour of `retention_hours` in which it was settled
   client         text,                                     -- whose key it is (decisions A5); NULL: everybody's
-  -- What became of the payment beyond one attempt that claims and settles it, a line each, for its timeline
+  -- What became of the payment beyond one attempt that claims and settles it, an array for its timeline
   -- (docs/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
   -- as of every ordinary payment. Bounded by `with_event`, and by no CHECK: a full list must not keep a payment from going on.
-  events         text,
+  events         jsonb,
   CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),
   CHECK ((state = 'PROCESSING') = (expires_at IS NULL)),
   CHECK ((state = 'DECLINED') = (reason IS NOT NULL)),
@@ -98,24 +98,16 @@ CREATE INDEX payments_settled ON idempay.payments (settled_at, key) WHERE settle
 -- A client's list is one range of it.
 CREATE INDEX payments_by_client ON idempay.payments (client, key) WHERE client IS NOT NULL;
 
--- Appends a line to `events`, as `withEvent` in `payment-events.ts` does: the first 8 and the last 40 are kept, and between them
--- a line counts those that were left out.
-CREATE FUNCTION idempay.with_event(events text, event text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  lines   text[]  := array_append(string_to_array(events, E'\n'), event);
-  omitted integer := 0;
-  surplus integer;
-BEGIN
-  IF cardinality(lines) <= 48 THEN
-    RETURN array_to_string(lines, E'\n');
-  END IF;
-  IF lines[9] LIKE 'omitted %' THEN
-    omitted := substr(lines[9], 9)::integer;
-    lines := lines[:8] || lines[10:];
-  END IF;
-  surplus := greatest(0, cardinality(lines) - 48);
-  RETURN array_to_string(lines[:8] || ('omitted ' || omitted + surplus) || lines[9 + surplus:], E'\n');
-END $$;
+-- Appends to `events`: the first 8 and the last 40 are kept, and between them an element counts those that were left out. A member
+-- that is null is not kept. In SQL and not in PL/pgSQL, so that it becomes a part of the statement that calls it.
+CREATE FUNCTION idempay.with_event(events jsonb, event jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT CASE
+    WHEN events IS NULL THEN '[]'
+    WHEN jsonb_array_length(events) < 48 THEN events
+    WHEN jsonb_array_length(events) = 48 THEN jsonb_set(events, '{8}', '{"omitted": 1}')
+    ELSE jsonb_set(events - 9, '{8,omitted}', to_jsonb((events #>> '{8,omitted}')::integer + 1))
+  END || jsonb_strip_nulls(event)
+$$;
 
 -- One row. Keys below `keys_before` are never claimed any more. Rows are removed below `removable_before` only: an older
 -- value of `keys_before`, which no claim that still runs can have missed.
