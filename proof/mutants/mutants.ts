@@ -71,21 +71,22 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         ? unclear('a charge', reply, CHARGE_REFUSED)
         : { state: 'declined', reason: 'insufficient funds' };`,
   },
-  'src/payments/payments.ts': {
+  'src/payments/begin.ts': {
+    'a key without a record is invalid although its row exists': `return payFromRow(attempt);
+→ return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(attempt);`,
+    'a locked key is in progress although its row is final': `return conflict(attempt.key, attempt.fingerprint, begun);
+→ return leaseMs > 0
+          ? answers.inProgress(begun, attempt.fingerprint)
+          : conflict(attempt.key, attempt.fingerprint, begun);`,
+    'fail open: pays when the key store is down': `return outcomeWithoutKeyStore(ledger, key, client, fault);
+→ void outcomeWithoutKeyStore;
+        return { state: 'taken' as const, claimBy: attempt.askedAt + leaseMs, client };`,
+  },
+  'src/payments/claim.ts': {
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
     'claim after expiry accepted':
       '        claimBy,\n        settleAs →         claimBy: claimBy + 3_600_000,\n        settleAs',
-    'a key without a record is invalid although its row exists': `return payFromRow(key, owner, fingerprint, client);
-→ return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(key, owner, fingerprint, client);`,
-    'a locked key is in progress although its row is final': `return conflict(key, fingerprint, begun);
-→ return leaseMs > 0 ? inProgress(begun, fingerprint) : conflict(key, fingerprint, begun);`,
-    'fail open: pays when the key store is down': `return lookAtRow(key, client, fault);
-      })
-      .then
-→ return { state: 'taken' as const, claimBy: askedAt + leaseMs, client };
-      })
-      .then`,
   },
   'src/payments/answers.ts': {
     'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',

@@ -13,6 +13,9 @@ export interface MoneyProblem {
   readonly ended?: Money;
 }
 
+/** What is to be paid, or the problem with the request's content, which only rule 5 of spec 4.1 reports. */
+export type PaymentRequest = Money | MoneyProblem;
+
 /** Most digits of an amount in all: a binary float still represents all of them. */
 const MAX_DIGITS = 15;
 /** ASCII only: upper-casing alone would turn the long s of "uſd" into USD. */

@@ -1,0 +1,73 @@
+import type { Clock } from '../platform/clock.js';
+import { isUnknown } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
+import type { Answers, PayAnswer } from './answers.js';
+import type { Claims, PayAttempt } from './claim.js';
+import type { Endings } from './endings.js';
+import { outcomeWithoutKeyStore } from './outcomes.js';
+import type { BeginResult, KeyStore } from './ports/key-store.js';
+import type { Ledger } from './ports/ledger.js';
+import { fingerprintOf, type Money } from './values/money.js';
+
+/** Begins a payment in the key store, and answers by what is found there (protocol, step 1). */
+export type Begin = (key: string, money: Money, client: string | undefined) => NowOrLater<PayAnswer>;
+
+export function createBegin(collaborators: {
+  keys: KeyStore;
+  endings: Endings;
+  ledger: Ledger;
+  answers: Answers;
+  claims: Claims;
+  leaseMs: number;
+  clock: Clock;
+  newOwner: () => string;
+}): Begin {
+  const { keys, endings, ledger, answers, claims, leaseMs, clock, newOwner } = collaborators;
+  const { replay, conflict, conflictWith } = answers;
+
+  return function begin(key, money, client) {
+    const owner = newOwner();
+    const fingerprint = fingerprintOf(money);
+    const attempt: PayAttempt = { key, money, client, owner, fingerprint, askedAt: clock.monotonic() };
+    const begun = keys.begin({ key, owner, leaseMs, fingerprint, client });
+    if (!(begun instanceof Promise)) return answerTo(attempt, begun);
+    return begun
+      .catch((fault: unknown) => {
+        // The lock may be held although the reply was lost; release it so that retries are not blocked.
+        if (isUnknown(fault)) void endings.release(key, owner);
+        return outcomeWithoutKeyStore(ledger, key, client, fault);
+      })
+      .then((later) => answerTo(attempt, later));
+  };
+
+  function answerTo(attempt: PayAttempt, begun: BeginResult): NowOrLater<PayAnswer> {
+    switch (begun.state) {
+      case 'locked':
+        return conflict(attempt.key, attempt.fingerprint, begun);
+      case 'final':
+        return replay(begun.final, attempt.fingerprint);
+      case 'absent':
+        return payFromRow(attempt);
+      case 'taken':
+        return claims.payWithLock(attempt, begun);
+    }
+  }
+
+  /** The key store does not know the key. The row is read before the key is called invalid (protocol, step 1). */
+  async function payFromRow({ key, client, owner, fingerprint }: PayAttempt): Promise<PayAnswer> {
+    const askedAt = clock.monotonic();
+    const found = await ledger.find(key, client);
+    switch (found.state) {
+      case 'absent':
+      case 'expired':
+        return { state: 'invalid key' };
+      case 'final':
+        await endings.finish(key, owner, found.final);
+        return replay(found.final, fingerprint);
+      case 'under way':
+        return conflictWith(found, fingerprint);
+      case 'abandoned':
+        return claims.takeOver(key, owner, askedAt, fingerprint);
+    }
+  }
+}

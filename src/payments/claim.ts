@@ -1,0 +1,168 @@
+import type { Clock } from '../platform/clock.js';
+import { StoreUnavailable } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
+import { type Answers, type PayAnswer, SOON } from './answers.js';
+import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
+import type { Endings } from './endings.js';
+import type { PaymentCounts } from './payment-counts.js';
+import type { BeginResult } from './ports/key-store.js';
+import type { Ledger } from './ports/ledger.js';
+import type { Processor } from './ports/processor.js';
+import type { Money } from './values/money.js';
+import type { Claim } from './values/payment.js';
+
+/** What one request asks for, and the owner under which it begins and claims. */
+export interface PayAttempt {
+  readonly key: string;
+  readonly money: Money;
+  /** The client that asks; undefined: it sees every key. */
+  readonly client: string | undefined;
+  readonly owner: string;
+  readonly fingerprint: string;
+  /** Monotonic, before the key store was asked. */
+  readonly askedAt: number;
+}
+
+/** Claims the row of a payment, or takes it over, and carries it out, within the limit of attempts in flight. */
+export interface Claims {
+  /** After a begin that took the lock (protocol, step 2). */
+  payWithLock(attempt: PayAttempt, begun: Taken): Promise<PayAnswer>;
+  /** Of a payment whose owner is dead. */
+  takeOver(key: string, owner: string, askedAt: number, fingerprint: string): NowOrLater<PayAnswer>;
+}
+
+type Taken = Extract<BeginResult, { state: 'taken' }>;
+
+export function createClaims(collaborators: {
+  endings: Endings;
+  ledger: Ledger;
+  processor: Processor;
+  carryOut: CarryOut;
+  answers: Answers;
+  rules: {
+    readonly idempotencyTtlMs: number;
+    readonly leaseMs: number;
+    readonly maxInFlight: number;
+  };
+  clock: Clock;
+  newTransactionId: () => string;
+  /** An attempt of a request ended without a known outcome. */
+  onUnknown: (claim: Claim, cause: string) => void;
+  counts: Pick<PaymentCounts, 'attemptsOfRequests' | 'settled'>;
+}): Claims {
+  const { endings, ledger, processor, carryOut, answers, rules, clock, newTransactionId, onUnknown, counts } =
+    collaborators;
+  const { idempotencyTtlMs, leaseMs } = rules;
+  const { certainResult } = processor;
+  const { replay, conflict, conflictWith, busy, differs, took } = answers;
+
+  return {
+    payWithLock: (attempt, begun) => (hasRoom() ? counted(claimAndPay(attempt, begun)) : turnAway(attempt)),
+    takeOver: (key, owner, askedAt, fingerprint) =>
+      hasRoom() ? counted(takeOver(key, owner, askedAt, fingerprint)) : SOON,
+  };
+
+  /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
+  async function claimAndPay(attempt: PayAttempt, { claimBy, client }: Taken): Promise<PayAnswer> {
+    const { key, money, owner, fingerprint, askedAt } = attempt;
+    const transactionId = newTransactionId();
+    const claimed = await ledger
+      .claim({
+        ...money,
+        key,
+        owner,
+        fingerprint,
+        client,
+        transactionId,
+        processor: processor.name,
+        leaseMs,
+        claimBy,
+        settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
+      })
+      .catch(async (fault: unknown) => {
+        await endings.release(key, owner);
+        throw fault;
+      });
+    switch (claimed.state) {
+      case 'claimed':
+        return answerOf(
+          claimed.claim,
+          await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')),
+          fingerprint,
+        );
+      case 'settled':
+        // As after every settlement: a death before `finish` leaves a row that the next begin or look finds.
+        counts.settled['first claim'] += 1;
+        await endings.finish(key, owner, claimed.final);
+        took(clock.monotonic() - askedAt);
+        return { state: 'processed', final: claimed.final };
+      case 'taken over':
+        return finishTakeover(claimed.claim, askedAt, fingerprint);
+      case 'final':
+        await endings.finish(key, owner, claimed.final);
+        return replay(claimed.final, fingerprint);
+      case 'under way':
+        await endings.release(key, owner);
+        return conflictWith(claimed, fingerprint);
+      case 'expired':
+        await endings.release(key, owner);
+        return { state: 'invalid key' };
+      case 'too late':
+        await endings.release(key, owner);
+        throw new StoreUnavailable('unchanged', 'the claim came after the lease of its begin');
+    }
+  }
+
+  async function takeOver(key: string, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer> {
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
+    // Another attempt was faster, and the payment may be final already.
+    return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
+  }
+
+  /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */
+  async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
+    return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
+  }
+
+  function answerOf(claim: Claim, result: AttemptResult, fingerprint: string): PayAnswer {
+    if (result.state === 'unknown' || result.state === 'not sent') {
+      onUnknown(claim, result.cause);
+      return { state: result.state };
+    }
+    if (differs(result.final.fingerprint, fingerprint)) return { state: 'mismatch' };
+    return { state: result.state === 'settled' ? 'processed' : 'replayed', final: result.final };
+  }
+
+  async function timed(askedAt: number, attempt: Promise<AttemptResult>): Promise<AttemptResult> {
+    const result = await attempt;
+    if (result.state === 'settled') took(clock.monotonic() - askedAt);
+    return result;
+  }
+
+  function hasRoom(): boolean {
+    return counts.attemptsOfRequests < rules.maxInFlight;
+  }
+
+  async function counted(attempt: Promise<PayAnswer>): Promise<PayAnswer> {
+    counts.attemptsOfRequests += 1;
+    try {
+      return await attempt;
+    } finally {
+      counts.attemptsOfRequests -= 1;
+    }
+  }
+
+  /**
+   * Claims nothing and releases the lock. The row is read all the same: a payment that was claimed before must not be
+   * answered as busy, because that says that nothing was begun.
+   */
+  async function turnAway({ key, owner, fingerprint }: PayAttempt): Promise<PayAnswer> {
+    const found = await ledger.find(key).catch(async (fault: unknown) => {
+      await endings.release(key, owner);
+      throw fault;
+    });
+    if (found.state === 'final') await endings.finish(key, owner, found.final);
+    else await endings.release(key, owner);
+    return found.state === 'absent' ? busy() : conflictWith(found, fingerprint);
+  }
+}

@@ -1,0 +1,60 @@
+import { StoreUnavailable } from '../platform/faults.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
+import type { Answers, PayAnswer } from './answers.js';
+import { fingerprintOf, fingerprintOfRefused, type PaymentRequest } from './values/money.js';
+import type { Patience, Waiting, WaitingPlace } from './waiting.js';
+
+type Pay = (key: string, request: PaymentRequest, client: string | undefined) => NowOrLater<PayAnswer>;
+
+export type PayPatiently = (
+  key: string,
+  request: PaymentRequest,
+  patience: Patience,
+  client: string | undefined,
+) => Promise<PayAnswer>;
+
+/** Waits instead of answering 'in progress'; where the attempt ended without an outcome, this request begins one. */
+export function createPayPatiently(
+  waiting: Pick<Waiting, 'enter'>,
+  { conflict }: Pick<Answers, 'conflict'>,
+  pay: Pay,
+): PayPatiently {
+  return async function payPatiently(key, request, patience, client) {
+    const first = await pay(key, request, client);
+    if (first.state !== 'in progress') return first;
+    const place = waiting.enter(key, patience);
+    if (!place) return first;
+    try {
+      let answer = await payWhenFree(place, first, () => pay(key, request, client));
+      // The last try may be long ago, and the payment may be final since.
+      if (answer.state === 'in progress') {
+        answer = await conflict(key, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));
+      }
+      return { ...answer, waited: true };
+    } finally {
+      place.leave();
+    }
+  };
+}
+
+/** Tries again each time the attempt has probably ended, until there is an answer or the wait is over. */
+async function payWhenFree(
+  place: WaitingPlace,
+  first: PayAnswer,
+  pay: () => NowOrLater<PayAnswer>,
+): Promise<PayAnswer> {
+  let answer = first;
+  let fault: unknown;
+  while (answer.state === 'in progress' && (await place.next())) {
+    try {
+      answer = await pay();
+      fault = undefined;
+    } catch (thrown) {
+      // A store that is away for a moment does not end the wait.
+      if (!(thrown instanceof StoreUnavailable)) throw thrown;
+      fault = thrown;
+    }
+  }
+  if (fault !== undefined) throw fault;
+  return answer;
+}

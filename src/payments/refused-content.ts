@@ -1,0 +1,53 @@
+import type { Clock } from '../platform/clock.js';
+import { type Answers, type PayAnswer, SOON } from './answers.js';
+import type { Claims } from './claim.js';
+import { outcomeWithoutKeyStore } from './outcomes.js';
+import type { KeyStore, LookResult } from './ports/key-store.js';
+import type { Ledger } from './ports/ledger.js';
+import { fingerprintOfRefused, type MoneyProblem } from './values/money.js';
+
+/**
+ * Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. In a currency
+ * that has ended it may repeat an earlier payment: it is compared with it, and takes it over if its owner is dead.
+ */
+export type RefuseContent = (key: string, refused: MoneyProblem, client: string | undefined) => Promise<PayAnswer>;
+
+export function createRefuseContent(collaborators: {
+  keys: Pick<KeyStore, 'look'>;
+  ledger: Pick<Ledger, 'find'>;
+  answers: Answers;
+  claims: Pick<Claims, 'takeOver'>;
+  clock: Clock;
+  newOwner: () => string;
+}): RefuseContent {
+  const { keys, ledger, answers, claims, clock, newOwner } = collaborators;
+  const { replay, conflict, conflictWith } = answers;
+
+  return async function refuseContent(key, refused, client) {
+    const askedAt = clock.monotonic();
+    const fingerprint = fingerprintOfRefused(refused);
+    const looked = await lookOrRead(key, client);
+    if (looked.state === 'locked') return conflict(key, fingerprint, looked);
+    if (looked.state === 'final') return replay(looked.final, fingerprint);
+    const found = await ledger.find(key, client);
+    switch (found.state) {
+      case 'final':
+      case 'under way':
+      case 'expired':
+        return conflictWith(found, fingerprint);
+      case 'abandoned':
+        return fingerprint ? claims.takeOver(key, newOwner(), askedAt, fingerprint) : SOON;
+      case 'absent':
+        if (looked.state === 'generated') return { state: 'invalid content', problem: refused.problem };
+        return { state: 'invalid key' };
+    }
+  };
+
+  async function lookOrRead(key: string, client: string | undefined): Promise<LookResult> {
+    try {
+      return await keys.look(key, client);
+    } catch (fault) {
+      return await outcomeWithoutKeyStore(ledger, key, client, fault);
+    }
+  }
+}
