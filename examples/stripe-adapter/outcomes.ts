@@ -45,7 +45,10 @@ export function outcomeOf(reply: Reply): Answer {
   if (reply.state === 'lost') return unclear(504, `no answer of Stripe: ${reply.cause}`);
   const { status, body } = reply;
   if (status === 200) return outcomeOfIntent(body as unknown as PaymentIntent);
-  const error = (body.error ?? {}) as StripeError;
+  return outcomeOfError(status, (body.error ?? {}) as StripeError);
+}
+
+function outcomeOfError(status: number, error: StripeError): Answer {
   const { type, code, message, payment_intent } = error;
   const said = `Stripe answered ${status} ${code ?? type ?? ''}: ${message ?? ''}`;
   if (status >= 500) return unclear(502, said);

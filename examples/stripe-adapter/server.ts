@@ -25,25 +25,27 @@ export function createAdapter(charges: Charges, password: string | undefined): S
   async function answerTo(request: IncomingMessage): Promise<Answer> {
     if (!isAllowed(request.headers.authorization)) return { status: 401, body: { error: 'wrong user or password' } };
     const { method, url = '' } = request;
-    if (method === 'POST' && url === '/charges') {
-      const reference = request.headers['idempotency-key'];
-      const isShort = Number(request.headers['content-length'] ?? Number.NaN) <= LONGEST_BODY;
-      const body = (isShort ? await json(request).catch(() => undefined) : undefined) as
-        | Record<string, unknown>
-        | undefined;
-      const { transactionId, amount, currency } = body ?? {};
-      const isCharge = [transactionId, amount, currency].every((text) => typeof text === 'string');
-      if (typeof reference !== 'string' || !KEY.test(reference) || !isCharge) {
-        return { status: 400, body: { error: 'not a charge of Idempay' } };
-      }
-      return charges.charge({ reference, transactionId, amount, currency } as Parameters<Charges['charge']>[0]);
-    }
+    if (method === 'POST' && url === '/charges') return charge(request);
     const [, reference] = /^\/charges\/([^/?]+)$/.exec(url) ?? [];
     if (method === 'GET' && reference !== undefined) {
       // Such a charge is refused, so there can be none.
       return KEY.test(reference) ? charges.lookUp(reference) : { status: 404, body: { error: 'not a key of Idempay' } };
     }
     return { status: 400, body: { error: 'POST /charges and GET /charges/{reference} are served' } };
+  }
+
+  async function charge(request: IncomingMessage): Promise<Answer> {
+    const reference = request.headers['idempotency-key'];
+    const isShort = Number(request.headers['content-length'] ?? Number.NaN) <= LONGEST_BODY;
+    const body = (isShort ? await json(request).catch(() => undefined) : undefined) as
+      | Record<string, unknown>
+      | undefined;
+    const { transactionId, amount, currency } = body ?? {};
+    const isCharge = [transactionId, amount, currency].every((text) => typeof text === 'string');
+    if (typeof reference !== 'string' || !KEY.test(reference) || !isCharge) {
+      return { status: 400, body: { error: 'not a charge of Idempay' } };
+    }
+    return charges.charge({ reference, transactionId, amount, currency } as Parameters<Charges['charge']>[0]);
   }
 
   function isAllowed(authorization: string | undefined): boolean {

@@ -78,11 +78,11 @@ export class LiveConnection {
       } catch (error) {
         if (this.#ended) return;
         if (document.hidden) continue;
-        if (error instanceof ServiceError && error.status < 500 && error.status !== 429) {
+        if (isRefusal(error)) {
           this.listener.state({ name: 'refused', sentence: sentenceOf(error) });
           return;
         }
-        await this.#pause(error instanceof ServiceError ? sentenceOf(error) : 'The connection to the service is lost.');
+        await this.#pause(sentenceOfLoss(error));
       }
     }
   }
@@ -126,3 +126,9 @@ export class LiveConnection {
     });
   }
 }
+
+/** Another attempt would be answered in the same way. */
+const isRefusal = (error: unknown) => error instanceof ServiceError && error.status < 500 && error.status !== 429;
+
+const sentenceOfLoss = (error: unknown) =>
+  error instanceof ServiceError ? sentenceOf(error) : 'The connection to the service is lost.';

@@ -31,6 +31,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
   const [isBusy, setBusy] = useState(false);
   /** Why the last request did not end well. */
   const [failure, setFailure] = useState<Failure>();
+  const words = wordsOf(wanted, id, status);
   const isClosed = wanted === 'status' && isFinal(base.status);
   const needsConsent = wanted === 'deletion' || (status !== '' && isFinal(status));
   const isReady = (wanted === 'deletion' || status !== '') && (!needsConsent || isSure) && !isBusy;
@@ -55,30 +56,26 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
 
   /** After a refusal, or without an answer, the transaction is read again. */
   async function lookAgain(error: unknown): Promise<void> {
-    const isRefused = error instanceof ServiceError && error.isProven && error.status < 500;
-    const isConflict = isRefused && (error.status === 412 || error.status === 409);
+    const kind = kindOf(error);
     setSure(false);
     try {
       const now = await read(http, id);
-      setFailure({ kind: isConflict ? 'conflict' : isRefused ? 'refused' : 'unknown', sentence: sentenceOf(error) });
+      setFailure({ kind, sentence: sentenceOf(error) });
       if (now) {
         setBase(now);
         changed(now, '');
         if (now.status === status) setStatus('');
       } else {
-        gone(
-          id,
-          `Transaction ${id} is not there any more${isConflict || isRefused ? ': somebody else deleted it' : ''}.`,
-        );
+        gone(id, `Transaction ${id} is not there any more${kind === 'unknown' ? '' : ': somebody else deleted it'}.`);
         close();
       }
     } catch (again) {
-      setFailure({ kind: isRefused ? 'refused' : 'unread', sentence: sentenceOf(again) });
+      setFailure({ kind: kind === 'unknown' ? 'unread' : 'refused', sentence: sentenceOf(again) });
     }
   }
 
   return (
-    <Dialog title={wanted === 'deletion' ? `Delete transaction ${id}?` : `Status of transaction ${id}`} close={close}>
+    <Dialog title={words.title} close={close}>
       {failure && <FailureNote {...failure} isSame={base.etag === seen.etag} />}
       <Comparison seen={seen} now={base.etag === seen.etag ? undefined : base} />
       {isClosed ? (
@@ -99,9 +96,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
                 checked={isSure}
                 onChange={({ currentTarget }) => setSure(currentTarget.checked)}
               />
-              {wanted === 'deletion'
-                ? 'I want it gone for good. It cannot be brought back.'
-                : `I know that ${status} is final: no other status can follow.`}
+              {words.consent}
             </label>
           )}
           <div class="actions">
@@ -109,7 +104,7 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
               Cancel
             </button>
             <button type="submit" class={wanted === 'deletion' ? 'danger' : 'primary'} disabled={!isReady}>
-              {wanted === 'deletion' ? 'Delete' : status === '' ? 'Change' : `Change to ${status.replace('_', ' ')}`}
+              {words.submit}
             </button>
           </div>
         </form>
@@ -129,6 +124,28 @@ export function ChangeDialog({ http, seen, wanted, close, changed, gone }: Prope
 interface Failure {
   readonly kind: 'conflict' | 'refused' | 'unknown' | 'unread';
   readonly sentence: string;
+}
+
+/** What is known after a request that did not end well, before the transaction is read again. */
+function kindOf(error: unknown): 'conflict' | 'refused' | 'unknown' {
+  const isRefused = error instanceof ServiceError && error.isProven && error.status < 500;
+  if (!isRefused) return 'unknown';
+  return error.status === 412 || error.status === 409 ? 'conflict' : 'refused';
+}
+
+function wordsOf(wanted: Wanted, id: number, status: Status | '') {
+  if (wanted === 'deletion') {
+    return {
+      title: `Delete transaction ${id}?`,
+      consent: 'I want it gone for good. It cannot be brought back.',
+      submit: 'Delete',
+    };
+  }
+  return {
+    title: `Status of transaction ${id}`,
+    consent: `I know that ${status} is final: no other status can follow.`,
+    submit: status === '' ? 'Change' : `Change to ${status.replace('_', ' ')}`,
+  };
 }
 
 function FailureNote({ kind, sentence, isSame }: Failure & { isSame: boolean }) {
