@@ -99,10 +99,7 @@ export function createFaults<Service>(
     simulation.note(`FAULT ${JSON.stringify(fault)}`);
     const forMs = 'forMs' in fault ? Math.min(fault.forMs, remainingMs) : 0;
     const target = 'target' in fault && fault.target !== 'caller' ? fault.target : (caller?.index ?? 0);
-    // An expiry from before a clock was set back comes later, and later still when the clock is set back again.
-    if (fault.kind === 'clock') clocksMovedByMs += Math.abs(fault.aheadMs);
-    const lastsMs = fault.kind === 'clock' ? clocksMovedByMs : 'forMs' in fault ? fault.forMs : 0;
-    last(disturbed, lastsMs + LOSS_NOTICED_MS + leaseMs);
+    last(disturbed, lastsMs(fault) + LOSS_NOTICED_MS + leaseMs);
     const carryOut: CarryOut = {
       crash: () => processes.crash(target, forMs),
       drain: () => processes.drain(target, forMs),
@@ -149,6 +146,13 @@ export function createFaults<Service>(
     (carryOut[fault.kind] as (fault: FaultKind) => unknown)(fault);
     if (fault.kind === 'cut') return 'lost';
     return fault.kind === 'delay' ? fault.forMs : undefined;
+  }
+
+  function lastsMs(fault: FaultKind): number {
+    if (fault.kind !== 'clock') return 'forMs' in fault ? fault.forMs : 0;
+    // An expiry from before a clock was set back comes later, and later still when the clock is set back again.
+    clocksMovedByMs += Math.abs(fault.aheadMs);
+    return clocksMovedByMs;
   }
 
   function moveClock(of: number | ServerName, aheadMs: number): void {
@@ -235,6 +239,12 @@ export function createTriggeredFaults(simulation: Simulation) {
   type Inject = (caller: Process) => MessageFault;
   const planned = new Map<string, (Trigger<string> & { done: boolean; readonly inject: Inject })[]>();
   const counted = new Map<string, number>();
+
+  function isDue({ operation, only = '' }: Trigger<string>, name: string, number: number): boolean {
+    if (!name.startsWith(only)) return false;
+    return typeof operation === 'number' ? operation === number : simulation.time >= operation.notBefore;
+  }
+
   return {
     plan(trigger: Trigger<string>, inject: Inject): void {
       planned.set(trigger.subject, [...(planned.get(trigger.subject) ?? []), { ...trigger, done: false, inject }]);
@@ -260,9 +270,7 @@ export function createTriggeredFaults(simulation: Simulation) {
       let fault: MessageFault;
       for (const [subject, number] of numbers) {
         for (const trigger of planned.get(subject) ?? []) {
-          const { operation: due, only = '' } = trigger;
-          const isDue = typeof due === 'number' ? due === number : simulation.time >= due.notBefore;
-          if (trigger.done || trigger.point !== point || !isDue || !name.startsWith(only)) continue;
+          if (trigger.done || trigger.point !== point || !isDue(trigger, name, number)) continue;
           trigger.done = true;
           fault = trigger.inject(caller) ?? fault;
         }

@@ -40,34 +40,40 @@ export class ObservedPayments {
 
   /** Of a row that only its holder may write, `fence` says who wrote it. */
   observe(row: StoredPayment, fence: Fence | undefined, judgedAt = this.simulation.time): void {
-    const { simulation, broken } = this;
     const before = this.stored.get(row.key);
     if (before && isSame(before, row)) return;
     this.stored.set(row.key, row);
     const name = nameOf(row.key);
     const seen = this.byKey.get(name);
-    if (!before) {
-      simulation.count('payments');
-      if (this.removed.has(name)) broken.push(`${name}: a key was claimed again after its row had been removed`);
-    } else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
-      simulation.count('takeovers');
-      simulation.note(`${name} is now owned by ${row.owner}, epoch ${row.epoch}`);
+    this.countChange(name, row, before);
+    if (!before && this.removed.has(name)) {
+      this.broken.push(`${name}: a key was claimed again after its row had been removed`);
     }
     if (fence && (before?.owner !== fence.owner || before.epoch !== fence.epoch)) {
-      broken.push(`${name}: ${fence.owner}, epoch ${fence.epoch}, wrote a row that it did not hold`);
+      this.broken.push(`${name}: ${fence.owner}, epoch ${fence.epoch}, wrote a row that it did not hold`);
     }
-    if (seen?.finalAt !== undefined) broken.push(`${name}: a final row was written again`);
-    if (row.unsent_epoch === row.epoch && row.state === 'PROCESSING') simulation.count('given up unsent');
-    if (row.state !== 'PROCESSING') {
-      simulation.count(row.state === 'COMPLETED' ? 'completed' : 'declined');
-      if (row.resolution !== null) simulation.count('resolved by an operator');
-    }
+    if (seen?.finalAt !== undefined) this.broken.push(`${name}: a final row was written again`);
     this.byKey.set(name, {
       ...{ ...row, key: name },
       firstThereAt: seen?.firstThereAt ?? judgedAt,
-      finalAt: row.state === 'PROCESSING' ? undefined : simulation.time,
+      finalAt: row.state === 'PROCESSING' ? undefined : this.simulation.time,
       expiresAt: row.expires_at === null ? undefined : row.expires_at - EPOCH_MS,
     });
+  }
+
+  private countChange(name: string, row: StoredPayment, before: StoredPayment | undefined): void {
+    const { simulation } = this;
+    if (!before) simulation.count('payments');
+    else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
+      simulation.count('takeovers');
+      simulation.note(`${name} is now owned by ${row.owner}, epoch ${row.epoch}`);
+    }
+    if (row.state === 'PROCESSING') {
+      if (row.unsent_epoch === row.epoch) simulation.count('given up unsent');
+      return;
+    }
+    simulation.count(row.state === 'COMPLETED' ? 'completed' : 'declined');
+    if (row.resolution !== null) simulation.count('resolved by an operator');
   }
 
   private remove(key: string): void {

@@ -41,20 +41,22 @@ export async function shrink(environment: Environment, failing: Faulty, limitMs:
   const endsAt = performance.now() + limitMs;
   const isOver = () => performance.now() > endsAt;
   let plan = failing;
-  let shorter = true;
-  while (shorter && !isOver()) {
-    shorter = false;
-    for (let list = 0; list < listsOf(plan).length; list += 1) {
-      const length = () => listsOf(plan)[list]?.length ?? 0;
-      for (let count = length(); count >= 1; count = count === 1 ? 0 : Math.ceil(count / 2)) {
-        for (let start = length() - count; start >= 0 && !isOver(); start -= count) {
-          const candidate = structuredClone(plan);
-          listsOf(candidate)[list]?.splice(start, count);
-          if ((await runPlan(environment, candidate)).violations.length === 0) continue;
-          plan = candidate;
-          shorter = true;
-        }
-      }
+  let before: Faulty | undefined;
+  while (plan !== before && !isOver()) {
+    before = plan;
+    for (let list = 0; list < listsOf(plan).length; list += 1) plan = await shrinkList(environment, plan, list, isOver);
+  }
+  return plan;
+}
+
+async function shrinkList(environment: Environment, failing: Faulty, list: number, isOver: () => boolean) {
+  let plan = failing;
+  const length = () => listsOf(plan)[list]?.length ?? 0;
+  for (let count = length(); count >= 1; count = count === 1 ? 0 : Math.ceil(count / 2)) {
+    for (let start = length() - count; start >= 0 && !isOver(); start -= count) {
+      const candidate = structuredClone(plan);
+      listsOf(candidate)[list]?.splice(start, count);
+      if ((await runPlan(environment, candidate)).violations.length > 0) plan = candidate;
     }
   }
   return plan;

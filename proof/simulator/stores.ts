@@ -137,22 +137,27 @@ export function embeddedStores(simulation: Simulation, triggered: TriggeredFault
   const link = createLink(simulation, triggered, { name: 'file', diesWithCaller: true });
 
   function committed(written: readonly Written[]): void {
-    for (const { name, input, result, rows } of written) {
-      const { key, id } = input;
+    for (const one of written) {
+      const { name, input, result } = one;
       if (name === 'issueKey' && result !== null) {
-        goodUntil.set(nameOf(String(key)), simulation.time + Number(input.idempotencyTtlMs));
+        goodUntil.set(nameOf(String(input.key)), simulation.time + Number(input.idempotencyTtlMs));
       }
       if (name === 'claim' && (result as { state?: string }).state === 'too late') simulation.count('claims too late');
-      if (id !== undefined || CREATES.has(name)) {
-        const [row] = rows as readonly TransactionRow[];
-        transactions.observe(Number(id ?? row?.id), row);
-      } else if (key === undefined) payments.observeAll(rows as StoredPayment[], () => simulation.time);
-      else {
-        const fence = LAST_WRITERS.includes(name) ? (input as unknown as Fence) : undefined;
-        for (const row of rows as StoredPayment[]) payments.observe(row, fence);
-      }
+      observeRows(one);
     }
     simulation.count(written.length > 1 ? 'group commits' : 'commits of one operation');
+  }
+
+  function observeRows({ name, input, rows }: Written): void {
+    const { key, id } = input;
+    if (id !== undefined || CREATES.has(name)) {
+      const [row] = rows as readonly TransactionRow[];
+      transactions.observe(Number(id ?? row?.id), row);
+    } else if (key === undefined) payments.observeAll(rows as StoredPayment[], () => simulation.time);
+    else {
+      const fence = LAST_WRITERS.includes(name) ? (input as unknown as Fence) : undefined;
+      for (const row of rows as StoredPayment[]) payments.observe(row, fence);
+    }
   }
 
   const now = () => EPOCH_MS + simulation.time + machine.aheadMs;

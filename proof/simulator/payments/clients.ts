@@ -82,14 +82,18 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
       );
       const stoppedMs = processes.pausedMs(instance) - pausedMs;
       Object.assign(one, { answer, answeredAt: simulation.time, stoppedMs });
-      simulation.witness(describe(answer));
-      simulation.note(`the client of ${key} hears: ${describe(answer)}`);
-      simulation.count(`answers: ${typeof answer === 'string' ? answer : answer.state}`);
-      if (typeof answer === 'object' && answer.waited) simulation.count('answers after a wait');
+      hear(key, answer);
       if (isFinal(one) || left === 0 || !isFaulty) return;
       instance = random.below(processes.size);
       await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
     }
+  }
+
+  function hear(key: string, answer: PayAnswer | NoAnswer): void {
+    simulation.witness(describe(answer));
+    simulation.note(`the client of ${key} hears: ${describe(answer)}`);
+    simulation.count(`answers: ${typeof answer === 'string' ? answer : answer.state}`);
+    if (typeof answer === 'object' && answer.waited) simulation.count('answers after a wait');
   }
 
   async function inquire({ key, uuid, inquiries }: Issued, instance: number, random: Random): Promise<void> {

@@ -105,7 +105,7 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
     return answer?.state === 'done' ? answer.transaction : undefined;
   }
 
-  async function remove(id: number, seen: Transaction | undefined, way: Way): Promise<void> {
+  async function remove(id: number, seen: Transaction | undefined, way: Way): Promise<undefined> {
     const remove = (transactions: Transactions) => transactions.remove(id, conditionOf(seen));
     const request = { kind: 'remove', id, onlyFrom: seen?.status, sentAt: simulation.time } as const;
     await ask(noted(asked, request), way, `remove ${id}`, remove, String);
@@ -133,7 +133,7 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
     return undefined;
   }
 
-  async function list({ accounts, conditional }: Action, tags: Map<number, string>, way: Way): Promise<void> {
+  async function list({ accounts, conditional }: Action, tags: Map<number, string>, way: Way): Promise<undefined> {
     const filter = FILTERS[accounts] ?? FILTERS[0];
     const ifNoneMatch = conditional ? tags.get(accounts) : undefined;
     const condition = ifNoneMatch === undefined ? undefined : (tag: string) => tag === ifNoneMatch;
@@ -153,17 +153,18 @@ export function createTransactionClients(world: World<Transactions>, plan: Trans
     busy += 1;
     for (const action of actions) {
       await simulation.wait(action.at - simulation.time, processes.clients);
-      const { kind, target, status } = action;
       const way = { instance: action.instance, random: simulation.rng(`client ${number}`) };
-      const { id } = target === 'own' ? own : (hot[target] as Transaction);
+      const { id } = action.target === 'own' ? own : (hot[action.target] as Transaction);
       const onlyFrom = action.conditional ? seen.get(id) : undefined;
-      let heard: Transaction | undefined;
-      if (kind === 'list') await list(action, tags, way);
-      if (kind === 'remove') await remove(id, onlyFrom, way);
-      if (kind === 'get') heard = await get(id, way);
-      if (kind === 'change') heard = await change(id, status, onlyFrom, way);
-      if (kind === 'create') heard = await create(action.accounts, way);
-      if (heard && kind === 'create') own = heard;
+      const send = {
+        list: () => list(action, tags, way),
+        remove: () => remove(id, onlyFrom, way),
+        get: () => get(id, way),
+        change: () => change(id, action.status, onlyFrom, way),
+        create: () => create(action.accounts, way),
+      }[action.kind];
+      const heard = await send();
+      if (heard && action.kind === 'create') own = heard;
       if (heard) seen.set(heard.id, heard);
     }
     // A step of its own, so that each seed has the digest that it always had.

@@ -95,7 +95,7 @@ function actionOf(random: Random, { instances, hot, changes }: Shape, at: number
 }
 
 /** With few writes a wrong cache entry stays long enough to be read. */
-function kindOf(percent: number, changes: number) {
+function kindOf(percent: number, changes: number): 'change' | 'get' | 'remove' | 'list' | 'create' {
   if (percent < changes) return 'change';
   if (percent < 76) return 'get';
   if (percent < 80) return 'remove';
