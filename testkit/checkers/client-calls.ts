@@ -1,4 +1,4 @@
-import { lastTold, type PayCall } from '../client-library/calls.js';
+import { lastTold, type PayCall, type Told } from '../client-library/calls.js';
 import type { Violation } from '../history/history.js';
 import type { ChargeLine } from '../processes/reference-processor.js';
 
@@ -50,6 +50,13 @@ function violationsOf(call: PayCall, lines: readonly ChargeLine[], sentAt = Numb
     call.told.filter(({ state }) => state === 'paid' || state === 'declined').map((each) => JSON.stringify(each)),
   );
   if (outcomes.size > 1) broken('an outcome stays', [...outcomes].join(' and '));
+  checkEnd(told, lines, broken);
+  return found;
+}
+
+/** What the caller was told last, next to the processor's log. */
+function checkEnd(told: Told, lines: readonly ChargeLine[], broken: (rule: string, what: string) => void): void {
+  const charged = lines.filter(({ status }) => status === 'succeeded');
   switch (told.state) {
     case 'paid':
       if (charged[0]?.transactionId !== told.transactionId)
@@ -70,7 +77,6 @@ function violationsOf(call: PayCall, lines: readonly ChargeLine[], sentAt = Numb
     case 'wrong':
       break;
   }
-  return found;
 }
 
 function violation(rule: string, subject: string, what: string, history: readonly unknown[]): Violation {

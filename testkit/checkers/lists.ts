@@ -39,7 +39,7 @@ export function checkSharedLists(lists: readonly SharedListHistory[]): Violation
   return lists.flatMap((list) => {
     const seen = sightingsOf(list);
     return list.reads.flatMap((read) =>
-      [...checkRead(read, list, seen)].map(([rule, what]) => {
+      [...checkComplete(read, list), ...checkOrderOfIds(read, seen)].map(([rule, what]) => {
         const history = [read, { creates: [...list.creates], deletes: [...list.deletes] }];
         return { rule, subject: `list ${list.account}`, what, history };
       }),
@@ -51,13 +51,10 @@ type Read = SharedListHistory['reads'][number];
 /** By id: the first answer that showed it, and the last request whose answer did. */
 type Sightings = ReadonlyMap<number, { readonly firstEndedAt: number; readonly lastSentAt: number }>;
 
-function* checkRead(
-  { sentAt, endedAt, ids }: Read,
-  { creates, deletes }: SharedListHistory,
-  seen: Sightings,
-): Generator<readonly [rule: string, what: string]> {
+type Finding = readonly [rule: string, what: string];
+
+function* checkComplete({ sentAt, endedAt, ids }: Read, { creates, deletes }: SharedListHistory): Generator<Finding> {
   const shown = new Set(ids);
-  const highest = ids.at(-1) ?? 0;
   for (const [id, create] of creates) {
     const deletion = deletes.get(id);
     const isThere = (create.endedAt ?? endedAt) < sentAt && !(deletion && deletion.sentAt <= endedAt);
@@ -66,6 +63,11 @@ function* checkRead(
   for (const [id, { endedAt: deletedAt = sentAt }] of deletes) {
     if (deletedAt < sentAt && shown.has(id)) yield [LIST_RULES.complete, `${id} is shown after its deletion`];
   }
+}
+
+function* checkOrderOfIds({ sentAt, endedAt, ids }: Read, seen: Sightings): Generator<Finding> {
+  const shown = new Set(ids);
+  const highest = ids.at(-1) ?? 0;
   for (const [id, { firstEndedAt, lastSentAt }] of seen) {
     if (shown.has(id) || lastSentAt <= endedAt) continue;
     if (id < highest) yield [LIST_RULES.inOrder, `${id} came after ${highest}`];

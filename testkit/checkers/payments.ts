@@ -143,24 +143,37 @@ function* checkExchanges(subject: Subject): Generator<Finding> {
   const answeredAt = Math.min(...exchanges.flatMap(({ outcome, endedAt }) => (outcome ? endedAt : [])));
   if (exchanges.filter(({ isFirst }) => isFirst).length > 1) yield [RULES.oneOutcome, 'answered as new twice'];
   for (const exchange of exchanges) {
-    const { what, status, outcome, isFirst, text } = exchange;
-    const name = `${what} at ${exchange.to}: ${status}`;
+    const { status, outcome, isFirst, text } = exchange;
+    const name = nameOf(exchange);
     const isAfterOutcome = answeredAt < exchange.sentAt;
     if (text !== undefined) yield [RULES.promisedAnswers, `${name}: ${text}`];
     if (isFirst && isAfterOutcome) yield [RULES.oneOutcome, `answered as new after its outcome (${name})`];
     // The checker of refusals decides whether these had a reason.
-    if (outcome !== undefined || status === 0 || status === 503) continue;
-    if (status === (what === 'pay' ? 404 : 400)) yield [RULES.promisedAnswers, name];
-    // The status of a decline is 404 too. Decisions P17: before every 409 the row is asked.
-    const isDecline = what === 'status' && status === 404 && exchanges.some((each) => each.outcome === DECLINED);
-    if (isAfterOutcome && !isDecline) yield [RULES.nothingLost, `${name} after its outcome`];
-    else if (what === 'pay' && status === 409 && !mayBeUnderWay(exchange, subject)) {
-      yield [RULES.promisedAnswers, `${name} with no other request of the key under way`];
-    } else if (what === 'pay' && status === 400) {
-      if (wasClaimed(exchange, subject)) yield [RULES.nothingLost, `${name} after its claim`];
-      else if (!wasForgotten(exchange, subject))
-        yield [RULES.nothingLost, `${name} although its key was not forgotten`];
-    }
+    const isOpen = outcome === undefined && status !== 0 && status !== 503;
+    if (isOpen) yield* checkRefusal(exchange, subject, isAfterOutcome);
+  }
+}
+
+const nameOf = ({ what, to, status }: Exchange) => `${what} at ${to}: ${status}`;
+
+/** Checks an answer that names no outcome. */
+function* checkRefusal(exchange: Exchange, subject: Subject, isAfterOutcome: boolean): Generator<Finding> {
+  const { what, status } = exchange;
+  const { exchanges } = subject.history;
+  const name = nameOf(exchange);
+  if (status === (what === 'pay' ? 404 : 400)) yield [RULES.promisedAnswers, name];
+  // The status of a decline is 404 too. Decisions P17: before every 409 the row is asked.
+  const isDecline = what === 'status' && status === 404 && exchanges.some((each) => each.outcome === DECLINED);
+  if (isAfterOutcome && !isDecline) yield [RULES.nothingLost, `${name} after its outcome`];
+  else if (what === 'pay' && status === 409 && !mayBeUnderWay(exchange, subject)) {
+    yield [RULES.promisedAnswers, `${name} with no other request of the key under way`];
+  } else if (what === 'pay' && status === 400) yield* checkInvalidKey(exchange, subject);
+}
+
+function* checkInvalidKey(exchange: Exchange, subject: Subject): Generator<Finding> {
+  if (wasClaimed(exchange, subject)) yield [RULES.nothingLost, `${nameOf(exchange)} after its claim`];
+  else if (!wasForgotten(exchange, subject)) {
+    yield [RULES.nothingLost, `${nameOf(exchange)} although its key was not forgotten`];
   }
 }
 

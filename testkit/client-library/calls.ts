@@ -84,13 +84,17 @@ async function toldBy(paying: Promise<PayResult>): Promise<Told> {
     const { transactionId, key } = await paying;
     return { state: 'paid', transactionId, key };
   } catch (fault) {
-    if (fault instanceof DeclinedError) return { state: 'declined', key: fault.key };
-    if (NOT_ATTEMPTED.some((kind) => fault instanceof kind)) return { state: 'not attempted' };
-    if (fault instanceof UnknownOutcomeError) {
-      const { key, record } = fault;
-      return { state: 'unknown', key, record: record ? 'open' : record === null ? 'none' : 'not read' };
-    }
-    const { name, message, stack } = fault as Error;
-    return { state: 'wrong', what: fault instanceof IdempayError ? `${name}: ${message}` : `${stack}` };
+    return toldByFault(fault);
   }
+}
+
+function toldByFault(fault: unknown): Told {
+  if (fault instanceof DeclinedError) return { state: 'declined', key: fault.key };
+  if (NOT_ATTEMPTED.some((kind) => fault instanceof kind)) return { state: 'not attempted' };
+  if (fault instanceof UnknownOutcomeError) {
+    const { key, record } = fault;
+    return { state: 'unknown', key, record: record ? 'open' : record === null ? 'none' : 'not read' };
+  }
+  const { name, message, stack } = fault as Error;
+  return { state: 'wrong', what: fault instanceof IdempayError ? `${name}: ${message}` : `${stack}` };
 }

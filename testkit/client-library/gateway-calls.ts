@@ -115,19 +115,21 @@ export async function faultsOfCall(
   const times = await done();
   const faults: string[] = [];
   if (times > 1) faults.push(`was carried out ${times} times`);
-  if (end === 'done') {
-    // A gateway that writes the service's own header on a 204 cannot be told from it.
-    const isForged = own.status === 204 && own.header === 'kept';
-    if (times !== 1 && !isForged) faults.push('resolved without having been carried out');
-  } else {
-    const isUnknown = end instanceof UnknownOutcomeError || end instanceof UnknownChangeError;
-    if (!isUnknown) faults.push(`ended as if nothing had been done: ${end.name}: ${end.message}`);
-    if (end instanceof UnknownOutcomeError && !keysMet(calls).has(end.key)) faults.push('ended with another key');
-  }
+  if (end !== 'done') faults.push(...faultsOfError(end, keysMet(calls)));
+  // A gateway that writes the service's own header on a 204 cannot be told from it.
+  const isForged = own.status === 204 && own.header === 'kept';
+  if (end === 'done' && times !== 1 && !isForged) faults.push('resolved without having been carried out');
   if (operation.isOnce && gateway.met.length > 1) faults.push(`was sent ${gateway.met.length} times`);
   if (keysMet(calls).size > 1) faults.push('took another key');
   // What the gateway passes on then is the service's own, and settles everything but a conflict with the call's own change.
   const isSettled = own.lasts === 'once' && !operation.isOnce && !operation.name.endsWith('If-Match');
   if (isSettled && end !== 'done') faults.push(`was not settled by a repeat: ${end}`);
   return faults.map((fault) => `${operation.name}: ${nameOf(own)}: ${fault}`);
+}
+
+function faultsOfError(error: Error, keys: ReadonlySet<string | null>): string[] {
+  if (error instanceof UnknownOutcomeError) return keys.has(error.key) ? [] : ['ended with another key'];
+  return error instanceof UnknownChangeError
+    ? []
+    : [`ended as if nothing had been done: ${error.name}: ${error.message}`];
 }

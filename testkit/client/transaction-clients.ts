@@ -77,16 +77,19 @@ export class TransactionClients {
         this.#lists.closeOwn(own);
         own = this.#lists.openOwn();
       }
-      const roll = random.below(100);
-      const to = this.history.choose(random.fraction());
-      let isWell: boolean;
-      if (this.#hot.length < HOT || roll < 1) isWell = await this.#create(own, to, random);
-      else if (roll < 2 && own.ids.length > 0) isWell = await this.#delete(own, to, random);
-      else if (roll < 11) isWell = await this.#change(random.pick(this.#hot), to, random);
-      else if (random.below(LIST_EVERY) === 0) isWell = await this.#lists.readSome(random, to);
-      else isWell = await this.#read(random.pick(this.#hot), to, random);
+      const isWell = await this.#next(own, random);
       if (!isWell) await pause(random.below(this.history.longestPauseMs));
     }
+  }
+
+  #next(own: OwnList, random: Random): Promise<boolean> {
+    const roll = random.below(100);
+    const to = this.history.choose(random.fraction());
+    if (this.#hot.length < HOT || roll < 1) return this.#create(own, to, random);
+    if (roll < 2 && own.ids.length > 0) return this.#delete(own, to, random);
+    if (roll < 11) return this.#change(random.pick(this.#hot), to, random);
+    if (random.below(LIST_EVERY) === 0) return this.#lists.readSome(random, to);
+    return this.#read(random.pick(this.#hot), to, random);
   }
 
   async #create(own: OwnList, to: Target, random: Random): Promise<boolean> {

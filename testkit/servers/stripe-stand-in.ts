@@ -134,19 +134,9 @@ export async function startStripeStandIn(random: () => number = Math.random) {
 
   function confirm(parameters: URLSearchParams): Reply {
     const amount = Number(parameters.get('amount'));
-    if (!Number.isSafeInteger(amount) || amount < LEAST_AMOUNT) {
-      const message = 'Amount must be at least 50 cents';
-      return refusal(400, { type: 'invalid_request_error', code: 'amount_too_small', param: 'amount', message });
-    }
-    if (amount > MOST_AMOUNT) {
-      const message = 'Amount must be no more than $999,999.99';
-      return refusal(400, { type: 'invalid_request_error', code: 'amount_too_large', param: 'amount', message });
-    }
     const currency = parameters.get('currency') ?? '';
-    if (!CURRENCIES.includes(currency)) {
-      const message = `Invalid currency: ${currency}. Stripe currently supports these currencies: ${CURRENCIES.join(', ')}`;
-      return refusal(400, { type: 'invalid_request_error', param: 'currency', message });
-    }
+    const refused = refusalOf(amount, currency);
+    if (refused) return refused;
     const isDeclined = parameters.get('payment_method') === DECLINED_CARD;
     const error: StripeError = {
       type: 'card_error',
@@ -246,4 +236,21 @@ function metadataIn(parameters: URLSearchParams): Record<string, string> {
 
 function send(response: ServerResponse, { status, body }: Reply): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** A refusal of the content, which every attempt meets. */
+function refusalOf(amount: number, currency: string): Reply | undefined {
+  if (!Number.isSafeInteger(amount) || amount < LEAST_AMOUNT) {
+    const message = 'Amount must be at least 50 cents';
+    return refusal(400, { type: 'invalid_request_error', code: 'amount_too_small', param: 'amount', message });
+  }
+  if (amount > MOST_AMOUNT) {
+    const message = 'Amount must be no more than $999,999.99';
+    return refusal(400, { type: 'invalid_request_error', code: 'amount_too_large', param: 'amount', message });
+  }
+  if (!CURRENCIES.includes(currency)) {
+    const message = `Invalid currency: ${currency}. Stripe currently supports these currencies: ${CURRENCIES.join(', ')}`;
+    return refusal(400, { type: 'invalid_request_error', param: 'currency', message });
+  }
+  return undefined;
 }
