@@ -16,6 +16,7 @@ import { openDistributedPortsOn, openSqlStores } from '../../testkit/protocol/po
 import { keepPlan, type PlanValue } from '../../testkit/protocol/postgres-plan.js';
 
 const MANY = 50_000;
+const TABLES = ['payments', 'transactions'];
 const BATCH = 25;
 /** The way down each index, the pages that are written, and what a function of the statement looks up at its first call. */
 const BLOCKS_OF_A_ROW = 100;
@@ -79,7 +80,7 @@ describe('statements by key in PostgreSQL use the primary key', () => {
     const stores = await openSqlStores();
     onTestFinished(() => stores.close());
     await (await openDistributedPortsOn(stores)).close();
-    for (const table of ['payments', 'transactions']) {
+    for (const table of TABLES) {
       await stores.client.query(`ALTER TABLE idempay.${table} SET (autovacuum_enabled = false)`);
     }
     const database = new Postgres(stores.databaseUrl, 1, () => {});
@@ -89,17 +90,17 @@ describe('statements by key in PostgreSQL use the primary key', () => {
 
     for (const text of before) await stores.client.query(text);
     const kept: [Awaited<ReturnType<typeof keepPlan>>, ...(typeof BY_KEY)[number]][] = [];
-    for (const one of BY_KEY) {
+    for (const one of BY_KEY.filter(([statement]) => !except.includes(statement))) {
       const [statement, values] = one;
-      if (!except.includes(statement)) kept.push([await keepPlan(connection, statement, values), ...one]);
+      kept.push([await keepPlan(connection, statement, values), ...one]);
     }
     for (const text of after) await stores.client.query(text);
 
     for (const [execute, { name }, values, index] of kept) {
       const { indexes, tables, blocks } = await execute();
       const ofRows = indexes.filter((found) => /^(payments|transactions)_/.test(found));
-      expect([name, ...ofRows]).toEqual(index ? [name, index] : [name]);
-      expect([name, ...tables.filter((table) => table === 'payments' || table === 'transactions')]).toEqual([name]);
+      expect([name, ...ofRows]).toEqual([name, index ?? []].flat());
+      expect([name, ...tables.filter((table) => TABLES.includes(table))]).toEqual([name]);
       const rows = Array.isArray(values[0]) ? BATCH : 1;
       expect(blocks, name).toBeLessThanOrEqual(rows * BLOCKS_OF_A_ROW);
     }

@@ -40,26 +40,12 @@ describe('the Stripe adapter under faults', { timeout: RUN_MS }, () => {
       }
     })();
 
-    async function payWhateverHappens(number: number): Promise<void> {
+    const payOne = async (number: number) => {
       const payment = { amount: `${100 + number}.50`, currency: 'USD' };
-      let key: string | undefined;
-      for (;;) {
-        try {
-          const keep = (given: string) => {
-            key = given;
-          };
-          const result = await (key
-            ? idempay.payments.resume(key, payment)
-            : idempay.payments.pay(payment, { onKey: keep }));
-          paid.set(result.key, payment.amount);
-          return;
-        } catch (fault) {
-          if (!(fault instanceof UnknownOutcomeError)) throw fault;
-        }
-      }
-    }
+      paid.set(await payWhateverHappens(idempay, payment), payment.amount);
+    };
 
-    await inParallel(PAYMENTS, AT_ONCE, payWhateverHappens).finally(() => killing);
+    await inParallel(PAYMENTS, AT_ONCE, payOne).finally(() => killing);
     const charged = stripe.charges().map(({ metadata, amount }) => [metadata.idempay_reference, amount]);
     const expected = [...paid].map(([key, amount]) => [key, Number(amount.replace('.', ''))]);
     expect(charged.toSorted()).toEqual(expected.toSorted());
@@ -67,3 +53,19 @@ describe('the Stripe adapter under faults', { timeout: RUN_MS }, () => {
     console.log(`${PAYMENTS} payments, ${KILLS} kills of the adapter, ${stripe.requests.length} requests to Stripe`);
   });
 });
+
+/** Returns the key. */
+async function payWhateverHappens(idempay: Idempay, payment: { amount: string; currency: string }): Promise<string> {
+  let key: string | undefined;
+  const keep = (given: string) => {
+    key = given;
+  };
+  for (;;) {
+    try {
+      const paying = key ? idempay.payments.resume(key, payment) : idempay.payments.pay(payment, { onKey: keep });
+      return (await paying).key;
+    } catch (fault) {
+      if (!(fault instanceof UnknownOutcomeError)) throw fault;
+    }
+  }
+}

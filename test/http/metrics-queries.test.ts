@@ -60,16 +60,11 @@ describe('what is asked of the metrics', () => {
     for (const [, name = '', matchers = ''] of query.matchAll(SELECTOR)) {
       const family = samples.filter((sample) => sample.name === name);
       expect(family, name).not.toEqual([]);
-      for (const { labels } of family) for (const label of Object.keys(labels)) known.add(label);
-      for (const [, label = '', operator, value = ''] of matchers.matchAll(MATCHER)) {
-        if (ANY_VALUE.includes(label)) continue;
-        const there = family.map(({ labels }) => labels[label]);
-        for (const one of operator === '=' ? [value] : value.split('|'))
-          expect(there, `${name}: ${label}`).toContain(one);
-      }
+      for (const label of family.flatMap(({ labels }) => Object.keys(labels))) known.add(label);
+      expectValues(name, matchers, family);
     }
-    for (const [, labels = ''] of query.matchAll(GROUPING))
-      for (const label of labels.split(',')) expect(known).toContain(label.trim());
+    const grouping = [...query.matchAll(GROUPING)].flatMap(([, labels = '']) => labels.split(','));
+    for (const label of grouping) expect(known).toContain(label.trim());
   });
 
   test('every series is explained', () => {
@@ -86,3 +81,12 @@ describe('what is asked of the metrics', () => {
     expect(ALERT_TESTS).toContain(`alertname: ${name}\n`);
   });
 });
+
+/** Each value that is asked for is that of one of the series at least. */
+function expectValues(name: string, matchers: string, family: readonly Sample[]): void {
+  for (const [, label = '', operator, value = ''] of matchers.matchAll(MATCHER)) {
+    if (ANY_VALUE.includes(label)) continue;
+    const there = family.map(({ labels }) => labels[label]);
+    for (const one of operator === '=' ? [value] : value.split('|')) expect(there, `${name}: ${label}`).toContain(one);
+  }
+}

@@ -69,9 +69,8 @@ describe('an answer of the processor', () => {
       const [charged, found] = [meaningOf('a charge', status, body), meaningOf('a look-up', status, body)];
       expect(await charge(CHARGE), body).toEqual(charged);
       expect(await lookUp(KEY), body).toEqual(found);
-      for (const { state, cause } of LOOK_AT[status] ? [charged, found] : []) {
-        if (state === 'unknown') expected.push(expect.stringContaining(`${cause}: ${LOOK_AT[status]}`));
-      }
+      const unknown = [charged, found].filter(({ state }) => LOOK_AT[status] && state === 'unknown');
+      expected.push(...unknown.map(({ cause }) => expect.stringContaining(`${cause}: ${LOOK_AT[status]}`)));
     }
     expect(alarms).toEqual(expected);
   });

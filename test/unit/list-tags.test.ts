@@ -125,15 +125,21 @@ describe('list tags', () => {
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const tags = new ListTags(ID_PAGE);
         const list = new ChangingList();
+        const look = async (filter: typeof ALL) => {
+          expect(await list.tag(tags, filter)).toBe(tagOf(list.ids(filter)));
+        };
+        const take: Readonly<Record<string, () => unknown>> = {
+          'create A': () => list.create('A'),
+          'create B': () => list.create('B'),
+          'create many': () => list.create('A', 20),
+          'forget the removals': () => {
+            list.forgotten = list.version;
+          },
+          'look at all': () => look(ALL),
+          'look at A': () => look(FROM_A),
+        };
         for (const taken of [...steps, 'look at all', 'look at A']) {
-          if (typeof taken === 'number') list.remove(taken);
-          else if (taken === 'create many') list.create('A', 20);
-          else if (taken === 'forget the removals') list.forgotten = list.version;
-          else if (taken.startsWith('create')) list.create(taken.at(-1) as string);
-          else {
-            const filter = taken === 'look at A' ? FROM_A : ALL;
-            expect(await list.tag(tags, filter)).toBe(tagOf(list.ids(filter)));
-          }
+          await (typeof taken === 'number' ? list.remove(taken) : (take[taken] as () => unknown)());
         }
         expect(list.closed).toBe(list.opened);
       }),

@@ -214,14 +214,12 @@ describe('a reconciliation', () => {
     const amountOf = (cents: bigint) => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`;
     await fc.assert(
       fc.asyncProperty(fc.array(side, { maxLength: 30 }), fc.infiniteStream(fc.nat()), async (sides, order) => {
-        const payments: SettledPayment[] = [];
-        const rows: StatedRow[] = [];
-        for (const [number, { with: who, cents, more, currency, twice }] of sides.entries()) {
+        const made = sides.map(({ with: who, cents, more, currency, twice }, number) => {
           const payment = paymentOf(number, { amount: amountOf(cents), currency });
-          const row = { ...rowOf(payment), amount: amountOf(cents + more) };
-          if (who !== 'theirs') payments.push(payment);
-          if (who !== 'ours') rows.push(...(twice ? [row, row] : [row]));
-        }
+          return { who, payment, row: { ...rowOf(payment), amount: amountOf(cents + more) }, twice };
+        });
+        const payments = made.filter(({ who }) => who !== 'theirs').map(({ payment }) => payment);
+        const rows = made.filter(({ who }) => who !== 'ours').flatMap(({ row, twice }) => (twice ? [row, row] : [row]));
         const shuffled = rows.map((row) => ({ row, at: order.next().value })).sort((one, two) => one.at - two.at);
         const result = await compare(
           shuffled.map(({ row }) => row),
