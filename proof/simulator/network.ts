@@ -74,6 +74,7 @@ export function createLink(simulation: Simulation, triggered: TriggeredFaults, s
         if (now.slow > 0 && random.fraction() < now.slow) return random.fraction() * SLOW_MS;
         return 0.1 + random.fraction() * USUAL_MS;
       };
+      // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: what may become of one message stands in the order in which it draws from the RNG, which is the history.
       return new Promise((resolve, reject) => {
         // What still runs of a process that died a moment ago.
         if (!caller.alive) return;

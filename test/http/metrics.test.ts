@@ -109,6 +109,7 @@ describeDeployments('metrics', (deployment) => {
     return { url, processor, client: new CountingClient(url), expectToAddUp };
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a mix of requests, read from top to bottom, and what the metrics say of it.
   test('match the answers to payments, also with an unclear processor and overload', async () => {
     const { client, processor, expectToAddUp } = await open({
       PAYLOAD_MISMATCH: 'reject',
@@ -187,6 +188,7 @@ describeDeployments('metrics', (deployment) => {
     expect(sumOf(samples, 'idempay_processor_up')).toBe(1);
   });
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a mix of requests, read from top to bottom, and what the metrics say of it.
   test('match the answers about transactions: cache, marks and list tags', async () => {
     const { client, expectToAddUp } = await open();
     const PATH = '/api/transactions';

@@ -130,6 +130,7 @@ describeDeployments('the cache of single transactions', (deployment) => {
           expect(LIFE.slice(oldest, begun + 1), `what writes ${oldest} to ${begun} made`).toContain(shown);
           reads += 1;
         };
+        // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the writer and its readers share the counts by which a read is judged.
         await alongside(3, read, async () => {
           for (const state of LIFE.slice(1)) {
             begun += 1;

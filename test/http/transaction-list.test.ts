@@ -128,6 +128,7 @@ describeDeployments('the list of transactions', (deployment) => {
       }
     });
 
+    // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a table of conditions and their answers, one loop for each kind.
     it('that If-None-Match names for a 304, in any form, and If-Match for a list, else 412', async () => {
       for (const { filter, plain, tag } of await givenLists()) {
         for (const form of [tag, quoted(tag), `W/${quoted(tag)}`, [OTHER_TAG, quoted(tag)], '*']) {

@@ -71,6 +71,7 @@ export function isLinearizable<State, Input, Output>(
   }
 
   /** `open`: those of unknown outcome that may happen yet. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: Wing and Gong's search in one piece, to be read next to their paper.
   function canEnd(state: State, answered: Operations, open: Operations): boolean {
     const left = withoutReads(state, answered);
     if (left.length === 0) return true;

@@ -182,6 +182,7 @@ export class RequestFuzzer {
     return { purpose: { kind: 'operation', operation }, method, target, headers, body, broken: [] };
   }
 
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a list of kinds of values in the order in which they are tried, one line each.
   #valueOf(name: string, schema: object, example: unknown): string {
     const {
       enum: values,

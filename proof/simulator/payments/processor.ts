@@ -101,6 +101,7 @@ export function createSimulatedProcessor(
       const random = simulation.rng(reference);
       const latencyMs = () => 1 + random.fraction() * 20;
       const what = `${process.name} ${operation} ${reference}`;
+      // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: what may become of one call stands in the order in which it draws from the RNG, which is the history.
       return new Promise((resolve) => {
         if (!process.alive) return;
         const asked = triggered.begin(operation, [reference]);
