@@ -168,12 +168,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → settled_hour = ?\${set}
     WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
-  [`${EMBEDDED}/payment-writes.ts`]: {
+  [`${EMBEDDED}/claim-writes.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
       'mayBeLost ? undefined : finalAt( → finalAt(',
     'a claim that is settled leaves its record as generated, in SQLite':
-      'recordOutcome(key, final);\n            return → return',
-    'a key below the retention horizon can be claimed again, in SQLite': ' && !mayBeRemoved(key) → ',
+      'recordOutcome(key, final);\n      return → return',
+    'a key below the retention horizon can be claimed again, in SQLite':
+      'attempt.claimBefore && !mayBeRemoved(key) → attempt.claimBefore',
     'a takeover keeps the unsent mark, in SQLite': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
   },
   'proof/simulator/models/sqlite-file.ts': {
@@ -194,16 +195,18 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
         .catch((fault) => (isUnknown(fault) ? { mayBeLost: false, ageMs: 0, expiresAt: null } : Promise.reject(fault)));`,
     'an outcome that another claim wrote counts as its own when the reply is lost, in PostgreSQL':
       'row?.owner !== attempt.owner || row.epoch !== 1 → !row',
+    'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
+      "inserted.mayBeLost ? 'taken over' → inserted.mayBeLost ? 'claimed'",
   },
-  [`${POSTGRES}/ledger.ts`]: {
+  [`${POSTGRES}/payment-row.ts`]: {
+    'a takeover keeps the unsent mark, in PostgreSQL': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
+  },
+  [`${POSTGRES}/attempt-writes.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 
 → const { claim } = settlement;
       if (claim.epoch > 0) return Date.now() + settlement.idempotencyTtlMs;
 `,
-    'a first claim whose earlier row may be lost charges without a look-up, in PostgreSQL':
-      "inserted.mayBeLost ? 'taken over' → inserted.mayBeLost ? 'claimed'",
-    'a takeover keeps the unsent mark, in PostgreSQL': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
   },
   [`${EMBEDDED}/key-store.ts`]: {
     'unlock without token, in memory':

@@ -12,30 +12,31 @@ import { assertLogBelongs } from './write-ahead-log.js';
 
 const INCARNATION_BYTES = 16;
 
-const MARK = `
+const newIncarnation = () => randomBytes(INCARNATION_BYTES).toString('hex');
+
+/** `incarnation`: a further column of the commit, or ''. */
+const markAnd = (incarnation: string) => `
   BEGIN IMMEDIATE;
   UPDATE deployment SET is_backup = 1;
-  UPDATE last_commit SET number = number + 1;
+  UPDATE last_commit SET number = number + 1${incarnation};
   COMMIT`;
 
-/** With another incarnation, so that no log of the database that was copied is taken for the copy's. */
-const MARK_BACKUP = MARK.replace('number + 1', "number + 1, incarnation = '%'");
-
 /** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
-const ADOPT = `
+const adoptionBefore = (key: string) => `
   BEGIN IMMEDIATE;
   UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
   UPDATE transaction_list
   SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
-  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '%key');
-  UPDATE last_commit SET incarnation = '%incarnation', number = number + 1, adopted = incarnation;
+  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '${key}');
+  UPDATE last_commit SET incarnation = '${newIncarnation()}', number = number + 1, adopted = incarnation;
   COMMIT`;
 
-const newIncarnation = () => randomBytes(INCARNATION_BYTES).toString('hex');
-
-/** The first start of the copy treats everything that it lacks as lost. It has no log. */
+/**
+ * The first start of the copy treats everything that it lacks as lost. It gets another incarnation, so that no log of the
+ * database that was copied is taken for the copy's.
+ */
 export function markAsBackup(database: Database): void {
-  database.exec(MARK_BACKUP.replace('%', newIncarnation()));
+  database.exec(markAnd(`, incarnation = '${newIncarnation()}'`));
 }
 
 /** Whether rows may have been written after the state that this database has: it is a copy, or older than the folder's lock knows. */
@@ -50,7 +51,7 @@ export function adopt(database: Database, nowMs: number): void {
   // The log begins anew with this commit: see `assertLogBelongs`.
   const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
   if (busy !== 0) throw new CannotOpen('Another program reads the database. End it and start again.');
-  database.exec(ADOPT.replace('%key', key).replace('%incarnation', newIncarnation()));
+  database.exec(adoptionBefore(key));
 }
 
 /**
@@ -66,7 +67,7 @@ export function markFolderAsRestored(dataDir: string): void {
     assertLogBelongs(path);
     const database = openForWriting(path);
     try {
-      database.exec(MARK);
+      database.exec(markAnd(''));
     } finally {
       database.close();
     }

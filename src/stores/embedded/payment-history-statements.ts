@@ -43,7 +43,7 @@ export const NTH_KEY: Record<NewestSource, string> = {
   any: nthKeyOf(ROWS_OF.any),
   DECLINED: nthKeyOf(ROWS_OF.DECLINED),
   PROCESSING: nthKeyOf(ROWS_OF.PROCESSING),
-  ofClient: nthKeyOf(ROWS_OF.ofClient.replace('?8', '?4')),
+  ofClient: nthKeyOf(`client = ?4 AND ${RANGE}`),
 };
 
 function newestOf(rows: string): string {

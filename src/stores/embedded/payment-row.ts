@@ -1,5 +1,5 @@
 import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/values/payment.js';
-import type { FinalRow, HistoryRow } from '../shared/rows.js';
+import { type FinalRow, type HistoryRow, reasonOf } from '../shared/rows.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {
@@ -10,6 +10,15 @@ export interface PaymentRow extends FinalRow, HistoryRow {
   readonly claimed_at_wall: number;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
   readonly unsent_epoch: number | null;
+}
+
+/** The settlement columns of a payment, as INSERT_CLAIM and SETTLE take them. `hour`: retention's. */
+export function endOf(
+  { outcome, expiresAt }: FinalOutcome,
+  now: number,
+  hour: number,
+): readonly (string | number | null)[] {
+  return [outcome.state, reasonOf(outcome), expiresAt, now, hour];
 }
 
 export interface KeyRecord {

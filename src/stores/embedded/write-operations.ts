@@ -22,14 +22,13 @@ export function createWriteOperations(
   const keyRecords = createKeyRecordWrites(database, lastCommit, storeClock, retentionTime.heldClock);
   return {
     ...keyRecords.operations,
-    ...createPaymentWrites(
-      database,
-      keyRecords.recordOutcome,
-      horizon.mayBeRemoved,
-      retentionTime.currentHour,
+    ...createPaymentWrites(database, {
+      recordOutcome: keyRecords.recordOutcome,
+      mayBeRemoved: horizon.mayBeRemoved,
+      currentHour: retentionTime.currentHour,
       storeClock,
-      () => lastCommit.demand(),
-    ),
+      passTime: () => lastCommit.demand(),
+    }),
     ...horizon.operations,
     ...retentionTime.operations,
     ...createTransactionCreationWrites(database, storeClock, retentionTime.heldClock),

@@ -1,13 +1,13 @@
-import type { ClaimAttempt } from '../../payments/ports/ledger.js';
-import type { Fence } from '../../payments/values/payment.js';
+import type { ClaimAttempt, ClaimResult, Ledger, Takeover } from '../../payments/ports/ledger.js';
+import type { Claim } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
-import { reasonOf } from '../shared/rows.js';
+import { finalOf, reasonOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
-import { CLAIM } from './ledger-statements.js';
-import type { PaymentRow } from './payment-row.js';
+import { CLAIM, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
+import { claimOf, type FindRow, type PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
 
 /** A row that this claim inserted. */
@@ -26,13 +26,13 @@ interface InsertedRow {
   expires_at: number | null;
 }
 
-/** The insert of new payments; undefined where the row was there before, or the claim came too late. */
-export function createInsertClaim(
+/** Claims and takeovers. */
+export function createClaims(
   database: Postgres,
   clock: DatabaseClock,
-  findRow: (key: string, ours: Fence) => Promise<PaymentRow | undefined>,
+  { findRow, mayBeRemoved }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean> },
   queue: QueueMeasure,
-): (attempt: ClaimAttempt) => Promise<Inserted | undefined> {
+): Pick<Ledger, 'claim' | 'takeOver' | 'takeOverDue'> {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertAll, clock.clock, LANES, queue);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
@@ -64,7 +64,7 @@ export function createInsertClaim(
   }
 
   /** A claim whose reply was lost is read back by its owner; a second claim would conflict with the first. */
-  return async function insertOrReadBack(attempt: ClaimAttempt): Promise<Inserted | undefined> {
+  async function insertOrReadBack(attempt: ClaimAttempt): Promise<Inserted | undefined> {
     try {
       return await claims.add(attempt);
     } catch (fault) {
@@ -76,5 +76,62 @@ export function createInsertClaim(
       const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [attempt.key]).catch(() => []);
       return { mayBeLost: known?.mayBeLost ?? true, ageMs: row.age_ms, expiresAt: null };
     }
+  }
+
+  async function takeOver(takeover: Takeover & { readonly key: string }): Promise<Claim | undefined> {
+    const { key, owner, leaseMs, processor } = takeover;
+    const values = [key, owner, leaseMs, processor];
+    try {
+      const [row] = await database.write<PaymentRow>(TAKE_OVER, values);
+      return row && claimOf(row);
+    } catch (fault) {
+      // As with a claim: the reply was lost, so the owner in the row tells whether the takeover was written.
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key, { key, epoch: 0, owner }).catch(() => undefined);
+      if (row?.state !== 'PROCESSING' || row.owner !== owner) throw fault;
+      return claimOf(row);
+    }
+  }
+
+  /** The row was there before, or the claim came too late. */
+  async function explain(attempt: ClaimAttempt): Promise<ClaimResult> {
+    const { key } = attempt;
+    const taken = await takeOver(attempt);
+    if (taken) return { state: 'taken over', claim: taken };
+    const row = await findRow(key);
+    if (row?.state === 'PROCESSING') {
+      return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
+    }
+    if (!row) {
+      if (await mayBeRemoved(key)) return { state: 'expired' };
+      clock.synchronize().catch(() => {});
+      return { state: 'too late' };
+    }
+    return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
+  }
+
+  return {
+    async claim(attempt) {
+      const inserted = await insertOrReadBack(attempt);
+      if (!inserted) return explain(attempt);
+      const { key, owner, transactionId, amount, currency, fingerprint, client, processor, settleAs } = attempt;
+      if (settleAs && inserted.expiresAt !== null) {
+        const final = { outcome: settleAs.outcome, fingerprint, client, expiresAt: inserted.expiresAt };
+        return { state: 'settled', final };
+      }
+      // The attempt of a lost row may have charged, so the processor is asked first.
+      const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
+      const money = { amount, currency, fingerprint, client };
+      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !inserted.mayBeLost, ageMs };
+      return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
+    },
+
+    takeOver,
+
+    async takeOverDue({ owner, leaseMs, processor, first, limit }) {
+      const values = [owner, leaseMs, processor, limit];
+      const rows = await database.write<PaymentRow>(TAKE_OVER_DUE[first], values);
+      return rows.map(claimOf);
+    },
   };
 }

@@ -1,3 +1,4 @@
+import type { Claim, Fence } from '../../payments/values/payment.js';
 import type { FinalRow } from '../shared/rows.js';
 import { GENERATION } from './database-identity-statements.js';
 
@@ -23,4 +24,27 @@ export interface PaymentRow extends FinalRow {
   age_ms: number;
   /** Final, and not past its expiry by the database's clock. */
   repeatable: boolean;
+}
+
+/** Reads a row that is durable where it decides an answer: one that is final, or that `ours` wrote. */
+export type FindRow = (key: string, ours?: Fence) => Promise<PaymentRow | undefined>;
+
+export function claimOf(row: PaymentRow): Claim {
+  const { key, epoch, owner, amount, currency, fingerprint, processor } = row;
+  const client = row.client ?? undefined;
+  const unsent = row.unsent_epoch === row.epoch - 1;
+  const transactionId = row.transaction_id;
+  return {
+    key,
+    epoch,
+    owner,
+    transactionId,
+    amount,
+    currency,
+    fingerprint,
+    client,
+    processor,
+    unsent,
+    ageMs: row.age_ms,
+  };
 }

@@ -1,6 +1,10 @@
 import type { Clock } from '../../platform/clock.js';
 import { StoreUnavailable } from '../../platform/faults.js';
-import type { TransactionSnapshot, TransactionStore } from '../../transactions/ports/transaction-store.js';
+import type {
+  StatusChangeResult,
+  TransactionSnapshot,
+  TransactionStore,
+} from '../../transactions/ports/transaction-store.js';
 import {
   FINAL_STATUSES,
   type Transaction,
@@ -64,32 +68,24 @@ export function createPostgresTransactionStore(
     ...createPostgresCreations(database, confirmDurable, clock, measures),
     get,
 
-    async changeStatus(id, status, onlyFrom, mark = {}) {
-      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    changeStatus(id, status, onlyFrom, mark = {}) {
+      return untilAnswered(mark.writeBy, async () => {
         const values = [id, status, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
         const [changed] = await database.write<TransactionRow>(statements.CHANGE_STATUS, values);
         if (changed) return { state: 'done', transaction: transactionOf(changed) };
-        const transaction = await get(id);
-        if (!transaction) return { state: 'not found' };
-        if (!isPermitted(transaction.status, onlyFrom)) return { state: 'precondition failed' };
-        if (transaction.status === status) return { state: 'done', transaction };
-        if (FINAL_STATUSES.includes(transaction.status)) return { state: 'final', status: transaction.status };
-        await refuseLate(mark.writeBy);
-      }
-      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
+        return unchangedBecause(await get(id), status, onlyFrom);
+      });
     },
 
-    async remove(id, onlyFrom, mark = {}) {
-      for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    remove(id, onlyFrom, mark = {}) {
+      return untilAnswered(mark.writeBy, async () => {
         const values = [id, onlyFrom ?? null, deadline(mark.writeBy), mark.epoch ?? null];
         const moved = await database.write(statements.REMOVE, values);
         if (moved.length > 0) return 'removed';
         const transaction = await get(id);
         if (!transaction) return 'not found';
-        if (!isPermitted(transaction.status, onlyFrom)) return 'precondition failed';
-        await refuseLate(mark.writeBy);
-      }
-      throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
+        return isPermitted(transaction.status, onlyFrom) ? undefined : 'precondition failed';
+      });
     },
 
     newest: createPostgresSearch(database),
@@ -107,6 +103,16 @@ export function createPostgresTransactionStore(
     },
   };
 
+  /** Writes again while the write changed nothing and the row, read after it, does not say why. */
+  async function untilAnswered<T>(writeBy: number | undefined, write: () => Promise<T | undefined>): Promise<T> {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const answer = await write();
+      if (answer !== undefined) return answer;
+      await refuseLate(writeBy);
+    }
+    throw new StoreUnavailable('unchanged', 'too many concurrent changes to this transaction');
+  }
+
   /**
    * Throws when the write is later than its cache mark allows; it must not be tried without the mark. Otherwise the row was
    * changed concurrently, or our clock was behind the database's, and the caller tries again.
@@ -121,6 +127,18 @@ export function createPostgresTransactionStore(
 
 function isPermitted(status: TransactionStatus, onlyFrom: readonly TransactionStatus[] | undefined): boolean {
   return onlyFrom === undefined || onlyFrom.includes(status);
+}
+
+/** Undefined where the row permits the change. */
+function unchangedBecause(
+  transaction: Transaction | undefined,
+  status: TransactionStatus,
+  onlyFrom: readonly TransactionStatus[] | undefined,
+): StatusChangeResult | undefined {
+  if (!transaction) return { state: 'not found' };
+  if (!isPermitted(transaction.status, onlyFrom)) return { state: 'precondition failed' };
+  if (transaction.status === status) return { state: 'done', transaction };
+  return FINAL_STATUSES.includes(transaction.status) ? { state: 'final', status: transaction.status } : undefined;
 }
 
 async function openSnapshot(

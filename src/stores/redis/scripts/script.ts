@@ -34,24 +34,32 @@ export function loadScript(name: string, measures: StoreMeasures = NOT_MEASURED)
     const begun = begin(calls);
     let failed = true;
     try {
-      const replies = await evaluate(client, calls);
-      failed = replies.some((reply) => reply instanceof Error);
-      for (const [index, { resolve, reject }] of calls.entries()) {
-        const reply = replies[index];
-        if (reply instanceof Error) reject(redisFault(reply));
-        else resolve(reply);
-      }
+      failed = answer(calls, await evaluate(client, calls));
     } catch (error) {
-      if (calls.length > 1 && SEVERAL_SLOTS.test(messageOf(error))) {
-        separateCalls(client);
-        for (const call of calls) send(client, [call]);
-      } else {
-        const fault = redisFault(error);
-        for (const { reject } of calls) reject(fault);
-      }
+      refuse(client, calls, error);
     } finally {
       trips.end(begun, failed);
     }
+  }
+
+  /** Whether one of them failed. */
+  function answer(calls: readonly Call[], replies: readonly unknown[]): boolean {
+    for (const [index, { resolve, reject }] of calls.entries()) {
+      const reply = replies[index];
+      if (reply instanceof Error) reject(redisFault(reply));
+      else resolve(reply);
+    }
+    return replies.some((reply) => reply instanceof Error);
+  }
+
+  function refuse(client: RedisClient, calls: readonly Call[], error: unknown): void {
+    if (calls.length > 1 && SEVERAL_SLOTS.test(messageOf(error))) {
+      separateCalls(client);
+      for (const call of calls) send(client, [call]);
+      return;
+    }
+    const fault = redisFault(error);
+    for (const { reject } of calls) reject(fault);
   }
 
   function begin(calls: readonly Call[]): unknown {

@@ -1,0 +1,146 @@
+import type { ClaimAttempt, ClaimResult, DueTakeover, Takeover } from '../../payments/ports/ledger.js';
+import { keyTimeOf } from '../../payments/values/key-time.js';
+import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
+import { finalOf } from '../shared/rows.js';
+import type { RecordOutcome } from './key-record-writes.js';
+import * as statements from './ledger-statements.js';
+import { endOf, type PaymentRow } from './payment-row.js';
+import type { Database } from './sqlite.js';
+
+export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
+  /** `claimBy` by the store's clock. */
+  readonly claimBefore: number;
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
+}
+
+export type KeyTakeover = Takeover & { readonly key: string };
+
+/** 'claimed'; the time until which the outcome is repeated, if this claim settled it; or the state of an existing row. */
+export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state: 'claimed' | 'settled' }>;
+
+/** What the ledger's writes need of the other writes of the thread. */
+export interface PaymentWritesParts {
+  /** Puts a final outcome into the record of its key, in the same commit. */
+  readonly recordOutcome: RecordOutcome;
+  /** Such a key is never inserted. */
+  readonly mayBeRemoved: (key: string) => boolean;
+  /** Retention's, which a settled row stores. */
+  readonly currentHour: () => number;
+  readonly storeClock: () => number;
+  /** Makes the commit write the store's time. */
+  readonly passTime: () => void;
+}
+
+/** The settlement columns of a payment that is not settled yet. */
+const NO_END = ['PROCESSING', null, null, null, null] as const;
+
+/**
+ * Claims and takeovers, in the transaction of their batch. The first claim of a key below `look_up_before` counts as a takeover,
+ * because its row may be lost.
+ */
+export function createClaimWrites(
+  database: Database,
+  { recordOutcome, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
+) {
+  const insertClaim = database.prepare(statements.INSERT_CLAIM);
+  const find = database.prepare(statements.FIND);
+  const takeOver = database.prepare(statements.TAKE_OVER);
+  const takeOverDue = {
+    'longest due': database.prepare(statements.TAKE_OVER_DUE['longest due']),
+    'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
+  };
+  const { look_up_before: lookUpBefore } = database.prepare(statements.LOOK_UP_BEFORE).get() as {
+    look_up_before: string;
+  };
+
+  /** Undefined where the row was there before, or the claim came too late. */
+  function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
+    const { key } = attempt;
+    if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
+    const mayBeLost = key < lookUpBefore;
+    // The attempt of a lost row may have charged, so the processor is asked first.
+    const final = mayBeLost ? undefined : finalAt(now, attempt);
+    const end = final ? endOf(final, now, currentHour()) : NO_END;
+    if (insertClaim.run(...startOf(attempt, now, mayBeLost), ...end).changes === 0) return undefined;
+    if (final) {
+      recordOutcome(key, final);
+      return final.expiresAt;
+    }
+    if (!mayBeLost) return 'claimed';
+    return { state: 'taken over', claim: { ...claimOf(find.get(key) as PaymentRow, now), unsent: false } };
+  }
+
+  /** Takes an existing row over, or says why not. */
+  function takeOverOrExplain(attempt: ClaimWrite, now: number): ClaimWriteResult {
+    const row = find.get(attempt.key) as PaymentRow | undefined;
+    if (!row) return { state: mayBeRemoved(attempt.key) ? 'expired' : 'too late' };
+    if (row.state !== 'PROCESSING') {
+      const final = finalOf(row);
+      if (final.expiresAt > now) return { state: 'final', final };
+      passTime();
+      return { state: 'expired' };
+    }
+    const taken = takeOverRow(attempt, now);
+    if (taken) return { state: 'taken over', claim: taken };
+    return { state: 'under way', fingerprint: row.fingerprint, remainingMs: Math.max(0, row.lease_until - now) };
+  }
+
+  function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
+    const { key, owner, leaseMs, processor } = takeover;
+    const leaseUntil = now + leaseMs;
+    const values = [owner, leaseUntil, leaseUntil, `${now}`, key, now, processor];
+    const row = takeOver.get(...values) as PaymentRow | undefined;
+    return row && claimOf(row, now);
+  }
+
+  return {
+    claim(attempt: ClaimWrite): ClaimWriteResult {
+      const now = storeClock();
+      return insert(attempt, now) ?? takeOverOrExplain(attempt, now);
+    },
+
+    takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
+
+    takeOverDue({ owner, leaseMs, processor, first, limit }: DueTakeover): Claim[] {
+      const now = storeClock();
+      const leaseUntil = now + leaseMs;
+      const values = [owner, leaseUntil, leaseUntil, `${now}`, processor, now, now, limit];
+      const rows = takeOverDue[first].all(...values) as PaymentRow[];
+      return rows.map((row) => claimOf(row, now));
+    },
+  };
+}
+
+/** The columns of a first claim, as INSERT_CLAIM takes them before those of its end. */
+function startOf(attempt: ClaimWrite, now: number, mayBeLost: boolean) {
+  const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, wallMs } = attempt;
+  const leaseUntil = now + leaseMs;
+  // The lost claim may be as old as the key.
+  const claimedAt = mayBeLost ? Math.min(now, keyTimeOf(key)) : now;
+  const claimedAtWall = mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs;
+  const payment = [key, transactionId, amount, currency, fingerprint, client ?? null, processor];
+  return [...payment, owner, leaseUntil, leaseUntil, claimedAt, Math.floor(claimedAtWall)];
+}
+
+/** The outcome that a claim is settled with in its own commit. */
+function finalAt(now: number, { settleAs, fingerprint, client }: ClaimWrite): FinalOutcome | undefined {
+  return settleAs && { outcome: settleAs.outcome, fingerprint, client, expiresAt: now + settleAs.idempotencyTtlMs };
+}
+
+function claimOf(row: PaymentRow, now: number): Claim {
+  return {
+    key: row.key,
+    epoch: row.epoch,
+    owner: row.owner,
+    transactionId: row.transaction_id,
+    amount: row.amount,
+    currency: row.currency,
+    fingerprint: row.fingerprint,
+    client: row.client ?? undefined,
+    processor: row.processor,
+    unsent: row.unsent_epoch === row.epoch - 1,
+    ageMs: now - row.claimed_at,
+    claimedAtWallMs: row.claimed_at_wall,
+  };
+}
