@@ -34,7 +34,7 @@ export interface Parts {
   readonly processor?: readonly Measured[];
 }
 
-/** As the service counts them (docs/operations.md). A batch is one round trip, of any number of calls; `commits` are those of the embedded store. */
+/** As the service counts them (docs/operations/operations.md). A batch is one round trip, of any number of calls; `commits` are those of the embedded store. */
 interface ServiceCosts {
   /** By store and operation, such as `redis begin`. */
   readonly roundTrips: Readonly<Record<string, number>>;

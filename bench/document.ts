@@ -1,4 +1,4 @@
-// `npm run bench -- document`: the newest results of each row as tables between the markers of docs/performance.md. A part
+// `npm run bench -- document`: the newest results of each row as tables between the markers of docs/engineering/performance.md. A part
 // without results stays as it is, so a run may be renewed alone.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { type SoakRow, WHOLE_MINUTES } from './soak.js';
 import { capital } from './statistics.js';
 import { costTable, latencyTable, peerTable, ratioTable, shortTable, storeTable, targetSentence } from './tables.js';
 
-const DOCUMENT = join(ROOT, 'docs', 'performance.md');
+const DOCUMENT = join(ROOT, 'docs', 'engineering', 'performance.md');
 /** What was tried for less is not shown. */
 const LEAST = { rounds: 3, seconds: 2 };
 
@@ -34,7 +34,9 @@ export async function writeDocument(): Promise<void> {
   const written = Object.keys(parts).filter((name) => parts[name]?.length);
   for (const name of written) text = replacePart(text, name, (parts[name] ?? []).join('\n\n'));
   await writeFile(DOCUMENT, text);
-  console.log(`Written to docs/performance.md: ${written.join(', ') || 'nothing, there are no results of whole runs'}`);
+  console.log(
+    `Written to docs/engineering/performance.md: ${written.join(', ') || 'nothing, there are no results of whole runs'}`,
+  );
 }
 
 const isLongEnough = ({ rounds, seconds }: { rounds: readonly unknown[]; seconds: number }) =>
@@ -69,6 +71,6 @@ const extentOf = ({ rounds, seconds }: { rounds: readonly unknown[]; seconds: nu
 function replacePart(all: string, name: string, content: string): string {
   const [begin, end] = [`<!-- bench:${name} -->`, `<!-- end of ${name} -->`];
   const [from, to] = [all.indexOf(begin), all.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`docs/performance.md has no part between ${begin} and ${end}`);
+  if (from < 0 || to < from) throw new Error(`docs/engineering/performance.md has no part between ${begin} and ${end}`);
   return `${all.slice(0, from + begin.length)}\n\n${content}\n\n${all.slice(to)}`;
 }

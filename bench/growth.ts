@@ -22,7 +22,7 @@ import { openProgram } from './servers.js';
 import { requireWrk } from './wrk.js';
 
 const COUNTS = [0, 1_000_000, 10_000_000];
-/** What is shown in docs/performance.md. */
+/** What is shown in docs/engineering/performance.md. */
 const LEAST_ROUNDS = 3;
 const STORES = { embedded: openEmbeddedStores, distributed: openDistributedStores };
 

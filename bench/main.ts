@@ -6,7 +6,7 @@
 //   npm run bench -- soak [deployment]               an hour of steady load; both deployments at once if none is named
 //   npm run bench -- growth [deployment [count]]     with none, a million and ten million payments
 //   npm run bench -- scaling [PROCESSES [MASTERS]]   what an operation costs, with 1 to 3 processes and Redis masters (scaling.ts)
-//   npm run bench -- document                        the newest results as tables of docs/performance.md
+//   npm run bench -- document                        the newest results as tables of docs/engineering/performance.md
 //
 // The deployment is `embedded` if none is named; the other one is `distributed`, on its own Redis and PostgreSQL.
 //

@@ -12,7 +12,7 @@ import { generateKeys, startRounds } from './soak-rounds.js';
 import { roundedTable } from './statistics.js';
 
 const KEY_LIFE = { IDEMPOTENCY_TTL_SECONDS: '300' };
-/** A shorter run is a trial: it judges nothing, and docs/performance.md does not show it. */
+/** A shorter run is a trial: it judges nothing, and docs/engineering/performance.md does not show it. */
 export const WHOLE_MINUTES = 60;
 const SAMPLES = 240;
 /** As many as the embedded service remembers at most: memory that fills once is no leak. */

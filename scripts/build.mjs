@@ -9,7 +9,7 @@ import { buildConsole } from './build-console.mjs';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
-/** What the reference page is made of (docs/decisions/0041). Copied, so that running the service does not require that package. */
+/** What the reference page is made of (docs/engineering/decisions/0041). Copied, so that running the service does not require that package. */
 const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 const swaggerUi = join(root, 'node_modules', '@fastify', 'swagger-ui', 'static');

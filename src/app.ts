@@ -254,7 +254,7 @@ function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & Ret
     unseen: (ms) =>
       logger.warn(
         { hours: Math.floor(ms / 3_600_000) },
-        'the clock advanced by hours in which no process ran, or the clock was wrong: payments are kept that much longer. If the clock is right now, an operator may confirm the hours: see "Retention" in docs/deployment.md',
+        'the clock advanced by hours in which no process ran, or the clock was wrong: payments are kept that much longer. If the clock is right now, an operator may confirm the hours: see "Retention" in docs/operations/deployment.md',
       ),
     contradiction: ({ transactionId, processor }, answered, kept) =>
       logger.error(

@@ -11,7 +11,7 @@ const USAGE = `npm run mutants -- [options]
   --seeds N       seeds of each simulation (500)
   --sessions N    sessions of each fault suite, a minute each (3)
   --resume        leaves out what earlier runs in this folder have tried
-  --write         writes the results of all runs in this folder into docs/mutants.md`;
+  --write         writes the results of all runs in this folder into docs/engineering/mutants.md`;
 
 const INTERRUPTED = 130;
 

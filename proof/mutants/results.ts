@@ -7,7 +7,7 @@ import { CHECKS, type Check, type Finding } from './checks.js';
 import type { Mutant } from './mutants.js';
 
 const KEPT = join(ROOT, 'proof/results/mutants.jsonl');
-const PAGE = join(ROOT, 'docs/mutants.md');
+const PAGE = join(ROOT, 'docs/engineering/mutants.md');
 const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
 const LONGEST_TEXT = 140;
 
@@ -43,7 +43,7 @@ export class Results {
     return CHECKS.some((check) => this.of(mutant, check)?.noticed !== undefined);
   }
 
-  /** For `docs/mutants.md`: a matrix of who noticed, and below it what was seen. */
+  /** For `docs/engineering/mutants.md`: a matrix of who noticed, and below it what was seen. */
   write(mutants: readonly Mutant[]): void {
     const pairs = mutants.flatMap((mutant) => CHECKS.map((check) => this.of(mutant, check)));
     const results = pairs.filter((result) => result !== undefined);

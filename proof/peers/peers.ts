@@ -20,7 +20,7 @@ export interface Peer {
   isForOperator(url: string, key: string): Promise<boolean>;
 }
 
-/** `docs/comparison.md` says what each of them does. */
+/** `docs/engineering/comparison.md` says what each of them does. */
 export const PEERS: readonly Peer[] = [
   ...(['distributed', 'embedded'] as const).map(idempay),
   ...['node-idempotency', 'express-idempotency', 'powertools'].map((name) => server(name, 'redis')),

@@ -6,7 +6,7 @@ import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 /** The doctor waits no longer than this, even where payments do. */
 const LIMIT_MS = 5_000;
 
-/** Looks up a reference that nobody ever charged, as a takeover does (docs/processor.md). Charges nothing. */
+/** Looks up a reference that nobody ever charged, as a takeover does (docs/guides/processor.md). Charges nothing. */
 export async function examineProcessor(settings: {
   url: string;
   account: string | undefined;
@@ -33,7 +33,7 @@ export async function examineProcessor(settings: {
           : (alarms[0] ??
             ('cause' in result ? result.cause : `${result.state}, for a reference that was never charged`)),
       wanted: '404 for a random reference',
-      why: 'a takeover looks up before it charges; docs/processor.md is the contract',
+      why: 'a takeover looks up before it charges; docs/guides/processor.md is the contract',
     },
     {
       verdict: verdictOf(false, isOpen),

@@ -227,7 +227,7 @@ async function examineWrites(server: Redis): Promise<Finding> {
   };
 }
 
-/** CONFIG is not among the rights that docs/deployment.md asks for: it shows passwords. */
+/** CONFIG is not among the rights that docs/operations/deployment.md asks for: it shows passwords. */
 async function examineSync(server: Redis, info: RedisInfo): Promise<Finding> {
   const row = {
     what: 'Redis appendfsync',

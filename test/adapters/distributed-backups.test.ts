@@ -80,7 +80,7 @@ async function untilDone<Result>(what: string, ask: () => Result | Promise<Resul
  * payment was charged twice, an id was given twice, and the cache showed a transaction that was lost.
  * Cause: server, database and timeline were the same, and the log was not shorter.
  * Fix: Redis remembers the newest commits of each process, which the restored database does not have; a dump also makes new tables
- * (docs/decisions/0068).
+ * (docs/engineering/decisions/0068).
  */
 async function expectNothingGivenTwice(backUp: BackUp, isRunning: boolean): Promise<void> {
   const processor = newProcessor();

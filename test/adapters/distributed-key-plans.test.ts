@@ -59,7 +59,7 @@ const fill = (from: number, to: number) => `
   INSERT INTO idempay.transactions (id, from_account, to_account, amount, status, version, created_at)
   SELECT ${NO_NEWEST_ID} + n, 'from' || n % 999, 'to' || n % 997, 10000, 'PENDING', 1, now()
   FROM generate_series(${from}, ${to}) AS n;`;
-/** Whose plan for a table of one row is the exception (docs/decisions/0038). */
+/** Whose plan for a table of one row is the exception (docs/engineering/decisions/0038). */
 const CHANGES = [CHANGE_STATUS, REMOVE];
 const ANALYZE = 'VACUUM ANALYZE idempay.payments, idempay.transactions';
 

@@ -47,7 +47,7 @@ async function open(dataDir: string) {
   return { ...deployment, warnings, close };
 }
 
-/** As docs/deployment.md says: into an empty folder, under the name of the database. */
+/** As docs/operations/deployment.md says: into an empty folder, under the name of the database. */
 async function restored(file: string) {
   const dataDir = newDataDir();
   await mkdir(dataDir);

@@ -11,7 +11,7 @@ import { until, untilPast } from '../../testkit/time/until.js';
 const DEADLINE_MS = 15_000;
 /** A command's own deadline, the wait for a subscription, and some grace for a busy machine. */
 const WATCH_DEADLINE_MS = 900 + 300 + 600;
-/** What `docs/deployment.md` asks for, less the channels. */
+/** What `docs/operations/deployment.md` asks for, less the channels. */
 const RIGHTS = '~idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +subscribe +publish'.split(' ');
 
 let redis: RedisServer;

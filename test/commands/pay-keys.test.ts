@@ -53,10 +53,10 @@ describe('idempay pay with a key that the service refuses', () => {
   });
 
   it('ends the documented loop', async () => {
-    const page = readFileSync(join(ROOT, 'docs', 'command-line.md'), 'utf8');
+    const page = readFileSync(join(ROOT, 'docs', 'reference', 'command-line.md'), 'utf8');
     const [loop] =
       /^until idempay pay --amount 100\.50 .* --key-file order-17\.key; do\n.*\n.*\ndone$/m.exec(page) ?? [];
-    if (loop === undefined) throw new Error('docs/command-line.md has no such loop');
+    if (loop === undefined) throw new Error('docs/reference/command-line.md has no such loop');
     const kept = { idempotencyKey: lostKey(), amount: '100.50', currency: 'USD' };
     writeFileSync(join(folder, 'order-17.key'), JSON.stringify(kept));
     const script = `cd '${folder}'; program=("$@"); idempay() { "\${program[@]}" "$@"; }; ${loop}`;

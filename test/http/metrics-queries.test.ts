@@ -10,7 +10,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 const ALERTS = read('ops/prometheus/alerts.yml');
 const ALERT_TESTS = read('ops/prometheus/alerts.test.yml');
 const DASHBOARD = read('ops/grafana/dashboards/idempay.json');
-const RUNBOOK = read('docs/operations.md');
+const RUNBOOK = read('docs/operations/operations.md');
 const alertNames = [...ALERTS.matchAll(/alert: (\w+)/g)].map(([, name = '']) => name);
 
 interface Panel {
@@ -75,7 +75,7 @@ describe('what is asked of the metrics', () => {
 
   test.each(alertNames)('%s has a section of the runbook and a test of its own', (name) => {
     const [, rule = ''] = ALERTS.split(`alert: ${name}\n`);
-    expect(rule.split('- alert:')[0]).toContain(`runbook_url: docs/operations.md#${name.toLowerCase()}\n`);
+    expect(rule.split('- alert:')[0]).toContain(`runbook_url: docs/operations/operations.md#${name.toLowerCase()}\n`);
     const [, section = ''] = RUNBOOK.split(`## ${name}\n`);
     for (const part of ['**It means**', '**Look at**', '**Do**']) expect(section.split('\n## ')[0]).toContain(part);
     expect(ALERT_TESTS).toContain(`alertname: ${name}\n`);

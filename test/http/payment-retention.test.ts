@@ -230,7 +230,7 @@ describeDeployments('a clock that is 60 days ahead', (deployment) => {
   });
 });
 
-/** As in `docs/deployment.md`. */
+/** As in `docs/operations/deployment.md`. */
 const CONFIRMED: StoredChange = {
   embedded: 'UPDATE retention_hours SET confirmed = 1 WHERE unseen_ms > 0',
   distributed: 'UPDATE idempay.retention_hours SET confirmed = true WHERE unseen_ms > 0',

@@ -11,7 +11,7 @@ import { openTestStores } from '../../testkit/deployments/distributed-stores.js'
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 10_000;
-/** What docs/deployment.md asks for. */
+/** What docs/operations/deployment.md asks for. */
 const RIGHTS =
   '~idempay:* &idempay:* -@all +@hash +@keyspace +@scripting +info +time +ping +dbsize +subscribe +publish +xadd +xtrim +xread'.split(
     ' ',
@@ -104,7 +104,7 @@ describe('on Redis', () => {
     expect(answers.map(({ status }) => status)).toEqual([...Array(20).fill(200), 429, 429]);
   });
 
-  test('the counts need no more rights than docs/deployment.md asks for', async () => {
+  test('the counts need no more rights than docs/operations/deployment.md asks for', async () => {
     const stores = await openTestStores();
     await stores.redis.client.call('ACL', 'SETUSER', 'limited', 'reset', 'on', '>secret', 'resetchannels', ...RIGHTS);
     const REDIS_URL = stores.redis.url.replace('://', '://limited:secret@');

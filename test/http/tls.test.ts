@@ -24,7 +24,7 @@ import { makeCertificates } from '../../testkit/servers/certificates.js';
 import { until } from '../../testkit/time/until.js';
 
 const DEADLINE_MS = 15_000;
-/** A connection whose end was missed is cut with its request, after 30 s (docs/http.md). */
+/** A connection whose end was missed is cut with its request, after 30 s (docs/reference/http.md). */
 const LIMITS_MS = 40_000;
 const CONNECTIONS = 300;
 const AT_ONCE = 20;

@@ -16,7 +16,7 @@ const sentinel = (members = {}, sentinels = [at('host', 26379)]) => {
 const cluster = (members = {}, nodes = [at('host', 6379)]) => ({ topology: 'cluster', nodes, ...OPEN, ...members });
 
 describe('REDIS_URL', () => {
-  /** The forms of `docs/deployment.md`, with and without each of their parts. */
+  /** The forms of `docs/operations/deployment.md`, with and without each of their parts. */
   test.each([
     ['redis://host', standalone()],
     ['redis://host:1', standalone(at('host', 1))],

@@ -36,7 +36,7 @@ export function documents(): string[] {
     .toString()
     .trim()
     .split('\n')
-    .filter((name) => !/^docs\/(decisions\/|mutants|specification)/.test(name));
+    .filter((name) => !/^docs\/(engineering\/(decisions\/|mutants)|reference\/specification)/.test(name));
 }
 
 export function codeBlocks(document: string): CodeBlock[] {

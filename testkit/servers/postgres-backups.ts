@@ -12,7 +12,7 @@ const BULK_ROWS = 200_000;
 /** Sets the database back to the moment of the backup. */
 export type Restore = () => Promise<void>;
 
-/** One way to back up and to restore, as `docs/deployment.md` names them. */
+/** One way to back up and to restore, as `docs/operations/deployment.md` names them. */
 export type BackUp = (server: PostgresServer, database: string) => Promise<Restore>;
 
 /** Into the same database, while connections to it may be open. */

@@ -158,7 +158,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
 
 /**
  * A reference comes again at the latest when its time has run out by the ledger's clock, and its last message is late; a
- * clock that was set back meanwhile lengthens that (the margin that `docs/deployment.md` asks for).
+ * clock that was set back meanwhile lengthens that (the margin that `docs/operations/deployment.md` asks for).
  */
 function promiseOf(plan: PaymentPlan) {
   const { dedupMs, processorTimeoutMs, forgetful } = plan.shape;

@@ -11,7 +11,7 @@ export async function backup(file: string, environment: Environment): Promise<vo
   const { deployment } = readConfig(environment);
   if (deployment.kind !== 'embedded') {
     throw new UsageError(
-      'This is the distributed deployment: back PostgreSQL up with its own tools (docs/deployment.md, "Backup and restore").',
+      'This is the distributed deployment: back PostgreSQL up with its own tools (docs/operations/deployment.md, "Backup and restore").',
     );
   }
   await backUp(deployment.dataDir, file, (copied, about) =>

@@ -17,7 +17,7 @@ export function addOperationCommands(program: Command): void {
     .command('processor')
     .summary('runs the reference processor')
     .description(
-      'Runs the reference processor, which plays the company that moves the money (docs/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
+      'Runs the reference processor, which plays the company that moves the money (docs/guides/processor.md), until SIGTERM or SIGINT.\nIts settings are environment variables too: PROCESSOR_PORT (8090), CHARGE_LOG, PROCESSOR_DECLINE_RATE and others.',
     )
     .addHelpText(
       'after',

@@ -13,7 +13,7 @@ import { keyIn, refuseUnknownParameters } from './record-request.js';
 
 const PaymentPath = Type.Object({ key: Type.String() });
 
-/** What an operator looks at beside a payment, to decide about it (docs/processor.md). */
+/** What an operator looks at beside a payment, to decide about it (docs/guides/processor.md). */
 export function registerPaymentLifeRoutes(
   server: FastifyInstance,
   { findTimeline, askProcessor }: { findTimeline: FindTimeline; askProcessor: AskProcessor },

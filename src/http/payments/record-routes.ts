@@ -36,7 +36,7 @@ const PaymentPath = Type.Object({ key: Type.String() });
 /** Clients may keep it but must ask each time: a payment that is under way changes. */
 const REVALIDATE = 'private, no-cache';
 
-/** The payments as clients and operators look at them, and the operator's resolution (docs/processor.md). */
+/** The payments as clients and operators look at them, and the operator's resolution (docs/guides/processor.md). */
 export function registerPaymentRecordRoutes(server: FastifyInstance, records: PaymentRecords): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
 

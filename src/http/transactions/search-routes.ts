@@ -12,7 +12,7 @@ const PATH = '/api/transactions/search';
 const Text = Type.Optional(Type.String());
 const Query = Type.Object({ from: Text, to: Text, status: Text, limit: Text, cursor: Text });
 
-/** The newest transactions in pages, for people who look for some of them (docs/decisions/0056). */
+/** The newest transactions in pages, for people who look for some of them (docs/engineering/decisions/0056). */
 export function registerTransactionSearchRoutes(server: FastifyInstance, transactions: Transactions): void {
   server.withTypeProvider<TypeBoxTypeProvider>().get(
     PATH,

@@ -40,7 +40,7 @@ export interface HttpProcessor extends Processor {
 }
 
 /**
- * A processor reached over HTTP; `docs/processor.md` is its contract. Only a whole reply that says so is an outcome;
+ * A processor reached over HTTP; `docs/guides/processor.md` is its contract. Only a whole reply that says so is an outcome;
  * everything else is unknown, and nothing is ever sent twice here.
  *
  * The deadline is `timeoutMs` from the call, and the monotonic clock is asked again right before the first byte, so a process

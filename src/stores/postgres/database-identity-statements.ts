@@ -23,7 +23,7 @@ export const GENERATION = '(SELECT known.generation FROM idempay.deployment AS k
 /**
  * Whether a commit is missing in this database. $1 to $5 have a value for each: the key of a payment, its epoch, whether it is settled;
  * the id of a transaction; its version, or without an id that of the list. A payment below the horizon may have been removed since, and
- * a transaction that was given its id may have been deleted. Each is read by a primary key (docs/decisions/0038).
+ * a transaction that was given its id may have been deleted. Each is read by a primary key (docs/engineering/decisions/0038).
  */
 const IS_MISSING = `
   CASE WHEN sent.key IS NOT NULL THEN

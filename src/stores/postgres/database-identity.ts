@@ -44,7 +44,7 @@ type Query = <Row extends QueryResultRow>(statement: Statement, values?: readonl
 /**
  * Which deployment the database belongs to, and which server it is on (decisions O5). A database that lacks commits, after a failover to
  * an asynchronous standby or a restore, is noticed before anything is claimed there: by the server and its timeline, by the oid of
- * the tables, and by commits that are known and that it does not have (docs/decisions/0068). That is written down once.
+ * the tables, and by commits that are known and that it does not have (docs/engineering/decisions/0068). That is written down once.
  */
 export class DatabaseIdentity implements StoreOfRecordReport {
   private id: string | undefined;

@@ -9,7 +9,7 @@ import { CURRENT_HOUR } from './retention-time.js';
 import { ENDS_IN_TIME } from './session.js';
 
 /**
- * What is done by key is planned by the primary key, whatever the statistics say (docs/decisions/0038). A CHECK of the table
+ * What is done by key is planned by the primary key, whatever the statistics say (docs/engineering/decisions/0038). A CHECK of the table
  * makes `settled_at IS NULL` equal to PROCESSING. With the state itself, the planner would use the index of payments under way and
  * read all of it.
  */

@@ -6,7 +6,7 @@ import { LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../shared/time-limits.js'
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
 /**
- * Planner settings for a few short queries on large tables (docs/decisions/0038). Each statement is written for one index and keeps its
+ * Planner settings for a few short queries on large tables (docs/engineering/decisions/0038). Each statement is written for one index and keeps its
  * first plan: a sequential scan that was chosen while a table was small would later read the whole large table. JIT compilation takes
  * longer than any of them runs.
  */

@@ -9,7 +9,7 @@ import { TRANSACTION_COLUMNS } from './transaction-columns.js';
 
 /**
  * In the order of the primary key. The indexes of accounts end with the id, and where statistics say that the table has one row,
- * a plan for `id = $1` reads one of those from end to end (docs/decisions/0038).
+ * a plan for `id = $1` reads one of those from end to end (docs/engineering/decisions/0038).
  */
 export const FIND: Statement = {
   name: 'find_transaction',

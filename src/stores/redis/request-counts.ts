@@ -7,7 +7,7 @@ import { loadScript } from './scripts/script.js';
 
 /**
  * Each process writes its total count, so that a report may be repeated after a lost reply. A hash and not a counter, so that the
- * rights listed in docs/deployment.md are enough.
+ * rights listed in docs/operations/deployment.md are enough.
  */
 export function createRedisRequestCounts(
   client: RedisClient,

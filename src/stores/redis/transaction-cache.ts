@@ -15,7 +15,7 @@ import { loadScript, type Script } from './scripts/script.js';
 const FILL_TOKEN_TTL_MS = 2_000;
 /**
  * The mark outlives the statement it protects, however late that begins and however long it runs. Only a commit that waits
- * for a standby may take longer, and its outcome is then unknown, not acknowledged (`docs/deployment.md`, Not promised).
+ * for a standby may take longer, and its outcome is then unknown, not acknowledged (`docs/operations/deployment.md`, Not promised).
  */
 const MARK_TTL_MS = WRITE_DEADLINE_MS + STATEMENT_TIMEOUT_MS + 2_000;
 /** Parsed entries by their exact text, so that none can be stale. */

@@ -1,6 +1,6 @@
 /**
  * What follows when a database has lost its newest rows, by a failover or because it is a backup, on both deployments
- * (docs/decisions/0020).
+ * (docs/engineering/decisions/0020).
  */
 
 /**

@@ -50,7 +50,7 @@ CREATE TABLE payments (
   settled_hour    INTEGER,                                 -- the hour of `retention_hours` in which it was settled
   client          TEXT,                                    -- whose key it is (decisions A5); NULL: everybody's
   -- What became of the payment beyond one attempt that claims and settles it, a JSON array for its timeline
-  -- (docs/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
+  -- (docs/engineering/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
   -- as of every ordinary payment. Bounded where it is appended to (`ledger-statements.ts`), and by no CHECK: a full list must not
   -- keep a payment from going on.
   events          TEXT,
@@ -83,7 +83,7 @@ CREATE TABLE payment_horizon (
 INSERT INTO payment_horizon VALUES (1, '00000000-0000-0000-0000-000000000000');
 
 -- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
--- (docs/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
+-- (docs/engineering/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
 CREATE TABLE retention_hours (
   hour          INTEGER NOT NULL PRIMARY KEY CHECK (hour >= 1),
   from_ms       INTEGER NOT NULL,            -- seen since this table was made, at the beginning of the hour
@@ -99,7 +99,7 @@ VALUES (1, 0, 0, CAST(unixepoch('subsec') * 1000 AS INTEGER), CAST(unixepoch('su
 
 -- One row, which every commit writes: the number of the commit, the store's time then, and how many records
 -- `idempotency_keys` has (a count of the table would hold up a start by seconds for each ten million). `lock.sqlite` keeps
--- the first three as well, so that a start notices a copy of this file that lacks commits (docs/decisions/0071).
+-- the first three as well, so that a start notices a copy of this file that lacks commits (docs/engineering/decisions/0071).
 CREATE TABLE last_commit (
   only_row    INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
   incarnation TEXT    NOT NULL,             -- another one after each restore

@@ -74,7 +74,7 @@ CREATE TABLE idempay.payments (
   settled_hour   integer,                                  -- the hour of `retention_hours` in which it was settled
   client         text,                                     -- whose key it is (decisions A5); NULL: everybody's
   -- What became of the payment beyond one attempt that claims and settles it, an array for its timeline
-  -- (docs/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
+  -- (docs/engineering/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
   -- as of every ordinary payment. Bounded by `with_event`, and by no CHECK: a full list must not keep a payment from going on.
   events         jsonb,
   CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),
@@ -122,7 +122,7 @@ INSERT INTO idempay.payment_horizon
 VALUES (true, '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', now());
 
 -- Time as running processes saw it pass, by their monotonic clocks; what is removed is judged by it and by no wall clock
--- (docs/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
+-- (docs/engineering/decisions/0017). In rows of about an hour, the last of which grows. Its first one begins here.
 CREATE TABLE idempay.retention_hours (
   hour          integer NOT NULL PRIMARY KEY CHECK (hour >= 1),
   from_ms       bigint  NOT NULL,                -- seen since this table was made, at the beginning of the hour

@@ -20,7 +20,7 @@ const SLOTS_REFRESH_INTERVAL_MS = 1_000;
 
 /**
  * Connects, and keeps reconnecting in the background. Nothing is queued while there is no connection and nothing is sent
- * again after one was lost: both could take a lock long after its owner gave up (decisions in `docs/deployment.md`).
+ * again after one was lost: both could take a lock long after its owner gave up (decisions in `docs/operations/deployment.md`).
  */
 export function connectRedis(
   location: RedisLocation,

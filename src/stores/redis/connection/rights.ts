@@ -21,7 +21,7 @@ const MORE_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   PEXPIREAT: ['1'],
 };
 
-/** Everything that a user of ours is asked to be allowed (docs/deployment.md), as the service sends it. */
+/** Everything that a user of ours is asked to be allowed (docs/operations/deployment.md), as the service sends it. */
 const NEEDED: readonly (readonly string[])[] = [
   ...ON_KEYS.map((command) => [command, KEY, ...(MORE_PARAMETERS[command] ?? [])]),
   ['EVAL', 'return 1', '1', KEY],
@@ -41,11 +41,12 @@ const NEEDED_ON_CLUSTER: readonly (readonly string[])[] = [['CLUSTER', 'SLOTS']]
 
 /**
  * Checks a command inside a script without running it. `ACL DRYRUN` would do the same, but a user with the rights of
- * docs/deployment.md may not call it. Needs Redis 7. Has no keys, so that any node of a Cluster can run it.
+ * docs/operations/deployment.md may not call it. Needs Redis 7. Has no keys, so that any node of a Cluster can run it.
  */
 const CHECK = 'return redis.acl_check_cmd(unpack(ARGV)) and 1 or 0';
-const WHY = 'docs/deployment.md lists them; without one some requests get 503, or wait too long';
-const WHY_SAMPLES = 'docs/deployment.md lists them; without one the live view shows only the process that is asked';
+const WHY = 'docs/operations/deployment.md lists them; without one some requests get 503, or wait too long';
+const WHY_SAMPLES =
+  'docs/operations/deployment.md lists them; without one the live view shows only the process that is asked';
 
 /** Whether the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
 export async function examineRights(server: Redis, isCluster: boolean): Promise<Finding> {
