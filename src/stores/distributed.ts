@@ -62,10 +62,12 @@ export async function openDistributed(options: {
     databasePoolSize,
     // A start that waits for PostgreSQL logs its own line.
     (fault) => isOpen && events?.failed('PostgreSQL', fault),
-    (client) => identity.observe(client),
-    () => events?.served('PostgreSQL'),
-    measures,
-    lastCommits,
+    {
+      onConnect: (client) => identity.observe(client),
+      onServed: () => events?.served('PostgreSQL'),
+      measures,
+      lastCommits,
+    },
   );
   const databaseClock = new DatabaseClock(database, clock);
   try {
@@ -119,18 +121,12 @@ export async function openDistributed(options: {
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
     clock,
-    keys: createRedisKeyStore(redis, names, lockEnds, clock, remembered, measures),
+    keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    transactions: createPostgresTransactionStore(
-      database,
-      databaseClock,
-      confirmDurable,
-      clock,
-      maxSnapshots,
-      measures,
-    ),
-    transactionCache: createRedisTransactionCache(redis, names, () => identity.server, cacheMasters, {
+    transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, { maxSnapshots, measures }),
+    transactionCache: createRedisTransactionCache(redis, names, cacheMasters, {
+      databaseServer: () => identity.server,
       transactionCacheTtlMs: options.transactionCacheTtlMs,
       clock,
       roomForFills: watch.roomForFills,

@@ -23,13 +23,9 @@ describe('an epoch of the cache', () => {
     database = new Postgres(stores.databaseUrl, 4, () => {});
     const clock = new DatabaseClock(database, systemClock);
     await clock.synchronize();
-    transactions = createPostgresTransactionStore(
-      database,
-      clock,
-      createConfirmDurable(database, systemClock),
-      systemClock,
-      1,
-    );
+    transactions = createPostgresTransactionStore(database, clock, createConfirmDurable(database, systemClock), {
+      maxSnapshots: 1,
+    });
     epochs = createPostgresCacheEpochs(database);
   });
   afterEach(async () => {

@@ -31,7 +31,10 @@ async function cacheOn({ url }: RedisServer, database = () => 'database', epoch 
   const client = await openRedisClient(url);
   clients.push(client);
   const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
-  return createRedisTransactionCache(client, NAMES, database, await locationsAt(client, epoch), settings);
+  return createRedisTransactionCache(client, NAMES, await locationsAt(client, epoch), {
+    databaseServer: database,
+    ...settings,
+  });
 }
 
 async function write(cache: TransactionCache, number: number): Promise<void> {

@@ -19,12 +19,7 @@ test('a new connection that cannot be checked in time costs a bounded wait, and 
   const stored = await createSharedDatabase();
   onTestFinished(() => stored.drop());
   const check = gate();
-  const database = new Postgres(
-    stored.url,
-    1,
-    () => {},
-    () => check.opened,
-  );
+  const database = new Postgres(stored.url, 1, () => {}, { onConnect: () => check.opened });
   const askedAt = performance.now();
   await expect(database.write(ONE)).rejects.toMatchObject({ name: 'StoreUnavailable', effect: 'unchanged' });
   expect(performance.now() - askedAt).toBeLessThan(CONNECT_LIMIT_MS + SLACK_MS);

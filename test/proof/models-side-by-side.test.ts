@@ -102,8 +102,11 @@ describe('the model of Redis answers as Redis', () => {
       const lockEnds = new LockEnds(connection, NAMES.lockEnds, systemClock, () => {});
       const settings = { transactionCacheTtlMs: LONG_MS, clock: systemClock, roomForFills: () => true };
       return {
-        keys: createRedisKeyStore(connection, NAMES, lockEnds, systemClock, nothingRemembered()),
-        cache: createRedisTransactionCache(connection, NAMES, () => 'database', locations, settings),
+        keys: createRedisKeyStore(connection, NAMES, lockEnds, { clock: systemClock, remembered: nothingRemembered() }),
+        cache: createRedisTransactionCache(connection, NAMES, locations, {
+          databaseServer: () => 'database',
+          ...settings,
+        }),
         locations,
       };
     };

@@ -52,7 +52,7 @@ export async function openRedisProcess(url: string) {
   /** What an operator is told about subscriptions that the server refused. */
   const refusals: Error[] = [];
   const ends = new LockEnds(client, NAMES.lockEnds, systemClock, (error) => refusals.push(error));
-  const keys = createRedisKeyStore(client, NAMES, ends, systemClock, nothingRemembered());
+  const keys = createRedisKeyStore(client, NAMES, ends, { clock: systemClock, remembered: nothingRemembered() });
   return {
     client,
     keys,

@@ -61,11 +61,13 @@ export async function openDistributedModel(
   );
   return {
     clock,
-    keys: createRedisKeyStore(client, NAMES, lockEnds, clock, remembered),
+    keys: createRedisKeyStore(client, NAMES, lockEnds, { clock, remembered }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),
     paymentHistory: createPostgresPaymentHistory(database, confirmDurable),
-    transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, clock, MAX_SNAPSHOTS),
-    transactionCache: createRedisTransactionCache(client, NAMES, databaseServer, cacheMasters, settings),
+    transactions: createPostgresTransactionStore(database, databaseClock, confirmDurable, {
+      maxSnapshots: MAX_SNAPSHOTS,
+    }),
+    transactionCache: createRedisTransactionCache(client, NAMES, cacheMasters, { databaseServer, ...settings }),
     keyValueStore: createRedisReport(client, NAMES, databaseServer, cacheMasters),
     async close() {
       isOpen = false;

@@ -98,7 +98,7 @@ export class SqliteFile {
     this.close();
     const thread = this.startThread(line, clock) as unknown as Worker;
     const storeClock = new StoreClock(clock, readLastCommit(this.file.database).clockMs);
-    const writer = new Writer(thread, () => {}, clock, undefined, undefined, storeClock);
+    const writer = new Writer(thread, () => {}, clock, { storeClock });
     const reader = new Reader(this.file.path, () => {});
     const snapshots: { close(): void }[] = [];
     const openSnapshot = reader.openSnapshot.bind(reader);
@@ -116,7 +116,7 @@ export class SqliteFile {
     return {
       locks,
       clock: storeClock,
-      keys: createEmbeddedKeyStore(writer, reader, counters, REMEMBERED, locks),
+      keys: createEmbeddedKeyStore(writer, reader, counters, { rememberedRecords: REMEMBERED, locks }),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),
       paymentHistory: createEmbeddedPaymentHistory(reader, storeClock.now),
       transactions: createEmbeddedTransactionStore(writer, reader, clock),

@@ -39,8 +39,7 @@ export function createEmbeddedKeyStore(
   writer: Writer,
   reader: Reader,
   counters: StoreCounters,
-  rememberedRecords = REMEMBERED_RECORDS,
-  locks = new Map<string, Lock>(),
+  { rememberedRecords = REMEMBERED_RECORDS, locks = new Map<string, Lock>() } = {},
 ): KeyStore {
   const clock = writer.storeClock;
   const recordByKey = reader.prepare(FIND_RECORD);

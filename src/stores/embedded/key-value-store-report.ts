@@ -14,8 +14,7 @@ const PROBE = 'SELECT 1';
 export function createEmbeddedReport(
   writer: Writer,
   reader: Reader,
-  cache: EmbeddedTransactionCache,
-  counters: StoreCounters,
+  { cache, counters }: { cache: EmbeddedTransactionCache; counters: StoreCounters },
   clock: Clock,
 ): KeyValueStoreReport {
   const findRecord = reader.prepare(FIND_RECORD);

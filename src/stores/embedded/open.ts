@@ -38,7 +38,10 @@ export async function openEmbedded(options: {
       reportBroken = resolve;
     });
     const onReplaced = () => options.notices?.warn(REPLACED);
-    const writer = await Writer.open(dataDir, { onBroken: reportBroken, onReplaced }, clock, options.events, measures);
+    const writer = await Writer.open(dataDir, { onBroken: reportBroken, onReplaced }, clock, {
+      events: options.events,
+      measures,
+    });
     const reader = new Reader(path, reportBroken);
     const { storeClock } = writer;
     const counters = createStoreCounters();
@@ -51,7 +54,7 @@ export async function openEmbedded(options: {
       }),
       startSweeping(SWEEP_CREATION_KEYS_EVERY_MS, (limit) => writer.write('sweepCreationKeys', { limit })),
     ];
-    const keyValueStore = createEmbeddedReport(writer, reader, transactionCache, counters, storeClock);
+    const keyValueStore = createEmbeddedReport(writer, reader, { cache: transactionCache, counters }, storeClock);
     const clockWatch = watchStoreClock(storeClock, clock, (sentence) => options.notices?.warn(sentence));
     const walSize = watchWalSize(path, clock, measures.walBytes);
 

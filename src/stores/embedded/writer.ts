@@ -63,6 +63,12 @@ interface Batch {
 const NEED_ROOM: ReadonlySet<WriteName> = new Set(['issueKey', 'settle', 'createTransaction', 'tryCommit', 'passTime']);
 const STORE = 'The database file';
 
+interface WriterOptions {
+  readonly events?: StoreEvents | undefined;
+  readonly measures?: StoreMeasures | undefined;
+  readonly storeClock?: StoreClock;
+}
+
 /**
  * The main thread's end of the writer thread. Operations that arrive while a commit is under way form the next one (group
  * commit): they share one fsync, and the event loop never waits for the disk. A promise resolves after the commit. What is
@@ -76,6 +82,10 @@ export class Writer {
   private flushScheduled = false;
   private broken: Error | undefined;
   private refused = false;
+  private readonly events: StoreEvents | undefined;
+  private readonly measures: StoreMeasures;
+  /** As this thread reads it. */
+  readonly storeClock: StoreClock;
   private readonly batches: QueueMeasure;
   private readonly roundTrips: RoundTrips;
 
@@ -84,11 +94,11 @@ export class Writer {
     private readonly worker: Worker,
     private readonly onBroken: (error: Error) => void,
     private readonly clock: Clock,
-    private readonly events?: StoreEvents,
-    private readonly measures: StoreMeasures = NOT_MEASURED,
-    /** As this thread reads it. */
-    readonly storeClock = new StoreClock(clock, 0),
+    { events, measures = NOT_MEASURED, storeClock = new StoreClock(clock, 0) }: WriterOptions = {},
   ) {
+    this.events = events;
+    this.measures = measures;
+    this.storeClock = storeClock;
     this.waiting = new BoundedQueue('the database file', MAX_WAITING, clock);
     this.roundTrips = measures.roundTrips('sqlite', 'batch');
     this.batches = measures.queue('sqlite', 'writes');
@@ -103,15 +113,14 @@ export class Writer {
     dataDir: string,
     { onBroken, onReplaced }: { onBroken: (error: Error) => void; onReplaced: () => void },
     clock: Clock = systemClock,
-    events?: StoreEvents,
-    measures?: StoreMeasures,
+    options: Omit<WriterOptions, 'storeClock'> = {},
   ): Promise<Writer> {
     const workerData: WriterThreadData = { dataDir, wallClock: sendTime(clock.now()) };
     const worker = new Worker(new URL('./writer-thread.js', import.meta.url), { workerData });
     const [{ wasRestored, clockMs, now }] = (await once(worker, 'message')) as [Ready];
     if (wasRestored) onReplaced();
     const storeClock = new StoreClock(clock, clockMs, receiveTime(now));
-    return new Writer(worker, onBroken, clock, events, measures, storeClock);
+    return new Writer(worker, onBroken, clock, { ...options, storeClock });
   }
 
   /** The last commit that needed the disk was refused: it is full, or another program holds the lock. */

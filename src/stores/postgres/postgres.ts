@@ -52,6 +52,15 @@ export class StandbyRefused extends Error {
   override readonly name = 'StandbyRefused';
 }
 
+interface PostgresOptions {
+  /** Asked about every new connection before it is used; where it throws, the connection is closed. */
+  readonly onConnect?: (client: PoolClient) => Promise<void>;
+  /** Called for each call that did not fail because of the server. */
+  readonly onServed?: () => void;
+  readonly measures?: StoreMeasures | undefined;
+  readonly lastCommits?: LastCommits;
+}
+
 /** A pool of connections to the primary; every call ends by a deadline. */
 export class Postgres {
   private readonly pool: Pool;
@@ -59,21 +68,20 @@ export class Postgres {
   private readonly refused = new Set<string>();
   private readonly limits = new LimitWatch();
   private watching: NodeJS.Timeout | undefined;
+  private readonly onServed: () => void;
+  private readonly measures: StoreMeasures;
+  readonly lastCommits: LastCommits | undefined;
 
-  /**
-   * `onFailed` is called for each call that failed because the server is away or takes no writes, and `onServed` for the
-   * others.
-   * `onConnect` is asked about every new connection before it is used; where it throws, the connection is closed.
-   */
+  /** `onFailed` is called for each call that failed because the server is away or takes no writes. */
   constructor(
     url: string,
     private readonly size: number,
     private readonly onFailed: (fault: StoreUnavailable) => void,
-    onConnect: (client: PoolClient) => Promise<void> = async () => {},
-    private readonly onServed: () => void = () => {},
-    private readonly measures: StoreMeasures = NOT_MEASURED,
-    readonly lastCommits?: LastCommits,
+    { onConnect = async () => {}, onServed = () => {}, measures = NOT_MEASURED, lastCommits }: PostgresOptions = {},
   ) {
+    this.onServed = onServed;
+    this.measures = measures;
+    this.lastCommits = lastCommits;
     this.pool = new Pool({
       connectionString: url,
       max: size,

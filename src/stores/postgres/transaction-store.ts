@@ -1,4 +1,3 @@
-import type { Clock } from '../../platform/clock.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 import type {
   StatusChangeResult,
@@ -37,10 +36,9 @@ export function createPostgresTransactionStore(
   database: Postgres,
   databaseClock: DatabaseClock,
   confirmDurable: ConfirmDurable,
-  clock: Clock,
-  maxSnapshots: number,
-  measures: StoreMeasures = NOT_MEASURED,
+  { maxSnapshots, measures = NOT_MEASURED }: { maxSnapshots: number; measures?: StoreMeasures | undefined },
 ): TransactionStore {
+  const { clock } = databaseClock;
   const versions = new Batcher<'version', number>(
     readVersionOnce,
     clock,

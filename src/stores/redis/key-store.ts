@@ -23,9 +23,11 @@ export function createRedisKeyStore(
   client: RedisClient,
   names: KeyNames,
   ends: LockEnds,
-  clock: Clock,
-  remembered: RememberedOutcomes,
-  measures: StoreMeasures = NOT_MEASURED,
+  {
+    clock,
+    remembered,
+    measures = NOT_MEASURED,
+  }: { clock: Clock; remembered: RememberedOutcomes; measures?: StoreMeasures | undefined },
 ): KeyStore {
   const issue = loadScript('issue', measures);
   const begin = loadScript('begin', measures);

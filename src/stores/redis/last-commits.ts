@@ -13,7 +13,7 @@ export function createRedisLastCommits(client: RedisClient, names: KeyNames): Re
     async read() {
       return new Map(Object.entries(await client.hgetall(names.lastCommits)));
     },
-    async write(process, number, text, now, ended) {
+    async write({ process, number, text, now, ended }) {
       const written = remember(client, [names.lastCommits], [process, number, text, ...[...ended].flat()]);
       if (now) sendCollected(client);
       await written;

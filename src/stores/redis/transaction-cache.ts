@@ -31,14 +31,20 @@ const WAITS_MS = [2, 4, 8, 16, 32];
 export function createRedisTransactionCache(
   client: RedisClient,
   names: KeyNames,
-  databaseServer: () => string,
   locations: CacheLocations,
   {
+    databaseServer,
     transactionCacheTtlMs,
     clock,
     roomForFills,
     measures,
-  }: { transactionCacheTtlMs: number; clock: Clock; roomForFills: () => boolean; measures?: StoreMeasures },
+  }: {
+    databaseServer: () => string;
+    transactionCacheTtlMs: number;
+    clock: Clock;
+    roomForFills: () => boolean;
+    measures?: StoreMeasures;
+  },
 ): TransactionCache {
   const lookUp = loadScript('cache-look-up', measures);
   const fill = loadScript('cache-fill', measures);

@@ -33,7 +33,13 @@ export interface RememberedCommits {
    * Replaces the text of the process, if `number` is higher than that of the text that is there, and removes the texts in `ended` that
    * are still the same. `now`: the command is handed to the operating system before this returns.
    */
-  write(process: string, number: number, text: string, now: boolean, ended: ReadonlyMap<string, string>): Promise<void>;
+  write(texts: {
+    process: string;
+    number: number;
+    text: string;
+    now: boolean;
+    ended: ReadonlyMap<string, string>;
+  }): Promise<void>;
 }
 
 interface Known {
@@ -130,7 +136,8 @@ export class LastCommits {
     if (!own || !this.remembered) return;
     this.texts += 1;
     this.text = `${this.texts} ${JSON.stringify(own)}`;
-    await this.remembered.write(this.process, this.texts, this.text, now, ended);
+    const { process, texts: number, text } = this;
+    await this.remembered.write({ process, number, text, now, ended });
   }
 }
 
