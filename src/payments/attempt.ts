@@ -3,7 +3,7 @@ import { StoreUnavailable } from '../platform/faults.js';
 import type { Endings } from './endings.js';
 import type { Leases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import type { Ledger } from './ports/ledger.js';
+import type { Ledger, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
 import type { AttemptNote, LookedUp, Origin } from './values/attempt-note.js';
 import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
@@ -49,6 +49,7 @@ export function createCarryOut(collaborators: {
    * Dies before `giveUp` of what was not sent: the row is like any other that may have been sent.
    * Dies after `settle`: the row is final; the next begin or look finds it there and repairs the key record.
    */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: the order of these lines is what a death between them leaves behind.
   return async function carryOut(claim, askedAt, origin) {
     const lease = leases.hold(claim, askedAt);
     // By the clock that says that more time has passed: sending a charge too late may charge twice, not sending it asks an operator.
@@ -64,27 +65,17 @@ export function createCarryOut(collaborators: {
       if (result.state === 'unknown' || result.state === 'not sent') {
         // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
-        const isUnsent = result.state === 'not sent' && claim.unsent;
-        const left = await giveUp(claim, ageMs(), isUnsent, { ...done, cause: result.cause });
-        if (left === 'fenced off') counts.fencedOff += 1;
-        // Only a row that is known to be marked unsent is answered so.
-        if (isUnsent && left === 'given up') return { state: 'not sent', cause: result.cause };
-        return outcomeElsewhere(claim, result.cause);
+        return await leaveUnfinished(claim, result, ageMs(), done);
       }
       charged = true;
       const note = origin === 'first claim' ? undefined : done;
       const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
-      if (settled.state === 'settled') counts.settled[origin] += 1;
-      else counts.fencedOff += 1;
+      noteSettlement(claim, origin, outcomeOf(claim, result).state, settled);
       if (settled.state === 'fenced off') {
         await endings.release(claim.key, claim.owner);
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;
         return { state: 'unknown', cause };
       }
-      const answered = outcomeOf(claim, result).state;
-      const kept = settled.final.outcome.state;
-      if (answered !== kept) onContradiction(claim, answered, kept);
-      if (settled.state === 'settled' && origin !== 'first claim') onKnown?.(claim, origin, answered);
       // The commit is known, so the answer is the outcome, also when the key store fails now.
       await endings.finish(claim.key, claim.owner, settled.final);
       return { state: settled.state === 'settled' ? 'settled' : 'finished elsewhere', final: settled.final };
@@ -132,6 +123,32 @@ export function createCarryOut(collaborators: {
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);
     return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';
+  }
+
+  /** Counts a settlement, and tells where an outcome became known, or is another one than the processor's. */
+  function noteSettlement(claim: Claim, origin: Origin, answered: Outcome['state'], settled: SettleResult): void {
+    if (settled.state === 'settled') counts.settled[origin] += 1;
+    else counts.fencedOff += 1;
+    if (settled.state === 'fenced off') return;
+    const kept = settled.final.outcome.state;
+    if (answered !== kept) onContradiction(claim, answered, kept);
+    if (settled.state === 'settled' && origin !== 'first claim') onKnown?.(claim, origin, answered);
+  }
+
+  /** Leaves the row PROCESSING for the next attempt. */
+  async function leaveUnfinished(
+    claim: Claim,
+    result: Extract<ChargeResult | NotSent, { cause: string }>,
+    ageMs: number,
+    done: Done,
+  ): Promise<AttemptResult> {
+    const { cause } = result;
+    const isUnsent = result.state === 'not sent' && claim.unsent;
+    const left = await giveUp(claim, ageMs, isUnsent, { ...done, cause });
+    if (left === 'fenced off') counts.fencedOff += 1;
+    // Only a row that is known to be marked unsent is answered so.
+    if (isUnsent && left === 'given up') return { state: 'not sent', cause };
+    return outcomeElsewhere(claim, cause);
   }
 
   /** A takeover may have finished the payment meanwhile; what is not final stays unknown. */

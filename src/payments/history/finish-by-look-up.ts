@@ -4,6 +4,7 @@ import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory } from '../ports/payment-history.js';
 import type { Processor } from '../ports/processor.js';
 import type { RecoveryEvents } from '../recovery.js';
+import type { Outcome } from '../values/payment.js';
 
 /** Finishes a payment if its processor knows the outcome; sends nothing. An operator's verdict begins with this. */
 export function createFinishByLookUp(collaborators: {
@@ -27,14 +28,15 @@ export function createFinishByLookUp(collaborators: {
     const askedAt = clock.monotonic();
     const owner = newOwner();
     const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
-    if (!claim) {
-      // The payment may have been resolved while the processor was asked.
-      const kept = await history.find(key);
-      if (kept && kept.state !== 'PROCESSING' && kept.state !== answered)
-        events.contradiction(kept, answered, kept.state);
-      return;
-    }
+    if (!claim) return compareWithKept(key, answered);
     const result = await carryOut(claim, askedAt, 'operator');
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
   };
+
+  /** The payment may have been resolved while the processor was asked. */
+  async function compareWithKept(key: string, answered: Outcome['state']): Promise<void> {
+    const kept = await history.find(key);
+    if (kept && kept.state !== 'PROCESSING' && kept.state !== answered)
+      events.contradiction(kept, answered, kept.state);
+  }
 }
