@@ -24,63 +24,69 @@ export type Changes = <T>(options: CallOptions, change: Change<T>) => Promise<T>
 /** Writes, each sent again only where that is safe. What is not surely the service's own answer proves nothing (rule P23). */
 export function createChanges(settings: Settings, transport: Transport, requests: Requests): Changes {
   const { clock, keyLifeMs } = settings;
-  return <T>(options: CallOptions, change: Change<T>) => {
-    const { request, kind, idempotencyKey, read, afterwards } = change;
-    return requests.within(options, async (call) => {
+  return <T>(options: CallOptions, change: Change<T>) =>
+    requests.within(options, async (call) => {
+      const { request, idempotencyKey } = change;
       let mayBeDone = false;
       // With a key that the service has forgotten, a repeat creates again, and the answer does not show it.
       const keyEndsAt = idempotencyKey === undefined ? Number.POSITIVE_INFINITY : clock.now() + keyLifeMs;
       const end = await repeat<T | IdempayError>(settings, call, async () => {
-        if (mayBeDone && clock.now() >= keyEndsAt) return { state: 'done', value: keyEnded() };
+        if (mayBeDone && clock.now() >= keyEndsAt) return { state: 'done', value: keyEnded(idempotencyKey) };
         const result = await transport.send(call, request);
         if (didNothing(result)) return again(result);
-        if (result.state === 'answered') {
-          const value = read(result) ?? refused(result);
-          if (value !== undefined) return { state: 'done', value };
-        }
-        if (kind === 'once') return { state: 'done', value: unknown(failureOf(result)) };
+        const value = meaningOf(change, result, mayBeDone);
+        if (value !== undefined) return { state: 'done', value };
         mayBeDone = true;
         return again(result);
       });
-      if (end.state === 'given up') throw mayBeDone ? unknownAtEnd(call, end) : unavailable(call, end);
+      if (end.state === 'given up') throw mayBeDone ? unknownAtEnd(idempotencyKey, call, end) : unavailable(call, end);
       if (end.value instanceof Error) throw end.value;
       return end.value;
-
-      /** Undefined for what may be answered differently, or proves nothing. */
-      function refused(answer: Answer): T | IdempayError | undefined {
-        const { status } = answer;
-        const message = provenMessageOf(answer);
-        if (message === undefined || isMomentary(status)) return undefined;
-        if (status === 422 && idempotencyKey !== undefined) {
-          return new MismatchError(message, idempotencyKey, detailsOf(answer));
-        }
-        const refusal = refusalOf(answer);
-        if (!mayBeDone || isAboutContent(status, message)) return refusal;
-        return afterwards(refusal) ?? unknown(refusal);
-      }
     });
+}
 
-    function unknown(cause: IdempayError): UnknownChangeError {
-      const { status, requestId, message } = cause;
-      return new UnknownChangeError(`${UNKNOWN}. ${message}`, idempotencyKey, { status, requestId, cause });
-    }
+/** What is known after this attempt; undefined where another one may tell. `mayBeDone`: by an earlier one. */
+function meaningOf<T>(change: Change<T>, result: Answer | Lost, mayBeDone: boolean): T | IdempayError | undefined {
+  if (result.state === 'answered') {
+    const value = change.read(result) ?? refusedBy(change, result, mayBeDone);
+    if (value !== undefined) return value;
+  }
+  return change.kind === 'once' ? unknown(change.idempotencyKey, failureOf(result)) : undefined;
+}
 
-    function keyEnded(): UnknownChangeError {
-      const message = `${UNKNOWN}, and the service may forget the key before another attempt arrives (keyLifeMs). Look before you repeat it.`;
-      return new UnknownChangeError(message, idempotencyKey, {});
-    }
-
-    function unknownAtEnd(call: Call, { last }: GivenUp): UnknownChangeError {
-      const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
-      const tail = last ? ` The last attempt: ${last.message}` : '';
-      const { status, requestId } = last ?? {};
-      const details = { status, requestId, cause: last ?? call.signal.reason };
-      return new UnknownChangeError(`${UNKNOWN}: ${why} before an answer.${tail}`, idempotencyKey, details);
-    }
-  };
+/** Undefined for what may be answered differently, or proves nothing. */
+function refusedBy<T>(change: Change<T>, answer: Answer, mayBeDone: boolean): T | IdempayError | undefined {
+  const { idempotencyKey, afterwards } = change;
+  const { status } = answer;
+  const message = provenMessageOf(answer);
+  if (message === undefined || isMomentary(status)) return undefined;
+  if (status === 422 && idempotencyKey !== undefined) {
+    return new MismatchError(message, idempotencyKey, detailsOf(answer));
+  }
+  const refusal = refusalOf(answer);
+  if (!mayBeDone || isAboutContent(status, message)) return refusal;
+  return afterwards(refusal) ?? unknown(idempotencyKey, refusal);
 }
 
 const UNKNOWN = 'It is not known whether the change was made';
+
+function unknown(idempotencyKey: string | undefined, cause: IdempayError): UnknownChangeError {
+  const { status, requestId, message } = cause;
+  return new UnknownChangeError(`${UNKNOWN}. ${message}`, idempotencyKey, { status, requestId, cause });
+}
+
+function keyEnded(idempotencyKey: string | undefined): UnknownChangeError {
+  const message = `${UNKNOWN}, and the service may forget the key before another attempt arrives (keyLifeMs). Look before you repeat it.`;
+  return new UnknownChangeError(message, idempotencyKey, {});
+}
+
+function unknownAtEnd(idempotencyKey: string | undefined, call: Call, { last }: GivenUp): UnknownChangeError {
+  const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+  const tail = last ? ` The last attempt: ${last.message}` : '';
+  const { status, requestId } = last ?? {};
+  const details = { status, requestId, cause: last ?? call.signal.reason };
+  return new UnknownChangeError(`${UNKNOWN}: ${why} before an answer.${tail}`, idempotencyKey, details);
+}
 
 /** Whether this attempt was certainly not carried out, and another one may be: the service's own 429, or its 503 that says so. */
 function didNothing(result: Answer | Lost): boolean {

@@ -56,14 +56,19 @@ export async function* linesOf<T>(
       if (isElement(value)) {
         count += 1;
         yield value;
-      } else if (isObject(value) && value.end === true) {
-        if (value.count !== count) throw brokenOff();
+      } else {
+        expectEnd(value, count);
         hasEnded = true;
-      } else throw otherForm();
+      }
     }
   }
   if (hasEnded && rest !== '') throw otherForm();
   if (!hasEnded) throw brokenOff();
+}
+
+function expectEnd(value: unknown, count: number): void {
+  if (!isObject(value) || value.end !== true) throw otherForm();
+  if (value.count !== count) throw brokenOff();
 }
 
 /** What may follow in a JSON array, outside of its elements. */
@@ -85,39 +90,66 @@ export async function* elementsOf<T>(
   texts: AsyncIterable<string>,
   isElement: (value: unknown) => value is T,
 ): AsyncGenerator<T> {
-  let place: Place = 'nothing';
-  let element = '';
-  let depth = 0;
-  let inString = false;
-  let escaped = false;
+  const array = new ArrayText();
   for await (const text of texts) {
+    for (const element of array.read(text)) {
+      const value = parsedPart(element);
+      if (!isElement(value)) throw otherForm();
+      yield value;
+    }
+  }
+  if (!array.isWhole()) throw brokenOff();
+}
+
+/** The text of a JSON array of objects, which is read in pieces. */
+class ArrayText {
+  #place: Place = 'nothing';
+  /** The beginning of an object that is not whole yet, from earlier pieces. */
+  #begun = '';
+  /** Brackets of the object that are open; 0 outside of objects. */
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+
+  /** The text of each object that ends in this piece. */
+  *read(text: string): Generator<string> {
     let from = 0;
     for (let at = 0; at < text.length; at += 1) {
       const character = text[at] as string;
-      if (depth === 0) {
-        if (WHITE_SPACE.test(character)) continue;
-        const next: Place | undefined = (FOLLOWING[place] as Readonly<Record<string, Place>>)[character];
-        if (next === undefined) throw otherForm();
-        place = next;
-        if (place === 'element') [depth, from] = [1, at];
-      } else if (inString) {
-        if (escaped) escaped = false;
-        else if (character === '\\') escaped = true;
-        else if (character === '"') inString = false;
-      } else if (character === '"') inString = true;
-      else if (character === '{' || character === '[') depth += 1;
-      else if (character === '}' || character === ']') {
-        depth -= 1;
-        if (depth > 0) continue;
-        const value = parsedPart(element + text.slice(from, at + 1));
-        if (!isElement(value)) throw otherForm();
-        yield value;
-        element = '';
+      if (this.#depth === 0) {
+        this.#readOutside(character);
+        from = at;
+        continue;
       }
+      this.#readInside(character);
+      if (this.#depth > 0) continue;
+      yield this.#begun + text.slice(from, at + 1);
+      this.#begun = '';
     }
-    if (depth > 0) element += text.slice(from);
+    if (this.#depth > 0) this.#begun += text.slice(from);
   }
-  if (place !== 'closing bracket') throw brokenOff();
+
+  isWhole(): boolean {
+    return this.#place === 'closing bracket';
+  }
+
+  #readOutside(character: string): void {
+    if (WHITE_SPACE.test(character)) return;
+    const next: Place | undefined = (FOLLOWING[this.#place] as Readonly<Record<string, Place>>)[character];
+    if (next === undefined) throw otherForm();
+    this.#place = next;
+    if (next === 'element') this.#depth = 1;
+  }
+
+  #readInside(character: string): void {
+    if (this.#escaped) this.#escaped = false;
+    else if (this.#inString) {
+      if (character === '\\') this.#escaped = true;
+      else if (character === '"') this.#inString = false;
+    } else if (character === '"') this.#inString = true;
+    else if (character === '{' || character === '[') this.#depth += 1;
+    else if (character === '}' || character === ']') this.#depth -= 1;
+  }
 }
 
 function parsedPart(text: string): unknown {

@@ -353,7 +353,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "a conflict that may be with this call's own change is told as another's":
       'if (!mayBeDone || isAboutContent(status, message)) return → if (!mayBeDone || status > 0) return',
     'a create without a key is sent again after an answer that proves nothing':
-      "if (kind === 'once') return → if (!kind) return",
+      "change.kind === 'once' ? → !change.kind ?",
   },
 };
 

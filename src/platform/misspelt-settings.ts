@@ -102,11 +102,15 @@ function editDistance(a: string, b: string): number {
         (current[column - 1] ?? 0) + 1,
         (above[column - 1] ?? 0) + (isSame ? 0 : 1),
       );
-      const isSwapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
-      if (isSwapped) edits = Math.min(edits, (rows[row - 2]?.[column - 2] ?? 0) + 1);
+      if (areSwapped(a, row, b, column)) edits = Math.min(edits, (rows[row - 2]?.[column - 2] ?? 0) + 1);
       current.push(edits);
     }
     rows.push(current);
   }
   return rows[a.length]?.[b.length] ?? 0;
+}
+
+/** Whether the two letters before these places are each other's. */
+function areSwapped(a: string, row: number, b: string, column: number): boolean {
+  return row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
 }

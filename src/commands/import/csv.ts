@@ -48,24 +48,17 @@ export async function* csvRows(
     return done ? undefined : value;
   };
   for (let line = await next(); line; line = await next()) {
-    const content = contentOf(line);
-    if (content.length === 0) {
+    if (contentOf(line).length === 0) {
       yield { ...placeOf([line]), content: { state: 'empty' } };
       continue;
     }
-    const parts = [line];
-    let quotes = quotesIn(line.bytes);
-    while (quotes % 2 === 1 && parts.length < MOST_LINES) {
-      const more = await next();
-      if (!more) break;
-      parts.push(more);
-      quotes += quotesIn(more.bytes);
-    }
-    const bytes = parts.length === 1 ? content : withoutBreak(Buffer.concat(parts.map((part) => part.bytes)), line);
-    const isWhole = isText(bytes);
-    const cells = isWhole && quotes % 2 === 0 ? cellsOf(bytes, delimiter) : undefined;
+    const parts = await linesOfRow(line, next);
+    const place = placeOf(parts);
+    const row = contentOf({ ...line, bytes: place.bytes });
+    const isWhole = isText(row);
+    const cells = isWhole && quotesIn(row) % 2 === 0 ? cellsOf(row, delimiter) : undefined;
     if (cells) {
-      yield { ...placeOf(parts), content: readCsvRow(cells, columns) };
+      yield { ...place, content: readCsvRow(cells, columns) };
       continue;
     }
     waiting = [...parts.slice(1), ...waiting];
@@ -76,14 +69,23 @@ export async function* csvRows(
   }
 }
 
+/** The line, and those after it until its quotes are closed. */
+async function linesOfRow(first: Line, next: () => Promise<Line | undefined>): Promise<readonly Line[]> {
+  const parts = [first];
+  let quotes = quotesIn(first.bytes);
+  while (quotes % 2 === 1 && parts.length < MOST_LINES) {
+    const more = await next();
+    if (!more) break;
+    parts.push(more);
+    quotes += quotesIn(more.bytes);
+  }
+  return parts;
+}
+
 function placeOf(parts: readonly Line[]): Omit<Row, 'content'> {
   const [first, last] = [parts[0] as Line, parts.at(-1) as Line];
   const bytes = parts.length === 1 ? first.bytes : Buffer.concat(parts.map((part) => part.bytes));
   return { line: first.number, bytes, end: last.end, nextLine: last.number + 1 };
-}
-
-function withoutBreak(bytes: Buffer, { number }: Line): Buffer {
-  return contentOf({ bytes, number, end: 0 });
 }
 
 /** Undefined where the quotes are wrong. Most files have none, and need no parser. */

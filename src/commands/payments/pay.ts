@@ -54,8 +54,8 @@ async function payWithFile(
       return await resumeKey(connection, kept.idempotencyKey, payment, options);
     } catch (error) {
       if (error instanceof KeptByAnother) {
-        if (newestPayment(keyFile).nextPath !== nextPath) continue;
-        throw new UsageError(`${nextPath} is in use by another command, so nothing was sent. Run this one again.`);
+        refuseIfInUse(keyFile, nextPath);
+        continue;
       }
       const isUnused = (error as Error).name === 'UnusedKeyError';
       if (!isUnused || kept === undefined || kept.idempotencyKey === unusedKey) throw error;
@@ -63,6 +63,12 @@ async function payWithFile(
       await tell('The kept key has expired, and nothing was charged with it: another one is taken.', options);
     }
   }
+}
+
+/** Throws unless the key of the other command can be read by now, so that this command goes on with it. */
+function refuseIfInUse(keyFile: string, path: string): void {
+  if (newestPayment(keyFile).nextPath !== path) return;
+  throw new UsageError(`${path} is in use by another command, so nothing was sent. Run this one again.`);
 }
 
 async function payAndKeep(
