@@ -1,5 +1,8 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { embedded } from '../../testkit/deployments/deployments.js';
@@ -61,11 +64,11 @@ describe('elsewhere', () => {
       { length: 1_000 },
       (_, row) => `{"fromAccount":"a","toAccount":"b","amount":"${row + 1}"}\n`,
     );
-    const importing = spawn(process.execPath, [SERVICE, 'transactions', 'import', '-', '--format', 'ndjson'], {
-      env: { PATH: process.env.PATH, IDEMPAY_URL: shared.url },
-    });
-    importing.stdin.end(rows.join(''));
-    expect((await once(importing, 'close'))[0]).toBe(0);
+    const folder = await mkdtemp(join(tmpdir(), 'idempay-rows-'));
+    const file = join(folder, 'rows.ndjson');
+    await writeFile(file, rows.join(''));
+    expect((await runCommand(shared.url, ['transactions', 'import', file])).code).toBe(0);
+    await rm(folder, { recursive: true });
     const pipe = `'${process.execPath}' '${SERVICE}' transactions export | head -n 1`;
     const { stdout, stderr } = await promisify(execFile)('sh', ['-c', pipe], {
       env: { PATH: process.env.PATH, IDEMPAY_URL: shared.url },

@@ -55,18 +55,24 @@ export function aged(keys: readonly string[], byMs: number): StoredChange {
 export function settledPayments(count: number, settledFrom: number): StoredChange {
   // 7919 is prime, so that every number comes once.
   const settledMs = `(${settledFrom} + ((i * 7919) % ${count}) / 2 * 1000)`;
-  const insert = (table: string, settled: string, digits: string, key: string) => `
+  const insert = (
+    table: string,
+    own: { column: string; value: string },
+    settled: string,
+    digits: string,
+    key: string,
+  ) => `
     INSERT INTO ${table} (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
-      lease_until, recover_at, claimed_at, settled_at, expires_at)
+      lease_until, recover_at, claimed_at, settled_at, expires_at, ${own.column})
     SELECT ${key}, 'TXN' || ${digits}, '1.00', 'USD', '1.00 USD', 'simulated', 'COMPLETED', 1, 'nobody',
-      ${settled}, ${settled}, ${settled}, ${settled}, ${settled}`;
+      ${settled}, ${settled}, ${settled}, ${settled}, ${settled}, ${own.value}`;
   const uuid = (digits: string) => `'01000000-0000-7000-8000-' || ${digits}`;
   const [printed, padded] = ["printf('%012d', i)", "lpad(i::text, 12, '0')"];
   const settledAt = `('epoch'::timestamptz + ${settledMs} * interval '1 millisecond')`;
   return {
     embedded: `WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < ${count})
-      ${insert('payments', settledMs, printed, uuid(printed))} FROM numbers`,
-    distributed: `${insert('idempay.payments', settledAt, padded, `(${uuid(padded)})::uuid`)}
+      ${insert('payments', { column: 'claimed_at_wall', value: settledMs }, settledMs, printed, uuid(printed))} FROM numbers`,
+    distributed: `${insert('idempay.payments', { column: 'generation', value: '1' }, settledAt, padded, `(${uuid(padded)})::uuid`)}
       FROM generate_series(1, ${count}::bigint) AS i`,
   };
 }
