@@ -2,6 +2,7 @@ import { checkRestored, type RestoredEvidence } from '../../testkit/checkers/res
 import { Load } from '../../testkit/client/load.js';
 import { gate, inParallel } from '../../testkit/concurrency.js';
 import { History, KEY_HEADER, type Target, type Violation } from '../../testkit/history/history.js';
+import type { TransactionHistory } from '../../testkit/history/transactions.js';
 import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
 import type { Random } from '../../testkit/random.js';
@@ -12,6 +13,8 @@ import type { PostgresUnderFault } from './postgres-under-fault.js';
 const CLIENTS = { payments: 10, transactions: 6 };
 /** Payments that have an outcome before the backup, and as many after it: those are lost. */
 const PAYMENTS = 20;
+/** Transactions that are created after the backup, and not deleted again. */
+const CREATED = 3;
 const PAID_DEADLINE_MS = 60_000;
 const MOST_CHECKED = 100;
 const TAGS_OF_A_LIST = 4;
@@ -45,7 +48,13 @@ export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): 
       const untilPaid = (count: number) => until(`${count} payments`, PAID_DEADLINE_MS, () => finished.length >= count);
       await untilPaid(PAYMENTS);
       const restoreLater = await postgres.backUp(backUp);
-      await untilPaid(finished.length + PAYMENTS);
+      const created = history.transactions.length;
+      await Promise.all([
+        untilPaid(finished.length + PAYMENTS),
+        until(`${CREATED} transactions`, PAID_DEADLINE_MS, () => {
+          return history.transactions.slice(created).filter(isThere).length >= CREATED;
+        }),
+      ]);
       await Promise.all(services.map((service) => service.killUntil(restored)));
       return restoreLater;
     });
@@ -59,14 +68,15 @@ export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): 
   }
 }
 
+/** Nobody asked to delete it. */
+const isThere = ({ accesses }: TransactionHistory) => accesses.every(({ input }) => input.what !== 'delete');
+
 /** Nothing else happens meanwhile. */
 async function examine(history: History, rest: Rest, lost: Lost): Promise<Violation[]> {
   const { services, processor, postgres, random } = rest;
   const rows = await postgres.transactions();
   const kept = new Set(rows.map(({ id }) => id));
-  lost.transactions += history.transactions.filter(({ id, accesses }) => {
-    return !kept.has(id) && accesses.every(({ input }) => input.what !== 'delete');
-  }).length;
+  lost.transactions += history.transactions.filter((created) => !kept.has(created.id) && isThere(created)).length;
   const paid = await postgres.paymentKeys();
   const tried = history.keys.filter(({ exchanges }) => exchanges.length > 0);
   lost.payments += tried.filter(
