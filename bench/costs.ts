@@ -111,7 +111,7 @@ export function perOperation<T extends object>(costs: T, count: number): T {
 type Tree = Readonly<{ [name: string]: number | Tree }>;
 type Operation = (a: number, b: number) => number;
 
-/** Of every number of either; what one of them does not have is 0 there. */
+/** Combines every number that one of the two has; a number that the other lacks counts as 0. */
 function combine<T extends object>(one: T, other: T, operation: Operation): T {
   return combineTrees(one as unknown as Tree, other as unknown as Tree, operation) as unknown as T;
 }

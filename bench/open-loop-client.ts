@@ -246,7 +246,7 @@ interface Samples {
   readonly tookMs: number[];
 }
 
-/** Of each kind and status, and of all answers together. */
+/** The latencies of the answers of each kind and status, and of all answers together. */
 function summaryOf(measured: ReadonlyMap<string, Samples>) {
   const all = [...measured.values()];
   const together = { dueMs: all.flatMap(({ dueMs }) => dueMs), tookMs: all.flatMap(({ tookMs }) => tookMs) };

@@ -33,7 +33,7 @@ export type Latencies = Readonly<Record<'p50Ms' | 'p99Ms' | 'p999Ms', number>>;
 
 export interface LatencyRow extends Row {
   readonly kind: 'first payment' | 'repeat';
-  /** Of the capacity. */
+  /** Which part of the capacity was sent: `half` or `80 %`. */
   readonly part: string;
   readonly seconds: number;
   readonly rounds: LatencyRound[];

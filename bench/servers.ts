@@ -17,7 +17,7 @@ const REDIS_SETTINGS = ['--appendonly', 'yes', '--maxmemory-policy', 'noeviction
 const LOAD_DEADLINE_MS = 300_000;
 /** They make an acknowledged payment durable. They are the defaults, but set explicitly, because without them the results mean nothing. */
 const DURABLE = ['fsync=on', 'synchronous_commit=on', 'full_page_writes=on'];
-/** Of Redis itself: nodes that are busy with the load must not take each other for failed. */
+/** The default of Redis itself: nodes that are busy with the load must not take each other for failed. */
 const NODE_TIMEOUT_MS = 15_000;
 
 export type Server = Awaited<ReturnType<typeof openProgram>>;

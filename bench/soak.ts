@@ -18,7 +18,7 @@ const SAMPLES = 240;
 /** As many as the embedded service remembers at most: memory that fills once is no leak. */
 const REMEMBERED_KEYS = 100_000;
 const MEBIBYTE = 1024 * 1024;
-/** Of the run: until then caches fill, keys begin to expire, and the engine compiles. */
+/** The share of the run that is warm-up: until then caches fill, keys begin to expire, and the engine compiles. */
 const WARM_UP = 0.25;
 /** A leak of one percent an hour is not seen; one that ends a process within days is. */
 const GROWTH_ALLOWED = 1.1;

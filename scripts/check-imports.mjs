@@ -6,7 +6,7 @@ import { parseCircular, parseDependencyTree } from 'dpdm';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const FEATURES = ['payments', 'transactions', 'access', 'health', 'limits', 'live'];
-/** Of each room: the rooms that it may import besides itself. `platform` may be imported everywhere. */
+/** The rooms that each room may import besides itself. `platform` may be imported everywhere. */
 const ROOMS = {
   platform: [],
   payments: [],

@@ -106,7 +106,7 @@ async function measureStarts({ opened, start }: GrowthSubject, first: Server): P
   return median(startMs);
 }
 
-/** Of so many filled payments, in no order. */
+/** The keys of REPEATED filled payments, in random order. */
 function keysOver({ fresh }: Plan): string[] {
   return numbersOver(fresh, REPEATED).map((number) => keyOf(fresh, number));
 }

@@ -117,7 +117,7 @@ export function luaOf({ first, count, fromMs, spreadMs, keyLifeMs }: Series): st
     local expires_ms = string.format('%.0f', ms + ${keyLifeMs})`;
 }
 
-/** Of so many payments, evenly over the series, in no order. */
+/** The numbers of `wanted` payments, spread evenly over the series, in random order. */
 export function numbersOver({ first, count }: Series, wanted: number): number[] {
   const numbers = Array.from({ length: Math.min(wanted, count) }, (_, index) => {
     return first + Math.floor((index * count) / Math.min(wanted, count));

@@ -116,7 +116,7 @@ class Site {
   private constructor(
     private readonly opened: Opened,
     private readonly stores: Stores,
-    /** Of each kind, to each process. */
+    /** How many operations of each kind each process gets. */
     private readonly operations: number,
     private readonly services: readonly Server[],
     private readonly clients: readonly OpenLoopClient[],
@@ -206,7 +206,7 @@ class Site {
     return { sockets, costs: await this.meter.read() };
   }
 
-  /** Of all parts while `work` ran, with the operations that it resolves to. */
+  /** What all parts cost while `work` ran, and how many operations it did. */
   async #costsOf(work: () => Promise<Done>): Promise<{ seconds: number; operations: number; cells: Cells }> {
     const [before, beganAt] = [await this.#read(), performance.now()];
     const { operations, httpBytes } = await work();

@@ -10,7 +10,7 @@ const MIX = {
   'read by id, hit': 1,
   'list, 304': 1,
 };
-/** Of a processor: beyond it requests wait for one another. */
+/** The share of a processor's time that may be in use: above it, requests wait for one another. */
 const BUSY = 0.6;
 const DAY_SECONDS = 86_400;
 /** As `npm run bench -- growth` measures them with ten million. */

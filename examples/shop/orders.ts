@@ -52,7 +52,7 @@ export class Orders {
     return text === undefined ? undefined : (JSON.parse(text) as Order);
   }
 
-  /** Undefined: it may not begin, because the one before it was not declined. */
+  /** The order's attempt with this number; undefined if it may not begin, because the one before it was not declined. */
   async attempt(order: Order, number: number): Promise<Attempt | undefined> {
     const before = number > 1 ? await this.#outcome(order.id, number - 1) : undefined;
     if (!(number === 1 || before?.state === 'declined')) return undefined;

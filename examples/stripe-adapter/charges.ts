@@ -18,7 +18,7 @@ export interface ChargeSettings {
   readonly timeoutMs: number;
   /** From now on a request that was sent to Stripe has been carried out, or never will be. */
   readonly settleMs: number;
-  /** Of a list, at most. */
+  /** How many pages of a list are read at most to look for one charge. */
   readonly pages: number;
 }
 

@@ -9,7 +9,10 @@ const KEY = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const REQUEST_MS = 5_000;
 const LONGEST_BODY = 65_536;
 
-/** The contract of docs/guides/processor.md over HTTP. `password`: of Basic authorization, as in PROCESSOR_URL; undefined: none is asked for. */
+/**
+ * The contract of docs/guides/processor.md over HTTP. `password` is that of Basic authorization, as in PROCESSOR_URL; if undefined, the
+ * adapter asks for none.
+ */
 export function createAdapter(charges: Charges, password: string | undefined): Server {
   return createServer({ requestTimeout: REQUEST_MS }, async (request, response) => {
     const answer = await answerTo(request).catch((fault): Answer => {

@@ -16,7 +16,7 @@ export interface Fault {
   happen(random: Random): Promise<void>;
 }
 
-/** Of an environment, besides its deployment. */
+/** What an environment is opened with, besides its deployment. */
 export interface EnvironmentOptions {
   /** Whether the processor recognises a reference that comes again; where it does not, an operator is at work. */
   readonly deduplicates: boolean;

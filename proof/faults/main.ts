@@ -13,7 +13,7 @@ const USAGE = `npm run faults -- [options]
   --minutes M                         how long, from 0.2 to 10,000 (5)
   --seed N                            a whole number: makes the choices of an earlier run again`;
 
-/** Of the machine that ran it, beside the repository's own files and ignored by it. */
+/** Results are those of the machine that ran the suite, so Git ignores this folder. */
 const FOLDER = join('proof', 'results');
 const LINE_EVERY_MS = 10_000;
 /** Violations of one failure are many and alike: the first few tell which. */

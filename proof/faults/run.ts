@@ -16,7 +16,7 @@ import { restoreUnderLoad } from './restores.js';
 import { Scraper } from './scraper.js';
 import { countFault, countHistory, emptyTally, type Tally } from './tally.js';
 
-/** Of one session, opening, healing and checking it included; with fresh stores, so that nothing grows with the run. */
+/** The longest session, checks included. Each session has fresh stores, so that nothing grows with the run. */
 const LONGEST_SESSION_MS = 100_000;
 /** What opening, healing and checking take of a session. */
 const AROUND_MS = { embedded: 6_000, distributed: 36_000 } as const;

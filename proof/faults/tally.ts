@@ -32,7 +32,7 @@ export function emptyTally() {
     verdicts: 0,
     reads: 0,
     writes: 0,
-    /** Of the metrics of each process, while all this happened. */
+    /** How often the metrics of a process were scraped while all this happened. */
     scrapes: 0,
     notModified: 0,
     /** Keys that the key store forgot before they were paid. */
@@ -65,7 +65,7 @@ export function countHistory(tally: Tally, history: History): void {
   }
 }
 
-/** Of all kinds, or of those that hit this. */
+/** How many faults happened; if `hits` is given, only those that hit it. */
 export function faultsOf(tally: Tally, hits?: Hit): number {
   const counted = Object.values(tally.faults).filter((fault) => hits === undefined || fault.hits === hits);
   return sum(counted.map(({ count }) => count));

@@ -14,7 +14,7 @@ export interface Effort {
 }
 
 export interface Finding {
-  /** The promise that was broken or the test that failed; undefined: not noticed. */
+  /** The promise that was broken or the test that failed; undefined if the mutant was not noticed. */
   readonly noticed: string | undefined;
   /** What it took, such as `8 seeds`. */
   readonly effort: string;
@@ -94,7 +94,7 @@ function tests(files: string): Check['run'] {
 interface FileResult {
   readonly name: string;
   readonly status: string;
-  /** Of the file itself: why it could not be loaded, or which of its hooks failed. */
+  /** Why the file itself failed: it could not be loaded, or one of its hooks failed. */
   readonly message: string;
   readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
 }

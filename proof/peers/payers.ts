@@ -9,7 +9,7 @@ import type { Peer } from './peers.js';
 /** A request without an answer for so long hangs. */
 const HANG_MS = 10_000;
 const ISSUED_AT_ONCE = 20;
-/** Of one client, before it leaves a payment for the end. */
+/** How often a client sends a payment before it leaves it for the end. */
 export const SENDS = 6;
 export const PAUSE_MS = 120;
 /** At the end everything is up, and what has no outcome yet is repeated for so long. */

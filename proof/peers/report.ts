@@ -16,7 +16,7 @@ export interface Trial {
   readonly outages: Outages;
   /** Ends of server processes that nobody caused. */
   readonly ownEnds: readonly string[];
-  /** Of the records of open keys in Redis, the longest remaining life. */
+  /** The longest remaining life of the records that Redis has of open keys; undefined if there are none. */
   readonly lockSeconds: number | undefined;
 }
 

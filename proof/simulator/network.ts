@@ -43,9 +43,9 @@ const NOTICED_WITHIN_MS = 20;
 
 interface ServerSettings {
   readonly name: string;
-  /** Callers give up after this; what is still on its way then may be done all the same. Undefined: they wait. */
+  /** Callers give up after this; what is still on its way then may be done all the same. If omitted, they wait. */
   readonly deadlineMs?: number;
-  /** Of a store in the caller's own process: what it has not done when the process ends it never does. */
+  /** Whether the store is in the caller's own process: what it has not done when the process ends it never does. */
   readonly diesWithCaller?: boolean;
 }
 
@@ -54,7 +54,7 @@ export type Link = ReturnType<typeof createLink>;
 /** One server, and the network to it. Each operation is one step of it, at a moment that the seed decides. */
 export function createLink(simulation: Simulation, triggered: TriggeredFaults, settings: ServerSettings) {
   const { name, deadlineMs, diesWithCaller } = settings;
-  /** Of the way from each process: one may be cut off from what the others reach. */
+  /** The conditions on the way from each process, because one may be cut off from what the others reach. */
   const conditions = new Map<number, NetworkConditions>();
 
   /** Every subject has random choices of its own, so that a history without one payment is the same for the others. */

@@ -38,7 +38,7 @@ export class ObservedPayments {
     for (const key of this.stored.keys()) if (!keys.has(key)) this.remove(key);
   }
 
-  /** Of a row that only its holder may write, `fence` says who wrote it. */
+  /** Records a row as it is stored now. `fence` says who wrote it, where only its holder may. */
   observe(row: StoredPayment, fence: Fence | undefined, judgedAt = this.simulation.time): void {
     const before = this.stored.get(row.key);
     if (before && isSame(before, row)) return;

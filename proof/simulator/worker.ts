@@ -13,7 +13,7 @@ interface Share {
   readonly from: number;
   readonly end: number;
   readonly step: number;
-  /** Undefined: each seed says which. */
+  /** The environment of every seed; if undefined, each seed decides its own. */
   readonly environment: EnvironmentName | undefined;
   /** Not 0: no further seed is begun. */
   readonly stopped: Int32Array;

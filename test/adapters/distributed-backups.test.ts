@@ -173,8 +173,8 @@ describe('a restored PostgreSQL is noticed by what Redis remembers', () => {
     const { transactions } = areasOf(ports, newProcessor());
     const id = await idsOf(ports);
     const names = createKeyNames((await deployment())?.id ?? '');
-    // Of a process that no longer runs.
     const client = await openRedisClient(stores.redisUrl);
+    // The last commits of a process that no longer runs.
     const lost = { ...(await deployment()), commits: [{ id: id + 1, version: 1 }] };
     await until(
       'the commits to be remembered',

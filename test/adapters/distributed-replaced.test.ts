@@ -22,7 +22,7 @@ const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5',
 /** Several of the looks that are made every second. */
 const SEEN_DEADLINE_MS = 10_000;
 const LOOK_EVERY_MS = 1_000;
-/** Of ids and versions, after each replacement. */
+/** How far ids and versions jump after each replacement. */
 const GAP = 1_000_000_000;
 const HOUR_MS = 3_600_000;
 /** A timeline that no server here has: what is there was written by another one, as far as the row tells. */

@@ -20,7 +20,7 @@ import {
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
-/** Of ids and versions, after each start of a backup. */
+/** How far ids and versions jump when a backup is started for the first time. */
 const GAP = 1_000_000_000;
 /** Enough that the copy takes many commits of the load beside it. */
 const ROWS = 20_000;
@@ -145,7 +145,7 @@ describe('a backup of a service that runs', () => {
     expect((await again.transactions.create(NEW)).id).toBe(next.id + 1);
     const age = inState(await again.ledger.claim(claimAttempt()), 'taken over').claim;
     expect(age).toMatchObject({ epoch: 1, unsent: false });
-    // Of the original, which goes on, nothing changed.
+    // The original goes on, and nothing in it changed.
     expect((await original.transactions.create(NEW)).id).toBe(lost.id + 1);
   });
 });

@@ -62,7 +62,7 @@ async function listeners(): Promise<number> {
   return list.split('\n').filter((line) => line.includes('idempay-listener')).length;
 }
 
-/** Of a watch that begins now, whatever was lost before. */
+/** Expects the end of an attempt to be told to a watch that begins now, whatever was lost before. */
 async function expectLaterEndIsTold(process: RedisProcess): Promise<void> {
   const later = await watching(process);
   await other.keys.release(later.key, later.owner);

@@ -12,7 +12,7 @@ afterAll(() => redis.close());
 
 let deployments = 0;
 
-/** Of a deployment of its own, unless it is named. */
+/** Opens the shared samples of a deployment; if none is named, of a new one. */
 async function open({ deployment = `samples-${++deployments}`, url = redis.url, isRoomy = true } = {}) {
   const location = readRedisUrl(url);
   if (!location) throw new Error(`${url} is no Redis URL`);

@@ -18,7 +18,7 @@ const CALLS = 100;
 /** Lua takes 8,000 values at once. */
 const TOO_MANY = 9_000;
 const FEW_COMMANDS = CALLS / 20;
-/** Of the question itself, and of replicas and Sentinels, which speak to the server as well. */
+/** How often a server may read meanwhile for others: for INFO itself, and for replicas and Sentinels. */
 const OTHER_READS = 12;
 
 let redis: Awaited<ReturnType<typeof openRedis>>;
@@ -37,7 +37,7 @@ async function readsOf({ client }: RedisProcess): Promise<number[]> {
   return (await infoOfMasters(client, 'stats')).map((info) => numberIn(info, 'total_reads_processed'));
 }
 
-/** Of the server that reads most, while one turn sends many commands. */
+/** How often the server that reads most reads from its connections while one turn sends many commands. */
 async function readsOfOneTurn(process: RedisProcess): Promise<number> {
   const before = await readsOf(process);
   await Promise.all(Array.from({ length: COMMANDS }, () => process.keys.issue(newKey(), LONG_MS)));

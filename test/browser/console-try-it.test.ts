@@ -95,7 +95,7 @@ describeDeployments('trying payments in the console', (deployment) => {
     await press(tab, 'Pay twice at once');
     await latest(tab).locator('.note').waitFor();
     const note = await latest(tab).locator('.note').textContent();
-    // Of two at once one may meet the other all the same.
+    // Even a quick payment may be under way when the second request arrives, which then gets 409.
     expect(note).toMatch(/PROCESSOR_DELAY_MS=3000|is told 409/);
   });
 

@@ -37,7 +37,7 @@ export function ledgerContract(ports: ContractPorts): void {
   const finalState = (final: FinalOutcome) => ({ state: 'final', final });
   const underWay = async (key: string) => inState(await ledger.find(key), 'under way');
 
-  /** Of the payment of a claim: `claim`, `takeOver` and `resolve` by others, the rest by the attempt that claimed it. */
+  /** What can be done with a claimed payment: `claim`, `takeOver` and `resolve` by others, the rest by its own attempt. */
   const operations: ((claim: Claim) => Promise<Answer | { readonly state: string }>)[] = [
     ({ key }) => ledger.find(key),
     ({ key, processor }) => ledger.claim(claimAttempt({ key, processor, amount: '9.00' })),

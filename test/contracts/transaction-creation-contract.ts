@@ -6,13 +6,13 @@ import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
 const LONG_MS = 600_000;
 const SHORT_MS = 300;
-/** Of each kind at once: more than one statement or commit takes together, with the others before and behind. */
+/** How many creates of a kind run at once: more than one statement or commit takes, so some come before and after. */
 const AT_ONCE = 20;
 
 /**
  * What every TransactionStore guarantees of creates beyond their types:
  *  1. The ids of one create follow each other in the order of its rows, and its rows are kept exactly. 2. The list version moves.
- *  3. A key creates once: whoever comes later, or at the same time, is told the first result and changes nothing. 4. For other rows
+ *  3. A key creates once: a create that comes later, or at once, gets the first result and changes nothing. 4. For other rows
  *     it is a mismatch. 5. Clients, endpoints and keys are apart, in every letter. 6. An expired key creates anew.
  *  7. `findCreation` tells what a create would be told, and creates nothing. 8. The first result is told whatever became of its rows.
  *  9. Ids rise in commit order, whatever creates.

@@ -43,7 +43,7 @@ const unblock = () => stores.client.query('ROLLBACK');
 
 const members = <T>(make: () => T): T[] => Array.from({ length: OTHERS + 1 }, make);
 
-/** Of the blocked one, which is the first that was asked, and how many of the others were done; in how much time. */
+/** How the blocked operation ended, which is the first of `asked`, and how many others succeeded, all within LIMIT_MS. */
 async function outcomesOf(asked: readonly Promise<unknown>[]) {
   const begunAt = performance.now();
   const [blocked, ...others] = await Promise.allSettled(asked);

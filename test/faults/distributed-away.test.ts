@@ -59,7 +59,7 @@ describe('a store that is away', { timeout: 90_000 }, () => {
 
   const list = (at: string, headers = {}) => listTransactions(at, { from: from.fromAccount }, headers);
 
-  /** Of a finished payment, whichever store is away. */
+  /** Expects a finished payment to be replayed and its status to be shown, whichever store is down. */
   async function expectRepeated(at: string): Promise<void> {
     expectReplay(await pay(at, paid.key), paid.transactionId);
     expectCompleted(await paymentStatus(at, paid.key), paid.transactionId);

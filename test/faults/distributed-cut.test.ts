@@ -73,8 +73,8 @@ describe('a reply that is lost after', () => {
     );
 
   /**
-   * Of the takeover: bug: nobody worked on a payment until the lease ended that its lost takeover had taken. Cause: only
-   * claims and settlements were read back. Fix: so is a takeover.
+   * Bug: when the reply to a takeover was lost, nobody worked on the payment until the takeover's lease had ended. Cause:
+   * only claims and settlements were read back. Fix: a takeover is read back too.
    */
   test.each<[step: string, Lose, statuses: number[], { given?: typeof abandon; isOut?: true; at?: string }?]>([
     ['its claim was committed', executed('claim'), [200]],

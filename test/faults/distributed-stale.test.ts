@@ -88,7 +88,7 @@ describe('a cache entry older than an acknowledged write', { timeout: 60_000 }, 
       return (await stores.redis.client.exists(names.cached(id).marks)) === 0;
     });
 
-  /** Of the old row, which still is the row. */
+  /** Fills the cache with the row before its change, which is still the current one. */
   async function fill(id: number): Promise<void> {
     await readTransaction(reader, id);
     await expectHit(id);

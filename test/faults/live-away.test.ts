@@ -38,7 +38,7 @@ test.each([
     const away = await reader.until('two more of its own', (samples) => times(samples.slice(before), own).length >= 2);
     expect(others(away.slice(before)).length).toBeLessThanOrEqual(1);
     expect(away.at(-1)).toMatchObject({ instance: own, stores: { redis: false, postgresql: true } });
-    // Of the store there is a line, of the samples none.
+    // The log has lines about the store only, and none about samples that were not shared.
     expect(one.logs.slice(logged).filter(({ msg }) => !/Redis/.test(String(msg)))).toEqual([]);
     expect(one.logs.length - logged).toBeLessThanOrEqual(2);
     wires.redis.heal();

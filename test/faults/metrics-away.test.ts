@@ -41,7 +41,7 @@ test.each([
         { timeout: SEEN_DEADLINE_MS },
       )
       .toEqual([0, 0]);
-    // Of many scrapes: a busy machine may delay a few.
+    // The median of many scrapes, because a busy machine may delay a few.
     expect(scrapedIn.toSorted((a, b) => a - b)[Math.floor(scrapedIn.length / 2)]).toBeLessThan(SCRAPE_MS);
     for (const { status } of await Promise.all(asked)) expect(status).toBe(503);
     for (const wire of both) wire.heal();

@@ -29,7 +29,7 @@ const declared = createServer(
   silent,
   () => {},
 ).routeScopes;
-/** Those that take the method. Of each path all other methods are refused with 405, whoever asks. */
+/** The routes that need a scope. Every other method of a path is refused with 405, with any credentials or none. */
 const ROUTES = [...declared].filter(([, scopes]) => scopes !== 'open');
 const OPEN = [
   '/api/health/redis',

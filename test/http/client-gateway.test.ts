@@ -5,8 +5,8 @@ import { inParallel } from '../../testkit/concurrency.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
-/** Of each status, in turn, so that each operation meets all of its answers; unit/client/gateway has all of them for each. */
 const WIDTH = 8;
+/** An operation meets one answer of each status, a different one in turn; unit/client/gateway has all of each status. */
 const ANSWERS_OF_A_STATUS = OWN_ANSWERS.length / STATUSES.length;
 const LIMIT_MS = 120_000;
 

@@ -75,7 +75,7 @@ describe('the description', () => {
   });
 
   test('has exactly the routes of the server, with their scopes', () => {
-    // Of each path every other method is refused with 405, and each of these says so itself.
+    // For every other method of a path the server has a route that refuses it with 405; the description leaves those out.
     const routes = [...server.routeScopes].filter(([route]) => !isRefused(route));
     const scopesOf = ({ security }: Operation) =>
       security.length === 0 ? 'open' : security.flatMap(({ bearer }) => bearer);

@@ -37,7 +37,7 @@ const NEVER_DONE = [501, 505];
 
 interface Phase {
   readonly name: string;
-  /** Of all requests. */
+  /** The share of all requests that this phase sends, from 0 to 1. */
   readonly share: number;
   readonly settings: Readonly<Record<string, string>>;
   readonly credentials: Credentials;

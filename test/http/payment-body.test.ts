@@ -121,7 +121,7 @@ const ACCEPTED = [
 ];
 
 const SQL = [`"1'; DROP TABLE payments; --"`, `"100.50' OR '1'='1"`];
-/** Of another type; then texts; then numbers. `test/unit/money` has every form. */
+/** First amounts of another type, then texts, then numbers. `test/unit/money` has every form. */
 const REFUSED_AMOUNTS = [
   ...['true', 'null', '["100.50"]', '{"value":"5"}', '{"$gt":""}', '{"__proto__":{"length":6}}', '{"toString":"5"}'],
   ...['""', '"1e3"', '"-1"', '"0"', '"0.001"', '"100.50\\n"', '"\\u0000100.50"', '"\u0661\u0660"', '"\\ud800"'],

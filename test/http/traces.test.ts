@@ -49,7 +49,7 @@ const namesOf = (spans: readonly ExportedSpan[]) => spans.map(({ name }) => name
 
 describeDeployments('traces', (deployment) => {
   const isEmbedded = deployment.name === 'embedded';
-  /** Of the embedded store many operations share a batch; it has no name for each. */
+  /** Names of the stores' spans. Many operations of the embedded store share a batch, so no span names one of them. */
   const STATEMENTS = isEmbedded
     ? { claim: 'sqlite batch', settle: 'sqlite batch', begin: [], finish: [] }
     : { claim: 'postgresql claim', settle: 'postgresql settle', begin: ['redis begin'], finish: ['redis finish'] };

@@ -143,7 +143,7 @@ describe('the checker of payments rejects', () => {
     ['a reason that the processor did not give', chargedMeansCompleted, { kept: [kept({ reason: 'no funds' })] }],
     ['a charge for a key that was issued to nobody', promisedAnswers, { keys: [] }],
     ['an answer that says something else', promisedAnswers, answers(first(1), exchange(50, 503, { text: 'x' }))],
-    // Of 409 and 400 the nearest cases to those which are accepted.
+    // Answers 409 and 400 in the cases that are nearest to the accepted ones.
     ['409 of the only request', promisedAnswers, unpaid(exchange(9, 409)), stoodStill('redis')],
     ['409 when all were answered', promisedAnswers, unpaid(exchange(1, 409), exchange(2, 409), exchange(50, 409))],
     ['409 when the earlier request never arrived', promisedAnswers, unpaid(failed(1, 'refused'), exchange(50, 409))],

@@ -12,7 +12,7 @@ const REGISTER: Model<number, Input, number> = {
   name: String,
 };
 
-/** From when to when a value was written or read; of a write of unknown outcome there is no end. */
+/** From when to when a value was written or read; a write of unknown outcome has no end. */
 type Line = readonly [from: number, to: number | undefined, what: 'write' | 'read', value: number];
 
 function hasAnOrder(history: readonly Line[]): boolean {

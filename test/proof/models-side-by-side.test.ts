@@ -23,7 +23,7 @@ import { untilPast } from '../../testkit/time/until.js';
 const OPERATIONS = Number(process.env.SIDE_BY_SIDE_OPERATIONS ?? 120);
 const SEED = process.env.SIDE_BY_SIDE_OPERATIONS ? seedFrom('SIDE_BY_SIDE_SEED') : 1;
 const timeout = 60_000 + OPERATIONS * 100;
-/** Of time, and of names that the two sides make for themselves: that there is one must agree, not which. */
+/** Times, and names that each side makes for itself: both sides must have one, but its value may differ. */
 const OWN =
   /"(remainingMs|expiresAt|claimBy|createdAt|claimedAt|settledAt|writeBy|token|seenMs|keysFromMs|unseenMs)":("[^"]*"|[\d.e+-]+)/g;
 

@@ -11,7 +11,7 @@ const FIRST = process.env.SIMULATOR_SEEDS === undefined ? 0 : seedFrom('SIMULATO
 const LIMIT_MS = 60_000 + SEEDS * 1_000;
 const FAILURES = 5;
 const SHRINK_LIMIT_MS = 10_000;
-/** Of the shortest history of a planted mistake: a screen and a half. */
+/** The shortest history that shows a planted mistake has fewer lines than this: a screen and a half. */
 const SHORT_TRACE = 120;
 
 const PAYMENT_COUNTS = ['takeovers', 'crashes', 'losses', 'pauses', 'drains', 'group commits', 'payments removed'];
@@ -72,7 +72,7 @@ function loseMarks({ redis }: Stores): void {
   };
 }
 
-/** Of the first few seeds that fail, the one with the shortest history. */
+/** The failure with the shortest history among those of the first few seeds that fail. */
 async function shortestFailure(environment: Environment): Promise<RunResult> {
   const failures: RunResult[] = [];
   for (let seed = 0; failures.length < FAILURES && seed < 1_000; seed += 1) {

@@ -10,7 +10,7 @@ import { untilPast } from '../../testkit/time/until.js';
  * reference is ever charged twice. Two compositions over the same ports are two processes.
  */
 
-/** Of a key that is used before it expires, also on a busy machine. */
+/** The life of a key that is used before it expires, also on a busy machine, and again afterwards. */
 const SHORT_LIFE_MS = 15 * SHORT_MS;
 
 const { compose, composeWithKey, statesOf } = await shareProtocol();

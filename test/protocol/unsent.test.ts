@@ -10,7 +10,7 @@ import { untilPast } from '../../testkit/time/until.js';
  * nothing was sent, and the next takeover sends it (decision P15).
  */
 
-/** Of a key that a test outlives. */
+/** The life of a key or a lease that ends during its test. */
 const SHORT_LIFE_MS = 15 * SHORT_MS;
 const NO_ANSWER = { state: 'unknown', cause: 'connection refused' } as const;
 

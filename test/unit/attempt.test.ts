@@ -49,7 +49,7 @@ beforeEach(async () => {
 });
 
 describe('an attempt', () => {
-  /** Of the time at which the processor answers. */
+  /** Another owner takes the payment over; the processor answers only after this. */
   async function fencedOff(): Promise<void> {
     await ports.ledger.abandon(claim, 0);
     await ports.ledger.takeOver({ ...claim, owner: newOwner(), leaseMs: FIRST_LEASE_MS });

@@ -260,7 +260,7 @@ describe('a misspelt setting', () => {
     }
   });
 
-  /** Of the names that shells, CI, containers, clouds and the stores' programs give: those that look most like a setting. */
+  /** Names of variables of shells, CI, containers, clouds and the stores' programs that look most like a setting. */
   const USUAL = `host port HOME HOSTNAME LOGNAME TMPDIR NVM_DIR WINDIR XDG_DATA_DIRS PORTAGE_TMPDIR PORTDIR PORTAGE_BINHOST
     PROCESSOR_ARCHITECTURE PROCESSOR_IDENTIFIER PROCESSOR_LEVEL PROCESSOR_REVISION UV_THREADPOOL_SIZE npm_config_loglevel
     JENKINS_URL BUILD_URL JOB_URL REDIS_SERVICE_HOST REDIS_SERVICE_PORT REDIS_PORT REDIS_HOST REDIS_PASSWORD REDIS_VERSION

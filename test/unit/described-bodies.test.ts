@@ -19,7 +19,7 @@ import { TRANSACTION_STATUSES } from '#idempay/transactions/transaction.js';
  * Bodies are judged by hand, and described by a schema: both must say the same of every body. Where a schema cannot say a rule, the
  * description names it, and `reconcile` here says exactly what it is. Each of these is counted, so that none is said for nothing.
  */
-/** Of each kind. `npm run test:long -- fuzz` takes 10,000. */
+/** How many bodies of each kind are tried. `npm run test:long -- fuzz` tries 10,000. */
 const BODIES = Number(process.env.DESCRIBED_BODIES ?? 2_000);
 const SEED = 20_261_122;
 

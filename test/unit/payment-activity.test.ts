@@ -59,7 +59,7 @@ test('a row is read once, but those of the last minutes, and one that is seen la
   expect(await total()).toBe(10_010);
   expect(await total()).toBe(10_010);
   expect(store.rowsRead).toBe(10_020);
-  // Of a commit that took a minute.
+  // A row whose commit took a minute is seen only now.
   clock.advance(MINUTE_MS / 2);
   store.add(NOW_MS - MINUTE_MS / 2);
   expect(await total()).toBe(10_011);

@@ -5,14 +5,14 @@ const MOST_TRIED = 100_000;
 
 export interface Operation<Input, Output> {
   readonly invokedAt: number;
-  /** Undefined: its outcome is not known. It may have happened at any time after its invocation, or never. */
+  /** When it ended, and with what output. If undefined, it may have happened at any time after its invocation, or never. */
   readonly completed: { readonly at: number; readonly output: Output } | undefined;
   readonly input: Input;
 }
 
 export interface Model<State, Input, Output> {
   readonly initial: State;
-  /** The state after the operation; undefined when it could not have answered so. Of an unknown outcome any will do. */
+  /** The state after the operation; undefined if it could not have had this output. An undefined output allows any. */
   step(state: State, input: Input, output: Output | undefined): State | undefined;
   /**
    * The same text for the same state. Operations that keep the state come first in the search. So where a write may set the

@@ -31,7 +31,7 @@ export type KeptPayment = Pick<ShownPayment, 'idempotencyKey' | 'state' | 'amoun
 /** All that the checker reads: logs kept outside the system, and what the system shows once it is at rest. */
 export interface PaymentEvidence {
   readonly keys: readonly KeyHistory[];
-  /** Undefined: payments are simulated, so there is no log of charges. */
+  /** The processor's log of charges; undefined if payments are simulated, because then there is none. */
   readonly charges: readonly ChargeLine[] | undefined;
   readonly kept: readonly KeptPayment[];
   readonly disturbances: readonly Disturbance[];
@@ -39,7 +39,7 @@ export interface PaymentEvidence {
   /** Keys whose payments an operator declined, or may have declined: nothing was charged for those. */
   readonly verdicts?: ReadonlySet<string>;
   readonly unresolved?: ReadonlySet<string>;
-  /** A key that has no outcome so long after healing is stuck. Undefined: the clients did not wait for all outcomes. */
+  /** A key without an outcome this long after healing is stuck. Omitted if the clients did not wait for all outcomes. */
   readonly stuckAfterMs?: number;
 }
 

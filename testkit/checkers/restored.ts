@@ -17,7 +17,7 @@ export interface RestoredEvidence {
     readonly from: string;
     readonly to: string;
   }[];
-  /** Of each process what it shows of an id that was ever acknowledged; `gone`: 404. */
+  /** What each process shows of each id that was ever acknowledged; `gone` stands for 404. */
   readonly reads: readonly { readonly id: number; readonly status: string; readonly at: string }[];
   /** Whether a list was answered with 304 to a tag of before the restore. */
   readonly lists: readonly { readonly account: string; readonly tag: string; readonly isConfirmed: boolean }[];

@@ -39,7 +39,7 @@ export const OWN_ANSWERS: readonly OwnAnswer[] = STATUSES.flatMap((status) =>
 export const nameOf = ({ status, body, when, header, lasts }: OwnAnswer) =>
   `${status} as ${body}, ${when} the service, header ${header}, ${lasts}`;
 
-/** Without a body, whoever writes them. */
+/** An answer with one of these statuses has no body, from the service and from a gateway alike. */
 const BODILESS = new Set([204, 205, 304]);
 
 export interface Gateway {

@@ -20,7 +20,7 @@ const HEADERS = [
   'retry-after',
   'www-authenticate',
 ];
-/** Of a payment, because its times are in it. Tags of transactions and lists must be the same. */
+/** The tag of a payment may differ, because its times are in it. Tags of transactions and lists must be the same. */
 const PAYMENT_TAG = /\b[0-9a-f]{32}\b/g;
 /** What differs between any two runs: names are given in the order in which they appear. */
 const NAMED = [

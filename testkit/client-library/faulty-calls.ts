@@ -11,7 +11,7 @@ const WIDTH = 64;
 const ATTEMPT_TIMEOUT_MS = 1_500;
 const SHORTEST_DEADLINE_MS = 500;
 const LONGEST_DEADLINE_MS = 8_000;
-/** Of `onKey`. */
+/** How long `onKey` takes at most to store a key. */
 const LONGEST_KEEP_MS = 10;
 /** One client in so many fetches keys ahead. */
 const FETCHES_AHEAD = 4;

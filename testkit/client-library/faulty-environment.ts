@@ -7,7 +7,7 @@ import type { Random } from '../random.js';
 import { startHttpFaultProxy } from '../servers/http-fault-proxy.js';
 import { pause } from '../time/until.js';
 
-/** Of the requests, as the issue of this client asks for it. */
+/** The share of requests that meet a fault; the issue that asked for this client names it. */
 const FAULT_RATE = 0.2;
 const SHORTEST_CALM_MS = 3_000;
 const LONGEST_CALM_MS = 10_000;

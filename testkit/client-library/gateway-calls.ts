@@ -16,7 +16,7 @@ interface Calls {
   readonly direct: Idempay;
   readonly service: Service;
   readonly gateway: Gateway;
-  /** Of this call alone. */
+  /** An account that no other call uses. */
   readonly account: string;
 }
 
@@ -56,7 +56,7 @@ function createOf(isOnce: boolean, isBatch: boolean): GatewayOperation {
   };
 }
 
-/** Of one that is there: by its id, or only as it was read. */
+/** Changes or removes a transaction that exists: by its id, or only if it still is as it was read. */
 function changeOf(what: 'change of status' | 'removal', isConditional: boolean): GatewayOperation {
   return {
     name: `${what}${isConditional ? ' under If-Match' : ''}`,

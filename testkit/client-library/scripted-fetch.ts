@@ -92,7 +92,7 @@ export function scripted(steps: readonly Step[], options: Partial<IdempayOptions
     idempay,
     clock,
     sent,
-    /** Of the payments, in their order. */
+    /** The requests to pay that were sent, in their order. */
     payments: () => sent.filter(({ path }) => path === '/api/payment'),
     keysUsed: () => [...new Set(sent.flatMap(({ headers }) => headers.get('idempotency-key') ?? []))],
   };

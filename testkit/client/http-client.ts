@@ -22,7 +22,7 @@ export interface Ask {
   /** For a URL with https the one that trusts its certificate. */
   agent?: Agent;
   signal?: AbortSignal;
-  /** Of an answer that stays open: only what comes first is read. */
+  /** Whether only the first part of the body is read, because the answer stays open. */
   firstPart?: boolean;
 }
 

@@ -33,7 +33,7 @@ export async function openLive(url: string, headers: Record<string, string> = {}
   const samples = () => lines.filter((line): line is Sample => line.type === 'sample');
   return {
     headers: response.headers,
-    /** Of the process that was asked. */
+    /** The instance id of the process that was asked. */
     instance: hello.instance,
     lines,
     samples,

@@ -88,7 +88,7 @@ export async function listPayments(url: string, target = '') {
 
 export const exportDay = async (url: string, day: string) => (await exportLines(url, day)).map(shownPayment);
 
-/** The lines of a whole export, each one payment, not looked at any further; `more`: of the query. */
+/** The lines of a whole export, each one payment, not looked at any further. `more` is added to the query. */
 export async function exportLines(url: string, day: string, more = ''): Promise<string[]> {
   const answer = await ask(`${url}/api/payments/export?day=${day}${more}`);
   expect(answer.status, answer.text.slice(0, 500)).toBe(200);

@@ -224,7 +224,7 @@ const OUTPUTS: Readonly<Record<'change' | 'delete', Readonly<Record<number, Outp
   delete: { 204: 'done', 404: 'gone' },
 };
 
-/** Undefined: nothing that may be shown of this transaction. */
+/** The status that a reply shows; undefined if it shows what may never be shown of this transaction. */
 function shownStatus(live: Live, { status, text, headers }: Reply, known: string | undefined): Output | undefined {
   if (status === 404) return 'gone';
   const tag = headers.etag?.slice(1, -1);
@@ -240,7 +240,7 @@ const isUnchanged = ({ status, text }: Reply) => status === 503 && text.includes
 
 const pathOf = ({ history }: Live) => `/api/transactions/${history.id}`;
 
-/** Of spec 4.3, unquoted. `String` of an amount with so few digits is its shortest plain decimal. */
+/** The entity tag of spec 4.3, unquoted. `String` of an amount with so few digits is its shortest plain decimal. */
 function tagOf({ history, account, shared, amount }: Live, status: string): string {
   return createHash('md5').update(`${history.id}${account}${shared.history.account}${amount}${status}`).digest('hex');
 }

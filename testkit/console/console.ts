@@ -11,12 +11,12 @@ export const LAPTOP = { width: 1280, height: 800 };
 const BROWSER_START_MS = 60_000;
 
 interface Opening {
-  /** An API key or token to sign in with; undefined: the service asks for none, or the test signs in. */
+  /** An API key or token to sign in with. Omitted if the service asks for none, or if the test signs in itself. */
   readonly secret?: string;
   /** Where it opens: `#/payments`. */
   readonly hash?: string;
   readonly viewport?: { readonly width: number; readonly height: number };
-  /** Of numbers and times, and where they are. */
+  /** The locale in which the browser formats numbers and times; `timezoneId` is its time zone. */
   readonly locale?: string;
   readonly timezoneId?: string;
 }

@@ -113,7 +113,7 @@ function buckets(total: number, middle: number) {
   return { bounds: BOUNDS, counts: [...counts, 0] };
 }
 
-/** Of the last fifteen minutes of so many processes, each with moments of its own, oldest first. */
+/** The samples of so many processes in the last KEEP_MS, oldest first; each process samples at moments of its own. */
 export function lastMinutes(processes: number, until: number): readonly { at: number }[] {
   const steps = KEEP_MS / INTERVAL_MS;
   const samples = Array.from({ length: processes }, (_, process) =>

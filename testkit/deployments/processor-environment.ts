@@ -153,7 +153,7 @@ export function expectNotSent(answer: Answer): void {
   expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
 }
 
-/** Where recovery may have been faster than the repeat: the outcome, by whoever wrote it. Returns the transaction id. */
+/** Expects a completed payment, whether this request settled it or recovery did. Returns the transaction id. */
 export function expectPaid(answer: Answer): string {
   return answer.headers['idempotent-replayed'] === undefined ? expectFirst(answer) : expectReplay(answer);
 }

@@ -18,7 +18,7 @@ export interface Draft {
   readonly broken: string[];
 }
 
-/** Credentials to choose from: of everything, and of too little. */
+/** Credentials to choose from: those that may do everything, and others that may do too little. */
 export interface Credentials {
   readonly whole: Headers;
   readonly others: readonly Headers[];
@@ -213,7 +213,7 @@ export class RequestFuzzer {
     return format === 'uuid' ? '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70' : `text ${random.below(3)}`;
   }
 
-  /** One of the examples; of an account or an amount now and then another value. */
+  /** One of the examples, with random values for an account, an amount and a status. */
   #bodyOf(requestBody: object): string {
     const { content } = requestBody as { content: Record<string, { examples: Record<string, { value: object }> }> };
     const [media] = Object.values(content);

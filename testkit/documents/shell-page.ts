@@ -13,7 +13,7 @@ const DONE = '@@ done';
 
 /** Some commands of a block, up to a comment that shows what they print. */
 export interface Step {
-  /** Of the block. */
+  /** The line of the document where the block's text begins, from 1. */
   readonly line: number;
   readonly shown: readonly string[];
   readonly printed: string;

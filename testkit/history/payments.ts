@@ -27,7 +27,7 @@ export interface KeyHistory {
   readonly issuedAt: number;
   readonly receivedAt: number;
   readonly exchanges: Exchange[];
-  /** How long after healing the outcome, or its absence, was known; undefined: never. */
+  /** How long after healing the outcome, or its absence, was known; undefined if it never was. */
   finishedAfterMs?: number;
 }
 

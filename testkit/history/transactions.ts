@@ -12,9 +12,8 @@ export type Input =
   | { readonly what: 'delete' };
 
 /**
- * What it was answered: of a read the status that was shown (by a 304 too: the one whose tag it confirmed), or that there
- * is no such transaction; of a write that it was done, that there is none, that its status is final, or another one than the
- * write was only for.
+ * What it was answered. A read shows a status (a 304 the one whose tag it confirms), or that there is no such transaction. A
+ * write was done, or it was not: there is no such transaction, its status is final, or it is not the one that If-Match names.
  */
 export type Output = Status | 'gone' | 'done' | 'final' | 'not as expected';
 
@@ -38,7 +37,7 @@ export interface ListHistory {
 
 export interface Span {
   readonly sentAt: number;
-  /** Undefined: nobody knows whether and when it happened. */
+  /** When its answer came; undefined if it is not known whether and when the change happened. */
   readonly endedAt: number | undefined;
 }
 

@@ -21,7 +21,7 @@ type Rules = Parameters<typeof createPaymentArea>[0]['rules'];
 /** `dedupMs` is of a new processor too, which has none unless it is given. */
 export type Settings = Partial<Omit<Rules, 'retentionMs'>> & {
   readonly recoverAfterMs?: (ageMs: number) => number;
-  /** Of the process; its stores have their own. */
+  /** The clock of the process; its stores have their own. */
   readonly clock?: Clock;
 };
 

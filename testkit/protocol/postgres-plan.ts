@@ -7,8 +7,8 @@ const UNTIL_THE_PLAN_IS_KEPT = 10;
 export type PlanValue = string | number | null | readonly (string | number | null)[];
 
 /**
- * The kinds of nodes of the plan, the indexes that it reads, and the tables that it reads from end to end; of a statement that
- * is `executed` also how many blocks it touched. With `auto` it is the plan that is used after several executions.
+ * The kinds of nodes of the plan, the indexes that it reads, and the tables that it reads from end to end; if the statement is
+ * `executed`, also how many blocks it touched. With `auto` it is the plan that is used after several executions.
  */
 export async function planOf(
   client: pg.ClientBase,

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** Of the users who need TLS: characters that a URL must escape are part of the proof. */
+/** The password of the users who need TLS. It has characters that a URL must escape, so that they are tested too. */
 export const PASSWORD = 'p@ss:w/rd#1';
 
 /** Files of a certificate authority of the test's own and of one server certificate that it signed for this machine. */

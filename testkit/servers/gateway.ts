@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { ask } from '../client/http-client.js';
 
-/** Of one connection (RFC 9110 7.6.1), or written anew. */
+/** Headers that belong to one connection (RFC 9110 7.6.1), or that are written anew for the next one. */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'host']);
 
 export interface GatewayAnswer {

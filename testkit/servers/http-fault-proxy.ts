@@ -24,12 +24,12 @@ export type ProxyFault = (typeof FAULTS)[number];
 /** Longer than an attempt of the clients that run through it, sometimes. */
 const LONGEST_DELAY_MS = 2_500;
 const IDLE_DEADLINE_MS = 30_000;
-/** Of one connection (RFC 9110 7.6.1), or written anew. */
+/** Headers that belong to one connection (RFC 9110 7.6.1), or that are written anew for the next one. */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'host']);
 
 export interface HttpFaultProxyOptions {
   readonly random: Random;
-  /** Of the requests that meet a fault, from 0 to 1. */
+  /** The share of requests that meet a fault, from 0 to 1. */
   rate: number;
   /** One of them gets each request. Read each time. */
   readonly targets: () => readonly { readonly url: string }[];

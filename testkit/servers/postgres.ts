@@ -10,7 +10,7 @@ import { endServer, freePort } from './server-process.js';
 
 const run = promisify(execFile);
 const START_DEADLINE_MS = 20_000;
-/** Of what it writes to its log, characters. */
+/** How many characters from the end of the server's log are kept for an error message. */
 const LAST_WORDS = 2_000;
 /** Whom its processes run as, and to whom its files belong: PostgreSQL refuses root; nobody is on every Debian. */
 export const OWNER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined;
@@ -74,7 +74,7 @@ export async function serveFolder(binaries: string, folder: string, settings: re
   return {
     port,
     url,
-    /** Of the process that runs now; those of its connections are its children. */
+    /** The id of the process that runs now; the processes of its connections are its children. */
     pid: () => child?.pid as number,
     start,
     stopImmediately,

@@ -45,7 +45,7 @@ export async function startRedis(
     port,
     url: `redis://127.0.0.1:${port}`,
     client,
-    /** Of the process that runs now. */
+    /** The id of the process that runs now. */
     pid: () => child?.pid as number,
     /** How often the command was run so far, also within scripts. */
     async timesRun(command: string): Promise<number> {
@@ -59,7 +59,7 @@ export async function startRedis(
     async close(): Promise<void> {
       client.disconnect();
       await endServer(child, 'SIGKILL');
-      // Of a server that was killed, a child that writes a snapshot may go on for a moment.
+      // After the server is killed, its child that writes a snapshot may still write for a moment.
       await rm(folder, { recursive: true, force: true, maxRetries: 10 });
     },
   };

@@ -5,13 +5,13 @@ import pg from 'pg';
 import { findPostgres } from './binaries.js';
 import { OWNER, type PostgresServer, runSql, serveFolder } from './postgres.js';
 
-/** Of one running server, never of its copy. */
+/** Files that belong to one running server, so that a copy must not have them. */
 const NOT_COPIED = ['postmaster.pid', 'postmaster.opts'];
 
 /**
  * A server that follows another one, byte by byte and hot: it answers reads only. It is made by the documented low-level
  * steps of a base backup: they need no program but the server, where `pg_basebackup` is missing from some distributions of
- * it. `followedPort`: of a proxy before the primary.
+ * it. `followedPort`: the port of a proxy in front of the primary.
  */
 export async function startStandby(primary: PostgresServer, followedPort = primary.port) {
   const folder = await mkdtemp(join(tmpdir(), 'idempay-standby-'));

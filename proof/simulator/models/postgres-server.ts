@@ -24,7 +24,7 @@ export interface Tables {
 }
 
 type Locks = readonly (string | number)[];
-/** Of each lock the server's time when it was got; of a statement without locks its time. */
+/** The server's time when each lock was taken; for a statement without locks, the time when it ran. */
 type At = readonly [number, ...number[]];
 
 interface Modelled {
@@ -68,7 +68,7 @@ interface PostgresSettings {
 /** A PostgreSQL server: the adapters' statements by their names, done with maps. Rows are locked, and judged when they are. */
 export class PostgresServer {
   readonly tables: Tables;
-  /** Of each lock that is held those who wait for it. */
+  /** The statements that wait for each lock that is held. */
   private readonly waiting = new Map<string | number, (() => void)[]>();
 
   constructor(private readonly settings: PostgresSettings) {

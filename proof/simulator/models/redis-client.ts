@@ -79,7 +79,7 @@ const SCRIPTS = readScripts();
 /** What a key is about: what stands in its braces, without the name of the cache. */
 const subjectOf = (key: string) => /\{(?:\w+::)?(.*?)\}/.exec(key)?.[1] ?? '';
 
-/** Of its text or its digest. */
+/** The name of a script that is given by its text or its digest. */
 function nameOf(script: string): string {
   return SCRIPTS.find(({ text, digest }) => text === script || digest === script)?.name ?? script;
 }

@@ -78,7 +78,7 @@ export class RedisServer {
     return () => this.subscribers.delete(deliver);
   }
 
-  /** As FLUSHALL does; of the keys that it is asked for, as an eviction does. */
+  /** Removes all keys, as FLUSHALL does, or those that `isForgotten` names, as an eviction does. */
   forget(isForgotten: (key: string) => boolean = () => true): void {
     for (const key of [...this.data.keys()]) if (isForgotten(key)) this.data.delete(key);
   }

@@ -53,7 +53,7 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
   const isStuck = !needsOperator && !isLeftUnsent && (finalAt ?? 0) > stuckUntil(history);
   const isResolvedEarly = row.resolution !== null && !isLeftUnsent && (!needsOperator || wasUnsent(row));
   const issued = clients.issued.find(({ key }) => key === row.key);
-  // Of a key whose client never heard of it nothing is asked.
+  // A client that never heard of its key has asked nothing, so the amount that its script plans is compared instead.
   const planned = plan.scripts.filter(({ number }) => `k${number}` === row.key);
   const goodUntil = (stores.goodUntil.get(row.key) ?? 0) + TRANSIT_MS;
   const isKnowable = charges.some(({ sentAt }) => !couldNotKnow(row, sentAt, history));

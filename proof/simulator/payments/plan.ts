@@ -11,16 +11,16 @@ export type PlannedRequest = KeyScript['requests'][number];
 export const FAULTS_END_MS = 60_000;
 
 const AMOUNTS = ['1.00', '20.50', '300.00', '4000.99'];
-/** Of the requests after the first. */
+/** What the requests after the first one do; a kind that is listed more often is chosen more often. */
 const REQUEST_KINDS = [
   'pay nonsense',
   'ask for the outcome',
   'ask for the outcome',
   ...Array<'pay'>(9).fill('pay'),
 ] as const;
-/** Of a payment without faults: begin, claim, charge, finish, settle, and what its twin does. */
+/** How many operations a payment without faults takes: begin, claim, charge, finish, settle, and what its twin does. */
 const OPERATIONS_OF_A_KEY = 24;
-/** Until it is claimed and charged. */
+/** How many of them it takes until the payment is claimed and charged. */
 const FIRST_OPERATIONS = 6;
 /** Where every key has a triggered fault, a process must soon be there again. */
 const RESTART_MS = 1_500;
@@ -67,7 +67,7 @@ function shapeOf(random: Random) {
     /** Whether an operator is at work all the time, or only when the faults are over. */
     eagerOperator: random.below(2) === 0,
     maxInFlight: random.pick([2, 8, 10_000, 10_000]),
-    /** Undefined: payments are kept for ever. Else the history goes on for hours, in which the processes mostly stand still. */
+    /** If undefined, payments are kept for ever. Otherwise the history lasts hours, in which processes mostly stand still. */
     retentionMs: random.below(RETENTION_PLANS) === 0 ? random.pick([HOUR_MS, 2 * HOUR_MS]) : undefined,
   } as const;
 }

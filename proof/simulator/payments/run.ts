@@ -22,7 +22,7 @@ const OPERATOR_EVERY_MS = 2_000;
 const SHORT_MEMORY_MS = 5_000;
 /** Two payments in a hundred meet a statement that takes long. */
 const SLOW_COMMITS = 0.02;
-/** Of a history with retention: when all is final the processes stand still so long, and so often, with clients between. */
+/** In a history with retention the processes stand still so long and so often once all is final, with clients between. */
 const STILL_MS = 3_660_000;
 const STILL_TIMES = 6;
 const AWAKE_MS = 150_000;

@@ -10,7 +10,7 @@ import type { Action, ClientScript, TransactionPlan } from './plan.js';
 interface About<Kind, Answer> extends Request<Answer> {
   readonly kind: Kind;
   readonly id: number;
-  /** Of If-Match: the status that the client saw. */
+  /** The status that the client saw, if the request has an If-Match. */
   readonly onlyFrom?: TransactionStatus | undefined;
 }
 
@@ -19,7 +19,7 @@ export type Asked =
   | (About<'change', StatusChangeResult> & { readonly status: TransactionStatus })
   | About<'remove', 'removed' | 'not found' | 'precondition failed'>;
 
-/** Rows undefined: not modified. */
+/** A read of a list; the rows of its answer are undefined if the list was not modified. */
 interface AskedForList extends Request<{ readonly tag: string; readonly rows: readonly Transaction[] | undefined }> {
   readonly filter: TransactionFilter;
   readonly ifNoneMatch: string | undefined;

@@ -89,7 +89,7 @@ function actionOf(random: Random, { instances, hot, changes }: Shape, at: number
     status: random.below(80) === 0 ? ('CANCELLED' as const) : random.pick(TRANSACTION_STATUSES.slice(0, 6)),
     /** If-Match or If-None-Match with what the client saw last. */
     conditional: random.below(3) === 0,
-    /** Of a list: which one; of a create: its accounts. */
+    /** Which list is read, or which accounts a new transaction has. */
     accounts: random.below(4),
   };
 }

@@ -19,7 +19,7 @@ import { allOf, HUNDRED } from '../../../testkit/client-library/scripted-fetch.j
 /** Two thousand calls for each operation. */
 const LIMIT_MS = 120_000;
 
-/** Of a payment whose processor's reply was lost. */
+/** Resolves a payment whose processor's reply was lost. */
 function resolveAt(fake: FakeIdempay): GatewayOperation {
   return {
     name: 'resolve',

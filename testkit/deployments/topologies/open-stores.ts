@@ -25,7 +25,7 @@ export async function openStores() {
   };
 }
 
-/** Of the topology that this run is about. */
+/** Starts Redis in the topology that this run is about. */
 export function openRedis(): Promise<{ url: string; close(): Promise<void> }> {
   switch (TOPOLOGY) {
     case 'cluster':
