@@ -15,7 +15,7 @@ export interface IdempayOptions {
   readonly token?: TokenSource | undefined;
   /** Default deadline of a call with all its attempts, in milliseconds. */
   readonly deadlineMs?: number | undefined;
-  /** Of one attempt, in milliseconds: longer than the service waits for its processor, or every slow payment is attempted twice. */
+  /** How long one attempt may take, in milliseconds: longer than the service waits for its processor, or every slow payment is attempted twice. */
   readonly attemptTimeoutMs?: number | undefined;
   /**
    * How long the service is certain to know a key, in milliseconds: less than its `IDEMPOTENCY_TTL_SECONDS`. After that, keys that were

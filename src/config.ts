@@ -26,7 +26,7 @@ export interface Config {
   readonly requestsPerMinute: number | undefined;
   /** Open at once, at most. */
   readonly maxConnections: number;
-  /** Undefined: without TLS. */
+  /** Undefined where the service has no TLS of its own. */
   readonly certificateFiles: CertificateFiles | undefined;
   /** Proxies whose X-Forwarded-For header is trusted; undefined: none. */
   readonly trustedNetworks: readonly string[] | undefined;
@@ -35,7 +35,7 @@ export interface Config {
   readonly payments: PaymentSettings;
   readonly transactionCacheTtlMs: number;
   readonly processor: ProcessorSettings;
-  /** Undefined: nothing is traced. */
+  /** Undefined where nothing is traced. */
   readonly traces: TraceSettings | undefined;
   /** For tests: where this process ends as if it were killed. */
   readonly crashAt: CrashAt | undefined;

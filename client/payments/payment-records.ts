@@ -19,7 +19,7 @@ export interface PaymentFilter {
   readonly from?: string | Date | undefined;
   /** This one not included. */
   readonly to?: string | Date | undefined;
-  /** Of one page, at most 500. */
+  /** How many payments one page has: 1 to 500. */
   readonly limit?: number | undefined;
 }
 

@@ -27,7 +27,7 @@ export interface ApiKey {
   /** Names the client. Several secrets may share it, for rotation. 1 to 64 letters, digits and `. _ -`. */
   readonly name: string;
   readonly scopes: readonly Scope[];
-  /** Of the whole secret, in lower-case hexadecimal digits. A secret is 256 random bits, so a fast hash is enough. */
+  /** The digest of the whole secret, in lower-case hexadecimal digits. A secret is 256 random bits, so a fast hash is enough. */
   readonly sha256: string;
   /** ISO 8601 with an offset. Undefined: never. */
   readonly expiresAt?: string;

@@ -7,7 +7,7 @@ import { UsageError } from './usage.js';
 const DEADLINE_SECONDS = 30;
 const MOST_SECONDS = 86_400;
 
-/** Of every command that talks to a running service. */
+/** Options that every command has which talks to a running service. */
 export interface ConnectionOptions {
   readonly url: string;
   readonly apiKeyFile?: string | undefined;

@@ -216,7 +216,7 @@ function examineInfo(info: RedisInfo, { topology }: RedisLocation): Finding[] {
 /** As the start asks: for memory, a broken disk, too few replicas. */
 async function examineWrites(server: Redis): Promise<Finding> {
   const refusal = await refusalOfWrites(server);
-  // Of a Cluster another node may have the slot.
+  // Another node of a Cluster may have the slot.
   const isRefused = refusal !== undefined && !/^MOVED/.test(messageOf(refusal));
   return {
     verdict: verdictOf(isRefused),

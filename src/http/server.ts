@@ -62,13 +62,13 @@ export interface Features {
 }
 
 export interface ServerRules {
-  /** Of each client; undefined: there is none. */
+  /** How much each client may ask for; undefined where there is no limit. */
   readonly requestLimit?: RequestLimit | undefined;
-  /** Undefined: everybody is served. */
+  /** Who is served; undefined where everybody is. */
   readonly access: Access | undefined;
   /** Only requests for a name of this machine are served. */
   readonly loopbackOnly: boolean;
-  /** Of proxies whose X-Forwarded-For names the client's address; undefined: it is the connection's. */
+  /** Proxies whose X-Forwarded-For names the client's address; without any it is the connection's. */
   readonly trustedNetworks: readonly string[] | undefined;
 }
 

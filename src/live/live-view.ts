@@ -7,9 +7,9 @@ import { KEEP_MS, type SharedSamples } from './shared-samples.js';
 const MOST_WATCHERS = 32;
 /** Another process' sample is shown this late at most. */
 const LOOK_EVERY_MS = 1_000;
-/** Of one process. */
+/** How many samples of this process are kept. */
 const OWN_SAMPLES = KEEP_MS / INTERVAL_MS;
-/** Of all other processes together, while somebody looks: 15 minutes of 55 processes, some 15 MB. */
+/** How many samples of all other processes together are kept, while somebody looks: 15 minutes of 55 processes, some 15 MB. */
 const OTHER_SAMPLES = 10_000;
 
 /** Receives the lines of one stream. Neither method may throw. */
@@ -21,7 +21,7 @@ export interface Watcher {
 }
 
 export interface LiveView {
-  /** Of this process. */
+  /** Takes the next sample of this process. */
   add(sample: Sample): void;
   /**
    * Tells the samples of the last fifteen minutes that are younger than `since`, then each that comes, and a beat where none comes.

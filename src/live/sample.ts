@@ -10,7 +10,7 @@ type Counts = Readonly<Record<string, number>>;
 export interface Totals {
   /** Answers to `POST /api/payment` by outcome. */
   readonly payments: Counts;
-  /** Of `POST /api/payment`. */
+  /** How long requests to `POST /api/payment` took. */
   readonly latency: Buckets;
   readonly cache: { readonly hit: number; readonly miss: number; readonly bypass: number };
   /** Lists of transactions that were sent, and that were answered 304. */

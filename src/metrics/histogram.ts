@@ -9,7 +9,7 @@ export interface Sample {
 
 interface Series {
   readonly labels: Labels;
-  /** Of values up to each bound and above the one before; the last one of all above. */
+  /** How many values were up to each bound and above the one before; the last one counts all above. */
   readonly counts: number[];
   sum: number;
 }

@@ -67,7 +67,7 @@ export function measureStores(exposition: Exposition): StoreMeasures {
   };
 }
 
-/** Of each store whether it served when it was last asked. */
+/** Whether each store served when it was last asked. */
 export function showStores(
   exposition: Exposition,
   stores: readonly MeasuredStore[],

@@ -34,14 +34,14 @@ export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 
 /** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
-  /** Of a payment that is final (decisions P6). */
+  /** A repeat of a payment that is final (decisions P6). */
   replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer;
   /** Only after the row was read: `running` comes from it, or from a lock whose attempt has no row yet. */
   inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer;
   conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
   /** The same for a row that was just read. */
   conflictWith(found: FindResult, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer;
-  /** Of a first payment beyond the limit of payments in flight (decisions P16). */
+  /** A first payment beyond the limit of payments in flight (decisions P16). */
   busy(): PayAnswer;
   /** Whether the stored payment is another than the requested one, where mismatches are rejected. */
   differs(stored: string, requested: string | undefined): boolean;

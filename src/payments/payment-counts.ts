@@ -9,7 +9,7 @@ export interface PaymentCounts {
   readonly settled: Record<Origin, number>;
   /** Attempts that found, at their end, that another attempt had taken their payment over. */
   fencedOff: number;
-  /** Of leases that live attempts lengthened, or failed to. */
+  /** How often live attempts lengthened their leases, or failed to. */
   readonly renewals: { renewed: number; fencedOff: number; failed: number };
   /** At this moment: attempts of requests, under the limit of decision P16. */
   attemptsOfRequests: number;

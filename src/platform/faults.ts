@@ -8,7 +8,7 @@ export class StoreUnavailable extends Error {
     readonly effect: 'unchanged' | 'unknown',
     message: string,
     cause?: unknown,
-    /** Of an unknown write that the store still reports: settles as the write itself does, once it has ended. */
+    /** For an unknown write that the store still reports: it settles as the write itself does, once that has ended. */
     readonly ended?: Promise<unknown>,
   ) {
     super(message, { cause });

@@ -2,7 +2,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Typed look-ups that collect problems instead of throwing at the first. An empty setting counts as unset (G3). */
 export class Settings {
-  /** Of everything that was asked for, in that order. */
+  /** The default of everything that was asked for, in that order. */
   readonly defaults = new Map<string, string>();
 
   constructor(

@@ -4,7 +4,7 @@ export interface Behaviour {
   readonly latencyMs: number;
   /** After the charge is logged, before the reply. */
   readonly replyLatencyMs: number;
-  /** Of the charges that did not fail: declined, which is an outcome like any other. */
+  /** The part of the charges that did not fail which is declined: an outcome like any other. */
   readonly declineRate: number;
   /** Answered 500, and nothing charged. */
   readonly failRate: number;

@@ -40,9 +40,9 @@ export type FakeFault =
   | { readonly cut: true }
   /** Answered with this status, before anything is done, or after all of it. */
   | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number }
-  /** Of `pay`: the processor declines for this reason. */
+  /** For `pay`: the processor declines for this reason. */
   | { readonly decline: string }
-  /** Of `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
+  /** For `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
   | 'unknown';
 
 const MESSAGES: Readonly<Record<number, PublicError>> = {

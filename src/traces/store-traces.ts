@@ -4,7 +4,7 @@ import type { Spans } from './spans.js';
 
 interface Trip {
   readonly span: Span;
-  /** Of the measures within. */
+  /** What the measures within returned at the beginning. */
   readonly begun: unknown;
 }
 

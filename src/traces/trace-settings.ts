@@ -2,11 +2,11 @@ import type { Settings } from '../platform/settings.js';
 
 /** Where traces go, and which (decisions O3). */
 export interface TraceSettings {
-  /** Of the collector, without the path of traces. */
+  /** The address of the collector, without the path of traces. */
   readonly endpoint: string;
   readonly serviceName: string;
   readonly sampler: SamplerName;
-  /** Of the samplers by ratio: the part of the traces that is kept. */
+  /** The part of the traces that a sampler by ratio keeps. */
   readonly samplerRatio: number;
 }
 

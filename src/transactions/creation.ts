@@ -16,7 +16,7 @@ export interface CreationName {
 }
 
 export interface CreationKey extends CreationName {
-  /** Of the rows that are wanted: a repeat must want the same. */
+  /** A fingerprint of the rows that are wanted: a repeat must want the same. */
   readonly fingerprint: string;
   readonly idempotencyTtlMs: number;
 }

@@ -72,7 +72,7 @@ export class ListTags {
       : this.openSince(version, key, filter, store, isEnough);
   }
 
-  /** Of that version or a later one. */
+  /** A tag of that version of the list or a later one. */
   private openSince(
     version: number,
     key: string,

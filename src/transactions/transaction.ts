@@ -36,7 +36,7 @@ export interface Transaction extends NewTransaction {
 }
 
 export interface TransactionSearch extends TransactionFilter {
-  /** Undefined: any. */
+  /** The only status that is found; undefined finds each. */
   readonly status: TransactionStatus | undefined;
   /** Only ids below this one: where the page before ended. */
   readonly before: number | undefined;

@@ -114,7 +114,7 @@ export function createTransactions(
     }
   }
 
-  /** Undefined: the cache failed, and holds nothing of it. */
+  /** `accepted` is undefined where the cache failed, and holds nothing of it. */
   function countFill(accepted: boolean | undefined): void {
     if (accepted) counts.fills.filled += 1;
     else if (accepted === false) counts.fills.refused += 1;

@@ -32,7 +32,7 @@ export interface Http {
   stream(path: string, ask?: Ask): AsyncGenerator<unknown, void, void>;
 }
 
-/** `credential`: an API key or token; undefined: none is sent. `onRefused` is called on a 401. */
+/** `credential` is an API key or a token; without one none is sent. `onRefused` is called after a 401. */
 export function createHttp(credential: string | undefined, onRefused: (sentence: string) => void): Http {
   async function send(path: string, { method = 'GET', query, headers, json, signal }: Ask = {}): Promise<Response> {
     const response = await fetch(addressOf(path, query), {

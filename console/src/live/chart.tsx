@@ -8,7 +8,7 @@ interface Properties {
   readonly data: PlotData;
   /** What is drawn and listed; the same length as `series`. */
   readonly shown: readonly boolean[];
-  /** Of the values that are shown while no cursor is on a chart; below 0: none. */
+  /** The place of the values that are shown while no cursor is on a chart; below 0 none are shown. */
   readonly latestIndex: number;
   /** Changes when the data did. */
   readonly version: number;

@@ -18,7 +18,7 @@ export class History {
 
   constructor(readonly keepMs: number) {}
 
-  /** Of the newest sample; 0: there is none. */
+  /** The time of the newest sample; 0 while there is none. */
   get latestAt(): number {
     return this.#latestAt;
   }

@@ -25,7 +25,7 @@ export class LiveModel {
   #queues = '';
   /** The page's clock when the newest sample came; the shown time advances from there, also without samples. */
   #heardAt = 0;
-  /** Undefined: all processes. */
+  /** The only process that is shown; undefined shows all. */
   #only: string | undefined;
   #now = 0;
   #taken = 0;
@@ -92,7 +92,7 @@ export class LiveModel {
     return this.#history.processes;
   }
 
-  /** Of the newest sample; 0: there is none. */
+  /** The time of the newest sample; 0 while there is none. */
   get latestAt(): number {
     return this.#history.latestAt;
   }
@@ -111,7 +111,7 @@ export class LiveModel {
     return this.#grid.times;
   }
 
-  /** Of each moment of the charts. */
+  /** The samples that cover each moment of the charts. */
   get covering(): readonly (readonly Sample[])[] {
     return this.#grid.covering;
   }

@@ -2,9 +2,9 @@ import { Badge } from '../parts/badge.js';
 import type { Sample } from './sample.js';
 
 interface Properties {
-  /** Of each moment of the charts. */
+  /** The samples that cover each moment of the charts. */
   readonly covering: readonly (readonly Sample[])[];
-  /** Of now. */
+  /** The newest sample of each process. */
   readonly current: readonly Sample[];
 }
 

@@ -7,7 +7,7 @@ const BYTES = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;
 export const countText = (value: number) => WHOLE.format(value);
 /** Three digits that matter; all of a whole number. */
 export const roughText = (value: number) => (Math.abs(value) >= 100 ? WHOLE : ROUGH).format(value);
-/** Of 0 to 1. */
+/** A share from 0 to 1, as per cent. */
 export const shareText = (value: number) => SHARE.format(value);
 
 export function bytesText(bytes: number): string {

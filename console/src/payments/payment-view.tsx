@@ -17,7 +17,7 @@ import './payments.css';
 /** One payment: what is known of it, what happened, what comes next, and what an operator can do. */
 export default function PaymentView({ http, route, may }: ViewProperties) {
   const key = route.rest.trim();
-  // Of another payment nothing is kept: no decision that was begun, and no note.
+  // Another payment begins with nothing of this one: no decision that was begun, and no note.
   return <OnePayment key={key} name={key} http={http} may={may} />;
 }
 

@@ -91,7 +91,7 @@ function Event({
   );
 }
 
-/** Of some events the time is not kept. */
+/** The time of the nearest event before that has one: some are kept without. */
 function lastTimeBefore(events: readonly TimelineEvent[], index: number): string | undefined {
   return events.slice(0, index).findLast(({ at }) => at !== null)?.at ?? undefined;
 }

@@ -23,13 +23,13 @@ export interface Difference {
   readonly differs: readonly string[];
   readonly ours: SettledPayment | undefined;
   readonly theirs: StatementRow | undefined;
-  /** Of a duplicate: the line that counts. */
+  /** For a duplicate: the line that counts. */
   readonly firstLine: number | undefined;
 }
 
 export interface Group {
   count: number;
-  /** Of what was completed: a decline moves no money. */
+  /** The sum of what was completed: a decline moves no money. */
   readonly ours: Totals;
   readonly theirs: Totals;
 }

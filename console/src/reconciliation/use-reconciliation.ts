@@ -52,7 +52,7 @@ export function useReconciliation(http: Http) {
   return {
     ...state,
     problem,
-    /** Undefined: nothing is compared just now. */
+    /** How far a comparison is; undefined while nothing is compared. */
     progress,
 
     choose: (file: File) =>

@@ -28,7 +28,7 @@ export function readPalette(): Palette {
 
 /** In pixels; none: a whole line. Neighbours in the palette have different ones. */
 const DASHES: readonly (readonly number[])[] = [[], [7, 3], [2, 2], [9, 3, 2, 3]];
-/** Of the series with this style. The palette comes round with other dashes. */
+/** The dashes of a series with this style. The palette comes round with other dashes. */
 export const dashOf = (style: number): number[] => [
   ...(DASHES[(style + Math.floor(style / SERIES)) % DASHES.length] ?? []),
 ];

@@ -67,7 +67,7 @@ export function curlOf({ method, path, headers, json }: Call, hasCredential: boo
   return parts.join(' \\\n  ');
 }
 
-/** Of calls that are sent at once; `curl` writes each answer when it is there. */
+/** The shell command for calls that are sent at once; `curl` writes each answer when it is there. */
 export function commandOf(calls: readonly Call[], hasCredential: boolean): string {
   const commands = calls.map((call) => curlOf(call, hasCredential));
   return commands.length === 1 ? (commands[0] ?? '') : `${commands.map((command) => `${command} &`).join('\n')}\nwait`;

@@ -12,7 +12,7 @@ export interface Step {
   readonly number: number;
   readonly title: string;
   readonly exchanges: readonly Exchange[];
-  /** Of the payment that it was about. */
+  /** The key of the payment that it was about. */
   readonly key: string | undefined;
   /** What the answers show, in a sentence. */
   readonly note?: string | undefined;

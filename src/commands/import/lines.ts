@@ -16,7 +16,7 @@ export interface Line {
 export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 1;
   let at = 0;
-  /** Of a line whose end has not come yet. */
+  /** The pieces of a line whose end has not come yet. */
   let parts: Buffer[] = [];
   let partBytes = 0;
   for await (const chunk of chunks) {

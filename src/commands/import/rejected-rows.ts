@@ -5,7 +5,7 @@ import { UsageError } from '../usage.js';
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants;
 
 export interface RejectedRow {
-  /** Of its first line, from 1. */
+  /** The number of its first line, from 1. */
   readonly line: number;
   readonly reason: string;
   /** The row as it is; what is no UTF-8 is replaced. */

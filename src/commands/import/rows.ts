@@ -6,7 +6,7 @@ import type { NewTransaction } from '../../transactions/transaction.js';
 
 /** One row of the input, which may be several lines in CSV. */
 export interface Row {
-  /** Of its first line. */
+  /** The number of its first line. */
   readonly line: number;
   /** With all line breaks. */
   readonly bytes: Buffer;
@@ -20,7 +20,7 @@ export interface Row {
 export type RowContent =
   | { readonly state: 'good'; readonly transaction: NewTransaction }
   | { readonly state: 'rejected'; readonly reason: string }
-  /** Of an empty line: no row. */
+  /** An empty line, which is no row. */
   | { readonly state: 'empty' };
 
 /** Members that are read. */

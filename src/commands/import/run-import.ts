@@ -30,7 +30,7 @@ export interface Place {
 }
 
 export interface ImportParts {
-  /** The same bytes each time: whoever calls has compared their digest. */
+  /** The same bytes in each run: the caller has compared their digest. */
   readonly input: AsyncIterable<Buffer>;
   readonly state: StateFile;
   readonly rejectedRows: RejectedRows;
@@ -39,7 +39,7 @@ export interface ImportParts {
   readonly find: (rows: readonly NewTransaction[], idempotencyKey: string) => Promise<Found>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Of this run. */
+  /** Where and as whom this run creates. */
   readonly target: Target;
   /** Whether the service may have forgotten a key that was used at that time. Counts for the first batch only. */
   readonly mayBeForgotten: (sentAt: number) => boolean;
@@ -64,7 +64,7 @@ class UnknownBatchError extends Error {
  */
 export async function runImport(parts: ImportParts): Promise<Place> {
   const begun = parts.state.read() as ImportState;
-  /** Of the last batch before that was sent. */
+  /** The key of the last batch with rows before this one. */
   let keyBefore: string | undefined;
   let place: Place = { offset: 0, line: 1, created: 0, rejected: 0 };
 

@@ -12,7 +12,7 @@ export interface Column<Row> {
 /** So many rows are put into a table at most: it has to see all of them before it knows its widths. */
 export const TABLE_ROWS = 50;
 
-/** Of the states of payments and transactions. */
+/** The colours of the states of payments and transactions. */
 const COLOURS: Readonly<Record<string, Colour>> = {
   COMPLETED: 'green',
   DECLINED: 'red',

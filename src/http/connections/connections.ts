@@ -84,7 +84,7 @@ export function guardConnections(
 /**
  * Node calls a connection idle as soon as its answer is complete, also while the client has not read it, and closing it would cut the
  * answer. So idle connections are closed when every client has read its answer, or after `slowClientMs`. `open` has all connections of
- * the server; whoever drains it calls `closeIdleConnections` again and again.
+ * the server. A drain calls `closeIdleConnections` again and again.
  */
 export function waitForReaders(server: Server, open: ReadonlySet<Socket>, slowClientMs = SLOW_CLIENT_MS): void {
   const closeIdle = server.closeIdleConnections.bind(server);

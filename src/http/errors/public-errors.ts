@@ -129,7 +129,7 @@ export const publicErrors = {
     new PublicError(409, 'Payment is already being processed.', { 'Retry-After': String(retryAfterSeconds) }),
   paymentNotFound: () => new PublicError(404, 'No payment found for this Idempotency-Key.'),
 
-  /** Of a record. The header is for programs: only the first of the two permits another key without a person (docs/reference/api.md). */
+  /** For a record that is not there. The header is for programs: only the first of the two permits another key without a person (docs/reference/api.md). */
   keyEndedUnpaid: () =>
     new PublicError(
       404,

@@ -15,7 +15,7 @@ export interface AnswerContext {
   /** On every answer of the route. */
   readonly headers: readonly ResponseHeader[];
   readonly errorHeaders: Readonly<Record<number, readonly ResponseHeader[]>>;
-  /** Of HEAD: no answer has a body. */
+  /** True for HEAD: no answer has a body. */
   readonly bodiless: boolean;
 }
 

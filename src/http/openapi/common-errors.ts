@@ -18,11 +18,11 @@ type Errors = Readonly<Record<string, PublicError>>;
 interface RouteFacts {
   readonly scopes: 'open' | readonly Scope[];
   readonly isLimited: boolean;
-  /** Undefined: no body is read. */
+  /** Undefined where no body is read. */
   readonly bodyLimitBytes: number | undefined;
   /** Names of its query. */
   readonly query: readonly string[];
-  /** Undefined: it asks no store. */
+  /** Undefined where it asks no store. */
   readonly operation: Operation | undefined;
   readonly isProbe: boolean;
 }

@@ -158,7 +158,7 @@ export const NO_BUFFERING = always('X-Accel-Buffering', 'X-Accel-Buffering', 'A 
   const: 'no',
 });
 
-/** Of every answer. */
+/** Headers that every answer has. */
 export const COMMON_HEADERS: readonly ResponseHeader[] = [
   {
     ...always(

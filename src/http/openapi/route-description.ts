@@ -58,7 +58,7 @@ export interface ParameterDescription {
   readonly text: string;
   readonly schema: JsonSchema;
   readonly example?: unknown;
-  /** Of a query; what stands in a path is always required. */
+  /** For a parameter of a query; what stands in a path is always required. */
   readonly required?: boolean;
 }
 
@@ -73,7 +73,7 @@ export interface BodyDescription {
 export interface AnswerDescription {
   readonly text: string;
   readonly headers?: readonly ResponseHeader[];
-  /** Undefined: no body. */
+  /** The body; undefined where there is none. */
   readonly content?: {
     readonly mediaType: string;
     /** Media types that it may have instead. */

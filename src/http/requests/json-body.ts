@@ -42,7 +42,7 @@ interface OpenObject {
   readonly kind: 'object';
   readonly members: Map<string, JsonMember>;
   duplicate: string | undefined;
-  /** Of the member that was named last. */
+  /** The member that was named last. */
   name: string;
 }
 

@@ -5,7 +5,7 @@ import type { Transaction } from '../../transactions/transaction.js';
 import type { TransactionPages } from '../../transactions/transactions.js';
 import { type Chunks, ReadAheadBytes, streamReadAhead } from '../connections/read-ahead.js';
 
-/** Of the process: every list of every server shares them. */
+/** One limit for the process: every list of every server shares it. */
 const readAheadBytes = new ReadAheadBytes();
 
 /** A short list in one piece; a long one page by page, so that memory stays flat however long it is. */

@@ -15,7 +15,7 @@ export type ProcessorKnowledge =
       /** Milliseconds since the epoch. */
       readonly askedAt: number;
       readonly answer: 'succeeded' | 'declined' | 'no record' | 'unknown';
-      /** Of a decline; of `unknown` why it is. */
+      /** Why it was declined, or why it is unknown. */
       readonly reason: string | undefined;
     }
   /** This instance has another processor, or another account there, and cannot ask. */

@@ -63,7 +63,7 @@ export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
   };
 }
 
-/** Of each attempt, by its epoch, as far as they were kept. */
+/** The owner of each attempt, by its epoch, as far as it was kept. */
 function ownersOf({ epoch, owner, events }: PaymentLife): ReadonlyMap<number, string> {
   const owners = new Map<number, string>();
   for (const event of events) {

@@ -61,7 +61,7 @@ export interface Watch {
 
 interface Locked {
   readonly state: 'locked';
-  /** Of the attempt that holds the lock. */
+  /** What the attempt pays that holds the lock. */
   readonly fingerprint: string;
   readonly heldMs: number;
   readonly remainingMs: number;

@@ -164,7 +164,7 @@ export type FindResult =
 
 export interface Resolution {
   readonly key: string;
-  /** Of the resolution itself: it names who wrote the outcome, as an attempt's does. */
+  /** The owner of the resolution itself: it names who wrote the outcome, as an attempt's does. */
   readonly owner: string;
   readonly state: Outcome['state'];
   /** Why: kept in the row; of a decline also its reason. */

@@ -34,7 +34,7 @@ export interface PaymentRecord extends Money {
   readonly attempts: number;
   readonly claimedAt: number;
   readonly settledAt: number | undefined;
-  /** Of a decline. */
+  /** Why it was declined; undefined for every other state. */
   readonly reason: string | undefined;
   /** Why an operator resolved it; undefined where the processor's own answer settled it. */
   readonly resolution: string | undefined;
@@ -47,7 +47,7 @@ export interface PaymentLife {
   readonly now: number;
   /** The epoch of the row; a resolution raises it by one. */
   readonly epoch: number;
-  /** Of this epoch: the attempt at work, the one that settled it, or the resolution; undefined: it was given up. */
+  /** Who has this epoch: the attempt at work, the one that settled it, or the resolution; undefined where it was given up. */
   readonly owner: string | undefined;
   /** Surely nothing was ever sent for it. */
   readonly unsent: boolean;
@@ -90,7 +90,7 @@ export interface Selection {
   readonly limit: number;
 }
 
-/** Of a key its first hexadecimal digits, in lower case and without dashes; of a transaction id `TXN` and its first digits. */
+/** The first hexadecimal digits of a key, in lower case and without dashes, or `TXN` and the first digits of a transaction id. */
 export type Prefix = { readonly keyDigits: string } | { readonly transactionId: string };
 
 export interface NewestPage {

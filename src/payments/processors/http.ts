@@ -59,7 +59,7 @@ export function createHttpProcessor(settings: {
   /** To the processor at once, at most. */
   connections: number;
   alarm: (cause: string) => void;
-  /** Of the trace under way, to be sent with each request; undefined: nothing is traced. */
+  /** Headers of the trace under way, sent with each request; undefined where nothing is traced. */
   traceHeaders?: (() => Record<string, string>) | undefined;
 }): HttpProcessor {
   const { url, account, timeoutMs, dedupMs, connections, alarm, traceHeaders } = settings;

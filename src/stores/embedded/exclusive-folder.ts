@@ -33,7 +33,7 @@ const WRITE = 'INSERT OR REPLACE INTO last_commit VALUES (1, ?, ?, ?)';
 const SYNC_EVERY_MS = 1_000;
 
 export interface ExclusiveFolder {
-  /** Of the last commit of the database that this folder had; undefined where there was none. */
+  /** The mark of the last commit of the database that this folder had; undefined where there was none. */
   readonly remembered: CommitMark | undefined;
   /** Called after each commit of the database, so what is remembered is never ahead of what is on the disk. */
   remember(mark: CommitMark): void;

@@ -3,7 +3,7 @@ import type { StoreClock } from './store-clock.js';
 
 /** What a commit wrote about itself, in the database and in `lock.sqlite`. */
 export interface CommitMark {
-  /** Of the database; every restore gives it another one. */
+  /** Names the database; every restore gives it another name. */
   readonly incarnation: string;
   /** One more with each commit. */
   readonly number: number;
@@ -101,7 +101,7 @@ export class LastCommit {
     this.#changes = this.#countChanges();
   }
 
-  /** Of this connection since it was opened. */
+  /** Rows that this connection has changed since it was opened. */
   #countChanges(): number {
     return (this.#totalChanges.get() as { changes: number }).changes;
   }

@@ -55,7 +55,7 @@ export function refuseForeignFile(path: string): void {
   try {
     foreign = readSchema(database).foreign;
   } catch {
-    // Damaged, or made whole by its log only: whoever opens it finds out.
+    // Damaged, or whole only together with its log: the start that opens it says which.
   } finally {
     database.close();
   }

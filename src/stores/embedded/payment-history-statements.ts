@@ -29,7 +29,7 @@ export const NEWEST: Record<NewestSource, string> = {
   PROCESSING: newestOf(ROWS_OF.PROCESSING),
 };
 
-/** Of a short range of transaction ids. */
+/** Payments within a short range of transaction ids. */
 export const NAMED = `
   WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE transaction_id >= ?6 AND transaction_id <= ?7)
   SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
@@ -61,7 +61,7 @@ const SETTLED_PAGE = `
 
 export const SETTLED = `SELECT ${COLUMNS} ${SETTLED_PAGE}`;
 
-/** Of one page: how many, and its last row. The state is in the table itself, found by the key. */
+/** How many rows one page has, and its last row. The state is in the table itself, found by the key. */
 export const COUNT_SETTLED = `
   WITH page AS MATERIALIZED (SELECT key, settled_at, state ${SETTLED_PAGE}),
     last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)

@@ -30,7 +30,7 @@ export interface KeyRecord {
   expires_at: number;
 }
 
-/** Of a record whose value is no longer `KEY GENERATED`. */
+/** The outcome in a record whose value is no longer `KEY GENERATED`. */
 export function finalOfRecord(record: KeyRecord): FinalOutcome {
   const outcome: Outcome =
     record.value === DECLINED

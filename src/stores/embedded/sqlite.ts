@@ -11,7 +11,7 @@ export type Database = InstanceType<typeof DatabaseSync>;
 export const LEAST_SQLITE_VERSION = [3, 51, 3] as const;
 /** Readers never block the writer in WAL mode; what is left to wait for (a checkpoint, recovery, another program) is short. */
 export const BUSY_TIMEOUT_MS = 5_000;
-/** Of a look at a database that others may use. */
+/** A look at a database that others may use waits for a lock at most this long. */
 const LOOK_TIMEOUT_MS = 1_000;
 const WRITER_CACHE_KIB = 65_536;
 /** The log is cut to this size after it was moved into the file. Usually it has 4 MB; while an old snapshot is read it grows. */

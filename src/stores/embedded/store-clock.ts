@@ -54,7 +54,7 @@ export class StoreClock implements Clock {
 export interface SentTime {
   /** Milliseconds since the epoch. */
   readonly ms: number;
-  /** Of the machine's monotonic clock, when it was read. */
+  /** What the machine's monotonic clock showed when it was read. */
   readonly readAtMs: number;
 }
 

@@ -72,7 +72,7 @@ export function createTransactionCreationWrites(database: Database, storeClock: 
     return { firstId, createdAt, listVersion: version };
   }
 
-  /** Undefined: the key was not used, or has expired. */
+  /** Undefined where the key was not used, or has expired. */
   function find({ client, endpoint, key, fingerprint }: CreationKey): KnownCreation | undefined {
     const stored = findCreation.get(client, endpoint, key, heldClock()) as StoredCreation | undefined;
     return knownCreation(stored, fingerprint);

@@ -26,7 +26,7 @@ const REMOVE = 'DELETE FROM transactions WHERE id = ?';
 export interface StatusWrite {
   readonly id: number;
   readonly status: TransactionStatus;
-  /** Undefined: from every status. */
+  /** The statuses that may be changed; undefined permits every one. */
   readonly onlyFrom: readonly TransactionStatus[] | undefined;
 }
 

@@ -79,7 +79,7 @@ export interface WriteBatch {
 export interface WriteResults {
   readonly values: readonly unknown[];
   readonly faults?: readonly (WriteFault | undefined)[] | undefined;
-  /** Of each commit that succeeded, milliseconds: one, unless it was run one by one. Reported with the first batch of the commit. */
+  /** How long each commit took that succeeded, in milliseconds: one, unless the operations were run one by one. Reported with the first batch of the commit. */
   readonly commitsMs?: readonly number[];
   /** The last time that a commit wrote. Reported with the first batch of the commit. */
   readonly clockMs?: number | undefined;

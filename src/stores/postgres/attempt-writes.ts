@@ -39,7 +39,7 @@ export function createAttemptWrites(
   const renewals = new Batcher<FencedMs, boolean>(renewAll, clock, LANES, queue('renewals'));
   const abandonments = new Batcher<Abandonment, boolean>(abandonAll, clock, LANES, queue('abandonments'));
 
-  /** Of each settlement the moment until which it is repeated, or undefined when it was fenced off. */
+  /** The moment until which each settlement is repeated; undefined where it was fenced off. */
   async function settleAll(batch: readonly Settlement[]): Promise<(number | undefined)[]> {
     const sorted = batch.toSorted((a, b) => (a.claim.key < b.claim.key ? -1 : 1));
     const isNoted = batch.some(({ event }) => event !== null);
@@ -112,7 +112,7 @@ export function createAttemptWrites(
 
 type FencedRow = Pick<Fence, 'key' | 'owner'>;
 
-/** Of each fence whether its row was written: it was still the attempt's. */
+/** Whether the row of each fence was written: it was still the attempt's. */
 function whichOf(batch: readonly FencedMs[], rows: readonly FencedRow[]): boolean[] {
   const written = new Set(rows.map((row) => `${row.key} ${row.owner}`));
   return batch.map(({ fence }) => written.has(`${fence.key} ${fence.owner}`));

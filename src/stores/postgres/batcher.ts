@@ -30,7 +30,7 @@ export class Batcher<Item, Result> {
   private readonly waiting: BoundedQueue<Waiting<Item, Result>>;
   private underWay = 0;
   private scheduled = false;
-  /** Of batches that were refused because of one of their items. */
+  /** Items of batches that were refused because of one of them. */
   private readonly single: BoundedQueue<Waiting<Item, Result>>;
   private singlesUnderWay = 0;
   private readonly singlesAtOnce: number;

@@ -20,7 +20,7 @@ const NOW: Statement = {
  */
 export class DatabaseClock {
   private offsetMs: number | undefined;
-  /** Of the newest question that was answered: when it was asked, and the offset at most. */
+  /** When the newest question was asked that was answered, and how large the offset is at most. */
   private newest = { askedAt: Number.NEGATIVE_INFINITY, offsetMs: 0 };
   private isAsking = false;
   private timer: NodeJS.Timeout | undefined;

@@ -47,7 +47,7 @@ export const NEWEST: Record<NewestSource, Statement> = {
   PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING),
 };
 
-/** Of a short range of transaction ids. */
+/** Payments within a short range of transaction ids. */
 export const NAMED = sortedOf('named_payments', 'transaction_id >= $6 AND transaction_id <= $7');
 
 export const COUNT_NAMED: Statement = {
@@ -96,7 +96,7 @@ const SETTLED_PAGE = `
 
 export const SETTLED: Statement = { name: 'settled_payments', text: `SELECT ${COLUMNS} ${SETTLED_PAGE}` };
 
-/** Of one page: how many, and its last row. */
+/** How many rows one page has, and its last row. */
 export const COUNT_SETTLED: Statement = {
   name: 'count_settled',
   text: `

@@ -55,7 +55,7 @@ export async function refuseMissingRights(database: Postgres): Promise<void> {
   );
 }
 
-/** Of the operating system and of name resolution. ENOENT: the server has not made its socket file yet. */
+/** Errors of the operating system and of name resolution. ENOENT: the server has not made its socket file yet. */
 const AWAY_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EPIPE', 'EHOSTUNREACH', 'EHOSTDOWN', 'ENETUNREACH', 'ENETDOWN'],
   ...['ENOTFOUND', 'EAI_AGAIN', 'ENOENT'],

@@ -14,7 +14,7 @@ interface Waiter {
  */
 export class BoundedQueue<Entry extends Waiter> {
   private readonly entries: Entry[] = [];
-  /** Of each entry, at the same place, the monotonic moment until which it waits. */
+  /** The monotonic moment until which the entry at the same place waits. */
   private readonly deadlines: number[] = [];
   private cancelTimer: (() => void) | undefined;
 

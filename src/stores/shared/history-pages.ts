@@ -49,7 +49,7 @@ export function startOf({ from, after }: SettledPeriod, unitsPerMs: number): Set
   return { settledAt: Number(settledAt), key };
 }
 
-/** Of one row more than the page holds, if there is one: it says that there is a next page. */
+/** Makes a page of rows that were read with one more than it holds: the row too many says that there is a next page. */
 export function pageOf<Row extends HistoryRow>(
   rows: readonly Row[],
   limit: number,

@@ -10,7 +10,7 @@ const IDLE_MS = 600_000;
  */
 export type Commit =
   | { readonly key: string; readonly epoch: number; readonly settled: boolean }
-  /** Of a transaction, created or changed. */
+  /** A transaction was created or changed. */
   | { readonly id: number; readonly version: number }
   | { readonly listVersion: number };
 
@@ -27,7 +27,7 @@ export interface ProcessCommits extends Incarnation {
 
 /** Kept outside the database, which may be restored. */
 export interface RememberedCommits {
-  /** Of each process the text that was written last. */
+  /** The text that each process wrote last, by process. */
   read(): Promise<ReadonlyMap<string, string>>;
   /**
    * Replaces the text of the process, if `number` is higher than that of the text that is there, and removes the texts in `ended` that

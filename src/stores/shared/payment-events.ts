@@ -8,7 +8,7 @@ import type { Fence } from '../../payments/values/payment.js';
  */
 type KeptEvent = PaymentEvent | { readonly omitted: number };
 
-/** Of a cause; UTF-8 may take three bytes for each. With it an event has at most 500 bytes, and all of a row 25 kB. */
+/** Characters of a cause, each of which may take three bytes in UTF-8. With this limit an event has at most 500 bytes, and all of a row 25 kB. */
 const MAX_CAUSE_LENGTH = 90;
 
 /** As JSON. The statement adds the members `at` and `attempt`. */

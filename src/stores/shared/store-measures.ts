@@ -9,9 +9,9 @@ export interface StoreMeasures {
   /** The same for the same names. */
   roundTrips(store: MeasuredStore, operation: string): RoundTrips;
   queue(store: MeasuredStore, queue: string): QueueMeasure;
-  /** Of the embedded store: milliseconds from COMMIT to its end, on the disk. */
+  /** The embedded store committed: it took so many milliseconds from COMMIT until it was on the disk. */
   committed(ms: number): void;
-  /** Of the embedded store: the log that the next checkpoint moves into the file. */
+  /** The embedded store's log has this size; the next checkpoint moves it into the file. */
   walBytes(bytes: number): void;
 }
 
@@ -31,7 +31,7 @@ export interface QueueMeasure {
   readonly traces?: BatchTraces;
 }
 
-/** Of what is sent together each operation may belong to another trace. */
+/** Operations that are sent together may each belong to another trace. */
 export interface BatchTraces {
   /** The trace of the current operation, for `together`. */
   asker(): unknown;

@@ -42,6 +42,6 @@ export interface WriteMark {
   readonly token: string;
   /** By our monotonic clock: a write that begins later is no longer protected and must be refused. Absent: no limit. */
   readonly writeBy?: number;
-  /** Of a cache that may be replaced: when it was put. The write is refused when the cache has been replaced since. Absent: it may not. */
+  /** The epoch of the cache when the mark was put: the write is refused where the cache was replaced since. Absent for a cache that cannot be replaced. */
   readonly epoch?: number;
 }

@@ -76,7 +76,7 @@ export interface FoundTransactions {
 }
 
 export interface TransactionSnapshot {
-  /** Of the list of all transactions: moved by every create and delete, in their own commits. */
+  /** The version of the list of all transactions, which every create and delete moves in its own commit. */
   readonly version: number;
   /**
    * The lowest id of the filtered list that was removed after that version of the list: Infinity when none was, 0 when the

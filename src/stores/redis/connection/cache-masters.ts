@@ -79,7 +79,7 @@ export class CacheMasters implements CacheLocations {
     server.on('close', () => {
       this.losses += 1;
       this.known = undefined;
-      // Of a Cluster the others are still there.
+      // The other masters of a Cluster are still there.
       if (this.client instanceof Cluster) this.lookSoon();
     });
     server.on('ready', () => this.lookSoon());
@@ -102,7 +102,7 @@ export class CacheMasters implements CacheLocations {
     throw new StoreUnavailable('unchanged', 'connections to Redis are lost again and again');
   }
 
-  /** Of a Cluster those that answer. */
+  /** The master, or those masters of a Cluster that answer. */
   private async connectedMasters(): Promise<readonly string[]> {
     const asked = mastersOf(this.client).map((server) => infoOf(server, 'replication'));
     const infos = (await Promise.allSettled(asked)).flatMap((info) =>

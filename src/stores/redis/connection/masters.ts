@@ -1,6 +1,6 @@
 import { Cluster, type Redis } from 'ioredis';
 
-/** Of one server, or of a Cluster. */
+/** The client of one server, or of a Cluster. */
 export type RedisClient = Redis | Cluster;
 
 /** The servers that hold data: one, or the masters of a Cluster. */
