@@ -69,8 +69,9 @@ export function createCarryOut(collaborators: {
       }
       charged = true;
       const note = origin === 'first claim' ? undefined : done;
-      const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
-      noteSettlement(claim, origin, outcomeOf(claim, result).state, settled);
+      const outcome = outcomeOf(claim, result);
+      const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
+      noteSettlement(claim, origin, outcome.state, settled);
       if (settled.state === 'fenced off') {
         await endings.release(claim.key, claim.owner);
         const cause = `the processor answered "${result.state}", and another attempt has taken the payment over`;

@@ -11,6 +11,14 @@ import type { Processor } from './ports/processor.js';
 import type { Money } from './values/money.js';
 import type { Claim } from './values/payment.js';
 
+export interface PaymentRules {
+  readonly idempotencyTtlMs: number;
+  readonly leaseMs: number;
+  readonly payloadMismatch: 'replay' | 'reject';
+  /** Attempts of requests that are under way at once in this process, at most (decisions P16). */
+  readonly maxInFlight: number;
+}
+
 /** What one request asks for, and the owner under which it begins and claims. */
 export interface PayAttempt {
   readonly key: string;
@@ -27,7 +35,7 @@ export interface PayAttempt {
 export interface Claims {
   /** After a begin that took the lock (protocol, step 2). */
   payWithLock(attempt: PayAttempt, begun: Taken): Promise<PayAnswer>;
-  /** Of a payment whose owner is dead. */
+  /** A payment whose owner is dead (protocol, step 3). */
   takeOver(key: string, owner: string, askedAt: number, fingerprint: string): NowOrLater<PayAnswer>;
 }
 
@@ -39,11 +47,7 @@ export function createClaims(collaborators: {
   processor: Processor;
   carryOut: CarryOut;
   answers: Answers;
-  rules: {
-    readonly idempotencyTtlMs: number;
-    readonly leaseMs: number;
-    readonly maxInFlight: number;
-  };
+  rules: Omit<PaymentRules, 'payloadMismatch'>;
   clock: Clock;
   newTransactionId: () => string;
   /** An attempt of a request ended without a known outcome. */

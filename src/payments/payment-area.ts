@@ -1,5 +1,6 @@
 import type { Clock } from '../platform/clock.js';
 import { type CarryOut, createCarryOut } from './attempt.js';
+import type { PaymentRules } from './claim.js';
 import { createEndings, type Endings } from './endings.js';
 import { type AskProcessor, createAskProcessor } from './history/ask-processor.js';
 import { createFindTimeline, type FindTimeline } from './history/find-timeline.js';
@@ -8,7 +9,7 @@ import { createPaymentRecords, type PaymentRecords } from './history/payment-rec
 import { createKeyTimes } from './key-times.js';
 import { createLeases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
-import { createPayments, type PaymentRules, type Payments } from './payments.js';
+import { createPayments, type Payments } from './payments.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { PaymentHistory } from './ports/payment-history.js';
@@ -35,7 +36,7 @@ export function createPaymentArea(collaborators: {
   history: PaymentHistory;
   processor: Processor;
   rules: PaymentRules & {
-    /** Undefined: payments are kept for ever. */
+    /** How long a final payment is kept; undefined keeps it for ever. */
     readonly retentionMs?: number | undefined;
     /** A payment may be sent again for so long; unknown for longer, it is an operator's to resolve. */
     readonly dedupMs: number;
@@ -52,7 +53,7 @@ export function createPaymentArea(collaborators: {
   newOwner: () => string;
   events: RecoveryEvents & RetentionEvents;
   counts?: PaymentCounts;
-  /** Undefined: attempts are not traced. */
+  /** Adds traces to attempts; undefined where nothing is traced. */
   traceAttempts?: ((carryOut: CarryOut) => CarryOut) | undefined;
 }): PaymentArea {
   const { keys, ledger, history, processor, rules, recoverAfterMs, clock, newKey, newTransactionId, newOwner, events } =

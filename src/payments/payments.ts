@@ -3,7 +3,7 @@ import type { NowOrLater } from '../platform/now-or-later.js';
 import { createAnswers, type PayAnswer } from './answers.js';
 import type { CarryOut } from './attempt.js';
 import { createBegin } from './begin.js';
-import { createClaims } from './claim.js';
+import { createClaims, type PaymentRules } from './claim.js';
 import type { Endings } from './endings.js';
 import { createOutcomes } from './outcomes.js';
 import { createPayPatiently } from './patience.js';
@@ -27,14 +27,6 @@ export interface Payments {
   pay(key: string, request: PaymentRequest, patience?: Patience, client?: string): NowOrLater<PayAnswer>;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none, or none that is the client's. */
   outcome(key: string, client?: string): NowOrLater<FinalOutcome | undefined>;
-}
-
-export interface PaymentRules {
-  readonly idempotencyTtlMs: number;
-  readonly leaseMs: number;
-  readonly payloadMismatch: 'replay' | 'reject';
-  /** Attempts of requests that are under way at once in this process, at most (decisions P16). */
-  readonly maxInFlight: number;
 }
 
 export function createPayments(collaborators: {

@@ -233,15 +233,17 @@ class StoppedImportError extends Error {
   override readonly name = 'UnknownChangeError';
 }
 
-/** How far the import is, for every error after its first batch may have been sent. */
+/**
+ * How far the import is, for every error after its first batch may have been sent. A UsageError says itself what to do: often the same
+ * command would be refused.
+ */
 function withAdvice(error: Error, latest: Place | undefined, hasSent: boolean): Error {
   const { line, created } = latest ?? { line: 1, created: 0 };
   if ((!hasSent && created === 0) || error.name === 'OutputError') return error;
   const isLocal = (error as NodeJS.ErrnoException).syscall !== undefined;
   const told = isLocal ? new StoppedImportError(`The import stopped: ${error.message}.`, { cause: error }) : error;
   if (/--assume/.test(told.message)) return told;
-  const how =
-    told.name === 'UsageError' ? 'Run the same command again after the correction' : 'Run the same command again';
-  told.message += `\n${created} rows are surely created, up to line ${line - 1}. ${how} to go on: nothing is created twice.`;
+  const how = told.name === 'UsageError' ? '' : ' Run the same command again to go on: nothing is created twice.';
+  told.message += `\n${created} rows are surely created, up to line ${line - 1}.${how}`;
   return told;
 }

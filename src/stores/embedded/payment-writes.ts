@@ -6,9 +6,10 @@ import * as statements from './ledger-statements.js';
 import { endOf, type PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
 
-export type ResolutionWrite = Resolution & {
-  /** The wall clock, milliseconds since the epoch. */ readonly wallMs: number;
-};
+export interface ResolutionWrite extends Resolution {
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
+}
 
 export interface AbandonWrite extends Fence {
   readonly recoverAfterMs: number;
@@ -74,20 +75,8 @@ export function createPaymentWrites(database: Database, parts: PaymentWritesPart
       const declined = state === 'DECLINED' ? reason : null;
       const latestClaims = [now, wallMs].flatMap((ms) => [ms - idempotencyTtlMs, ms - dedupMs]);
       const expiresAt = now + idempotencyTtlMs;
-      const values = [
-        state,
-        declined,
-        reason,
-        expiresAt,
-        now,
-        currentHour(),
-        owner,
-        `${now}`,
-        key,
-        now,
-        ...latestClaims,
-      ];
-      const resolved = resolve.get(...values) as PaymentRow | undefined;
+      const end = [state, declined, reason, expiresAt, now, currentHour()];
+      const resolved = resolve.get(...end, owner, `${now}`, key, now, ...latestClaims) as PaymentRow | undefined;
       if (resolved) {
         const final = finalOf(resolved);
         recordOutcome(key, final);
