@@ -23,7 +23,7 @@ const EMBEDDED = 'src/stores/embedded';
  */
 const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
   'src/payments/attempt.ts': {
-    'answer before commit': `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
+    'answer before commit': `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
 → const outcome = outcomeOf(claim, result);
       ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
@@ -33,7 +33,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       await endings.finish(claim.key, claim.owner, { ...early, outcome: outcomeOf(claim, result) });
       const settled = await ledger.settle(`,
     'a fenced-off attempt answers as if it had settled': [
-      `const settled = await ledger.settle(claim, outcomeOf(claim, result), idempotencyTtlMs, note);
+      `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
 → const outcome = outcomeOf(claim, result);
       await ledger.settle(claim, outcome, idempotencyTtlMs, note);
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };

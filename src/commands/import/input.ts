@@ -31,7 +31,9 @@ export async function openInput(file: string): Promise<Input> {
     async refuseChange() {
       const now = await handle.stat();
       if (now.size !== size || now.mtimeMs !== mtimeMs) {
-        throw new UsageError(`${file} was written to while it was imported. Put it back as it was, and run the same command again.`);
+        throw new UsageError(
+          `${file} was written to while it was imported. Put it back as it was, and run the same command again.`,
+        );
       }
     },
     close: () => handle.close(),
