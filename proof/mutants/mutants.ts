@@ -24,8 +24,7 @@ const EMBEDDED = 'src/stores/embedded';
 const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
   'src/payments/attempt.ts': {
     'answer before commit': `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
-→ const outcome = outcomeOf(claim, result);
-      ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
+→ ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     'the key store is finished before the row is settled': `const settled = await ledger.settle(
@@ -34,8 +33,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       const settled = await ledger.settle(`,
     'a fenced-off attempt answers as if it had settled': [
       `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
-→ const outcome = outcomeOf(claim, result);
-      await ledger.settle(claim, outcome, idempotencyTtlMs, note);
+→ await ledger.settle(claim, outcome, idempotencyTtlMs, note);
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
       const settled = { state: 'settled' as 'settled' | 'final' | 'fenced off', final };`,
     ],
