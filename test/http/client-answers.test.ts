@@ -56,12 +56,9 @@ describeDeployments('what the client takes from an answer', (deployment) => {
     for (const cutBytes of [0, 1, 40]) {
       const proxy = await startOldProxy(service.url, cutBytes);
       const idempay = new Idempay({ baseUrl: proxy.url });
-      const listing = allOf(idempay.transactions.list());
-      const exporting = allOf(idempay.payments.export(today));
-      if (cutBytes === 0) expect([(await listing).length > 0, (await exporting).length > 0]).toEqual([true, true]);
-      else {
-        await failureOf(UnavailableError, listing);
-        await failureOf(UnavailableError, exporting);
+      for (const read of [() => allOf(idempay.transactions.list()), () => allOf(idempay.payments.export(today))]) {
+        if (cutBytes === 0) expect(await read()).not.toHaveLength(0);
+        else await failureOf(UnavailableError, read());
       }
       await proxy.close();
     }
