@@ -128,7 +128,12 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       health,
       readiness,
       metrics,
-      session: sessionFacts(config, instance, processorClient.name, createMovesMoney(processorClient, processor)),
+      session: sessionFacts(
+        config,
+        instance,
+        processorClient.traits.name,
+        createMovesMoney(processorClient, processor),
+      ),
       live,
     },
     {
@@ -147,7 +152,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   );
 
   return {
-    processorName: processorClient.name,
+    processorName: processorClient.traits.name,
     broken: deployment.broken,
 
     async serve() {

@@ -32,11 +32,7 @@ export function measureProcessor(exposition: Exposition, processor: WatchedProce
     () => [[{}, processor.isAway ? 0 : 1]],
   );
   return {
-    name: processor.name,
-    typicalMs: processor.typicalMs,
-    timeoutMs: processor.timeoutMs,
-    dedupMs: processor.dedupMs,
-    certainResult: processor.certainResult,
+    traits: processor.traits,
 
     async charge(charge) {
       const begun = performance.now();

@@ -61,7 +61,7 @@ export function createCarryOut(collaborators: {
     const done: Done = { lookedUp: undefined, sent: false };
     let charged = false;
     try {
-      const result = await askProcessor(claim, origin, ageMs, done, () => lease.outlives(processor.timeoutMs));
+      const result = await askProcessor(claim, origin, ageMs, done, () => lease.outlives(processor.traits.timeoutMs));
       if (result.state === 'unknown' || result.state === 'not sent') {
         // First stop renewing: a renewal after the end of the lease would begin a new one for a dead attempt.
         lease.drop();
@@ -120,7 +120,7 @@ export function createCarryOut(collaborators: {
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
-    if (!claim.unsent) return isWithin(ageMs, processor.dedupMs) ? undefined : 'and too old to be sent again';
+    if (!claim.unsent) return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);
     return mayBeSent ? undefined : 'never sent, and too old to be sent without a repeat';

@@ -57,7 +57,7 @@ export function createClaims(collaborators: {
   const { endings, ledger, processor, carryOut, answers, rules, clock, newTransactionId, onUnknown, counts } =
     collaborators;
   const { idempotencyTtlMs, leaseMs } = rules;
-  const { certainResult } = processor;
+  const { certainResult } = processor.traits;
   const { replay, conflict, conflictWith, busy, differs, took } = answers;
 
   return {
@@ -78,7 +78,7 @@ export function createClaims(collaborators: {
         fingerprint,
         client,
         transactionId,
-        processor: processor.name,
+        processor: processor.traits.name,
         leaseMs,
         claimBy,
         settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
@@ -118,7 +118,7 @@ export function createClaims(collaborators: {
   }
 
   async function takeOver(key: string, owner: string, askedAt: number, fingerprint: string): Promise<PayAnswer> {
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.traits.name });
     // Another attempt was faster, and the payment may be final already.
     return claim ? finishTakeover(claim, askedAt, fingerprint) : conflict(key, fingerprint);
   }

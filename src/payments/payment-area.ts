@@ -119,7 +119,7 @@ export function createPaymentArea(collaborators: {
   const findTimeline = createFindTimeline({
     keys,
     history,
-    rules: { processor: processor.name, dedupMs, idempotencyTtlMs },
+    rules: { processor: processor.traits.name, dedupMs, idempotencyTtlMs },
     clock,
   });
   const askProcessor = createAskProcessor({ history, processor, clock });

@@ -49,7 +49,7 @@ export function createPayments(collaborators: {
     collaborators;
   const { waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
   const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
-  const answers = createAnswers({ ledger, leaseMs, payloadMismatch, typicalMs: processor.typicalMs });
+  const answers = createAnswers({ ledger, leaseMs, payloadMismatch, typicalMs: processor.traits.typicalMs });
   const claims = createClaims({
     endings,
     ledger,

@@ -97,7 +97,13 @@ export function createRecovery(collaborators: {
       }
       const limit = Math.min(free, RECOVERY_SHARE);
       const askedAt = clock.monotonic();
-      const claims = await ledger.takeOverDue({ owner: newOwner(), leaseMs, processor: processor.name, first, limit });
+      const claims = await ledger.takeOverDue({
+        owner: newOwner(),
+        leaseMs,
+        processor: processor.traits.name,
+        first,
+        limit,
+      });
       for (const claim of claims) workOn(claim, askedAt);
       if (claims.length < limit) return;
       first = first === 'longest due' ? 'latest due' : 'longest due';

@@ -98,7 +98,7 @@ describe('a backup of a service that runs', () => {
       await process.payments.issueKey(),
       newKey(),
     ];
-    const unsent = await givenClaim(original.ledger, { processor: process.processor.name });
+    const unsent = await givenClaim(original.ledger, { processor: process.processor.traits.name });
     await original.ledger.abandon(unsent, 0, 'unsent');
     const file = await backUpOf(dataDir);
     await process.payments.pay(paidLater, MONEY);
@@ -116,7 +116,7 @@ describe('a backup of a service that runs', () => {
       expect(processor.chargesOf(key)).toHaveLength(1);
       expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
     }
-    const takeover = { key: unsent.key, processor: processor.name, owner: newOwner(), leaseMs: LONG_MS };
+    const takeover = { key: unsent.key, processor: processor.traits.name, owner: newOwner(), leaseMs: LONG_MS };
     expect(await copy.ledger.takeOver(takeover)).toMatchObject({ unsent: false });
     // Its row may be lost, so nobody is told that it never had one.
     expect(await copy.ledger.endedUnclaimed(unpaid, -LONG_MS)).toBe(false);

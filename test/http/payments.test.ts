@@ -76,7 +76,7 @@ describeDeployments('payments', (deployment) => {
     expect(seconds).toBeGreaterThan(DAY_SECONDS - 60);
   });
 
-  /** Bug: the service made two commits all the same. Cause: the measures around the processor dropped its `certainResult`. */
+  /** Bug: the service made two commits all the same. Cause: the measures around the processor dropped its certain result. */
   it('are settled by their claim where nothing leaves the store: nothing is charged', async () => {
     await givenPaid(service.url);
     const samples = await scrape(service.url);

@@ -38,13 +38,13 @@ describe('CRASH_AT', () => {
     const die = vi.fn();
     // A class, because adapters may be classes too.
     class Processor {
-      readonly name = 'some processor';
+      readonly traits = { name: 'some processor' };
       async charge(...args: unknown[]) {
-        return [this.name, ...args];
+        return [this.traits.name, ...args];
       }
     }
     const { processor } = withCrashPoint(portsWith(new Processor()), { point, nth: 2 }, die);
-    expect(processor.name).toBe('some processor');
+    expect(processor.traits.name).toBe('some processor');
     const charge = { reference: 'key', transactionId: 'TXN1', amount: '1', currency: 'EUR' };
     const times: number[] = [];
     for (let nth = 1; nth <= 3; nth += 1) {

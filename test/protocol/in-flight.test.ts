@@ -63,7 +63,7 @@ test.each([
 ])('a repeat of an abandoned payment %s is in progress at the limit, and recovery finishes it', async (_, issued) => {
   const { payments, recovery, end, processor, ...process } = await givenFull();
   const key = issued ? process.key : newKey();
-  await abandoned({ key, processor: processor.name });
+  await abandoned({ key, processor: processor.traits.name });
   expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
   expect(await recovery.runOnce()).toBe(1);
   expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });

@@ -26,8 +26,8 @@ const MINUTE_MS = 60_000;
 const { ports, compose, ...given } = await shareProtocol();
 
 /** Claims whose owners have died, with nothing charged. */
-async function givenAbandoned({ name }: RecordingProcessor, count: number): Promise<[string, ...string[]]> {
-  const claims = await Promise.all(Array.from({ length: count }, () => given.abandoned({ processor: name })));
+async function givenAbandoned({ traits }: RecordingProcessor, count: number): Promise<[string, ...string[]]> {
+  const claims = await Promise.all(Array.from({ length: count }, () => given.abandoned({ processor: traits.name })));
   return claims.map(({ key }) => key).sort() as [string];
 }
 
@@ -87,7 +87,7 @@ describe('an outcome that is not known', () => {
       const process = compose();
       const { payments, processor } = process;
       const money = { amount: '7.00', currency: 'EUR' };
-      const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
+      const { key, transactionId } = await given.abandoned({ processor: processor.traits.name, ...money });
       await ports.keys.issue(key, LONG_MS);
       await finishBy(by, process, key);
       expect(processor.lookUps).toEqual([key]);
@@ -108,7 +108,7 @@ describe('an outcome that is not known', () => {
   test('in a currency that has ended since is finished by its repeat, with the decimals of the row', async () => {
     const { payments, processor } = compose({ payloadMismatch: 'reject' });
     const money = { amount: '7.00', currency: 'BGN' };
-    const { key, transactionId } = await given.abandoned({ processor: processor.name, ...money });
+    const { key, transactionId } = await given.abandoned({ processor: processor.traits.name, ...money });
     await ports.keys.issue(key, LONG_MS);
     // No other payment may be taken over by a content that can begin none.
     expect(await payments.pay(key, NO_MONEY)).toMatchObject({ state: 'in progress' });
@@ -205,7 +205,7 @@ describe('recovery', () => {
     const backlog = await givenAbandoned(processor, MANY);
     const running = recovery.runOnce();
     await until('every place to be in use', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY);
-    const latest = await given.abandoned({ processor: processor.name });
+    const latest = await given.abandoned({ processor: processor.traits.name });
     for (let ended = 1; ended <= 2; ended += 1) {
       hangingLookUps.end(1);
       await until('the next look-up', DEADLINE_MS, () => processor.lookUps.length === RECOVERY_CONCURRENCY + ended);

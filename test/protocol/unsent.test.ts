@@ -86,7 +86,7 @@ describe('a payment that an earlier attempt may have sent', () => {
     const key = await patient.unknownPayment('none');
     patient.processor.plan({ outcome: 'not sent' });
     expect(await patient.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-    const once = compose({}, new RecordingProcessor(patient.processor.name, 0));
+    const once = compose({}, new RecordingProcessor(patient.processor.traits.name, 0));
     once.processor.planLookUp(NO_ANSWER);
     for (let repeat = 0; repeat < 2; repeat += 1)
       expect(await once.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
@@ -99,7 +99,7 @@ describe('a payment that an earlier attempt may have sent', () => {
       const { payments, processor, key } = await givenUnsent();
       processor.plan({ outcome: 'none' });
       if (before === 'was sent') expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
-      else await ports.ledger.takeOver({ key, processor: processor.name, owner: 'dead', leaseMs: SHORT_MS });
+      else await ports.ledger.takeOver({ key, processor: processor.traits.name, owner: 'dead', leaseMs: SHORT_MS });
       await untilPast(SHORT_MS);
       expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
       expect(processor.charges).toEqual([]);

@@ -167,8 +167,11 @@ test('an HTTP processor declares its name and its times: those of the settings, 
   const settings = { url: 'http://user:secret@psp.example/v1/', account: 'shop-7', connections: 1, alarm: () => {} };
   const times = { timeoutMs: 10_000, dedupMs: 72_000_000 };
   const names = { name: 'http://psp.example/v1?account=shop-7' };
-  expect(createHttpProcessor({ ...settings, ...times })).toMatchObject({ ...names, ...times, typicalMs: 1_000 });
-  expect(createHttpProcessor({ ...settings, ...times, timeoutMs: 50 })).toMatchObject({ timeoutMs: 50, typicalMs: 50 });
+  expect(createHttpProcessor({ ...settings, ...times }).traits).toEqual({ ...names, ...times, typicalMs: 1_000 });
+  expect(createHttpProcessor({ ...settings, ...times, timeoutMs: 50 }).traits).toMatchObject({
+    timeoutMs: 50,
+    typicalMs: 50,
+  });
 });
 
 test('an alarm sounds at once, then at most every ten seconds, and says how many causes it suppressed', () => {

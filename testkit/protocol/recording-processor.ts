@@ -1,4 +1,4 @@
-import type { Charge, ChargeResult, NotSent, Processor } from '#idempay/payments/ports/processor.js';
+import type { Charge, ChargeResult, NotSent, Processor, ProcessorTraits } from '#idempay/payments/ports/processor.js';
 
 /** What the processor does with the next charge: the outcome that it keeps, and the answer that is seen of it. */
 export interface NextCharge {
@@ -14,19 +14,16 @@ export interface NextCharge {
  * that a second charge of one reference is detected.
  */
 export class RecordingProcessor implements Processor {
-  readonly typicalMs = 0;
-  readonly timeoutMs = 0;
-  readonly certainResult = undefined;
+  readonly traits: ProcessorTraits;
   readonly charges: Charge[] = [];
   readonly lookUps: string[] = [];
   private readonly outcomes = new Map<string, ChargeResult>();
   private readonly plans: NextCharge[] = [];
   private readonly lookUpPlans: (ChargeResult | (() => Promise<ChargeResult>))[] = [];
 
-  constructor(
-    readonly name: string,
-    readonly dedupMs = Number.POSITIVE_INFINITY,
-  ) {}
+  constructor(name: string, dedupMs = Number.POSITIVE_INFINITY) {
+    this.traits = { name, typicalMs: 0, timeoutMs: 0, dedupMs };
+  }
 
   plan(...charges: NextCharge[]): void {
     this.plans.push(...charges);

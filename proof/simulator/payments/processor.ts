@@ -1,4 +1,4 @@
-import type { Charge, ChargeResult, Processor } from '#idempay/payments/ports/processor.js';
+import type { Charge, ChargeResult, Processor, ProcessorTraits } from '#idempay/payments/ports/processor.js';
 import type { Process } from '../simulation.js';
 import type { World } from '../world.js';
 import { nameOf } from './keys.js';
@@ -85,8 +85,8 @@ export function createSimulatedProcessor(
   }
 
   /** The processor's port as one process has it: over a network that loses and delays. */
-  function connect(process: Process, settings: Pick<Processor, 'name' | 'timeoutMs' | 'dedupMs'>) {
-    const { timeoutMs } = settings;
+  function connect(process: Process, traits: ProcessorTraits) {
+    const { timeoutMs } = traits;
     /** Ends what is still asked as unknown. */
     const open = new Set<() => void>();
 
@@ -142,9 +142,7 @@ export function createSimulatedProcessor(
     }
 
     const port: Processor = {
-      ...settings,
-      typicalMs: 50,
-      certainResult: undefined,
+      traits,
       charge(given) {
         const sentAt = simulation.time;
         const asked = { ...given, reference: nameOf(given.reference) };

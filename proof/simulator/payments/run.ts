@@ -51,7 +51,12 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
   function open(ports: SimulatedPorts, process: Process, clock: Clock): Opened<PaymentArea> {
     const remote = shape.isCertain
       ? createProductsProcessor(0)
-      : processor.connect(process, { name: 'the-processor', timeoutMs: shape.processorTimeoutMs, dedupMs });
+      : processor.connect(process, {
+          name: 'the-processor',
+          typicalMs: 50,
+          timeoutMs: shape.processorTimeoutMs,
+          dedupMs,
+        });
     let owners = 0;
     const service = createPaymentArea({
       ...{ keys: ports.keys, ledger: ports.ledger, history: ports.paymentHistory, processor: remote },

@@ -21,13 +21,13 @@ export function createFinishByLookUp(collaborators: {
 
   return async function finishByLookUp(key) {
     const payment = await history.find(key);
-    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.name) return;
+    if (payment?.state !== 'PROCESSING' || payment.processor !== processor.traits.name) return;
     const { state } = await processor.lookUp(key);
     if (state === 'no record' || state === 'unknown') return;
     const answered = state === 'succeeded' ? 'COMPLETED' : 'DECLINED';
     const askedAt = clock.monotonic();
     const owner = newOwner();
-    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.name });
+    const claim = await ledger.takeOver({ key, owner, leaseMs, processor: processor.traits.name });
     if (!claim) return compareWithKept(key, answered);
     const result = await carryOut(claim, askedAt, 'operator');
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);

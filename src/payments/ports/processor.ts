@@ -2,6 +2,17 @@ import type { Money } from '../values/money.js';
 
 /** Port: the company that moves the money. The simulated one has no effect outside; a real one is reached over the network. */
 export interface Processor {
+  readonly traits: ProcessorTraits;
+
+  /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
+  charge(charge: Charge): Promise<ChargeResult | NotSent>;
+
+  /** What became of an earlier charge of that reference. */
+  lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
+}
+
+/** What is known of a processor before it is called; it stays the same while the process runs. */
+export interface ProcessorTraits {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */
   readonly name: string;
   /** How long a charge typically takes, before anything was measured. */
@@ -13,15 +24,9 @@ export interface Processor {
 
   /**
    * The result of every charge, where a charge has no effect outside this process and takes no time. A new payment is then
-   * claimed and settled in one commit, and only a takeover charges. Undefined: it is not known before the charge.
+   * claimed and settled in one commit, and only a takeover charges. If omitted, it is not known before the charge.
    */
-  readonly certainResult: Exclude<ChargeResult, { readonly state: 'unknown' }> | undefined;
-
-  /** Charges once per reference. Never throws for what the processor does; anything unclear is 'unknown'. */
-  charge(charge: Charge): Promise<ChargeResult | NotSent>;
-
-  /** What became of an earlier charge of that reference. */
-  lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
+  readonly certainResult?: Exclude<ChargeResult, { readonly state: 'unknown' }>;
 }
 
 /** Surely no byte of the request has left, and none will: the processor never receives this call (decisions P15). */

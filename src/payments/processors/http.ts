@@ -95,11 +95,7 @@ export function createHttpProcessor(settings: {
   }
 
   return {
-    name,
-    typicalMs: Math.min(TYPICAL_MS, timeoutMs),
-    timeoutMs,
-    dedupMs,
-    certainResult: undefined,
+    traits: { name, typicalMs: Math.min(TYPICAL_MS, timeoutMs), timeoutMs, dedupMs },
 
     async charge({ reference, transactionId, amount, currency }) {
       const reply = await ask({

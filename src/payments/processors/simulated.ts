@@ -14,11 +14,13 @@ export function createSimulatedProcessor(
   const underWay = new Set<() => void>();
   let closed = false;
   return {
-    name: 'simulated',
-    typicalMs: delayMs,
-    timeoutMs: 0,
-    dedupMs: Number.POSITIVE_INFINITY,
-    certainResult: delayMs === 0 ? SUCCEEDED : undefined,
+    traits: {
+      name: 'simulated',
+      typicalMs: delayMs,
+      timeoutMs: 0,
+      dedupMs: Number.POSITIVE_INFINITY,
+      ...(delayMs === 0 && { certainResult: SUCCEEDED }),
+    },
     isAway: false,
     movesMoney: false,
     async charge() {
