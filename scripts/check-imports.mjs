@@ -23,7 +23,8 @@ const ROOMS = {
   'stores/redis': [...FEATURES, 'stores/shared'],
   // The distributed deployment is what joins the two.
   stores: [...FEATURES, 'stores/shared', 'stores/postgres', 'stores/redis'],
-  // They implement what http and stores ask to be measured.
+  // They implement what features, http and stores report: for the log, as measures, in traces.
+  logs: [...FEATURES, 'stores/shared'],
   metrics: [...FEATURES, 'http', 'stores/shared'],
   traces: [...FEATURES, 'http', 'stores/shared'],
   testing: [...FEATURES, 'http'],

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import { createAccess } from './access/access.js';
 import type { Config } from './config.js';
+import { withCrashPoint } from './crash-points.js';
 import { createHealth } from './health/health.js';
 import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/connections/listener.js';
@@ -11,28 +12,27 @@ import { createServer } from './http/server.js';
 import { createRequestLimit } from './limits/request-limit.js';
 import { createLiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
+import { createPaymentLog } from './logs/payment-log.js';
+import { createStoreLog } from './logs/store-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { createPaymentActivity } from './payments/history/payment-activity.js';
 import { createPaymentArea } from './payments/payment-area.js';
-import type { Processor } from './payments/ports/processor.js';
+import type { ProcessorClient } from './payments/ports/processor.js';
 import { createAlarm } from './payments/processors/alarm.js';
 import { createHttpProcessor } from './payments/processors/http.js';
 import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
-import { backOffMs, RECOVERY_CONCURRENCY, type RecoveryEvents } from './payments/recovery.js';
-import type { RetentionEvents } from './payments/retention.js';
+import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
-import { reasonOf, StoreUnavailable } from './platform/faults.js';
+import { reasonOf } from './platform/faults.js';
 import { endsWithin } from './platform/time-limit.js';
 import { VERSION } from './platform/version.js';
 import { openDistributed } from './stores/distributed.js';
 import { openEmbedded } from './stores/embedded/open.js';
-import { withCrashPoint } from './stores/shared/crash-points.js';
 import type { Deployment, StoreEvents } from './stores/shared/deployment.js';
-import { createStoreLog, type StoreLog } from './stores/shared/store-log.js';
 import type { MeasuredStore, StoreMeasures } from './stores/shared/store-measures.js';
 import type { Traces } from './traces/traces.js';
 import { createTransactions } from './transactions/transactions.js';
@@ -81,8 +81,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const storeMeasures = traces?.stores(metrics.stores) ?? metrics.stores;
   const deployment = await openDeployment(config, logger, clock, storeLog, storeMeasures);
 
-  const processorClient = openProcessor(config, logger, clock, traces?.headers);
-  const opened = { ...deployment, processor: metrics.measured(processorClient) };
+  const opened = { ...deployment, processor: metrics.measured(openProcessor(config, logger, clock, traces?.headers)) };
   const traced = traces?.ports(opened) ?? opened;
   const ports = config.crashAt ? withCrashPoint(traced, config.crashAt) : traced;
   const { keys, ledger, processor } = ports;
@@ -98,7 +97,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     newKey: generateIdempotencyKey,
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(instance),
-    events: paymentEvents(logger, storeLog),
+    events: createPaymentLog(logger, storeLog),
     counts: metrics.payments,
     traceAttempts: traces?.attempts,
   });
@@ -113,7 +112,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     idempotencyTtlMs: config.payments.idempotencyTtlMs,
   });
   const health = createHealth(deployment.keyValueStore, deployment.storeOfRecord, clock);
-  const readiness = createReadiness(health, processorClient);
+  const readiness = createReadiness(health, processor);
   // The framework's own info lines would only repeat what main says.
   const frameworkLogger = logger.level === 'info' ? logger.child({}, { level: 'warn' }) : logger;
   const server = createServer(
@@ -128,12 +127,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       health,
       readiness,
       metrics,
-      session: sessionFacts(
-        config,
-        instance,
-        processorClient.traits.name,
-        createMovesMoney(processorClient, processor),
-      ),
+      session: sessionFacts(config, instance, processor.traits.name, createMovesMoney(processor)),
       live,
     },
     {
@@ -152,7 +146,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   );
 
   return {
-    processorName: processorClient.traits.name,
+    processorName: processor.traits.name,
     broken: deployment.broken,
 
     async serve() {
@@ -182,7 +176,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         // Before the attempts are cut: a duplicate that sees one end would begin another.
         waiting.end();
         // What still waits for the processor becomes unknown, and is given up while the stores are open.
-        await processorClient.close();
+        await processor.close();
         const givenUp = await endsWithin(LAST_WRITES_MS, Promise.all([server.requestsUnderWay.ended(), background]));
         if (!givenUp)
           logger.warn('the drain ended before all requests did: their payments continue when their leases end');
@@ -193,7 +187,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
         access?.close();
         sampler.stop();
         metrics.stop();
-        await processorClient.close();
+        await processor.close();
         await deployment.close();
         await traces?.close();
       }
@@ -225,7 +219,7 @@ function openProcessor(
   logger: Logger,
   clock: Clock,
   traceHeaders: Traces['headers'] | undefined,
-): Processor & { readonly isAway: boolean; readonly movesMoney: boolean | null; close(): Promise<void> } {
+): ProcessorClient {
   switch (processor.kind) {
     case 'simulated':
       return createSimulatedProcessor(processor.delayMs);
@@ -235,40 +229,6 @@ function openProcessor(
       return createHttpProcessor({ ...processor, connections, alarm: createAlarm(report, clock), traceHeaders });
     }
   }
-}
-
-/** Logs what recovery, retention and operators do to payments. */
-function paymentEvents(logger: Logger, storeLog: StoreLog): RecoveryEvents & RetentionEvents {
-  return {
-    fault(fault) {
-      if (fault instanceof StoreUnavailable) storeLog.refused(fault, 'background');
-      else logger.error({ err: fault }, 'a round of recovery or retention failed');
-    },
-    unknown({ key, transactionId, processor, epoch }, cause) {
-      // The key is not logged at this level: a reader of the log could use it to ask for the payment (decisions O4).
-      const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
-      logger.warn({ ...shown, processor, attempt: epoch, cause }, 'the outcome of a payment is not known yet');
-    },
-    known: ({ transactionId, processor, epoch }, by, state) =>
-      logger.info({ transactionId, processor, attempt: epoch, by, state }, 'the outcome of a payment is known now'),
-    resolved: (payment, state) =>
-      logger.info(
-        { transactionId: payment?.transactionId, processor: payment?.processor, state },
-        'an operator resolved a payment',
-      ),
-    unseen: (ms) =>
-      logger.warn(
-        { hours: Math.floor(ms / 3_600_000) },
-        'the clock advanced by hours in which no process ran, or the clock was wrong: payments are kept that much longer. If the clock is right now, an operator may confirm the hours: see "Retention" in docs/operations/deployment.md',
-      ),
-    contradiction: ({ transactionId, processor }, answered, kept) =>
-      logger.error(
-        { transactionId, processor, answered, kept },
-        `the processor says that a payment is ${answered}, and it was settled as ${kept}, which is final: correct it at the processor, or with the payer`,
-      ),
-    overdue: (count) =>
-      logger.error({ count }, 'payments wait for an operator: GET /api/payments?state=PROCESSING, then resolve them'),
-  };
 }
 
 function sessionFacts(

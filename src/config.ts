@@ -1,4 +1,5 @@
 import { type AccessSettings, HOW_TO_SET_AUTH, readAccess } from './access/access-settings.js';
+import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './crash-points.js';
 import type { CertificateFiles } from './http/connections/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
 import { readTrustedNetworks, TRUSTED_NETWORKS_FORM } from './http/connections/trusted-networks.js';
@@ -12,7 +13,6 @@ import { misspeltSettings } from './platform/misspelt-settings.js';
 import { type Environment, Settings } from './platform/settings.js';
 import { DATABASE_URL_FORM, readDatabaseUrl } from './stores/postgres/url.js';
 import { REDIS_URL_FORMS, type RedisLocation, readRedisUrl } from './stores/redis/connection/url.js';
-import { CRASH_AT_FORM, type CrashAt, readCrashAt } from './stores/shared/crash-points.js';
 import { readTraces, type TraceSettings } from './traces/trace-settings.js';
 
 /** The settings of decisions G3: environment variables in, one frozen Config out. */

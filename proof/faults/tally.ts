@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { CRASH_POINTS } from '#idempay/stores/shared/crash-points.js';
+import { CRASH_POINTS } from '#idempay/crash-points.js';
 import type { History } from '../../testkit/history/history.js';
 import { outcomeOf } from '../../testkit/history/payments.js';
 import type { Hit } from './fault.js';

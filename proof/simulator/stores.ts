@@ -1,6 +1,7 @@
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
 import { type Fence, KEY_GENERATED } from '#idempay/payments/values/payment.js';
 import type { Clock } from '#idempay/platform/clock.js';
+import { decorated } from '#idempay/platform/decorated.js';
 import type { Lock } from '#idempay/stores/embedded/key-store.js';
 import { type TransactionRow, transactionOf } from '#idempay/stores/shared/rows.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
@@ -202,9 +203,8 @@ function withLockRule(store: KeyStore, locks: ReadonlyMap<string, Lock>, broken:
     }
     return done;
   }
-  return {
-    ...store,
-    finish: (key, owner, final) => unlock(key, owner, () => store.finish(key, owner, final)),
-    release: (key, owner) => unlock(key, owner, () => store.release(key, owner)),
-  };
+  return decorated(store, {
+    finish: (next) => (key, owner, final) => unlock(key, owner, () => next(key, owner, final)),
+    release: (next) => (key, owner) => unlock(key, owner, () => next(key, owner)),
+  });
 }

@@ -3,7 +3,7 @@ import type { HttpMeasures } from '../http/requests/measures.js';
 import type { Look } from '../live/sample.js';
 import { createPaymentCounts, type PaymentCounts } from '../payments/payment-counts.js';
 import type { Backlog } from '../payments/ports/ledger.js';
-import type { Processor } from '../payments/ports/processor.js';
+import type { ProcessorClient } from '../payments/ports/processor.js';
 import { VERSION } from '../platform/version.js';
 import type { MeasuredStore, StoreMeasures } from '../stores/shared/store-measures.js';
 import { createTransactionCounts, type TransactionCounts } from '../transactions/transaction-counts.js';
@@ -12,7 +12,7 @@ import { measureHttp } from './http-requests.js';
 import { lookAt } from './look.js';
 import { showBacklog, showPayments } from './payments.js';
 import { showProcess } from './process-use.js';
-import { measureProcessor, type WatchedProcessor } from './processor-calls.js';
+import { measureProcessor } from './processor-calls.js';
 import { measureStores, showStores } from './stores.js';
 import { showTransactions } from './transactions.js';
 
@@ -25,7 +25,7 @@ export interface Metrics {
   readonly payments: PaymentCounts;
   readonly transactions: TransactionCounts;
   /** To be used in the place of the processor. */
-  measured(processor: WatchedProcessor): Processor;
+  measured(processor: ProcessorClient): ProcessorClient;
   showBacklog(latest: () => Backlog | undefined): void;
   /** What of it the live view shows. Once the processor is measured and the backlog is shown. */
   look(): Look;

@@ -1,4 +1,5 @@
-import type { Processor } from '../payments/ports/processor.js';
+import type { ProcessorClient } from '../payments/ports/processor.js';
+import { decorated } from '../platform/decorated.js';
 import { type Exposition, labelOf } from './exposition.js';
 
 /** A call ends within PROCESSOR_TIMEOUT_MS, 10 s where nothing else is set. */
@@ -6,13 +7,8 @@ const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const CHARGE_RESULTS = ['succeeded', 'declined', 'unknown', 'not sent'] as const;
 const LOOK_UP_RESULTS = ['succeeded', 'declined', 'unknown', 'no record'] as const;
 
-export interface WatchedProcessor extends Processor {
-  /** The last call that ended brought no answer, or an error of its server. */
-  readonly isAway: boolean;
-}
-
 /** The same processor, with each call measured by its result. */
-export function measureProcessor(exposition: Exposition, processor: WatchedProcessor): Processor {
+export function measureProcessor(exposition: Exposition, processor: ProcessorClient): ProcessorClient {
   const seconds = exposition.histogram(
     'idempay_processor_call_seconds',
     'Calls of the processor, by what was called and what it answered.',
@@ -31,21 +27,18 @@ export function measureProcessor(exposition: Exposition, processor: WatchedProce
     '1 unless the last call of the processor that ended brought no answer, or an error of its server.',
     () => [[{}, processor.isAway ? 0 : 1]],
   );
-  return {
-    traits: processor.traits,
-
-    async charge(charge) {
+  return decorated(processor, {
+    charge: (next) => async (charge) => {
       const begun = performance.now();
-      const result = await processor.charge(charge);
+      const result = await next(charge);
       charges[result.state]((performance.now() - begun) / 1000);
       return result;
     },
-
-    async lookUp(reference) {
+    lookUp: (next) => async (reference) => {
       const begun = performance.now();
-      const result = await processor.lookUp(reference);
+      const result = await next(reference);
       lookUps[result.state]((performance.now() - begun) / 1000);
       return result;
     },
-  };
+  });
 }

@@ -1,9 +1,11 @@
-import { type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import { type Span, SpanKind, type SpanOptions, SpanStatusCode } from '@opentelemetry/api';
 import type { CarryOut } from '../payments/attempt.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
 import type { Processor } from '../payments/ports/processor.js';
 import type { FinalOutcome } from '../payments/values/payment.js';
+import { decorated } from '../platform/decorated.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
 import type { Spans } from './spans.js';
 
 /** What is said of a payment: never its key, which opens it, nor its amount. */
@@ -11,6 +13,9 @@ const TRANSACTION_ID = 'idempay.transaction_id';
 const RESULT = 'idempay.result';
 const ATTEMPT = 'idempay.attempt';
 const ORIGIN = 'idempay.origin';
+
+const STEP = { kind: SpanKind.INTERNAL };
+const CALL = { kind: SpanKind.CLIENT };
 
 export interface PaymentPorts {
   readonly keys: KeyStore;
@@ -20,112 +25,63 @@ export interface PaymentPorts {
 
 /** The same ports, with a span for each step of the protocol. */
 export function tracePorts<Ports extends PaymentPorts>(spans: Spans, ports: Ports): Ports {
-  const { keys, ledger, processor } = ports;
-  const step = { kind: SpanKind.INTERNAL };
-  const call = { kind: SpanKind.CLIENT };
+  /** An operation inside a span of that name; `note` is given its result and its arguments. */
+  const traced =
+    <Args extends unknown[], Result>(
+      name: string,
+      options: SpanOptions,
+      note: (span: Span, result: Result, args: Args) => void = () => {},
+    ) =>
+    (next: (...args: Args) => NowOrLater<Result>) =>
+    (...args: Args): Promise<Result> =>
+      spans.inside(
+        name,
+        options,
+        () => next(...args),
+        (span, result) => note(span, result, args),
+      );
 
-  const tracedKeys: KeyStore = {
-    ...keys,
-    begin: (attempt) =>
-      spans.inside(
-        'payment.begin',
-        step,
-        () => keys.begin(attempt),
-        (span, begun) => {
-          span.setAttribute(RESULT, begun.state);
-          if (begun.state === 'final') noteFinal(span, begun.final);
-        },
-      ),
-    finish: (key, owner, final) =>
-      spans.inside(
-        'payment.finish',
-        step,
-        () => keys.finish(key, owner, final),
-        (span) => noteFinal(span, final),
-      ),
-    release: (key, owner) => spans.inside('payment.release', step, () => keys.release(key, owner), nothing),
+  return {
+    ...ports,
+    keys: decorated<KeyStore>(ports.keys, {
+      begin: traced('payment.begin', STEP, (span, begun) => {
+        span.setAttribute(RESULT, begun.state);
+        if (begun.state === 'final') noteFinal(span, begun.final);
+      }),
+      finish: traced('payment.finish', STEP, (span, _done, [_key, _owner, final]) => noteFinal(span, final)),
+      release: traced('payment.release', STEP),
+    }),
+    ledger: decorated<Ledger>(ports.ledger, {
+      claim: traced('payment.claim', STEP, (span, claimed) => {
+        span.setAttribute(RESULT, claimed.state);
+        if ('claim' in claimed) span.setAttribute(TRANSACTION_ID, claimed.claim.transactionId);
+        if ('final' in claimed) noteFinal(span, claimed.final);
+      }),
+      find: traced('payment.find', STEP, (span, found) => {
+        span.setAttribute(RESULT, found.state);
+        if (found.state === 'final') noteFinal(span, found.final);
+      }),
+      takeOver: traced('payment.take_over', STEP, (span, claim) => {
+        span.setAttribute(RESULT, claim ? 'taken over' : 'not abandoned');
+        if (claim) span.setAttribute(TRANSACTION_ID, claim.transactionId);
+      }),
+      settle: traced('payment.settle', STEP, (span, settled, [claim]) => {
+        span.setAttributes({ [RESULT]: settled.state, [TRANSACTION_ID]: claim.transactionId });
+      }),
+      abandon: traced('payment.abandon', STEP),
+      resolve: traced('payment.resolve', STEP, (span, resolved) => {
+        span.setAttribute(RESULT, resolved.state);
+        if (resolved.state === 'resolved') noteFinal(span, resolved.final);
+      }),
+    }),
+    processor: decorated<Processor>(ports.processor, {
+      charge: traced('payment.charge', CALL, (span, { state }, [charge]) => {
+        span.setAttribute(TRANSACTION_ID, charge.transactionId);
+        noteAnswer(span, state);
+      }),
+      lookUp: traced('payment.look_up', CALL, (span, { state }) => noteAnswer(span, state)),
+    }),
   };
-
-  const tracedLedger: Ledger = {
-    ...ledger,
-    claim: (attempt) =>
-      spans.inside(
-        'payment.claim',
-        step,
-        () => ledger.claim(attempt),
-        (span, claimed) => {
-          span.setAttribute(RESULT, claimed.state);
-          if ('claim' in claimed) span.setAttribute(TRANSACTION_ID, claimed.claim.transactionId);
-          if ('final' in claimed) noteFinal(span, claimed.final);
-        },
-      ),
-    find: (key, client) =>
-      spans.inside(
-        'payment.find',
-        step,
-        () => ledger.find(key, client),
-        (span, found) => {
-          span.setAttribute(RESULT, found.state);
-          if (found.state === 'final') noteFinal(span, found.final);
-        },
-      ),
-    takeOver: (takeover) =>
-      spans.inside(
-        'payment.take_over',
-        step,
-        () => ledger.takeOver(takeover),
-        (span, claim) => {
-          span.setAttribute(RESULT, claim ? 'taken over' : 'not abandoned');
-          if (claim) span.setAttribute(TRANSACTION_ID, claim.transactionId);
-        },
-      ),
-    settle: (claim, outcome, idempotencyTtlMs, note) =>
-      spans.inside(
-        'payment.settle',
-        step,
-        () => ledger.settle(claim, outcome, idempotencyTtlMs, note),
-        (span, settled) => {
-          span.setAttributes({ [RESULT]: settled.state, [TRANSACTION_ID]: claim.transactionId });
-        },
-      ),
-    abandon: (fence, recoverAfterMs, mark, note) =>
-      spans.inside('payment.abandon', step, () => ledger.abandon(fence, recoverAfterMs, mark, note), nothing),
-    resolve: (resolution) =>
-      spans.inside(
-        'payment.resolve',
-        step,
-        () => ledger.resolve(resolution),
-        (span, resolved) => {
-          span.setAttribute(RESULT, resolved.state);
-          if (resolved.state === 'resolved') noteFinal(span, resolved.final);
-        },
-      ),
-  };
-
-  const tracedProcessor: Processor = {
-    ...processor,
-    charge: (charge) =>
-      spans.inside(
-        'payment.charge',
-        call,
-        () => processor.charge(charge),
-        (span, { state }) => {
-          span.setAttribute(TRANSACTION_ID, charge.transactionId);
-          noteAnswer(span, state);
-        },
-      ),
-    lookUp: (reference) =>
-      spans.inside(
-        'payment.look_up',
-        call,
-        () => processor.lookUp(reference),
-        (span, { state }) => {
-          noteAnswer(span, state);
-        },
-      ),
-  };
-
-  return { ...ports, keys: tracedKeys, ledger: tracedLedger, processor: tracedProcessor };
 }
 
 /** Recovery has a trace for each payment; any other attempt belongs to the request that makes it. */
@@ -157,5 +113,3 @@ function noteAnswer(span: Span, state: string): void {
   span.setAttribute(RESULT, state);
   if (state === 'unknown' || state === 'not sent') span.setStatus({ code: SpanStatusCode.ERROR });
 }
-
-function nothing(): void {}

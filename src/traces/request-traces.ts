@@ -7,6 +7,7 @@ import {
 } from '@opentelemetry/api';
 import type { HttpMeasures } from '../http/requests/measures.js';
 import type { RequestTraces } from '../http/requests/request-traces.js';
+import { decorated } from '../platform/decorated.js';
 import type { Spans } from './spans.js';
 
 /** A span of the server for each request, named by its route; it continues the trace of the caller. */
@@ -31,11 +32,10 @@ export function createRequestTraces(spans: Spans, propagator: TextMapPropagator)
 
 /** The same measures, which also note in the trace what became of a payment. */
 export function traceOutcomes(spans: Spans, measures: HttpMeasures): HttpMeasures {
-  return {
-    ...measures,
-    paid(outcome) {
-      measures.paid(outcome);
+  return decorated(measures, {
+    paid: (next) => (outcome) => {
+      next(outcome);
       spans.recorded()?.setAttribute('idempay.outcome', outcome);
     },
-  };
+  });
 }

@@ -1,4 +1,5 @@
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import { decorated } from '../platform/decorated.js';
 import type { BatchTraces, MeasuredStore, RoundTrips, StoreMeasures } from '../stores/shared/store-measures.js';
 import type { Spans } from './spans.js';
 
@@ -15,9 +16,7 @@ interface Trip {
 export function traceStores(spans: Spans, measures: StoreMeasures): StoreMeasures {
   const known = new Map<string, RoundTrips>();
 
-  function traced(store: MeasuredStore, operation: string): RoundTrips {
-    const within = measures.roundTrips(store, operation);
-    const name = `${store} ${operation}`;
+  function traced(within: RoundTrips, name: string, store: MeasuredStore, operation: string): RoundTrips {
     const attributes: Attributes = { 'db.system.name': store, 'db.operation.name': operation };
     const options = { kind: SpanKind.CLIENT, attributes };
 
@@ -60,16 +59,15 @@ export function traceStores(spans: Spans, measures: StoreMeasures): StoreMeasure
     },
   };
 
-  return {
-    ...measures,
-    roundTrips(store, operation) {
+  return decorated(measures, {
+    roundTrips: (next) => (store, operation) => {
       const name = `${store} ${operation}`;
-      const trips = known.get(name) ?? traced(store, operation);
+      const trips = known.get(name) ?? traced(next(store, operation), name, store, operation);
       known.set(name, trips);
       return trips;
     },
-    queue: (store, queue) => ({ ...measures.queue(store, queue), traces }),
-  };
+    queue: (next) => (store, queue) => ({ ...next(store, queue), traces }),
+  });
 }
 
 function isTrip(begun: unknown): begun is Trip {

@@ -16,6 +16,7 @@ import type { HttpMeasures } from '../http/requests/measures.js';
 import type { RequestTraces } from '../http/requests/request-traces.js';
 import type { CarryOut } from '../payments/attempt.js';
 import type { Clock } from '../platform/clock.js';
+import { decorated } from '../platform/decorated.js';
 import { VERSION } from '../platform/version.js';
 import type { StoreMeasures } from '../stores/shared/store-measures.js';
 import { type ExportEvents, reportExports } from './export-reports.js';
@@ -81,10 +82,8 @@ export function createTraces(settings: TraceSettings, events: ExportEvents): Tra
     stores: (measures) => traceStores(spans, measures),
     ports: (ports) => tracePorts(spans, ports),
     attempts: (carryOut) => traceAttempts(spans, carryOut),
-    clock: (clock) => ({
-      ...clock,
-      after: (ms, callBack) => clock.after(ms, () => spans.run(undefined, callBack)),
-    }),
+    clock: (clock) =>
+      decorated(clock, { after: (next) => (ms, callBack) => next(ms, () => spans.run(undefined, callBack)) }),
     headers() {
       const underWay = spans.underWay();
       const headers: Record<string, string> = {};

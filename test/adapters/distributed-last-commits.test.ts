@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '#idempay/platform/clock.js';
+import { decorated } from '#idempay/platform/decorated.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
 import { createKeyNames } from '#idempay/stores/redis/key-names.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
@@ -18,11 +19,12 @@ const HOUR_MS = 3_600_000;
 let stores: Awaited<ReturnType<typeof openSqlStores>>;
 let redis: RedisClient;
 let ports: Ports;
-const clock = { ...systemClock, aheadMs: 0, monotonic: () => systemClock.monotonic() + clock.aheadMs };
+let clockAheadMs = 0;
+const clock = decorated(systemClock, { monotonic: (next) => () => next() + clockAheadMs });
 
 beforeEach(async () => {
   stores = await openSqlStores();
-  clock.aheadMs = 0;
+  clockAheadMs = 0;
   [ports, redis] = await Promise.all([openDistributedPortsOn(stores, { clock }), openRedisClient(stores.redisUrl)]);
 });
 afterEach(async () => {
@@ -128,7 +130,7 @@ describe('a database that lacks a commit which is remembered was restored', () =
     await redis.hset(lastCommits, { ended: `7 ${JSON.stringify(ended)}` });
     await pause(SEVERAL_LOOKS_MS);
     expect(await count()).toBe(2);
-    clock.aheadMs = HOUR_MS;
+    clockAheadMs = HOUR_MS;
     await pause(SEVERAL_LOOKS_MS);
     // It has written nothing since: what the other wrote may be newer.
     expect(await count()).toBe(2);

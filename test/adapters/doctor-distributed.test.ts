@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { doctor } from '#idempay/commands/operation/doctor.js';
 import { systemClock } from '#idempay/platform/clock.js';
+import { decorated } from '#idempay/platform/decorated.js';
 import { readScripts } from '#idempay/stores/redis/scripts/script-text.js';
 import { findingsOfPostgres, findingsOfRedis, rowOf, runDoctor, verdictsOf } from '../../testkit/deployments/doctor.js';
 import { runToExit } from '../../testkit/processes/service.js';
@@ -11,7 +12,7 @@ import { startSecuredPostgres } from '../../testkit/servers/secured-postgres.js'
 import { startSecuredRedis } from '../../testkit/servers/secured-redis.js';
 import { createSharedDatabase } from '../../testkit/servers/shared-database.js';
 
-const shiftedClock = (ms: number) => ({ ...systemClock, now: () => Date.now() + ms });
+const shiftedClock = (ms: number) => decorated(systemClock, { now: (next) => () => next() + ms });
 /** Nobody listens there. */
 const NOBODY = '127.0.0.1:1';
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { LookResult, Watch } from '#idempay/payments/ports/key-store.js';
 import { systemClock } from '#idempay/platform/clock.js';
+import { decorated } from '#idempay/platform/decorated.js';
 import { DECLINED, inState, LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps, statesAtOnce, untilTold } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
@@ -113,7 +114,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
 
   test('10: claimBy is a lease after the moment before the question, however late the reply', async () => {
     let aheadMs = 0;
-    const slow = await open({ clock: { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs } });
+    const slow = await open({ clock: decorated(systemClock, { monotonic: (next) => () => next() + aheadMs }) });
     try {
       const key = newKey();
       await slow.keys.issue(key, 10 * LONG_MS);

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { readConfig } from '#idempay/config.js';
-import { CRASH_POINTS, type CrashablePorts, readCrashAt, withCrashPoint } from '#idempay/stores/shared/crash-points.js';
+import { CRASH_POINTS, type CrashablePorts, readCrashAt, withCrashPoint } from '#idempay/crash-points.js';
 import type { Fault, Hit } from '../../proof/faults/fault.js';
 import { faultOrder } from '../../proof/faults/fault-order.js';
 import { Disturbances, wasDisturbed } from '../../testkit/history/disturbances.js';

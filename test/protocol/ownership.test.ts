@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { decoratedEach } from '#idempay/platform/decorated.js';
 import { newKey, newKeyOf } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY, NO_MONEY, patience, shareProtocol } from '../../testkit/protocol/payment-composition.js';
 
@@ -9,15 +10,9 @@ const { ports } = await shareProtocol();
 
 /** The operations that reach a port, by name, in their order. */
 function recorded<P extends object>(real: P, calls: string[]): P {
-  return new Proxy(real, {
-    get(target, name) {
-      const operation: unknown = Reflect.get(target, name);
-      if (typeof operation !== 'function') return operation;
-      return (...parameters: unknown[]) => {
-        calls.push(String(name));
-        return operation.apply(target, parameters);
-      };
-    },
+  return decoratedEach(real, (next, name) => (...parameters: unknown[]) => {
+    calls.push(String(name));
+    return next(...parameters);
   });
 }
 

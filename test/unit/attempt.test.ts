@@ -6,6 +6,7 @@ import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payme
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
 import type { Origin } from '#idempay/payments/values/attempt-note.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
+import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
 import { givenClaim, inState, LONG_MS, newOwner } from '../../testkit/protocol/payment-attempts.js';
@@ -40,11 +41,13 @@ beforeEach(async () => {
   [renewed, ages] = [[], []];
   processor = new RecordingProcessor('test', DEDUP_MS);
   counts = createPaymentCounts();
-  const renew: Ledger['renew'] = (fence, leaseMs) => {
-    renewed.push(fence.key);
-    return ledger.port.renew(fence, leaseMs);
-  };
-  leases = createLeases(Object.assign(Object.create(ledger.port), { renew }), LEASE_MS, clock);
+  const noted = decorated(ledger.port, {
+    renew: (next) => (fence, leaseMs) => {
+      renewed.push(fence.key);
+      return next(fence, leaseMs);
+    },
+  });
+  leases = createLeases(noted, LEASE_MS, clock);
   claim = await givenClaim(ports.ledger, { leaseMs: FIRST_LEASE_MS });
 });
 

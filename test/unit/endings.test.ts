@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createEndings, type Endings } from '#idempay/payments/endings.js';
 import type { KeyStore } from '#idempay/payments/ports/key-store.js';
+import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { type FailingPort, failingPort } from '../../testkit/protocol/failing-ports.js';
 import { givenClaim, givenSettled, LONG_MS, newKey, newOwner } from '../../testkit/protocol/payment-attempts.js';
@@ -28,11 +29,15 @@ describe('an ending that failed', () => {
     clock = new HandClock();
     keys = failingPort(ports.keys);
     tries = 0;
-    const finish: KeyStore['finish'] = (...call) => {
-      tries += 1;
-      return keys.port.finish(...call);
-    };
-    endings = createEndings(Object.assign(Object.create(keys.port), { finish }), clock);
+    const counted = decorated(keys.port, {
+      finish:
+        (next) =>
+        (...call) => {
+          tries += 1;
+          return next(...call);
+        },
+    });
+    endings = createEndings(counted, clock);
     [key, owner] = [newKey(), newOwner()];
     await ports.keys.issue(key, LONG_MS);
     await ports.keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '' });
@@ -133,7 +138,7 @@ test('endings that wait stay within their limit, also while a round runs', async
     if (store === 'away') throw AWAY;
     if (store === 'hanging') await new Promise((_, reject) => underWay.push(reject));
   };
-  const endings = createEndings(Object.assign(Object.create(ports.keys), { release }), clock);
+  const endings = createEndings(decorated(ports.keys, { release: () => release }), clock);
   const failAll = () => Promise.all(Array.from({ length: MAX_ENDINGS }, () => endings.release(newKey(), newOwner())));
   await failAll();
   store = 'hanging';

@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { ProcessorClient } from '#idempay/payments/ports/processor.js';
 import { createAlarm } from '#idempay/payments/processors/alarm.js';
 import { cleanReason } from '#idempay/payments/processors/decline-reason.js';
-import { createHttpProcessor, type HttpProcessor } from '#idempay/payments/processors/http.js';
+import { createHttpProcessor } from '#idempay/payments/processors/http.js';
 import { createMovesMoney } from '#idempay/payments/processors/moves-money.js';
 import { processorAt, startHttpServer } from '../../testkit/servers/processor-servers.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
@@ -216,7 +217,7 @@ describe('the reason of a decline', () => {
 });
 
 describe('whether a processor over HTTP moves money', () => {
-  const lookUpWith = async (processor: HttpProcessor) => {
+  const lookUpWith = async (processor: ProcessorClient) => {
     await processor.lookUp(KEY);
     return processor.movesMoney;
   };
@@ -253,7 +254,7 @@ describe('whether a processor over HTTP moves money', () => {
 
   test('is asked for once where nothing is known yet, and not again', async () => {
     const processor = await answering(404, '', { 'Moves-Money': 'no' });
-    const movesMoney = createMovesMoney(processor, processor);
+    const movesMoney = createMovesMoney(processor);
     expect(await Promise.all([movesMoney(), movesMoney(), movesMoney()])).toEqual([false, false, false]);
     expect(await movesMoney()).toBe(false);
     expect(processor.received.map(({ method, url }) => [method, url.replace(/[0-9a-f-]{36}$/, 'UUID')])).toEqual([
@@ -265,7 +266,7 @@ describe('whether a processor over HTTP moves money', () => {
     const waiting: ServerResponse[] = [];
     const server = await startHttpServer((response) => waiting.push(response));
     const processor = processorAt(server);
-    const movesMoney = createMovesMoney(processor, processor, 50);
+    const movesMoney = createMovesMoney(processor, 50);
     expect([await movesMoney(), await movesMoney()]).toEqual([null, null]);
     expect(waiting).toHaveLength(1);
     waiting[0]?.writeHead(404, { 'Moves-Money': 'no' }).end();

@@ -1,3 +1,5 @@
+import { decoratedEach } from '#idempay/platform/decorated.js';
+
 /** Runs in place of, before or after the real operation: `proceed` is the real one, with the caller's own parameters. */
 type Interruption = (proceed: () => Promise<unknown>) => Promise<unknown>;
 type Operation<P> = { [N in keyof P]: P[N] extends (...parameters: never[]) => unknown ? N : never }[keyof P];
@@ -15,19 +17,13 @@ export function failingPort<P extends object>(real: P) {
 
   return {
     /** The real port; operations that were not asked to fail go straight through. */
-    port: new Proxy(real, {
-      get(target, name) {
-        const operation: unknown = Reflect.get(target, name);
-        if (typeof operation !== 'function') return operation;
-        return async (...parameters: unknown[]) => {
-          const proceed = async () => operation.apply(target, parameters);
-          const interruption = next.get(name)?.shift();
-          if (interruption) return interruption(proceed);
-          const fault = always.get(name);
-          if (fault) throw fault;
-          return proceed();
-        };
-      },
+    port: decoratedEach(real, (operation, name) => async (...parameters: unknown[]) => {
+      const proceed = async () => operation(...parameters);
+      const interruption = next.get(name)?.shift();
+      if (interruption) return interruption(proceed);
+      const fault = always.get(name);
+      if (fault) throw fault;
+      return proceed();
     }),
     interruptNext,
     /** Nothing reaches the store: the operation fails before it. */

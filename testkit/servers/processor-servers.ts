@@ -3,7 +3,8 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
-import { createHttpProcessor, type HttpProcessor } from '#idempay/payments/processors/http.js';
+import type { ProcessorClient } from '#idempay/payments/ports/processor.js';
+import { createHttpProcessor } from '#idempay/payments/processors/http.js';
 
 export const MOST_CONNECTIONS = 256;
 
@@ -70,7 +71,7 @@ async function listen(server: Server) {
 export function processorAt(
   at: { readonly port: number; readonly path?: string; readonly userInfo?: string; readonly protocol?: string },
   timeoutMs = 20_000,
-): HttpProcessor & { readonly alarms: readonly string[] } {
+): ProcessorClient & { readonly alarms: readonly string[] } {
   const alarms: string[] = [];
   const url = `${at.protocol ?? 'http:'}//${at.userInfo ?? ''}127.0.0.1:${at.port}${at.path ?? ''}`;
   const alarm = (cause: string) => alarms.push(cause);

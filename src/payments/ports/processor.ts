@@ -11,6 +11,16 @@ export interface Processor {
   lookUp(reference: string): Promise<ChargeResult | { readonly state: 'no record' }>;
 }
 
+/** A processor that was opened: what its last calls say of it, and the end of its connections. */
+export interface ProcessorClient extends Processor {
+  /** The last call that ended brought no whole reply, or an error of the server (5xx). */
+  readonly isAway: boolean;
+  /** As its last whole reply said: true without the header `Moves-Money: no`. Null: there was none yet. */
+  readonly movesMoney: boolean | null;
+  /** Closes the connections to it. A call still under way ends as unknown. */
+  close(): Promise<void>;
+}
+
 /** What is known of a processor before it is called; it stays the same while the process runs. */
 export interface ProcessorTraits {
   /** Kept in the payment's row: only an instance with the same processor may touch that payment. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { ChargeResult, Processor } from '../ports/processor.js';
+import type { ChargeResult, ProcessorClient } from '../ports/processor.js';
 import { cleanReason } from './decline-reason.js';
 import { createExchanges, type Question, type Reply } from './exchange.js';
 import { readProcessorUrl } from './processor-url.js';
@@ -30,15 +30,6 @@ const CHARGE_REFUSED: Readonly<Record<number, string>> = {
   404: 'look at the path of PROCESSOR_URL',
 };
 
-export interface HttpProcessor extends Processor {
-  /** The last call that ended brought no whole reply, or an error of the server (5xx). */
-  readonly isAway: boolean;
-  /** As its last whole reply said: true without the header `Moves-Money: no`. Null: there was none yet. */
-  readonly movesMoney: boolean | null;
-  /** Closes the connections to it. A call still under way ends as unknown. */
-  close(): Promise<void>;
-}
-
 /**
  * A processor reached over HTTP; `docs/guides/processor.md` is its contract. Only a whole reply that says so is an outcome;
  * everything else is unknown, and nothing is ever sent twice here.
@@ -61,7 +52,7 @@ export function createHttpProcessor(settings: {
   alarm: (cause: string) => void;
   /** Headers of the trace under way, sent with each request; undefined where nothing is traced. */
   traceHeaders?: (() => Record<string, string>) | undefined;
-}): HttpProcessor {
+}): ProcessorClient {
   const { url, account, timeoutMs, dedupMs, connections, alarm, traceHeaders } = settings;
   const location = readProcessorUrl(url, account);
   if (!location) throw new TypeError('the URL of a processor must have passed readProcessorUrl');

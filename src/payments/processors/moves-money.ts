@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Processor } from '../ports/processor.js';
+import type { ProcessorClient } from '../ports/processor.js';
 
 /** The console page waits for this answer. */
 const LIMIT_MS = 2_000;
@@ -10,18 +10,17 @@ const LIMIT_MS = 2_000;
  * nobody ever charged, one question at a time, and not longer than `limitMs`. Null: it does not answer.
  */
 export function createMovesMoney(
-  client: { readonly movesMoney: boolean | null },
-  processor: Pick<Processor, 'lookUp'>,
+  processor: Pick<ProcessorClient, 'lookUp' | 'movesMoney'>,
   limitMs = LIMIT_MS,
 ): () => Promise<boolean | null> {
   let asking: Promise<unknown> | undefined;
 
   return async () => {
-    if (client.movesMoney !== null) return client.movesMoney;
+    if (processor.movesMoney !== null) return processor.movesMoney;
     asking ??= processor.lookUp(randomUUID()).finally(() => {
       asking = undefined;
     });
     await Promise.race([asking, delay(limitMs, undefined, { ref: false })]);
-    return client.movesMoney;
+    return processor.movesMoney;
   };
 }

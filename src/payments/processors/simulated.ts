@@ -1,4 +1,4 @@
-import type { ChargeResult, Processor } from '../ports/processor.js';
+import type { ChargeResult, ProcessorClient } from '../ports/processor.js';
 
 const SUCCEEDED = { state: 'succeeded' } as const;
 const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before the simulated processing did' };
@@ -8,9 +8,7 @@ const CUT: ChargeResult = { state: 'unknown', cause: 'the service ended before t
  * it has no record of earlier charges, a reference may be sent again for ever, and a send cannot outlive its lease.
  * A charge that is under way at `close` ends as unknown.
  */
-export function createSimulatedProcessor(
-  delayMs: number,
-): Processor & { isAway: boolean; movesMoney: boolean; close(): Promise<void> } {
+export function createSimulatedProcessor(delayMs: number): ProcessorClient {
   const underWay = new Set<() => void>();
   let closed = false;
   return {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
-import type { Clock } from '../../platform/clock.js';
-import { reasonOf, type StoreUnavailable } from '../../platform/faults.js';
-import type { StoreEvents } from './deployment.js';
+import type { Clock } from '../platform/clock.js';
+import { reasonOf, type StoreUnavailable } from '../platform/faults.js';
+import type { StoreEvents } from '../stores/shared/deployment.js';
 
 /** How often the log counts what could not be served. */
 const COUNT_EVERY_MS = 10_000;

@@ -1,8 +1,9 @@
-import type { KeyStore } from '../../payments/ports/key-store.js';
-import type { Ledger } from '../../payments/ports/ledger.js';
-import type { Processor } from '../../payments/ports/processor.js';
-import type { TransactionCache } from '../../transactions/ports/transaction-cache.js';
-import type { TransactionStore } from '../../transactions/ports/transaction-store.js';
+import type { KeyStore } from './payments/ports/key-store.js';
+import type { Ledger } from './payments/ports/ledger.js';
+import type { Processor } from './payments/ports/processor.js';
+import { decoratedEach } from './platform/decorated.js';
+import type { TransactionCache } from './transactions/ports/transaction-cache.js';
+import type { TransactionStore } from './transactions/ports/transaction-store.js';
 
 /** The ports with crash points: every step that changes something outside the process. */
 export interface CrashablePorts {
@@ -52,41 +53,39 @@ export function readCrashAt(text: string): CrashAt | undefined {
  * The ports with a crash at one point, where `die` is called. Without `CRASH_AT` this function is not called, so that
  * features use the ports directly. A step that fails does not reach its `after-` point.
  */
-export function withCrashPoint(ports: CrashablePorts, at: CrashAt, die: () => void = killThisProcess): CrashablePorts {
+export function withCrashPoint<Ports extends CrashablePorts>(
+  ports: Ports,
+  at: CrashAt,
+  die: () => void = killThisProcess,
+): Ports {
   let left = at.nth;
-  const reach = (point: string) => {
+  function reach(point: string): void {
     if (point !== at.point) return;
     left -= 1;
     if (left === 0) die();
-  };
-  return {
-    keys: trapped(ports.keys, STEPS.keys, reach),
-    ledger: trapped(ports.ledger, STEPS.ledger, reach),
-    processor: trapped(ports.processor, STEPS.processor, reach),
-    transactions: trapped(ports.transactions, STEPS.transactions, reach),
-    transactionCache: trapped(ports.transactionCache, STEPS.transactionCache, reach),
-  };
-}
+  }
 
-function trapped<Port extends object>(
-  port: Port,
-  steps: Partial<Record<keyof Port, string>>,
-  reach: (point: string) => void,
-): Port {
-  return new Proxy(port, {
-    get(target, member) {
-      const value: unknown = Reflect.get(target, member, target);
-      if (typeof value !== 'function') return value;
-      const step = steps[member as keyof Port];
-      if (step === undefined) return value.bind(target);
+  function trapped<Port extends object>(port: Port, steps: Partial<Record<keyof Port, string>>): Port {
+    return decoratedEach(port, (next, name) => {
+      const step = steps[name];
+      if (step === undefined) return next;
       return async (...args: unknown[]): Promise<unknown> => {
         reach(`before-${step}`);
-        const result: unknown = await value.apply(target, args);
+        const result = await next(...args);
         reach(`after-${step}`);
         return result;
       };
-    },
-  });
+    });
+  }
+
+  return {
+    ...ports,
+    keys: trapped<KeyStore>(ports.keys, STEPS.keys),
+    ledger: trapped<Ledger>(ports.ledger, STEPS.ledger),
+    processor: trapped<Processor>(ports.processor, STEPS.processor),
+    transactions: trapped<TransactionStore>(ports.transactions, STEPS.transactions),
+    transactionCache: trapped<TransactionCache>(ports.transactionCache, STEPS.transactionCache),
+  };
 }
 
 /** The kernel ends a process that signals itself before the call returns: no line after it is run. */
