@@ -1,4 +1,4 @@
-import { type Idempay, type PaymentRequest, type PayResult, UnusedKeyError } from 'idempay/client';
+import { type Idempay, type PaymentRequest, type PayResult, UnusedKeyError } from '@idempay/client';
 import { keepOnce, keptText } from './keep-once.ts';
 
 /**

@@ -1,14 +1,16 @@
-// Compiles src/ into dist/, client/ into dist/client/ and console/ into dist/console/, and copies what the compiler leaves out (SQL). Does nothing that is already done:
-// the compiler is incremental, so `npm start` may call this every time.
+// Compiles client/ into client/dist/, src/ into dist/ and console/ into dist/console/, in this order, because the service and the console
+// import the client as a package; and copies what the compiler leaves out (SQL). Does nothing that is already done: the compiler is
+// incremental, so `npm start` may call this every time.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
-import { join, sep } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildConsole } from './build-console.mjs';
+import { buildConsole } from '../console/build.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const source = join(root, 'src');
 const output = join(root, 'dist');
+const client = join(root, 'client');
 /** What the reference page is made of (docs/engineering/decisions/0041). Copied, so that running the service does not require that package. */
 const REFERENCE_PAGE = join('http', 'openapi', 'reference-page');
 const SWAGGER_UI_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
@@ -21,7 +23,8 @@ if (!existsSync(compiler)) {
   console.error('TypeScript is not installed, so there is nothing to build with: npm ci --include=dev');
   process.exit(1);
 }
-removeOutputsWithoutSource();
+removeOutputsWithoutSource(client, join(client, 'dist'));
+removeOutputsWithoutSource(source, output);
 for (const project of [join('client', 'tsconfig.json'), 'tsconfig.build.json']) {
   const compiled = spawnSync(process.execPath, [compiler, '-p', join(root, project)], { stdio: 'inherit' });
   if (compiled.status !== 0) process.exit(compiled.status ?? 1);
@@ -31,19 +34,14 @@ for (const name of SWAGGER_UI_FILES) cpSync(join(swaggerUi, name), join(output, 
 await buildConsole(join(output, 'console'));
 
 /**
- * Deleted or renamed files must not stay in dist/: a test could still import the module, and a start would apply the
- * migration under both names.
+ * Deleted or renamed files must not stay in what is built: a test could still import the module, and a start would apply
+ * the migration under both names.
  */
-function removeOutputsWithoutSource() {
-  if (!existsSync(output)) return;
-  const outputs = readdirSync(output, { recursive: true }).filter((path) => /\.(js|sql|lua)$/.test(path));
+function removeOutputsWithoutSource(sources, built) {
+  if (!existsSync(built)) return;
+  const outputs = readdirSync(built, { recursive: true }).filter((path) => /\.(js|sql|lua)$/.test(path));
   const orphaned = outputs.some(
-    (path) => !path.startsWith(REFERENCE_PAGE) && !existsSync(sourceOf(path.replace(/\.js$/, '.ts'))),
+    (path) => !path.startsWith(REFERENCE_PAGE) && !existsSync(join(sources, path.replace(/\.js$/, '.ts'))),
   );
-  if (orphaned) rmSync(output, { recursive: true });
-}
-
-/** By the path in dist/. The client has a folder of its own, because it is compiled without the types of Node.js. */
-function sourceOf(path) {
-  return join(path.startsWith(`client${sep}`) ? root : source, path);
+  if (orphaned) rmSync(built, { recursive: true });
 }

@@ -38,6 +38,8 @@ const PACKAGES = {
   pg: ['stores/postgres', 'doctor'],
   '@photostructure/sqlite': ['stores/embedded', 'doctor'],
   undici: ['payments'],
+  // What an operator runs talks to a service as a client does; the service itself never calls one.
+  '@idempay/client': ['commands'],
   '@opentelemetry': ['traces'],
 };
 const ENTRIES = [

@@ -1,5 +1,5 @@
+import type { Idempay } from '@idempay/client';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import type { Idempay } from 'idempay/client';
 import type { Attempt, Orders } from '../shop/orders.ts';
 import { payAttempt } from '../shop/payments.ts';
 

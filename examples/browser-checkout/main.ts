@@ -1,8 +1,8 @@
 // A checkout whose page pays through the shop's server. The guide is docs/guides/browser.md.
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
+import { Idempay } from '@idempay/client';
 import { fastify } from 'fastify';
-import { Idempay } from 'idempay/client';
 import { Orders } from '../shop/orders.ts';
 import { finishOpenPayments } from '../shop/payments.ts';
 import { serveAttempts } from './attempts.ts';
@@ -17,7 +17,7 @@ const {
 } = process.env;
 const PRICE = { amount: '24.90', currency: 'EUR' };
 /** The client is plain modules without dependencies, so a browser loads it as it is. */
-const CLIENT = new URL('.', import.meta.resolve('idempay/client'));
+const CLIENT = new URL('.', import.meta.resolve('@idempay/client'));
 const MODULE = /^[a-z-]+(\/[a-z-]+)?\.js$/;
 
 const orders = new Orders(ORDERS);

@@ -12,7 +12,7 @@ import {
   UnavailableError,
   UnexpectedAnswerError,
   UnknownOutcomeError,
-} from 'idempay/client';
+} from '@idempay/client';
 import { keepOnce, keptText } from '../keep-once.ts';
 import { payOnce } from '../pay-once.ts';
 

@@ -1,7 +1,7 @@
 // A shop in front of Idempay. The guide is docs/guides/shop.md.
 import type { AddressInfo } from 'node:net';
+import { Idempay } from '@idempay/client';
 import { fastify } from 'fastify';
-import { Idempay } from 'idempay/client';
 import { Orders } from './orders.ts';
 import { finishOpenPayments, payAttempt } from './payments.ts';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { PaymentRequest } from 'idempay/client';
+import type { PaymentRequest } from '@idempay/client';
 import { keepOnce, keptText } from '../keep-once.ts';
 
 export interface Order {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { DeadKeyError, DeclinedError, type Idempay, UnavailableError, UnknownOutcomeError } from 'idempay/client';
+import { DeadKeyError, DeclinedError, type Idempay, UnavailableError, UnknownOutcomeError } from '@idempay/client';
 import { payOnce } from '../pay-once.ts';
 import type { Attempt, Orders, Outcome } from './orders.ts';
 

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import { linkPackages } from '../../testkit/linked-packages.js';
 import { ROOT } from '../../testkit/programs.js';
 import type { Edit } from './mutants.js';
 
@@ -24,7 +25,7 @@ export class Workspace {
       const text = readFileSync(join(ROOT, name), 'utf8');
       writeFileSync(join(this.folder, name), text.replace(/("noUnused\w+"): true/g, '$1: false'));
     }
-    symlinkSync(join(ROOT, 'node_modules'), join(this.folder, 'node_modules'));
+    linkPackages(this.folder);
     // PostgreSQL refuses to run as root; its other user must reach its folder.
     mkdirSync(this.temporary);
     chmodSync(this.folder, 0o711);

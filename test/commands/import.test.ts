@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Idempay } from 'idempay/client';
+import { Idempay } from '@idempay/client';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { expectImported, importAndKill } from '../../testkit/client/imports.js';
 import { describeDeployments, embedded } from '../../testkit/deployments/deployments.js';

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DeadKeyError, Idempay } from '@idempay/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { DeadKeyError, Idempay } from '#idempay/client/index.js';
 import { ask } from '../../testkit/client/http-client.js';
 import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import type { Service } from '../../testkit/processes/service.js';

@@ -1,5 +1,5 @@
+import { Idempay, UnknownOutcomeError } from '@idempay/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Idempay, UnknownOutcomeError } from '#idempay/client/index.js';
 import { inParallel } from '../../testkit/concurrency.js';
 import { openStripeEnvironment, type StripeEnvironment } from '../../testkit/deployments/stripe-environment.js';
 import { seededRandom, seedFrom } from '../../testkit/random.js';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { DeadKeyError, Idempay, isSamePayment, UnavailableError, UnusedKeyError } from '@idempay/client';
 import { expect, test } from 'vitest';
-import { DeadKeyError, Idempay, isSamePayment, UnavailableError, UnusedKeyError } from '#idempay/client/index.js';
 import { UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { allOf, failureOf } from '../../testkit/client-library/scripted-fetch.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';

@@ -1,4 +1,3 @@
-import { describe, expect, test } from 'vitest';
 import {
   ConflictError,
   Idempay,
@@ -7,7 +6,8 @@ import {
   MismatchError,
   NotFoundError,
   UnknownOutcomeError,
-} from '#idempay/client/index.js';
+} from '@idempay/client';
+import { describe, expect, test } from 'vitest';
 import { UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { allOf, failureOf } from '../../testkit/client-library/scripted-fetch.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';

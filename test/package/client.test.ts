@@ -1,15 +1,16 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { packInto } from '../../testkit/packed.js';
 import { ROOT } from '../../testkit/programs.js';
 
 const run = promisify(execFile);
 const PACKING_MS = 60_000;
 
-const PROGRAM = `import { DeclinedError, Idempay, UnknownOutcomeError } from 'idempay/client';
+const PROGRAM = `import { DeclinedError, Idempay, UnknownOutcomeError } from '@idempay/client';
 import { FakeIdempay } from 'idempay/testing';
 
 const fake = new FakeIdempay();
@@ -26,24 +27,28 @@ try {
 }
 `;
 
-/** Only what is packed, and without its dependencies: the client has none. */
-describe('the client of the package', () => {
+/** Only what is packed, and without dependencies: neither the client nor the fake service has any. */
+describe('the package of the client', () => {
   let folder: string;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempay-client-'));
-    await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { cwd: ROOT });
-    const packed = (await readdir(folder)).find((name) => name.endsWith('.tgz')) as string;
-    const installed = join(folder, 'node_modules', 'idempay');
-    await mkdir(installed, { recursive: true });
-    await run('tar', ['-xzf', join(folder, packed), '--strip-components=1', '-C', installed]);
+    const { service, client } = await packInto(folder);
+    for (const [name, packed] of [
+      ['idempay', service],
+      ['@idempay/client', client],
+    ] as const) {
+      const installed = join(folder, 'node_modules', name);
+      await mkdir(installed, { recursive: true });
+      await run('tar', ['-xzf', packed, '--strip-components=1', '-C', installed]);
+    }
     await writeFile(join(folder, 'package.json'), '{"type":"module"}');
   }, PACKING_MS);
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   test('needs nothing but itself', async () => {
-    const program = `import { Idempay } from 'idempay/client';
+    const program = `import { Idempay } from '@idempay/client';
       const idempay = new Idempay({ baseUrl: 'http://127.0.0.1:9', deadlineMs: 100 });
       await idempay.payments.pay({ amount: '1', currency: 'EUR' }).catch(({ name }) => console.log(name));`;
     await writeFile(join(folder, 'alone.mjs'), program);

@@ -1,42 +1,37 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { packInto, USERS_ENVIRONMENT } from '../../testkit/packed.js';
 import { startProgram } from '../../testkit/processes/service.js';
-import { ROOT } from '../../testkit/programs.js';
 
-/** As for a user: without what npm hands to its scripts, such as this repository's `engine-strict`. */
-const USERS_ENVIRONMENT = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith('npm_')),
-);
 const run = (command: string, args: string[], folder?: string) =>
   promisify(execFile)(command, args, { cwd: folder, env: USERS_ENVIRONMENT });
 /** An installation fetches what npm has not kept. */
 const INSTALLATION_MS = 180_000;
 /** What a user has no use for: sources, tests, the compiler's notes. */
 const FOR_USERS =
-  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/(client|testing)\/.+\.d\.ts|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
+  /^package\/(bin\/idempay\.js|dist\/.+\.(js|sql|lua)|dist\/http\/openapi\/reference-page\/.+\.(html|css|txt)|dist\/console\/[\w-]+(\.\w+)+\.gz|dist\/testing\/.+\.d\.ts|node_modules\/@idempay\/client\/(dist\/.+\.(js|d\.ts)|package\.json|LICENSE)|[A-Z]+\.md|LICENSE|package\.json|\.env\.example)$/;
 
 describe('the package, installed in an empty folder', () => {
   let folder: string;
-  let packed: string;
+  let packed: Awaited<ReturnType<typeof packInto>>;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempay-package-'));
     // The build is there already: vitest.config.ts makes it.
-    await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], ROOT);
-    packed = join(folder, (await readdir(folder)).find((name) => name.endsWith('.tgz')) as string);
+    packed = await packInto(folder);
     await writeFile(join(folder, 'package.json'), '{"type":"module"}');
-    await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed], folder);
+    await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed.service], folder);
   }, INSTALLATION_MS);
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   test('holds what runs, and nothing that only developers use', async () => {
-    const { stdout } = await run('tar', ['-tzf', packed]);
+    const { stdout } = await run('tar', ['-tzf', packed.service]);
     const files = stdout.trim().split('\n');
     expect(files.filter((file) => !FOR_USERS.test(file))).toEqual([]);
     expect(files).toEqual(expect.arrayContaining(['package/dist/main.js', 'package/README.md', 'package/LICENSE']));
@@ -80,7 +75,7 @@ describe('the package, installed in an empty folder', () => {
     });
   });
 
-  test('pays from the command line and from plain JavaScript, each once', async () => {
+  test('pays from the command line once, with the client that it brings along', async () => {
     const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');
     const service = await startProgram(program, { PORT: '0', DATA_DIR: join(folder, 'paid') });
     try {
@@ -91,30 +86,44 @@ describe('the package, installed in an empty folder', () => {
       const [id] = /TXN\d+/.exec(first.stdout) ?? [];
       expect(id).toBeDefined();
       expect(again.stdout).toContain(id);
-
-      const code = `import { Idempay } from 'idempay/client';
-        const { payments } = new Idempay({ baseUrl: process.argv[2] });
-        const { transactionId, key } = await payments.pay({ amount: '2.00', currency: 'EUR' });
-        const resumed = await payments.resume(key, { amount: '2.00', currency: 'EUR' });
-        let count = 0;
-        for await (const { state } of payments.list()) if (state === 'COMPLETED') count += 1;
-        console.log(transactionId === resumed.transactionId, resumed.replayed, count);`;
-      await writeFile(join(folder, 'pay.js'), code);
-      expect((await run(process.execPath, ['pay.js', service.url], folder)).stdout).toBe('true true 2\n');
     } finally {
       await service.stop();
     }
   });
 
-  test('has the client and its fake service for plain JavaScript', async () => {
-    const program = `import { Idempay } from 'idempay/client';
-      import { FakeIdempay } from 'idempay/testing';
-      const fake = new FakeIdempay();
-      const { payments } = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch });
-      fake.next('pay', { lose: 'answer' });
-      const { attempts } = await payments.pay({ amount: '1.00', currency: 'EUR' });
-      console.log(attempts, fake.charges.length);`;
-    await writeFile(join(folder, 'plain.js'), program);
-    expect((await run(process.execPath, ['plain.js'], folder)).stdout).toBe('2 1\n');
+  describe('with the package of the client next to it', () => {
+    beforeAll(async () => {
+      await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed.client], folder);
+    }, INSTALLATION_MS);
+
+    test('pays once from plain JavaScript', async () => {
+      const program = join(folder, 'node_modules', 'idempay', 'dist', 'main.js');
+      const service = await startProgram(program, { PORT: '0', DATA_DIR: join(folder, 'resumed') });
+      try {
+        const code = `import { Idempay } from '@idempay/client';
+          const { payments } = new Idempay({ baseUrl: process.argv[2] });
+          const { transactionId, key } = await payments.pay({ amount: '2.00', currency: 'EUR' });
+          const resumed = await payments.resume(key, { amount: '2.00', currency: 'EUR' });
+          let count = 0;
+          for await (const { state } of payments.list()) if (state === 'COMPLETED') count += 1;
+          console.log(transactionId === resumed.transactionId, resumed.replayed, count);`;
+        await writeFile(join(folder, 'pay.js'), code);
+        expect((await run(process.execPath, ['pay.js', service.url], folder)).stdout).toBe('true true 1\n');
+      } finally {
+        await service.stop();
+      }
+    });
+
+    test('pays the fake service from plain JavaScript', async () => {
+      const program = `import { Idempay } from '@idempay/client';
+        import { FakeIdempay } from 'idempay/testing';
+        const fake = new FakeIdempay();
+        const { payments } = new Idempay({ baseUrl: fake.baseUrl, fetch: fake.fetch });
+        fake.next('pay', { lose: 'answer' });
+        const { attempts } = await payments.pay({ amount: '1.00', currency: 'EUR' });
+        console.log(attempts, fake.charges.length);`;
+      await writeFile(join(folder, 'plain.js'), program);
+      expect((await run(process.execPath, ['plain.js'], folder)).stdout).toBe('2 1\n');
+    });
   });
 });

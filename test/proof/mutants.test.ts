@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Edit, MUTANTS } from '../../proof/mutants/mutants.js';
 import { applied } from '../../proof/mutants/workspace.js';
+import { linkPackages } from '../../testkit/linked-packages.js';
 
 /** By file. */
 type Texts = ReadonlyMap<string, string>;
@@ -66,7 +67,8 @@ async function compilerErrors(texts: Texts): Promise<string> {
   for (const name of ['src', 'client', 'proof', 'testkit', 'package.json', 'tsconfig.json']) {
     cpSync(name, join(folder, name), { recursive: true, filter: (path) => !path.endsWith('node_modules') });
   }
-  for (const name of ['node_modules', 'dist']) symlinkSync(resolve(name), join(folder, name));
+  symlinkSync(resolve('dist'), join(folder, 'dist'));
+  linkPackages(folder);
   for (const [file, text] of texts) writeFileSync(join(folder, file), text);
   const options = {
     extends: './tsconfig.json',
@@ -78,7 +80,7 @@ async function compilerErrors(texts: Texts): Promise<string> {
       lib: ['ES2024', 'DOM', 'DOM.Iterable', 'DOM.AsyncIterable'],
     },
     include: ['src', 'client', 'proof', 'testkit'],
-    exclude: ['testkit/console'],
+    exclude: ['client/dist', 'testkit/console'],
   };
   writeFileSync(join(folder, 'tsconfig.planted.json'), JSON.stringify(options));
   const compiler = resolve('node_modules/typescript/bin/tsc');

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { Fetch } from '#idempay/client/index.js';
+import type { Fetch } from '@idempay/client';
 import type { TestClock } from '#idempay/testing/test-clock.js';
 
 /** An answer that a gateway writes itself. */

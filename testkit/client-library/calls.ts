@@ -11,7 +11,7 @@ import {
   UnexpectedAnswerError,
   UnknownOutcomeError,
   UnusedKeyError,
-} from '#idempay/client/index.js';
+} from '@idempay/client';
 
 /** The final result of a call, as the caller sees it. */
 export type Told =

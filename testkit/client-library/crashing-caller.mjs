@@ -10,7 +10,7 @@ import {
   UnexpectedAnswerError,
   UnknownOutcomeError,
   UnusedKeyError,
-} from 'idempay/client';
+} from '@idempay/client';
 
 const WIDTH = 6;
 const DEADLINE_MS = 5_000;

@@ -1,4 +1,4 @@
-import { Idempay } from '#idempay/client/index.js';
+import { Idempay } from '@idempay/client';
 import { checkClientCalls } from '../checkers/client-calls.js';
 import { inParallel } from '../concurrency.js';
 import type { Deployment } from '../deployments/deployments.js';

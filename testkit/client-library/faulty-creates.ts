@@ -1,10 +1,4 @@
-import {
-  Idempay,
-  IdempayError,
-  type Transaction,
-  UnavailableError,
-  UnknownChangeError,
-} from '#idempay/client/index.js';
+import { Idempay, IdempayError, type Transaction, UnavailableError, UnknownChangeError } from '@idempay/client';
 import { inParallel } from '../concurrency.js';
 import type { Deployment } from '../deployments/deployments.js';
 import type { Violation } from '../history/history.js';

@@ -1,4 +1,4 @@
-import { Idempay, type IdempayOptions, UnknownChangeError, UnknownOutcomeError } from '#idempay/client/index.js';
+import { Idempay, type IdempayOptions, UnknownChangeError, UnknownOutcomeError } from '@idempay/client';
 import { TestClock } from '#idempay/testing/test-clock.js';
 import { answeringGateway, type Gateway, nameOf, type OwnAnswer } from './answering-gateway.js';
 

@@ -1,4 +1,4 @@
-import { Idempay, type IdempayOptions } from '#idempay/client/index.js';
+import { Idempay, type IdempayOptions } from '@idempay/client';
 import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import { TestClock } from '#idempay/testing/test-clock.js';
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createWriteStream, readFileSync } from 'node:fs';
-import { Idempay } from 'idempay/client';
+import { Idempay } from '@idempay/client';
 import { expect } from 'vitest';
 import { type CommandResult, startCommand } from '../processes/command.js';
 import { until } from '../time/until.js';

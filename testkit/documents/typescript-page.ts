@@ -7,7 +7,7 @@ import type { CodeBlock } from './code-blocks.js';
 
 const run = promisify(execFile);
 const COMPILER = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-/** Inside the package, so that `idempay/client` is found as a user finds it. */
+/** Inside the package, so that `@idempay/client` is found as a user finds it. */
 const FOLDER = join(ROOT, 'build', 'samples');
 const RUN_LIMIT_MS = 30_000;
 /** The address in every sample. */

@@ -1,4 +1,4 @@
-import { hasOwnHeader, isOfType, parsed } from '../../../client/http/proof.js';
+import { hasOwnHeader, isOfType, parsed } from '@idempay/client/proof';
 import { readLines } from './ndjson.js';
 import { errorOf, foreignAnswer, isAborted, ServiceError, Unreachable } from './service-error.js';
 

@@ -1,4 +1,4 @@
-import { messageOf, provenMessageOf } from '../../../client/http/proof.js';
+import { messageOf, provenMessageOf } from '@idempay/client/proof';
 
 /** A refusal of the service itself, in its words (rule P23). */
 export class ServiceError extends Error {

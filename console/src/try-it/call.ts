@@ -1,4 +1,4 @@
-import { messageOf } from '../../../client/http/proof.js';
+import { messageOf } from '@idempay/client/proof';
 import { addressOf, type Http } from '../http/http.js';
 import { sentenceOf } from '../http/service-error.js';
 

@@ -8,7 +8,7 @@ import { publicErrors } from '../errors/public-errors.js';
 import { ASK_AGAIN, type Page, pageOf, sendPage } from '../requests/pages.js';
 import * as descriptions from './description.js';
 
-/** Made by scripts/build-console.mjs: each file compressed, named `NAME.gz`. */
+/** Made by console/build.mjs: each file compressed, named `NAME.gz`. */
 const FOLDER = new URL('../../console/', import.meta.url);
 const COMPRESSED = '.gz';
 const PAGE = 'index.html';

@@ -3,8 +3,9 @@
  * Cause: there the end of the connection is the only end of an answer, and half of it ends in the same way.
  * Fix: the last line of an export counts the lines before it; without it, or with another count, the client rejects.
  */
+
+import { InvalidRequestError, UnavailableError, UnexpectedAnswerError } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
-import { InvalidRequestError, UnavailableError, UnexpectedAnswerError } from '#idempay/client/index.js';
 import { allOf, json, KEY, page, scripted } from '../../../testkit/client-library/scripted-fetch.js';
 
 const DAY = '2026-11-25';

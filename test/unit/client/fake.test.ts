@@ -1,4 +1,3 @@
-import { expect, test } from 'vitest';
 import {
   DeadKeyError,
   DeclinedError,
@@ -6,7 +5,8 @@ import {
   NotAuthorizedError,
   UnknownChangeError,
   UnknownOutcomeError,
-} from '#idempay/client/index.js';
+} from '@idempay/client';
+import { expect, test } from 'vitest';
 import { type FakeFault, FakeIdempay, type FakeIdempayOptions, TestClock } from '#idempay/testing/index.js';
 import { failureOf } from '../../../testkit/client-library/scripted-fetch.js';
 

@@ -4,8 +4,9 @@
  * Cause: answers were judged by their status, or by three members that anybody could have written.
  * Fix: only what is surely the service's own counts (rule P23); everything else is repeated where that is safe, and then unknown.
  */
+
+import { Idempay, UnavailableError, UnexpectedAnswerError } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
-import { Idempay, UnavailableError, UnexpectedAnswerError } from '#idempay/client/index.js';
 import { FakeIdempay, TestClock } from '#idempay/testing/index.js';
 import { answeringGateway, nameOf, OWN_ANSWERS } from '../../../testkit/client-library/answering-gateway.js';
 import {

@@ -1,4 +1,3 @@
-import { describe, expect, test } from 'vitest';
 import {
   DeadKeyError,
   DeclinedError,
@@ -10,7 +9,8 @@ import {
   UnexpectedAnswerError,
   UnknownOutcomeError,
   UnusedKeyError,
-} from '#idempay/client/index.js';
+} from '@idempay/client';
+import { describe, expect, test } from 'vitest';
 import {
   failureOf,
   HUNDRED,

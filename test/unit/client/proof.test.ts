@@ -1,5 +1,5 @@
+import { messageOf, provenMessageOf } from '@idempay/client/proof';
 import { expect, test } from 'vitest';
-import { messageOf, provenMessageOf } from '#idempay/client/http/proof.js';
 import { CHUNK_EXTENSIONS_TOO_LARGE, HEADERS_TOO_LARGE, MALFORMED } from '#idempay/http/connections/parser-errors.js';
 import { errorBody, type Operation, type PublicError, publicErrors } from '#idempay/http/errors/public-errors.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';

@@ -1,5 +1,5 @@
+import { Idempay, InvalidRequestError, NotAuthorizedError } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
-import { Idempay, InvalidRequestError, NotAuthorizedError } from '#idempay/client/index.js';
 import {
   BASE_URL,
   failureOf,

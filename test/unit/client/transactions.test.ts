@@ -1,4 +1,3 @@
-import { describe, expect, test } from 'vitest';
 import {
   ConflictError,
   InvalidRequestError,
@@ -7,7 +6,8 @@ import {
   UnavailableError,
   UnexpectedAnswerError,
   UnknownChangeError,
-} from '#idempay/client/index.js';
+} from '@idempay/client';
+import { describe, expect, test } from 'vitest';
 import { publicErrors } from '#idempay/http/errors/public-errors.js';
 import {
   allOf,

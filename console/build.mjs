@@ -1,14 +1,14 @@
-// Builds console/ into dist/console/: each file compressed, and named by what is in it. Does nothing while no source is newer than the
-// page, so that every start may call it.
+// Builds the console into dist/console/ of the service: each file compressed, and named by what is in it. Does nothing while no source is
+// newer than the page, so that every start may call it.
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
 const PAGE = 'index.html';
-const root = fileURLToPath(new URL('..', import.meta.url));
-/** A folder counts as newer when a file of it was removed. */
-const SOURCES = ['console', join('scripts', 'build-console.mjs'), 'package.json'];
+const root = fileURLToPath(new URL('.', import.meta.url));
+/** The client is built before, and a build that changes nothing writes nothing. A folder counts as newer when a file of it was removed. */
+const SOURCES = ['src', 'index.html', 'build.mjs', 'package.json', join('..', 'client', 'dist')];
 /** The page's files are beside it under `console/`, also behind a proxy that adds a prefix: so its references have no slash before them. */
 const OWN_REFERENCE = /(src|href)="\.\//g;
 
@@ -19,7 +19,7 @@ export async function buildConsole(output) {
   const [{ output: files }] = [
     await build({
       configFile: false,
-      root: join(root, 'console'),
+      root,
       // Relative: to the page, and in scripts to the script.
       base: './',
       logLevel: 'warn',
