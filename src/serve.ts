@@ -6,8 +6,8 @@ import { ConfigError, type DeploymentSettings, doubtsAbout, readConfig } from '.
 import { CertificateError } from './http/connections/certificate-files.js';
 import { CONNECTION_LIMITS } from './http/connections/connection-limits.js';
 import { createListener } from './http/connections/listener.js';
+import { createLogger } from './logs/logger.js';
 import { reasonOf, StoreUnavailable } from './platform/faults.js';
-import { createLogger } from './platform/logger.js';
 import { VERSION } from './platform/version.js';
 import { databaseName } from './stores/postgres/url.js';
 import { redisName } from './stores/redis/connection/url.js';

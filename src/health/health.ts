@@ -1,7 +1,6 @@
 import type { Clock } from '../platform/clock.js';
 import { within } from '../platform/time-limit.js';
-import type { KeyValueStoreReport, StoredValue, StoreStatistics } from './key-value-store.js';
-import type { StoreOfRecordReport } from './store-of-record.js';
+import type { KeyValueStoreReport, StoredValue, StoreOfRecordReport, StoreStatistics } from './store-reports.js';
 
 /** Under the one second that decisions H1 promises, with room for the answer itself. */
 const REPORT_LIMIT_MS = 800;

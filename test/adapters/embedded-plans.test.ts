@@ -18,7 +18,7 @@ import {
   NEWEST_EXTENT,
   NEWEST_ROWS,
   ROWS_WITH_STATUS,
-} from '#idempay/stores/embedded/transaction-list-statements.js';
+} from '#idempay/stores/embedded/transaction-statements.js';
 import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
 
 const FILL_TIMEOUT_MS = 60_000;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { candidatesFor } from '#idempay/commands/completion/candidates.js';
+import { candidatesFor } from '#idempay/commands/completion/shell-completion.js';
 import { createProgram } from '#idempay/commands/program.js';
 import { SERVICE } from '../../testkit/programs.js';
 import { findZsh } from '../../testkit/servers/binaries.js';

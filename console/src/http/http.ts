@@ -1,5 +1,4 @@
 import { hasOwnHeader, isOfType, parsed } from '@idempay/client/proof';
-import { readLines } from './ndjson.js';
 import { errorOf, foreignAnswer, isAborted, ServiceError, Unreachable } from './service-error.js';
 
 export interface Ask {
@@ -94,4 +93,23 @@ export function addressOf(path: string, query: Ask['query'] = {}): string {
 
 function reject(error: unknown): never {
   throw isAborted(error) ? error : new Unreachable(error);
+}
+
+/** The objects of an `application/x-ndjson` body, one for each line, as they arrive. Ends with the body. */
+async function* readLines(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<unknown, void, void> {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) if (line !== '') yield JSON.parse(line);
+    }
+    if (rest !== '') yield JSON.parse(rest);
+  } finally {
+    // Also when the caller leaves early: the request ends with it.
+    await reader.cancel().catch(() => {});
+  }
 }

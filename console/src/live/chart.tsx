@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { dashOf } from '../theme/palette.js';
 import { Plot, type PlotData, type PlotSeries } from './plot.js';
-import { Swatch } from './swatch.js';
 
 interface Properties {
   readonly title: string;
@@ -122,4 +122,17 @@ function nextIndex(key: string, cursor: number | null, latest: number): number |
     default:
       return undefined;
   }
+}
+
+/** How a series looks in its chart. */
+function Swatch({ style, isBar = false }: { style: number; isBar?: boolean }) {
+  return (
+    <svg class={`swatch series-${style % 8}`} viewBox="0 0 18 8" width="18" height="8" aria-hidden="true">
+      {isBar ? (
+        <rect x="5" width="8" height="8" />
+      ) : (
+        <line x1="0" x2="18" y1="4" y2="4" stroke-dasharray={dashOf(style).join(' ') || undefined} />
+      )}
+    </svg>
+  );
 }

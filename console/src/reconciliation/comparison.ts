@@ -1,6 +1,5 @@
-import { readAmount } from './amounts.js';
+import { addTo, type Decimals, noteDecimals, readAmount, type Totals } from './amounts.js';
 import type { StatementRow } from './statement-row.js';
-import { addTo, type Decimals, noteDecimals, type Totals } from './totals.js';
 
 /** A line of our export. */
 export interface SettledPayment {

@@ -1,8 +1,8 @@
 import { Money } from '../parts/money.js';
 import { countText } from '../parts/numbers.js';
 import { Table } from '../parts/table.js';
+import { type Decimals, totalTexts } from './amounts.js';
 import type { ComparisonResult, Group } from './comparison.js';
-import { type Decimals, totalTexts } from './totals.js';
 
 const ROWS: readonly {
   readonly name: keyof ComparisonResult['groups'];

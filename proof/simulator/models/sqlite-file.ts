@@ -16,7 +16,7 @@ import { Reader } from '#idempay/stores/embedded/reader.js';
 import { StoreClock } from '#idempay/stores/embedded/store-clock.js';
 import { createStoreCounters } from '#idempay/stores/embedded/store-counters.js';
 import { createEmbeddedTransactionCache } from '#idempay/stores/embedded/transaction-cache.js';
-import { TRANSACTION_COLUMNS } from '#idempay/stores/embedded/transaction-columns.js';
+import { TRANSACTION_COLUMNS } from '#idempay/stores/embedded/transaction-statements.js';
 import { createEmbeddedTransactionStore } from '#idempay/stores/embedded/transaction-store.js';
 import {
   createWriteOperations,

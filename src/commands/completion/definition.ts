@@ -16,14 +16,14 @@ export function addCompletionCommand(program: Command): void {
         ['source <(idempay completion zsh)', 'in ~/.zshrc, after compinit'],
       ),
     )
-    .action(async (shell) => console.log((await import('./scripts.js')).SCRIPTS[shell]));
+    .action(async (shell) => console.log((await import('./shell-completion.js')).SCRIPTS[shell]));
 
   // Asked by those scripts for the words before the cursor, and the one at it.
   program
     .command('complete', { hidden: true })
     .argument('[words...]')
     .action(async (words) => {
-      const { candidatesFor } = await import('./candidates.js');
+      const { candidatesFor } = await import('./shell-completion.js');
       console.log((await candidatesFor(program, words)).join('\n'));
     });
 }

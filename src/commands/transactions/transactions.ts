@@ -3,8 +3,7 @@ import type { NewTransaction, Transaction, TransactionFilter, TransactionStatus 
 import { type ConnectionOptions, connect } from '../connection.js';
 import { confirm } from '../output/confirmation.js';
 import { type ExportOptions, exportRows } from '../output/export.js';
-import { firstOf } from '../output/first-of.js';
-import { type Column, type OutputOptions, printRecord, printRows } from '../output/results.js';
+import { type Column, firstOf, type OutputOptions, printRecord, printRows } from '../output/results.js';
 import { UsageError } from '../usage.js';
 
 type Common = ConnectionOptions & OutputOptions;

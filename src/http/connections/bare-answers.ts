@@ -1,10 +1,39 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { errorBody, type PublicError, reasonPhrase } from '../errors/public-errors.js';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { errorBody, type PublicError, publicErrors, reasonPhrase } from '../errors/public-errors.js';
+import { ALIVE, LIVENESS_PATH, READINESS_PATH } from '../operations/probe-routes.js';
 import { REQUEST_ID_HEADER, requestIdOf } from '../requests/request-id.js';
 import { fixedHeadersOn } from './fixed-headers.js';
 
+/** Answers while the stores are waited for and migrated: nothing else is served before (decisions O1). */
+export function answerStarting(request: IncomingMessage, response: ServerResponse): void {
+  const [path] = (request.url ?? '').split('?');
+  const isRead = request.method === 'GET' || request.method === 'HEAD';
+  if (isRead && path === LIVENESS_PATH) answerBare(request, response, 200, ALIVE);
+  else refuseBare(request, response, publicErrors.starting());
+}
+
+/**
+ * Answers on a connection beyond the limit, and ends it. Probes are served: a process that has many clients must not be killed
+ * for it. Returns whether the request was a probe.
+ */
+export function answerCrowded(request: IncomingMessage, response: ServerResponse, answer: RequestListener): boolean {
+  const [path] = (request.url ?? '').split('?');
+  if (path !== LIVENESS_PATH && path !== READINESS_PATH) {
+    refuseBare(request, response, publicErrors.tooManyConnections());
+    return false;
+  }
+  response.shouldKeepAlive = false;
+  answer(request, response);
+  return true;
+}
+
+/** Refuses a request that reaches no route, and closes the connection. */
+export function refuseBare(request: IncomingMessage, response: ServerResponse, error: PublicError): void {
+  answerBare(request, response, error.status, errorBody(error.status, error.message), error.headers);
+}
+
 /** Answers a request that reaches no route, and closes the connection, because the rest of the request is not read. */
-export function answerBare(
+function answerBare(
   request: IncomingMessage,
   response: ServerResponse,
   status: number,
@@ -22,8 +51,4 @@ export function answerBare(
     Connection: 'close',
   });
   response.end(text);
-}
-
-export function refuseBare(request: IncomingMessage, response: ServerResponse, error: PublicError): void {
-  answerBare(request, response, error.status, errorBody(error.status, error.message), error.headers);
 }

@@ -3,13 +3,12 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
+import { answerCrowded, answerStarting } from './bare-answers.js';
 import { type CertificateFiles, followCertificate, readCertificate } from './certificate-files.js';
 import { CONNECTION_LIMITS, type ConnectionCounts, type ConnectionLimits, isCrowded } from './connection-limits.js';
 import { answerMalformedHttp, guardConnections } from './connections.js';
-import { answerCrowded } from './crowded.js';
 import { answerExpectations } from './expectations.js';
 import { originForm } from './request-head.js';
-import { answerStarting } from './starting.js';
 
 const TLS_OPTIONS = { minVersion: 'TLSv1.2' } as const;
 

@@ -3,7 +3,7 @@ import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID } from '../openapi/examples.js';
 import { ASK_AGAIN, ETAG, NO_STORE, PAGE_POLICY, REQUEST_HEADERS } from '../openapi/headers.js';
 import type { AnswerDescription, JsonSchema, RouteDescription } from '../openapi/route-description.js';
 
-/** The routes of the service itself: health, probes, metrics, and this description. */
+/** The routes of the service itself: health, probes, metrics, this description, and the session of a caller. */
 
 const JSON_TYPE = 'application/json';
 
@@ -192,3 +192,33 @@ export function referencePageFile(files: readonly string[]): RouteDescription {
     asksNoStore: true,
   };
 }
+
+export const session: RouteDescription = {
+  operationId: 'getSession',
+  tag: 'Console',
+  summary: 'The caller, its scopes, and the process that answered',
+  text: 'With any scope. Without `AUTH=required` everybody has all of them.',
+  answers: {
+    200: {
+      text: 'The session.',
+      headers: [NO_STORE],
+      content: {
+        mediaType: 'application/json',
+        schema: { $ref: '#/components/schemas/Session' },
+        examples: {
+          operator: {
+            client: 'key:operator',
+            access: 'required',
+            scopes: ['operations', 'metrics'],
+            version: '0.1.0',
+            deployment: 'embedded',
+            instance: '6f1d7c1e-0d5c-4b8e-9b53-1d8f3c1f7a10',
+            processor: { name: 'simulated', movesMoney: false },
+            recovery: { dedupSeconds: 72_000, keyTtlSeconds: 86_400 },
+          },
+        },
+      },
+    },
+  },
+  asksNoStore: true,
+};

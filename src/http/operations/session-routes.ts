@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { SCOPES } from '../../access/scopes.js';
-import * as descriptions from './session-description.js';
+import * as descriptions from './service-description.js';
 
 /** Facts that stay the same while the process runs, except `movesMoney`. */
 export interface SessionFacts {

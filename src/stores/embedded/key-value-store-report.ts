@@ -1,5 +1,5 @@
-import type { KeyValueStoreReport } from '../../health/key-value-store.js';
 import { readStoreKey } from '../../health/store-key.js';
+import type { KeyValueStoreReport } from '../../health/store-reports.js';
 import type { Clock } from '../../platform/clock.js';
 import { transactionJson } from '../../transactions/representation.js';
 import type { KeyRecord } from './payment-row.js';

@@ -4,7 +4,7 @@ import { accountsOf, bySelection, selectionOf } from '../shared/list-selection.j
 import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import type { ListReads } from './list-reads.js';
 import type { Reader } from './reader.js';
-import { NEWEST_EXTENT, NEWEST_ROWS, ROWS_WITH_STATUS } from './transaction-list-statements.js';
+import { NEWEST_EXTENT, NEWEST_ROWS, ROWS_WITH_STATUS } from './transaction-statements.js';
 
 /** Rows looked at for a status at a time, about a millisecond: other requests are served between two steps. */
 const STEP = 1_000;

@@ -8,9 +8,8 @@ import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import { firstRemovedId, type RemovalRow } from '../shared/transaction-removals.js';
 import { ListReads } from './list-reads.js';
 import type { Reader, SnapshotConnection } from './reader.js';
-import { TRANSACTION_COLUMNS } from './transaction-columns.js';
-import { LIST_IDS, LIST_ROWS } from './transaction-list-statements.js';
 import { createEmbeddedSearch } from './transaction-search.js';
+import { LIST_IDS, LIST_ROWS, TRANSACTION_COLUMNS } from './transaction-statements.js';
 import type { Writer } from './writer.js';
 
 const FIND = `SELECT ${TRANSACTION_COLUMNS} FROM transactions WHERE id = ?`;

@@ -3,7 +3,7 @@ import { FINAL_STATUSES, type TransactionStatus } from '../../transactions/trans
 import { type TransactionRow, transactionOf } from '../shared/rows.js';
 import { REMEMBERED_REMOVALS } from '../shared/transaction-removals.js';
 import type { Database } from './sqlite.js';
-import { TRANSACTION_COLUMNS } from './transaction-columns.js';
+import { TRANSACTION_COLUMNS } from './transaction-statements.js';
 
 const NEXT_VERSION_BY_REMOVAL = `
   UPDATE transaction_list

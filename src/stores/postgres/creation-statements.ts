@@ -1,6 +1,6 @@
 import { ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
-import { TRANSACTION_COLUMNS } from './transaction-columns.js';
+import { TRANSACTION_COLUMNS } from './transaction-statements.js';
 
 const NOW = "date_trunc('milliseconds', clock_timestamp())";
 const TIME_OF = (column: string) => `floor(extract(epoch FROM ${column}) * 1000)::float8`;

@@ -1,5 +1,5 @@
 import type { PoolClient, QueryResultRow } from 'pg';
-import type { StoreOfRecordReport } from '../../health/store-of-record.js';
+import type { StoreOfRecordReport } from '../../health/store-reports.js';
 import type { Clock } from '../../platform/clock.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 import { CannotOpen } from '../shared/deployment.js';

@@ -5,7 +5,11 @@ import { inCacheEpoch } from './cache-epochs.js';
 import { ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 import { ENDS_IN_TIME } from './session.js';
-import { TRANSACTION_COLUMNS } from './transaction-columns.js';
+
+/** Counts leave the database as text, because as numbers large ones would not be exact; ids have 15 digits and are. */
+export const TRANSACTION_COLUMNS = `
+  id::float8 AS id, from_account, to_account, amount::text AS amount, status, version,
+  floor(extract(epoch FROM created_at) * 1000)::float8 AS created_at`;
 
 /**
  * In the order of the primary key. The indexes of accounts end with the id, and where statistics say that the table has one row,

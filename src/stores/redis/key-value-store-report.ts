@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
-import type { KeyValueStoreReport, StoredValue } from '../../health/key-value-store.js';
 import { readStoreKey } from '../../health/store-key.js';
+import type { KeyValueStoreReport, StoredValue } from '../../health/store-reports.js';
 import { StoreUnavailable } from '../../platform/faults.js';
 import { transactionJson } from '../../transactions/representation.js';
 import type { Transaction } from '../../transactions/transaction.js';

@@ -1,5 +1,4 @@
-import type { KeyValueStoreReport } from '../../health/key-value-store.js';
-import type { StoreOfRecordReport } from '../../health/store-of-record.js';
+import type { KeyValueStoreReport, StoreOfRecordReport } from '../../health/store-reports.js';
 import type { SharedRequestCounts } from '../../limits/request-limit.js';
 import type { SharedSamples } from '../../live/shared-samples.js';
 import type { KeyStore } from '../../payments/ports/key-store.js';

@@ -1,6 +1,7 @@
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { totalTexts } from '../../../console/src/reconciliation/amounts.js';
 import { recognisedColumns } from '../../../console/src/reconciliation/columns.js';
 import type { Kind, SettledPayment } from '../../../console/src/reconciliation/comparison.js';
 import {
@@ -10,7 +11,6 @@ import {
   reconcile,
 } from '../../../console/src/reconciliation/reconcile.js';
 import { readHead } from '../../../console/src/reconciliation/statement-format.js';
-import { totalTexts } from '../../../console/src/reconciliation/totals.js';
 
 const keyOf = (number: number) => `0190a000-0000-7000-8000-${String(number).padStart(12, '0')}`;
 const paymentOf = (number: number, changes: Partial<SettledPayment> = {}): SettledPayment => ({

@@ -1,5 +1,8 @@
 import { bySelection, type BySelection as ThingsBySelection } from '../shared/list-selection.js';
-import { TRANSACTION_COLUMNS } from './transaction-columns.js';
+
+/** The amount is read as text: as a number, a large count of ten-thousandths would not be exact. */
+export const TRANSACTION_COLUMNS =
+  'id, from_account, to_account, CAST(amount AS TEXT) AS amount, status, version, created_at';
 
 type BySelection = ThingsBySelection<string>;
 
