@@ -9,11 +9,11 @@ import { createReadiness } from './health/readiness.js';
 import type { Listener } from './http/connections/listener.js';
 import type { SessionFacts } from './http/operations/session-routes.js';
 import { createServer } from './http/server.js';
-import { createRequestLimit } from './limits/request-limit.js';
-import { createLiveView } from './live/live-view.js';
+import { RequestLimit } from './limits/request-limit.js';
+import { LiveView } from './live/live-view.js';
 import { createSampler } from './live/sampler.js';
 import { createPaymentLog } from './logs/payment-log.js';
-import { createStoreLog } from './logs/store-log.js';
+import { StoreLog } from './logs/store-log.js';
 import { createMetrics } from './metrics/metrics.js';
 import { createBacklogWatch } from './payments/backlog.js';
 import { createPaymentActivity } from './payments/history/payment-activity.js';
@@ -71,7 +71,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     config.access.kind === 'required'
       ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
       : undefined;
-  const storeLog = createStoreLog(logger, clock);
+  const storeLog = new StoreLog(logger, clock);
   const instance = randomUUID();
   const metrics = createMetrics(
     config.deployment.kind,
@@ -103,8 +103,10 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   });
   const backlog = createBacklogWatch(deployment.ledger, clock);
   metrics.showBacklog(backlog.latest);
-  const live = createLiveView(instance, deployment.sharedSamples, clock);
-  const sampler = createSampler({ instance, process: processIdentity() }, metrics.look, clock, live.add);
+  const live = new LiveView(instance, deployment.sharedSamples, clock);
+  const sampler = createSampler({ instance, process: processIdentity() }, metrics.look, clock, (sample) =>
+    live.add(sample),
+  );
 
   const { payments, records: paymentRecords, findTimeline, askProcessor, recovery, retention, waiting, endings } = area;
   const transactions = createTransactions(ports.transactions, ports.transactionCache, {
@@ -135,7 +137,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
       requestLimit:
         config.requestsPerMinute === undefined
           ? undefined
-          : createRequestLimit(config.requestsPerMinute, clock, deployment.requestCounts),
+          : new RequestLimit(config.requestsPerMinute, clock, deployment.requestCounts),
       loopbackOnly: config.access.kind === 'none' && config.access.loopbackOnly,
       trustedNetworks: config.trustedNetworks,
     },

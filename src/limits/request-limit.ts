@@ -18,12 +18,6 @@ export interface TakeResult {
   readonly resetSeconds: number;
 }
 
-export interface RequestLimit {
-  readonly perMinute: number;
-  /** Counts a request of the client, unless it is one too many. */
-  take(client: string): TakeResult;
-}
-
 interface Window {
   endsAt: number;
   taken: number;
@@ -43,39 +37,60 @@ const REMEMBERED_CLIENTS = 100_000;
  * Limits what each client may ask for in a minute (decisions A6). It decides in memory by what this process knows, and tells
  * the others afterwards, so a request never waits for it, and is never refused because the others cannot be reached.
  */
-export function createRequestLimit(perMinute: number, clock: Clock, shared?: SharedRequestCounts): RequestLimit {
-  const windows = new LRUCache<string, Window>({ max: REMEMBERED_CLIENTS });
-  const unreported = new Map<string, Window>();
-  let isReporting = false;
+export class RequestLimit {
+  private readonly windows = new LRUCache<string, Window>({ max: REMEMBERED_CLIENTS });
+  private readonly unreported = new Map<string, Window>();
+  private isReporting = false;
 
-  function windowOf(client: string, now: number): Window {
-    const known = windows.get(client);
+  constructor(
+    readonly perMinute: number,
+    private readonly clock: Clock,
+    private readonly shared?: SharedRequestCounts,
+  ) {}
+
+  /** Counts a request of the client, unless it is one too many. */
+  take(client: string): TakeResult {
+    const now = this.clock.monotonic();
+    const window = this.windowOf(client, now);
+    const left = this.perMinute - window.taken - window.others;
+    const resetSeconds = Math.max(1, Math.ceil((window.endsAt - now) / 1000));
+    if (left <= 0) return { allowed: false, remaining: 0, resetSeconds };
+    window.taken += 1;
+    if (this.shared) {
+      this.unreported.set(client, window);
+      if (!this.isReporting) this.reportLater(REPORT_AFTER_MS);
+    }
+    return { allowed: true, remaining: left - 1, resetSeconds };
+  }
+
+  private windowOf(client: string, now: number): Window {
+    const known = this.windows.get(client);
     if (known && known.endsAt > now) return known;
     const window = { endsAt: now + WINDOW_MS, taken: 0, others: 0 };
-    windows.set(client, window);
+    this.windows.set(client, window);
     return window;
   }
 
-  function reportLater(afterMs: number): void {
-    isReporting = true;
-    clock.after(afterMs, reportAll);
+  private reportLater(afterMs: number): void {
+    this.isReporting = true;
+    this.clock.after(afterMs, () => this.reportAll());
   }
 
-  async function reportAll(): Promise<void> {
-    const reports = Array.from(unreported, ([client, window]) => report(client, window));
-    unreported.clear();
+  private async reportAll(): Promise<void> {
+    const reports = Array.from(this.unreported, ([client, window]) => this.report(client, window));
+    this.unreported.clear();
     const arrived = (await Promise.all(reports)).every(Boolean);
-    isReporting = false;
-    if (unreported.size > 0 || !arrived) reportLater(arrived ? REPORT_AFTER_MS : REPORT_AGAIN_AFTER_MS);
+    this.isReporting = false;
+    if (this.unreported.size > 0 || !arrived) this.reportLater(arrived ? REPORT_AFTER_MS : REPORT_AGAIN_AFTER_MS);
   }
 
   /** Resolves to whether the report arrived. A lost report is not repeated: the next one has the full count. */
-  async function report(client: string, window: Window): Promise<boolean> {
-    const askedAt = clock.monotonic();
+  private async report(client: string, window: Window): Promise<boolean> {
+    const askedAt = this.clock.monotonic();
     const { taken, endsAt } = window;
-    if (!shared || endsAt <= askedAt) return true;
+    if (!this.shared || endsAt <= askedAt) return true;
     try {
-      const { total, remainingMs } = await shared.report(client, taken, endsAt - askedAt);
+      const { total, remainingMs } = await this.shared.report(client, taken, endsAt - askedAt);
       window.others = Math.max(0, total - taken);
       // The window began when the first process began it. It is never lengthened here, although an emptied Redis reports a new one.
       window.endsAt = Math.min(endsAt, askedAt + remainingMs);
@@ -84,21 +99,4 @@ export function createRequestLimit(perMinute: number, clock: Clock, shared?: Sha
       return false;
     }
   }
-
-  return {
-    perMinute,
-    take(client) {
-      const now = clock.monotonic();
-      const window = windowOf(client, now);
-      const left = perMinute - window.taken - window.others;
-      const resetSeconds = Math.max(1, Math.ceil((window.endsAt - now) / 1000));
-      if (left <= 0) return { allowed: false, remaining: 0, resetSeconds };
-      window.taken += 1;
-      if (shared) {
-        unreported.set(client, window);
-        if (!isReporting) reportLater(REPORT_AFTER_MS);
-      }
-      return { allowed: true, remaining: left - 1, resetSeconds };
-    },
-  };
 }

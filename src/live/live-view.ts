@@ -20,18 +20,6 @@ export interface Watcher {
   end(): void;
 }
 
-export interface LiveView {
-  /** Takes the next sample of this process. */
-  add(sample: Sample): void;
-  /**
-   * Tells the samples of the last fifteen minutes that are younger than `since`, then each that comes, and a beat where none comes.
-   * Returns a function that ends it; undefined: `MOST_WATCHERS` are connected, or the process stops.
-   */
-  watch(since: number, watcher: Watcher): (() => void) | undefined;
-  /** Ends every stream at once; no other one begins. */
-  stop(): void;
-}
-
 interface Entry {
   readonly at: number;
   readonly line: string;
@@ -48,94 +36,106 @@ interface Watching {
  * Sends the samples of all processes to its watchers. A process keeps its own. The others' are read and kept while there are
  * watchers; when they cannot be read, the view has a gap.
  */
-export function createLiveView(instance: string, shared: SharedSamples | undefined, clock: Clock): LiveView {
-  const own: Entry[] = [];
-  let others: Entry[] = [];
-  let position: string | undefined;
-  const watching = new Set<Watching>();
+export class LiveView {
+  private readonly own: Entry[] = [];
+  private others: Entry[] = [];
+  private position: string | undefined;
+  private readonly watching = new Set<Watching>();
   /** The first read of other processes' samples since there are watchers; undefined: there are none. */
-  let looked: Promise<void> | undefined;
-  let stopped = false;
+  private looked: Promise<void> | undefined;
+  private stopped = false;
 
-  function tell(one: Watching, line: string): void {
-    one.lastAt = clock.monotonic();
+  constructor(
+    private readonly instance: string,
+    private readonly shared: SharedSamples | undefined,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Takes the next sample of this process. */
+  add(sample: Sample): void {
+    const line = JSON.stringify(sample);
+    this.own.push({ at: sample.at, line });
+    if (this.own.length > OWN_SAMPLES) this.own.shift();
+    this.show(line);
+    this.shared?.append(line).catch(() => {});
+  }
+
+  /**
+   * Tells the samples of the last fifteen minutes that are younger than `since`, then each that comes, and a beat where none comes.
+   * Returns a function that ends it; undefined: `MOST_WATCHERS` are connected, or the process stops.
+   */
+  watch(since: number, watcher: Watcher): (() => void) | undefined {
+    const { watching, instance } = this;
+    if (this.stopped || watching.size >= MOST_WATCHERS) return undefined;
+    const one: Watching = { watcher, lastAt: this.clock.monotonic(), isCurrent: false };
+    watching.add(one);
+    this.tell(one, JSON.stringify({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance }));
+    this.looked ??= this.lookAgain();
+    this.looked.then(() => {
+      if (!watching.has(one)) return;
+      const kept = [...this.own, ...this.others].filter((entry) => entry.at > since && !this.isOld(entry));
+      for (const { line } of kept.sort((a, b) => a.at - b.at)) this.tell(one, line);
+      one.isCurrent = true;
+    });
+    return () => watching.delete(one);
+  }
+
+  /** Ends every stream at once; no other one begins. */
+  stop(): void {
+    this.stopped = true;
+    for (const { watcher } of this.watching) watcher.end();
+    this.watching.clear();
+  }
+
+  private tell(one: Watching, line: string): void {
+    one.lastAt = this.clock.monotonic();
     one.watcher.line(line);
   }
 
-  function show(line: string): void {
-    for (const one of [...watching]) if (one.isCurrent) tell(one, line);
+  private show(line: string): void {
+    for (const one of [...this.watching]) if (one.isCurrent) this.tell(one, line);
   }
 
   /** Faults are ignored: the log already reports the unavailable store, and the next look tries again. */
-  async function lookAtOthers(): Promise<void> {
-    if (!shared) return;
+  private async lookAtOthers(): Promise<void> {
+    if (!this.shared) return;
     try {
-      for (let isLast = false; !isLast && watching.size > 0; ) {
-        const page = await shared.read(position);
-        ({ position, isLast } = page);
-        for (const line of page.lines) noteOther(line);
+      for (let isLast = false; !isLast && this.watching.size > 0; ) {
+        const page = await this.shared.read(this.position);
+        this.position = page.position;
+        isLast = page.isLast;
+        for (const line of page.lines) this.noteOther(line);
       }
     } catch {}
   }
 
-  function noteOther(line: string): void {
+  private noteOther(line: string): void {
     const sample = sampleIn(line);
-    if (!sample || sample.instance === instance || isOld(sample)) return;
-    others.push({ at: sample.at, line });
-    if (others.length > OTHER_SAMPLES) others.shift();
-    show(line);
+    if (!sample || sample.instance === this.instance || this.isOld(sample)) return;
+    this.others.push({ at: sample.at, line });
+    if (this.others.length > OTHER_SAMPLES) this.others.shift();
+    this.show(line);
   }
 
-  function isOld({ at }: { readonly at: number }): boolean {
-    return at <= clock.now() - KEEP_MS;
+  private isOld({ at }: { readonly at: number }): boolean {
+    return at <= this.clock.now() - KEEP_MS;
   }
 
-  async function lookAgain(): Promise<void> {
-    await lookAtOthers();
-    if (watching.size === 0) {
-      others = [];
-      position = undefined;
-      looked = undefined;
+  private async lookAgain(): Promise<void> {
+    await this.lookAtOthers();
+    if (this.watching.size === 0) {
+      this.others = [];
+      this.position = undefined;
+      this.looked = undefined;
       return;
     }
-    others = others.filter((entry) => !isOld(entry));
-    for (const one of [...watching]) {
-      if (clock.monotonic() - one.lastAt < INTERVAL_MS) continue;
-      tell(one, JSON.stringify({ type: 'beat', at: Math.floor(clock.now()) }));
+    this.others = this.others.filter((entry) => !this.isOld(entry));
+    for (const one of [...this.watching]) {
+      if (this.clock.monotonic() - one.lastAt < INTERVAL_MS) continue;
+      this.tell(one, JSON.stringify({ type: 'beat', at: Math.floor(this.clock.now()) }));
     }
-    clock.after(LOOK_EVERY_MS, lookAgain);
+    this.clock.after(LOOK_EVERY_MS, () => this.lookAgain());
   }
-
-  return {
-    add(sample) {
-      const line = JSON.stringify(sample);
-      own.push({ at: sample.at, line });
-      if (own.length > OWN_SAMPLES) own.shift();
-      show(line);
-      shared?.append(line).catch(() => {});
-    },
-
-    watch(since, watcher) {
-      if (stopped || watching.size >= MOST_WATCHERS) return undefined;
-      const one: Watching = { watcher, lastAt: clock.monotonic(), isCurrent: false };
-      watching.add(one);
-      tell(one, JSON.stringify({ type: 'hello', intervalMs: INTERVAL_MS, keepMs: KEEP_MS, instance }));
-      looked ??= lookAgain();
-      looked.then(() => {
-        if (!watching.has(one)) return;
-        const kept = [...own, ...others].filter((entry) => entry.at > since && !isOld(entry));
-        for (const { line } of kept.sort((a, b) => a.at - b.at)) tell(one, line);
-        one.isCurrent = true;
-      });
-      return () => watching.delete(one);
-    },
-
-    stop() {
-      stopped = true;
-      for (const { watcher } of watching) watcher.end();
-      watching.clear();
-    },
-  };
 }
 
 /** Undefined for a line that is not a sample of this service. */

@@ -1,5 +1,6 @@
 import { ExportResultCode } from '@opentelemetry/core';
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
+import { decorated } from '../platform/decorated.js';
 
 export interface ExportEvents {
   /** An export failed, and the one before did not. */
@@ -12,9 +13,9 @@ export interface ExportEvents {
 export function reportExports(exporter: SpanExporter, events: ExportEvents): SpanExporter {
   let isAway = false;
   let lost = 0;
-  return {
-    export(spans, done) {
-      exporter.export(spans, (result) => {
+  return decorated(exporter, {
+    export: (next) => (spans, done) =>
+      next(spans, (result) => {
         if (result.code !== ExportResultCode.SUCCESS) {
           lost += spans.length;
           if (!isAway) events.away(reasonOf(result.error));
@@ -25,11 +26,8 @@ export function reportExports(exporter: SpanExporter, events: ExportEvents): Spa
           lost = 0;
         }
         done(result);
-      });
-    },
-    forceFlush: async () => exporter.forceFlush?.(),
-    shutdown: () => exporter.shutdown(),
-  };
+      }),
+  });
 }
 
 function reasonOf(error: Error | undefined): string {

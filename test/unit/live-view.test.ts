@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createLiveView } from '#idempay/live/live-view.js';
+import { LiveView } from '#idempay/live/live-view.js';
 import { type Look, type Sample, spanOf } from '#idempay/live/sample.js';
 import { createSampler, INTERVAL_MS } from '#idempay/live/sampler.js';
 import { KEEP_MS, type SharedPage } from '#idempay/live/shared-samples.js';
@@ -55,7 +55,7 @@ class SharedLines {
 
 function setUp(shared?: SharedLines) {
   const clock = new HandClock(2_000_000_000);
-  const view = createLiveView('own', shared, clock);
+  const view = new LiveView('own', shared, clock);
   /** What waits for a promise goes on. */
   const settle = async () => {
     for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();

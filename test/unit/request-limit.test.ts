@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { networkOf } from '#idempay/http/requests/request-limit-hook.js';
-import { createRequestLimit, type SharedRequestCounts } from '#idempay/limits/request-limit.js';
+import { RequestLimit, type SharedRequestCounts } from '#idempay/limits/request-limit.js';
 import { HandClock } from '../../testkit/time/hand-clock.js';
 
 const WINDOW_MS = 60_000;
@@ -34,7 +34,7 @@ class Counts {
 function started(perMinute: number) {
   const clock = new HandClock();
   const counts = new Counts(clock);
-  const process = (name: string) => createRequestLimit(perMinute, clock, counts.of(name));
+  const process = (name: string) => new RequestLimit(perMinute, clock, counts.of(name));
   /** Until each process knows of the others. */
   const settle = async (ms = REPORTED_MS) => {
     clock.advance(ms);
@@ -49,7 +49,7 @@ const served = (limit: { take(client: string): { allowed: boolean } }, client: s
 describe('the limit of requests', () => {
   test('serves each client so many in a minute, and says what is left', () => {
     const clock = new HandClock();
-    const limit = createRequestLimit(3, clock);
+    const limit = new RequestLimit(3, clock);
     expect(limit.take('a')).toEqual({ allowed: true, remaining: 2, resetSeconds: 60 });
     clock.advance(20_500);
     expect(limit.take('a')).toEqual({ allowed: true, remaining: 1, resetSeconds: 40 });
