@@ -4,6 +4,7 @@ import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
+import { decorated } from '#idempay/platform/decorated.js';
 import type { Behaviour } from '#idempay/reference-processor/behaviour.js';
 import { type ChargeLine, openChargeLog } from '#idempay/reference-processor/charge-log.js';
 import { createCharges } from '#idempay/reference-processor/charges.js';
@@ -101,9 +102,11 @@ async function serve(environment: Environment) {
   const { host, port, chargeLog, behaviour } = readSettings(environment);
   const log = await openChargeLog(chargeLog);
   let killed = false;
-  // A process that was killed writes nothing more.
-  const append = (line: ChargeLine) => (killed ? new Promise<void>(() => {}) : log.append(line));
-  const charges = createCharges({ ...log, append }, Math.random);
+  const mortal = decorated(log, {
+    // A process that was killed writes nothing more.
+    append: (next) => (line) => (killed ? new Promise<void>(() => {}) : next(line)),
+  });
+  const charges = createCharges(mortal, Math.random);
   const app = createServer(charges, behaviour, Math.random, pino({ level: 'silent' }));
   await app.listen({ host, port });
   return {
