@@ -91,7 +91,11 @@ describe('at the start', { timeout: 60_000 }, () => {
     ['with a wrong password', () => withPassword(securedRedis.url, 'not-this-one'), /WRONGPASS.*password/],
     ['with a wrong password alone', () => withUser(locked.url, ':not-this-one'), /WRONGPASS.*password/],
     ['without a password', () => locked.url, /NOAUTH.*password/],
-    ['of a user without rights', () => withUser(redis.url, 'narrow:secret'), /NOPERM.*rights.*docs\/deployment\.md/],
+    [
+      'of a user without rights',
+      () => withUser(redis.url, 'narrow:secret'),
+      /NOPERM.*rights.*docs\/operations\/deployment\.md/,
+    ],
     ['with TLS', () => redis.url.replace('redis:', 'rediss:'), /does not speak TLS.*redis:\/\//],
     ['without TLS', () => securedRedis.url.replace('rediss:', 'redis:'), /TLS only.*rediss:\/\//],
     ['with an untrusted certificate', () => securedRedis.url, /certificate.*NODE_EXTRA_CA_CERTS/, UNTRUSTING],
