@@ -34,9 +34,9 @@ const ROOMS = {
 const ABOVE = new Set(['', 'doctor', 'commands']);
 const PACKAGES = {
   fastify: ['http', 'reference-processor'],
-  ioredis: ['stores/redis', 'doctor'],
+  ioredis: ['stores/redis'],
   pg: ['stores/postgres', 'doctor'],
-  '@photostructure/sqlite': ['stores/embedded', 'doctor'],
+  '@photostructure/sqlite': ['stores/embedded'],
   undici: ['payments'],
   // What an operator runs talks to a service as a client does; the service itself never calls one.
   '@idempay/client': ['commands'],

@@ -1,4 +1,4 @@
-/** What `idempay doctor` found out about one thing. No text of it holds credentials. */
+/** What was found out about one thing. No text of it holds credentials. */
 export interface Finding {
   /** Wrong: it loses payments or keys, or cannot serve. Warning: it may be meant so. */
   readonly verdict: Verdict;
@@ -6,6 +6,8 @@ export interface Finding {
   readonly found: string;
   readonly wanted: string;
   readonly why: string;
+  /** What to change. A start acts only on findings that have it. */
+  readonly advice?: string | undefined;
 }
 
 export type Verdict = 'ok' | 'warning' | 'wrong';
@@ -19,6 +21,13 @@ export function verdictOf(isWrong: boolean, isDoubtful = false): Verdict {
 /** Something that must answer does not, or refuses; nothing more can be asked. */
 export function noAnswer(what: string, reason: string, why: string): Finding {
   return { verdict: 'wrong', what, found: reason, wanted: 'an answer', why };
+}
+
+/** For the log of a start. */
+export function warningsIn(findings: readonly Finding[]): string[] {
+  return findings.flatMap(({ what, found, why, advice }) =>
+    advice ? [`${what} is ${found}: ${why}. ${advice}.`] : [],
+  );
 }
 
 export function milliseconds(ms: number): string {

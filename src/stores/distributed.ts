@@ -9,7 +9,7 @@ import { createPostgresLedger } from './postgres/ledger.js';
 import { migrate } from './postgres/migrate.js';
 import { createPostgresPaymentHistory } from './postgres/payment-history.js';
 import { Postgres } from './postgres/postgres.js';
-import { refuseMissingRights, untilPostgresIsThere } from './postgres/start.js';
+import { refuseMissingRights, untilPostgresIsThere, warnOfLostCommits } from './postgres/start.js';
 import { createPostgresTransactionStore } from './postgres/transaction-store.js';
 import { CacheMasters } from './redis/connection/cache-masters.js';
 import { connected, connectRedis } from './redis/connection/client.js';
@@ -82,7 +82,7 @@ export async function openDistributed(options: {
       },
       (sentence, cause) => notices.warn(sentence, cause),
     );
-    await warnOfLostCommits(database, notices);
+    await warnOfLostCommits(database, (sentence) => notices.warn(sentence));
   } catch (error) {
     databaseClock.stop();
     await database.close();
@@ -154,16 +154,4 @@ export async function openDistributed(options: {
       await database.close();
     },
   };
-}
-
-/** With one of these off, an acknowledged payment can be lost by a crash of the database server. */
-async function warnOfLostCommits(database: Postgres, notices: Notices): Promise<void> {
-  const settings = await database.read<{ fsync: string; synchronous_commit: string }>({
-    name: 'durability',
-    text: "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit",
-  });
-  for (const [name, value] of Object.entries(settings[0] ?? {})) {
-    if (value === 'off')
-      notices.warn(`PostgreSQL ${name} is off: a crash of its server can lose acknowledged payments.`);
-  }
 }

@@ -110,7 +110,7 @@ describe('of Redis', { timeout: 60_000 }, () => {
     );
     const missing = (await found())?.found.replace('not allowed: ', '').split(', ');
     expect(sent.length).toBeGreaterThan(20);
-    expect(missing, 'a command of a script is missing in redis-rights.ts').toEqual(
+    expect(missing, 'a command of a script is missing in rights.ts').toEqual(
       expect.arrayContaining(sent.filter((name) => name !== 'INFO' && name !== 'TIME')),
     );
     await setUser('-info');

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { examineFolder } from '#idempay/doctor/embedded-folder.js';
+import { examineFolder } from '#idempay/doctor/stores.js';
 import { openTestStores } from '../../testkit/deployments/distributed-stores.js';
 import { findingsOfPostgres, rowOf } from '../../testkit/deployments/doctor.js';
 import { runToExit } from '../../testkit/processes/service.js';

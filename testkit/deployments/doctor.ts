@@ -1,6 +1,5 @@
 import { expect } from 'vitest';
-import { examinePostgres } from '#idempay/doctor/postgres.js';
-import { examineRedis } from '#idempay/doctor/redis.js';
+import { examinePostgres, examineRedis } from '#idempay/doctor/stores.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import type { Finding } from '#idempay/platform/finding.js';
 import { type RedisLocation, readRedisUrl } from '#idempay/stores/redis/connection/url.js';

@@ -1,9 +1,7 @@
 import { type Config, doubtsAbout, readConfig } from '../../config.js';
-import { examineFolder } from '../../doctor/embedded-folder.js';
-import { examinePostgres } from '../../doctor/postgres.js';
 import { examineProcessor } from '../../doctor/processor.js';
-import { examineRedis } from '../../doctor/redis.js';
 import { examineSettings } from '../../doctor/settings.js';
+import { examineFolder, examinePostgres, examineRedis } from '../../doctor/stores.js';
 import { examineKeySet } from '../../doctor/tokens.js';
 import { systemClock } from '../../platform/clock.js';
 import type { Finding, Verdict } from '../../platform/finding.js';

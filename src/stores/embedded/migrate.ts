@@ -1,19 +1,13 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DatabaseSync } from '@photostructure/sqlite';
-import { CannotOpen } from '../shared/deployment.js';
+import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
 import type { Database } from './sqlite.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 /** 'idem' in ASCII, which `0001_schema.sql` sets. */
 const APPLICATION_ID = 0x6964656d;
-
-export interface FoundSchema {
-  /** The files that are still to be applied, in order. */
-  readonly pending: readonly string[];
-  /** What shows that another version made it; undefined: nothing does. */
-  readonly foreign: string | undefined;
-}
+const IN_DATA_DIR = ['The database in DATA_DIR', 'set DATA_DIR to another folder'] as const;
 
 /**
  * Brings the schema up to date: `NNNN_slug.sql` files in order, each in one transaction. `user_version` is the number of
@@ -21,9 +15,9 @@ export interface FoundSchema {
  * where another version made the schema.
  */
 export function migrate(database: Database): void {
-  const { pending, foreign } = readSchema(database);
-  if (foreign !== undefined) throw foreignSchema(foreign);
-  for (const file of pending) {
+  const found = readSchema(database);
+  refuseForeign(found, ...IN_DATA_DIR);
+  for (const file of found.pending) {
     const sql = readFileSync(new URL(file, MIGRATIONS), 'utf8');
     database.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${numberOf(file)}; COMMIT`);
   }
@@ -51,19 +45,13 @@ export function refuseForeignFile(path: string): void {
   // Nothing to read, or not there.
   if (!statSync(path, { throwIfNoEntry: false })?.size) return;
   const database = new DatabaseSync(new URL(`${pathToFileURL(path)}?immutable=1`), { readOnly: true });
-  let foreign: string | undefined;
+  let found: FoundSchema | undefined;
   try {
-    foreign = readSchema(database).foreign;
+    found = readSchema(database);
   } catch {
     // Damaged, or whole only together with its log: the start that opens it says which.
   } finally {
     database.close();
   }
-  if (foreign !== undefined) throw foreignSchema(foreign);
-}
-
-function foreignSchema(foreign: string): CannotOpen {
-  return new CannotOpen(
-    `The database in DATA_DIR was made by another version of Idempay (${foreign}), and nothing in it was changed. Start that version, or set DATA_DIR to another folder.`,
-  );
+  if (found) refuseForeign(found, ...IN_DATA_DIR);
 }

@@ -7,7 +7,7 @@ import type { Postgres, Statement } from './postgres.js';
  * Changes nothing, but its commit waits until the synchronous standby has it and every commit before it. A row that was only
  * read may not be on the standby yet, because the wait of the commit that wrote it may have been cancelled.
  */
-const CONFIRM: Statement = {
+export const CONFIRM: Statement = {
   name: 'confirm_durable',
   text: "SELECT pg_logical_emit_message(true, 'idempay', '')",
 };

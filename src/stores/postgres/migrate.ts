@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
-import { CannotOpen } from '../shared/deployment.js';
+import { type FoundSchema, refuseForeign } from '../shared/found-schema.js';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -17,13 +17,6 @@ const TURN_QUERY_TIMEOUT_MS = 5_000;
 const TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('idempay') AND relkind = 'r'";
 const LIST = 'SELECT name FROM idempay.migrations ORDER BY name';
 
-export interface FoundSchema {
-  /** The files that are still to be applied, in order. */
-  readonly pending: readonly string[];
-  /** What shows that another version made it; undefined: nothing does. */
-  readonly foreign: string | undefined;
-}
-
 /**
  * Brings the schema `idempay` up to date: `NNNN_slug.sql` files in order, each in one transaction. While another process migrates
  * it waits for its turn, for as long as that takes; `onWait` is called with a sentence about the wait. Throws CannotOpen, with
@@ -36,13 +29,9 @@ export async function migrate(databaseUrl: string, onWait: (sentence: string) =>
   try {
     await client.connect();
     await takeTurn(client, onWait);
-    const { pending, foreign } = await readSchema(client);
-    if (foreign !== undefined) {
-      throw new CannotOpen(
-        `The schema idempay in the database of DATABASE_URL was made by another version of Idempay (${foreign}), and nothing in it was changed. Start that version, or name another database.`,
-      );
-    }
-    for (const file of pending) await apply(client, file);
+    const found = await readSchema(client);
+    refuseForeign(found, 'The schema idempay in the database of DATABASE_URL', 'name another database');
+    for (const file of found.pending) await apply(client, file);
   } finally {
     // Ends the turn too.
     await client.end().catch(() => {});

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { reasonOf } from '../../platform/faults.js';
+import { warningsIn } from '../../platform/finding.js';
 import { CannotOpen } from '../shared/deployment.js';
 import { CERTIFICATE_ADVICE, isCertificateFault } from '../shared/tls-fault.js';
-import { type Postgres, StandbyRefused, type Statement } from './postgres.js';
+import { type Ask, examineRights, judgeDurability, RIGHTS_ADVICE, SETTINGS } from './checks.js';
+import { type Postgres, StandbyRefused } from './postgres.js';
 
 const TRY_AGAIN_MS = 500;
 /** A failover makes a standby the primary within this time; after it a standby is a wrong setting. */
@@ -38,21 +40,16 @@ export async function untilPostgresIsThere(
   }
 }
 
-export const CLOSED_TABLES: Statement = {
-  name: 'closed_tables',
-  text: `SELECT coalesce(string_agg(relname, ', ' ORDER BY relname), '') AS names FROM pg_class
-    WHERE relnamespace = 'idempay'::regnamespace AND relkind = 'r' AND NOT (
-      has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-      AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))`,
-};
-
-/** A schema that another role migrated may be open to us and its tables closed: then every payment would be refused. */
+/** Once the schema is there: one that another role migrated may be open to us and its tables closed. Throws CannotOpen then. */
 export async function refuseMissingRights(database: Postgres): Promise<void> {
-  const [row] = await database.read<{ names: string }>(CLOSED_TABLES);
-  if (!row || row.names === '') return;
-  throw new CannotOpen(
-    `DATABASE_URL: PostgreSQL cannot be used: its user may not read and write ${row.names}. ${RIGHTS_ADVICE}`,
-  );
+  const ask: Ask = async (statement) => (await database.read(statement))[0] ?? {};
+  const { found, advice } = await examineRights({ ask });
+  if (advice) throw new CannotOpen(`DATABASE_URL: PostgreSQL cannot be used: ${found}. ${advice}.`);
+}
+
+export async function warnOfLostCommits(database: Postgres, warn: (sentence: string) => void): Promise<void> {
+  const [settings = {}] = await database.read(SETTINGS);
+  for (const sentence of warningsIn(judgeDurability({ settings }))) warn(sentence);
 }
 
 /** Errors of the operating system and of name resolution. ENOENT: the server has not made its socket file yet. */
@@ -73,9 +70,6 @@ function isAway(cause: Error): boolean {
   return AWAY_CODES.has(code) || AWAY_STATES.test(code);
 }
 
-const RIGHTS_ADVICE =
-  'Let the user of DATABASE_URL own the schema idempay and what is in it, or name a user who does: it needs CREATE on the database where the schema is not there yet.';
-
 /** What to do about an SQLSTATE. */
 const ADVICE: Readonly<Record<string, string>> = {
   '28P01':
@@ -83,7 +77,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   '28000':
     'The server refuses this user, or a connection without TLS: correct the user, or add ?sslmode=verify-full, or allow it in pg_hba.conf.',
   '3D000': 'Create the database, or name another one at the end of DATABASE_URL.',
-  '42501': RIGHTS_ADVICE,
+  '42501': `${RIGHTS_ADVICE}.`,
   '25006': 'The user or the database is set to read only (default_transaction_read_only): turn that off.',
 };
 

@@ -3,8 +3,7 @@ import type { Clock } from '../../../platform/clock.js';
 import { StoreUnavailable } from '../../../platform/faults.js';
 import type { CacheEpochs } from '../../shared/cache-epochs.js';
 import { infoOf } from './info.js';
-import type { RedisClient } from './masters.js';
-import { mastersOf } from './masters.js';
+import { mastersOf, type RedisClient } from './masters.js';
 
 /** A process that keeps its connections through a move of the address learns of it within about this time. */
 const WATCH_EVERY_MS = 1_000;

@@ -1,7 +1,6 @@
 import type { Redis } from 'ioredis';
 import { redisFault } from './fault.js';
-import type { RedisClient } from './masters.js';
-import { mastersOf } from './masters.js';
+import { mastersOf, type RedisClient } from './masters.js';
 
 export type RedisInfo = ReadonlyMap<string, string>;
 

@@ -1,7 +1,7 @@
-import type { Redis } from 'ioredis';
 import { type Finding, verdictOf } from '../../../platform/finding.js';
 import { createKeyNames } from '../key-names.js';
 import { messageOf } from './fault.js';
+import type { VisitedRedis } from './visit.js';
 
 const NAMES = createKeyNames('doctor');
 const { record: KEY } = NAMES.payment('doctor');
@@ -49,8 +49,8 @@ const WHY_SAMPLES =
   'docs/operations/deployment.md lists them; without one the live view shows only the process that is asked';
 
 /** Whether the user of `REDIS_URL` may do everything that the service does. Changes nothing. */
-export async function examineRights(server: Redis, isCluster: boolean): Promise<Finding> {
-  const needed = isCluster ? [...NEEDED, ...NEEDED_ON_CLUSTER] : NEEDED;
+export async function examineRights({ server, location }: VisitedRedis): Promise<Finding> {
+  const needed = location.topology === 'cluster' ? [...NEEDED, ...NEEDED_ON_CLUSTER] : NEEDED;
   const all = [...needed, ...NEEDED_TO_SHARE_SAMPLES];
   const row = { what: 'Redis rights', wanted: 'each command that the service sends', why: WHY };
   const missing: string[] = [];

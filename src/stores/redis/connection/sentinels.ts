@@ -1,9 +1,11 @@
 import { createConnection } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectOverTls } from 'node:tls';
-import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
+import { AbstractConnector, type Redis, type RedisOptions } from 'ioredis';
+import type { CannotOpen } from '../../shared/deployment.js';
 import { messageOf } from './fault.js';
 import type { RedisLocation, RedisNode } from './url.js';
+import { askServer, connectionTo, refusalBehind, wrongRedis } from './visit.js';
 
 /** A Sentinel that has not answered by then counts as silent: the others must not wait for it. */
 const ANSWER_LIMIT_MS = 900;
@@ -12,8 +14,22 @@ const MAX_SENTINELS = 20;
 const ASK_AGAIN_MIN_MS = 50;
 const ASK_AGAIN_MAX_MS = 1_000;
 
+/** What the silence of a Sentinel, or of a server that is none, says about `REDIS_URL`: the problem before its words, and what to do. */
+const REFUSALS: readonly (readonly [RegExp, string, string])[] = [
+  [/^it knows no master/, '', 'End REDIS_URL with the name that the Sentinels give to the master'],
+  [/unknown command/i, 'it is not a Sentinel: ', 'Write redis://host:6379, or redis+cluster:// for a Cluster'],
+  [
+    /^NOAUTH|^NOPERM/,
+    'this Sentinel asks for a password: ',
+    'User and password of REDIS_URL are for the data servers: let the Sentinels answer without one',
+  ],
+];
+
 /** What one Sentinel said, or why it said nothing. */
-type SentinelAnswer = { readonly sentinel: string } & ({ readonly master: NamedMaster } | { readonly silence: string });
+type SentinelAnswer = { readonly sentinel: string } & (
+  | { readonly master: NamedMaster }
+  | { readonly silence: string; readonly node: RedisNode; readonly error: unknown }
+);
 
 /** What all Sentinels said when they were asked last. */
 export interface SentinelAnswers {
@@ -76,47 +92,42 @@ export class Sentinels {
     return this.latest;
   }
 
+  /** Why Sentinels named no master when they were asked last, as far as only another `REDIS_URL` can change that. */
+  async refusals(): Promise<CannotOpen[]> {
+    const refusals = this.latest.answers.map(async (answer) => {
+      if ('master' in answer) return undefined;
+      const { node, silence, error } = answer;
+      const [, problem = '', advice] = REFUSALS.find(([words]) => words.test(silence)) ?? [];
+      return advice ? wrongRedis(node, problem + silence, advice) : refusalBehind(error, node, this.location.tls);
+    });
+    return (await Promise.all(refusals)).filter((refusal) => refusal !== undefined);
+  }
+
   /** For a connection to a Sentinel. */
   options(node: RedisNode): RedisOptions {
-    return {
-      ...node,
-      ...(this.location.tls ? { tls: {} } : {}),
-      lazyConnect: true,
-      enableReadyCheck: false,
-      enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      disableClientInfo: true,
-      connectTimeout: ANSWER_LIMIT_MS,
-      commandTimeout: ANSWER_LIMIT_MS,
-      protocol: 2,
-    };
+    const limits = { connectTimeout: ANSWER_LIMIT_MS, commandTimeout: ANSWER_LIMIT_MS };
+    return { ...connectionTo(node, this.location.tls), ...limits };
   }
 
   private async askOne(node: RedisNode): Promise<SentinelAnswer> {
     const sentinel = addressOf(node);
-    const client = new Redis({ ...this.options(node), retryStrategy: () => null });
-    let reason: Error | undefined;
-    client.on('error', (error: Error) => {
-      reason ??= error;
-    });
-    try {
-      await client.connect();
-      const ask = (question: string) => client.call('SENTINEL', question, this.location.master);
-      const [address, fields, others] = await Promise.all([
-        ask('GET-MASTER-ADDR-BY-NAME'),
-        // A Sentinel behind a proxy may refuse these; the address is what counts.
-        ask('MASTER').catch(() => []),
-        ask('SENTINELS').catch(() => []),
-      ]);
-      if (!Array.isArray(address)) return { sentinel, silence: `it knows no master named ${this.location.master}` };
-      for (const other of others as unknown[][]) this.learn(other);
-      const epoch = Number(fieldIn(fields as unknown[], 'config-epoch') ?? 0);
-      return { sentinel, master: { host: String(address[0]), port: Number(address[1]), epoch } };
-    } catch (error) {
-      return { sentinel, silence: messageOf(reason ?? error) };
-    } finally {
-      client.disconnect();
-    }
+    const asked = await askServer(this.options(node), (server) => this.askForMaster(server));
+    if ('answer' in asked) return { sentinel, master: asked.answer };
+    return { sentinel, silence: messageOf(asked.error), node, error: asked.error };
+  }
+
+  private async askForMaster(server: Redis): Promise<NamedMaster> {
+    const ask = (question: string) => server.call('SENTINEL', question, this.location.master);
+    const [address, fields, others] = await Promise.all([
+      ask('GET-MASTER-ADDR-BY-NAME'),
+      // A Sentinel behind a proxy may refuse these; the address is what counts.
+      ask('MASTER').catch(() => []),
+      ask('SENTINELS').catch(() => []),
+    ]);
+    if (!Array.isArray(address)) throw new Error(`it knows no master named ${this.location.master}`);
+    for (const other of others as unknown[][]) this.learn(other);
+    const epoch = Number(fieldIn(fields as unknown[], 'config-epoch') ?? 0);
+    return { host: String(address[0]), port: Number(address[1]), epoch };
   }
 
   private learn(other: readonly unknown[]): void {

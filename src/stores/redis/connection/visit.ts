@@ -2,7 +2,8 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { CannotOpen } from '../../shared/deployment.js';
 import { CERTIFICATE_ADVICE, isCertificateFault } from '../../shared/tls-fault.js';
 import { messageOf, withoutCommand } from './fault.js';
-import type { RedisNode } from './url.js';
+import { infoOf, type RedisInfo } from './info.js';
+import type { RedisLocation, RedisNode } from './url.js';
 
 /** Shorter than for serving: a start waits for it. */
 const CONNECT_TIMEOUT_MS = 1_500;
@@ -19,43 +20,51 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/^DENIED/, 'The server is in protected mode: give it a password, and set that in REDIS_URL'],
 ];
 
+/** What to change in `REDIS_URL` where a server refuses so; undefined where it may be over soon. */
+export function adviceFor(refusal: string): string | undefined {
+  return ADVICE.find(([words]) => words.test(refusal))?.[1];
+}
+
 /** `REDIS_URL` cannot be right; the message says why and what to do. */
 export function wrongRedis({ host, port }: RedisNode, problem: string, advice: string): CannotOpen {
-  return new CannotOpen(`REDIS_URL: Redis at ${host}:${port} cannot be used: ${problem}. ${advice}.`);
+  return new CannotOpen(
+    `REDIS_URL: Redis at ${host}:${port} cannot be used: ${problem.replace(/\.$/, '')}. ${advice}.`,
+  );
+}
+
+/** A server of `REDIS_URL` that the service's user is logged in to, with its database selected. */
+export interface VisitedRedis {
+  readonly server: Redis;
+  readonly node: RedisNode;
+  readonly location: RedisLocation;
+  readonly info: RedisInfo;
+  /** It asks for no password, although `REDIS_URL` has one. */
+  readonly ignoresPassword: boolean;
 }
 
 /**
- * Connects to one server, without logging in, and calls `ask`. Resolves to undefined when the server is away or busy, which
+ * Logs in to one server, as the service will, and calls `look`. Resolves to undefined when the server is away or busy, which
  * may pass; throws CannotOpen for a fault that only another `REDIS_URL` can fix.
  */
 export async function visit<T>(
   node: RedisNode,
-  tls: boolean,
-  ask: (server: Redis) => Promise<T>,
+  location: RedisLocation,
+  look: (visited: VisitedRedis) => Promise<T>,
 ): Promise<T | undefined> {
-  const fault = await attempt(node, tls ? { tls: {} } : {}, ask);
-  if ('answer' in fault) return fault.answer;
-  const { error } = fault;
-  if (error instanceof CannotOpen) throw error;
-  const advice = ADVICE.find(([refusal]) => refusal.test(messageOf(error)))?.[1];
-  if (advice) throw wrongRedis(node, messageOf(error), advice);
-  if (isCertificateFault(error)) throw wrongRedis(node, messageOf(error), CERTIFICATE_ADVICE.replace(/\.$/, ''));
-  if (isUnanswered(error) && (await answersOver(node, !tls))) {
-    throw tls
-      ? wrongRedis(node, 'it does not speak TLS', 'Write redis:// instead of rediss://, or turn TLS on at the server')
-      : wrongRedis(node, 'it speaks TLS only', 'Write rediss:// instead of redis://');
-  }
+  const asked = await askServer(connectionTo(node, location.tls), async (server) =>
+    look({ server, node, location, ...(await enter(server, node, location)) }),
+  );
+  if ('answer' in asked) return asked.answer;
+  const refusal = await refusalBehind(asked.error, node, location.tls);
+  if (refusal) throw refusal;
   return undefined;
 }
 
-async function attempt<T>(
-  node: RedisNode,
-  transport: RedisOptions,
-  ask: (server: Redis) => Promise<T>,
-): Promise<{ readonly answer: T } | { readonly error: unknown }> {
-  const server = new Redis({
+/** For one connection that asks something and is not kept. */
+export function connectionTo(node: RedisNode, tls: boolean): RedisOptions {
+  return {
     ...node,
-    ...transport,
+    ...(tls ? { tls: {} } : {}),
     lazyConnect: true,
     retryStrategy: () => null,
     enableReadyCheck: false,
@@ -66,7 +75,15 @@ async function attempt<T>(
     disableClientInfo: true,
     // HELLO would have to log in by itself.
     protocol: 2,
-  });
+  };
+}
+
+/** What a server answers over a new connection, or the fault. Does not log in. */
+export async function askServer<T>(
+  options: RedisOptions,
+  ask: (server: Redis) => Promise<T>,
+): Promise<{ readonly answer: T } | { readonly error: unknown }> {
+  const server = new Redis(options);
   // `connect` itself says only that the connection was closed.
   let reason: Error | undefined;
   server.on('error', (error: Error) => {
@@ -84,6 +101,18 @@ async function attempt<T>(
   }
 }
 
+/** What only another `REDIS_URL` can fix; undefined for a server that is away or busy. */
+export async function refusalBehind(error: unknown, node: RedisNode, tls: boolean): Promise<CannotOpen | undefined> {
+  if (error instanceof CannotOpen) return error;
+  const advice = adviceFor(messageOf(error));
+  if (advice) return wrongRedis(node, messageOf(error), advice);
+  if (isCertificateFault(error)) return wrongRedis(node, messageOf(error), CERTIFICATE_ADVICE.replace(/\.$/, ''));
+  if (!isUnanswered(error) || !(await answersOver(node, !tls))) return undefined;
+  return tls
+    ? wrongRedis(node, 'it does not speak TLS', 'Write redis:// instead of rediss://, or turn TLS on at the server')
+    : wrongRedis(node, 'it speaks TLS only', 'Write rediss:// instead of redis://');
+}
+
 /** The server accepted the connection, and then closed it or answered nothing in the Redis protocol. */
 function isUnanswered(error: unknown): boolean {
   const { code } = error as { code?: unknown };
@@ -95,6 +124,42 @@ function isUnanswered(error: unknown): boolean {
 /** Any answer counts, also a refusal. Nothing secret is sent, so the certificate is not checked. */
 async function answersOver(node: RedisNode, tls: boolean): Promise<boolean> {
   const transport = tls ? { tls: { rejectUnauthorized: false } } : {};
-  const asked = await attempt(node, transport, (server) => server.ping());
+  const asked = await askServer({ ...connectionTo(node, false), ...transport }, (server) => server.ping());
   return 'answer' in asked || (asked.error as Error).name === 'ReplyError';
+}
+
+/** Throws CannotOpen when the server is of another topology than the URL, and the server's own refusals. */
+async function enter(
+  server: Redis,
+  node: RedisNode,
+  location: RedisLocation,
+): Promise<Pick<VisitedRedis, 'info' | 'ignoresPassword'>> {
+  const ignoresPassword = await logIn(server, location);
+  const info = await infoOf(server);
+  // Valkey has a name of its own for it.
+  const mode = info.get('redis_mode') ?? info.get('server_mode');
+  const isCluster = location.topology === 'cluster';
+  if (mode === 'sentinel') {
+    throw wrongRedis(node, 'it is a Sentinel', 'Write redis+sentinel://host:26379/master');
+  }
+  if (mode === 'cluster' && !isCluster) {
+    throw wrongRedis(node, 'it is a node of a Cluster', 'Write redis+cluster://host:6379,host:6379');
+  }
+  if (mode === 'standalone' && isCluster) {
+    throw wrongRedis(node, 'it is not a node of a Cluster', 'Write redis://host:6379, or turn cluster-enabled on');
+  }
+  if (!isCluster && location.database !== 0) await server.select(location.database);
+  return { info, ignoresPassword };
+}
+
+/** Whether the server asks for no password: it is often set at the clients first, so that the server can require it without an outage. */
+async function logIn(server: Redis, { username, password }: RedisLocation): Promise<boolean> {
+  if (username === undefined && password === undefined) return false;
+  try {
+    await (username === undefined ? server.auth(password ?? '') : server.auth(username, password ?? ''));
+    return false;
+  } catch (error) {
+    if (!/without any password configured|no password is set/.test(messageOf(error))) throw error;
+    return true;
+  }
 }

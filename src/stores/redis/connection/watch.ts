@@ -1,10 +1,10 @@
+import { warningsIn } from '../../../platform/finding.js';
 import { loadScript } from '../scripts/script.js';
+import { FILL_BELOW, judgeLosses } from './checks.js';
 import { infoOfMasters, numberIn, type RedisInfo } from './info.js';
 import type { RedisClient } from './masters.js';
 
 const WATCH_EVERY_MS = 5_000;
-/** Payments and the cache share that memory, and a lock must never be refused for want of room. */
-const FILL_BELOW = 0.8;
 /** A server that was full is back below this share: at its limit each key that expires makes room for one write. */
 const BACK_BELOW = 0.98;
 
@@ -29,18 +29,9 @@ export function watchRedis(
     await tryWrite(client, [probe], []);
     if (infos.every((info) => isFilledBelow(info, BACK_BELOW))) served();
     if (advised) return;
-    const persistence = await infoOfMasters(client, 'persistence');
+    const asked = await infoOfMasters(client);
     advised = true;
-    const policies = new Set(infos.map((info) => info.get('maxmemory_policy') ?? 'noeviction'));
-    policies.delete('noeviction');
-    for (const policy of policies) {
-      warn(`Redis maxmemory-policy is ${policy}: it may evict keys and locks. Set it to noeviction.`);
-    }
-    if (persistence.some((info) => info.get('aof_enabled') === '0')) {
-      warn(
-        'Redis keeps no append-only file: issued keys that were not paid yet are lost when it restarts. Set appendonly yes.',
-      );
-    }
+    for (const sentence of new Set(warningsIn(asked.flatMap((info) => judgeLosses({ info }))))) warn(sentence);
   }
 
   function lookSafely(): void {

@@ -1,0 +1,59 @@
+import { isLoopback } from '../../access/access-settings.js';
+import type { Clock } from '../../platform/clock.js';
+import { type Finding, milliseconds, verdictOf } from '../../platform/finding.js';
+import { CLOCKS_DIFFER_MS } from './replaced-database.js';
+
+/** Clocks that are synchronized differ by milliseconds. */
+const NOTICEABLE_MS = 1_000;
+const CLOCK_QUESTIONS = 3;
+
+/** A question to a store, and the rows that its answer gives the doctor. The lists of each store say which of them a start asks too. */
+export type Check<Subject> = (subject: Subject) => Rows | Promise<Rows>;
+type Rows = Finding | readonly Finding[];
+
+/** Asks one check after the other, and adds to `findings`. Rejects at the first without an answer. */
+export async function examine<Subject>(
+  checks: readonly Check<Subject>[],
+  subject: Subject,
+  findings: Finding[] = [],
+): Promise<Finding[]> {
+  for (const check of checks) findings.push(...[await check(subject)].flat());
+  return findings;
+}
+
+/**
+ * Compares a store's clock with ours, in the middle of the quickest of some round trips. `ask` gives the store's time in
+ * milliseconds since the epoch.
+ */
+export async function examineClock(store: string, clock: Clock, ask: () => Promise<number>): Promise<Finding> {
+  let skewMs = 0;
+  let shortestMs = Number.POSITIVE_INFINITY;
+  for (let question = 0; question < CLOCK_QUESTIONS; question += 1) {
+    const [askedAt, ours] = [clock.monotonic(), clock.now()];
+    const theirs = await ask();
+    const roundTripMs = clock.monotonic() - askedAt;
+    if (roundTripMs >= shortestMs) continue;
+    shortestMs = roundTripMs;
+    skewMs = theirs - (ours + roundTripMs / 2);
+  }
+  const offMs = Math.abs(skewMs);
+  return {
+    verdict: verdictOf(offMs >= CLOCKS_DIFFER_MS, offMs >= NOTICEABLE_MS),
+    what: `${store} clock`,
+    found: `${milliseconds(offMs)} ${skewMs < 0 ? 'behind' : 'ahead'}, round trip ${milliseconds(shortestMs)}`,
+    wanted: 'less than 1 s apart',
+    why: `keys and leases carry times; beyond ${CLOCKS_DIFFER_MS / 1_000} s a lost row may not be noticed after a failover`,
+  };
+}
+
+/** Whether what is sent to a store can be read on the way. `tls` says how it is protected, if it is. */
+export function judgeTransport(store: string, host: string, tls: string | undefined): Finding {
+  const isLocal = isLoopback(host) || host.startsWith('/');
+  return {
+    verdict: verdictOf(false, tls === undefined && !isLocal),
+    what: `${store} TLS`,
+    found: tls ?? (isLocal ? 'none, on this machine' : 'none'),
+    wanted: 'TLS, unless on this machine',
+    why: 'passwords and payments can be read on the way',
+  };
+}
