@@ -25,6 +25,7 @@ import { createMovesMoney } from './payments/processors/moves-money.js';
 import { createSimulatedProcessor } from './payments/processors/simulated.js';
 import { backOffMs, RECOVERY_CONCURRENCY } from './payments/recovery.js';
 import { generateIdempotencyKey } from './payments/values/idempotency-key.js';
+import { createComputeKey } from './payments/values/reference.js';
 import { createTransactionIds } from './payments/values/transaction-id.js';
 import { type Clock, systemClock } from './platform/clock.js';
 import { reasonOf } from './platform/faults.js';
@@ -95,6 +96,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
     clock,
     keyClock: deployment.clock,
     newKey: generateIdempotencyKey,
+    computeKey: createComputeKey(deployment.id),
     newTransactionId: createTransactionIds(clock.now),
     newOwner: createOwners(instance),
     events: createPaymentLog(logger, storeLog),

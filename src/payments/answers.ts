@@ -1,26 +1,45 @@
-import type { FindResult, Ledger } from './ports/ledger.js';
+import type { NowOrLater } from '../platform/now-or-later.js';
+import type { FindResult, Ledger, TurnRefusal } from './ports/ledger.js';
+import type { PaymentHistory, PaymentRecord } from './ports/payment-history.js';
 import { RecentDurations } from './recent-durations.js';
 import type { FinalOutcome } from './values/payment.js';
+import { isComputed } from './values/reference.js';
 
 /** The time between our answer and the client's next request: a wait that ends this early is not rounded up. */
 const CLIENT_LATENCY_MS = 250;
 
-export type PayAnswer = (
-  | { readonly state: 'processed'; readonly final: FinalOutcome }
-  | { readonly state: 'replayed'; readonly final: FinalOutcome }
-  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
-  /** The limit of payments in flight is reached: nothing was done with this one. */
-  | { readonly state: 'busy'; readonly retryAfterSeconds: number }
-  | { readonly state: 'invalid key' }
-  | { readonly state: 'invalid content'; readonly problem: string }
-  | { readonly state: 'mismatch' }
-  | { readonly state: 'unknown' }
-  /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
-  | { readonly state: 'not sent' }
-) & {
-  /** The request waited for another attempt. */
-  readonly waited?: true;
-};
+export type PayAnswer =
+  /** `attempt`: of a decline that another attempt may follow. */
+  (
+    | { readonly state: 'processed'; readonly final: FinalOutcome; readonly attempt?: number | undefined }
+    | { readonly state: 'replayed'; readonly final: FinalOutcome; readonly attempt?: number | undefined }
+    | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+    /** The limit of payments in flight is reached: nothing was done with this one. */
+    | { readonly state: 'busy'; readonly retryAfterSeconds: number }
+    | { readonly state: 'invalid key' }
+    | { readonly state: 'invalid content'; readonly problem: string }
+    | { readonly state: 'mismatch' }
+    /** It was closed (decisions P22). */
+    | { readonly state: 'cancelled' }
+    | RefusedTurn
+    /** It was declined, and a later attempt at the reference was made. */
+    | { readonly state: 'superseded'; readonly attempt: number; readonly newest: PaymentRecord }
+    /** Rows were lost, and the processor may still receive charges of before: nothing was begun. */
+    | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
+    | { readonly state: 'unknown' }
+    /** Nothing was sent to the processor; the payment is claimed, and will be sent. */
+    | { readonly state: 'not sent' }
+  ) & {
+    /** The request waited for another attempt. */
+    readonly waited?: true;
+  };
+
+/** The attempt before this one does not permit it, and nothing was begun. */
+export interface RefusedTurn {
+  readonly state: 'not its turn';
+  readonly attempt: number;
+  readonly previous: Extract<TurnRefusal, { state: 'not its turn' }>['previous'];
+}
 
 /** An attempt that is under way, as its lock or its row describes it. */
 export interface RunningAttempt {
@@ -29,34 +48,41 @@ export interface RunningAttempt {
   readonly remainingMs: number;
 }
 
+/** The fingerprint in the lock of a cancellation, which names no amount. */
+export const CANCELLATION = '';
+
 /** No attempt is at work at this moment; the next request may begin one. */
 export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
 
 /** The answers to a request whose payment is, or was, another attempt's, with the time of its next try. */
 export interface Answers {
   /** A repeat of a payment that is final (decisions P6). */
-  replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer;
-  /** Only after the row was read: `running` comes from it, or from a lock whose attempt has no row yet. */
-  inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer;
+  replay(key: string, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer>;
   conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer>;
   /** The same for a row that was just read. */
-  conflictWith(found: FindResult, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer;
+  conflictWith(
+    key: string,
+    found: FindResult,
+    fingerprint: string | undefined,
+    lock?: RunningAttempt,
+  ): NowOrLater<PayAnswer>;
   /** A first payment beyond the limit of payments in flight (decisions P16). */
   busy(): PayAnswer;
   /** Whether the stored payment is another than the requested one, where mismatches are rejected. */
-  differs(stored: string, requested: string | undefined): boolean;
+  differs(key: string, stored: string, requested: string | undefined): boolean;
   /** Notes how long a payment took. */
   took(ms: number): void;
 }
 
 export function createAnswers(collaborators: {
   ledger: Pick<Ledger, 'find'>;
+  history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
   leaseMs: number;
   payloadMismatch: 'replay' | 'reject';
   /** How long a payment takes, before any was measured. */
   typicalMs: number;
 }): Answers {
-  const { ledger, leaseMs, payloadMismatch, typicalMs } = collaborators;
+  const { ledger, history, leaseMs, payloadMismatch, typicalMs } = collaborators;
   const durations = new RecentDurations(typicalMs);
 
   /**
@@ -64,31 +90,57 @@ export function createAnswers(collaborators: {
    * the row is read before each 409, after `begin` or `look` was answered (decisions P17).
    */
   async function conflict(key: string, fingerprint: string | undefined, lock?: RunningAttempt): Promise<PayAnswer> {
-    return conflictWith(await ledger.find(key), fingerprint, lock);
+    return conflictWith(key, await ledger.find(key), fingerprint, lock);
   }
 
-  function conflictWith(found: FindResult, fingerprint: string | undefined, lock?: RunningAttempt): PayAnswer {
+  function conflictWith(
+    key: string,
+    found: FindResult,
+    fingerprint: string | undefined,
+    lock?: RunningAttempt,
+  ): NowOrLater<PayAnswer> {
     switch (found.state) {
       case 'final':
-        return replay(found.final, fingerprint);
+        return replay(key, found.final, fingerprint);
       case 'expired':
         return { state: 'invalid key' };
-      case 'under way':
-        return inProgress({ ...found, heldMs: lock?.heldMs ?? leaseMs - found.remainingMs }, fingerprint);
+      case 'cancelled':
+        return { state: 'cancelled' };
+      case 'under way': {
+        if (differs(key, found.fingerprint, fingerprint)) return { state: 'mismatch' };
+        return inProgress({ ...found, heldMs: lock?.heldMs ?? leaseMs - found.remainingMs });
+      }
       case 'absent':
         // The lock's attempt has not claimed yet.
-        return lock ? inProgress(lock, fingerprint) : SOON;
+        return lock ? conflictWithLock(key, lock, fingerprint) : SOON;
       case 'abandoned':
         return SOON;
     }
   }
 
-  function replay(final: FinalOutcome, fingerprint: string | undefined): PayAnswer {
-    return differs(final.fingerprint, fingerprint) ? { state: 'mismatch' } : { state: 'replayed', final };
+  /** An order is not bound to an amount before a row says so. Nor does the lock of a cancellation name an amount. */
+  function conflictWithLock(key: string, lock: RunningAttempt, fingerprint: string | undefined): PayAnswer {
+    const isBound = !isComputed(key) && lock.fingerprint !== CANCELLATION;
+    return isBound && differs(key, lock.fingerprint, fingerprint) ? { state: 'mismatch' } : inProgress(lock);
   }
 
-  function inProgress(running: RunningAttempt, fingerprint: string | undefined): PayAnswer {
-    if (differs(running.fingerprint, fingerprint)) return { state: 'mismatch' };
+  function replay(key: string, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer> {
+    if (differs(key, final.fingerprint, fingerprint)) return { state: 'mismatch' };
+    if (final.outcome.state === 'DECLINED' && isComputed(key)) return declined(key, final);
+    return { state: 'replayed', final };
+  }
+
+  /** Only the newest attempt at a reference says whether it is paid. */
+  async function declined(key: string, final: FinalOutcome): Promise<PayAnswer> {
+    const { reference, attempt, client } = (await history.find(key)) ?? {};
+    // Its row was removed a moment ago.
+    if (reference === undefined || attempt === undefined) return { state: 'replayed', final };
+    const newest = await history.newestAttempt(reference, client);
+    if (newest?.attempt === undefined || newest.attempt <= attempt) return { state: 'replayed', final, attempt };
+    return { state: 'superseded', attempt, newest };
+  }
+
+  function inProgress(running: RunningAttempt): PayAnswer {
     return { state: 'in progress', retryAfterSeconds: retryAfterSeconds(running) };
   }
 
@@ -99,9 +151,9 @@ export function createAnswers(collaborators: {
     return Math.max(1, Math.min(expectedSeconds, Math.floor(running.remainingMs / 1000)));
   }
 
-  /** A request without payable content (`undefined`) matches no payment (decisions P6). */
-  function differs(stored: string, requested: string | undefined): boolean {
-    return payloadMismatch === 'reject' && stored !== requested;
+  /** A request without payable content (`undefined`) matches no payment (decisions P6). Orders are always compared (P18). */
+  function differs(key: string, stored: string, requested: string | undefined): boolean {
+    return (payloadMismatch === 'reject' || isComputed(key)) && stored !== requested;
   }
 
   /** After the median duration, when the payments that are under way now have probably ended. */
@@ -109,5 +161,5 @@ export function createAnswers(collaborators: {
     return { state: 'busy', retryAfterSeconds: Math.max(1, Math.ceil(durations.medianMs() / 1000)) };
   }
 
-  return { replay, inProgress, conflict, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
+  return { replay, conflict, conflictWith, busy, differs, took: (ms) => durations.add(ms) };
 }

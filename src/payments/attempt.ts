@@ -120,6 +120,8 @@ export function createCarryOut(collaborators: {
   /** Why a payment that the processor has no record of is not sent now; undefined when it is. */
   function obstacleToSending(claim: Claim, origin: Origin, ageMs: number): string | undefined {
     if (origin === 'operator') return "and an operator's request never sends";
+    // Its first execution: whatever was sent for a lost row, the processor would know.
+    if (claim.mayBeLost) return undefined;
     if (!claim.unsent) return isWithin(ageMs, processor.traits.dedupMs) ? undefined : 'and too old to be sent again';
     // A payer who repeats wants to pay. After the life of a key without a repeat the payer may have paid elsewhere.
     const mayBeSent = origin !== 'recovery' || isWithin(ageMs, idempotencyTtlMs);

@@ -8,9 +8,10 @@ import { outcomeWithoutKeyStore } from './outcomes.js';
 import type { BeginResult, KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import { fingerprintOf, type Money } from './values/money.js';
+import type { NamedPayment } from './values/reference.js';
 
 /** Begins a payment in the key store, and answers by what is found there (protocol, step 1). */
-export type Begin = (key: string, money: Money, client: string | undefined) => NowOrLater<PayAnswer>;
+export type Begin = (named: NamedPayment, money: Money) => NowOrLater<PayAnswer>;
 
 export function createBegin(collaborators: {
   keys: KeyStore;
@@ -19,17 +20,20 @@ export function createBegin(collaborators: {
   answers: Answers;
   claims: Claims;
   leaseMs: number;
+  idempotencyTtlMs: number;
   clock: Clock;
   newOwner: () => string;
 }): Begin {
-  const { keys, endings, ledger, answers, claims, leaseMs, clock, newOwner } = collaborators;
+  const { keys, endings, ledger, answers, claims, leaseMs, idempotencyTtlMs, clock, newOwner } = collaborators;
   const { replay, conflict, conflictWith } = answers;
+  const recordLifeMs = Math.max(leaseMs, idempotencyTtlMs);
 
-  return function begin(key, money, client) {
+  return function begin({ key, client, reference }, money) {
     const owner = newOwner();
     const fingerprint = fingerprintOf(money);
     const attempt: PayAttempt = { key, money, client, owner, fingerprint, askedAt: clock.monotonic() };
-    const begun = keys.begin({ key, owner, leaseMs, fingerprint, client });
+    const makes = reference && { reference, lifeMs: recordLifeMs };
+    const begun = keys.begin({ key, owner, leaseMs, fingerprint, client, makes });
     if (!(begun instanceof Promise)) return answerTo(attempt, begun);
     return begun
       .catch((fault: unknown) => {
@@ -45,7 +49,7 @@ export function createBegin(collaborators: {
       case 'locked':
         return conflict(attempt.key, attempt.fingerprint, begun);
       case 'final':
-        return replay(begun.final, attempt.fingerprint);
+        return replay(attempt.key, begun.final, attempt.fingerprint);
       case 'absent':
         return payFromRow(attempt);
       case 'taken':
@@ -63,9 +67,10 @@ export function createBegin(collaborators: {
         return { state: 'invalid key' };
       case 'final':
         await endings.finish(key, owner, found.final);
-        return replay(found.final, fingerprint);
+        return replay(key, found.final, fingerprint);
+      case 'cancelled':
       case 'under way':
-        return conflictWith(found, fingerprint);
+        return conflictWith(key, found, fingerprint);
       case 'abandoned':
         return claims.takeOver(key, owner, askedAt, fingerprint);
     }

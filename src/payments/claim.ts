@@ -5,9 +5,10 @@ import { type Answers, type PayAnswer, SOON } from './answers.js';
 import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';
 import type { PaymentCounts } from './payment-counts.js';
-import type { BeginResult } from './ports/key-store.js';
+import type { Taken } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
+import type { TurnOf } from './turn.js';
 import type { Money } from './values/money.js';
 import type { Claim } from './values/payment.js';
 
@@ -39,14 +40,13 @@ export interface Claims {
   takeOver(key: string, owner: string, askedAt: number, fingerprint: string): NowOrLater<PayAnswer>;
 }
 
-type Taken = Extract<BeginResult, { state: 'taken' }>;
-
 export function createClaims(collaborators: {
   endings: Endings;
   ledger: Ledger;
   processor: Processor;
   carryOut: CarryOut;
   answers: Answers;
+  turnOf: TurnOf;
   rules: Omit<PaymentRules, 'payloadMismatch'>;
   clock: Clock;
   newTransactionId: () => string;
@@ -54,7 +54,7 @@ export function createClaims(collaborators: {
   onUnknown: (claim: Claim, cause: string) => void;
   counts: Pick<PaymentCounts, 'attemptsOfRequests' | 'settled'>;
 }): Claims {
-  const { endings, ledger, processor, carryOut, answers, rules, clock, newTransactionId, onUnknown, counts } =
+  const { endings, ledger, processor, carryOut, answers, turnOf, rules, clock, newTransactionId, onUnknown, counts } =
     collaborators;
   const { idempotencyTtlMs, leaseMs } = rules;
   const { certainResult } = processor.traits;
@@ -67,7 +67,7 @@ export function createClaims(collaborators: {
   };
 
   /** The lock is ours. Each path from here releases it, or leaves it to the running attempt. */
-  async function claimAndPay(attempt: PayAttempt, { claimBy, client }: Taken): Promise<PayAnswer> {
+  async function claimAndPay(attempt: PayAttempt, { claimBy, client, reference }: Taken): Promise<PayAnswer> {
     const { key, money, owner, fingerprint, askedAt } = attempt;
     const transactionId = newTransactionId();
     const claimed = await ledger
@@ -81,6 +81,7 @@ export function createClaims(collaborators: {
         processor: processor.traits.name,
         leaseMs,
         claimBy,
+        turn: reference && turnOf(reference),
         settleAs: certainResult && { outcome: outcomeOf({ transactionId }, certainResult), idempotencyTtlMs },
       })
       .catch(async (fault: unknown) => {
@@ -93,21 +94,31 @@ export function createClaims(collaborators: {
           claimed.claim,
           await timed(askedAt, carryOut(claimed.claim, askedAt, 'first claim')),
           fingerprint,
+          reference?.attempt,
         );
       case 'settled':
         // As after every settlement: a death before `finish` leaves a row that the next begin or look finds.
         counts.settled['first claim'] += 1;
         await endings.finish(key, owner, claimed.final);
         took(clock.monotonic() - askedAt);
-        return { state: 'processed', final: claimed.final };
+        return { state: 'processed', final: claimed.final, attempt: reference?.attempt };
       case 'taken over':
         return finishTakeover(claimed.claim, askedAt, fingerprint);
       case 'final':
         await endings.finish(key, owner, claimed.final);
-        return replay(claimed.final, fingerprint);
+        return replay(key, claimed.final, fingerprint);
       case 'under way':
         await endings.release(key, owner);
-        return conflictWith(claimed, fingerprint);
+        return conflictWith(key, claimed, fingerprint);
+      case 'cancelled':
+        await endings.forget(key, owner);
+        return { state: 'cancelled' };
+      case 'not its turn':
+        await endings.release(key, owner);
+        return { ...claimed, attempt: reference?.attempt ?? 1 };
+      case 'too soon':
+        await endings.release(key, owner);
+        return { state: 'too soon', retryAfterSeconds: Math.ceil(claimed.remainingMs / 1000) };
       case 'expired':
         await endings.release(key, owner);
         return { state: 'invalid key' };
@@ -128,13 +139,15 @@ export function createClaims(collaborators: {
     return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
   }
 
-  function answerOf(claim: Claim, result: AttemptResult, fingerprint: string): PayAnswer {
+  function answerOf(claim: Claim, result: AttemptResult, fingerprint: string, attempt?: number): NowOrLater<PayAnswer> {
     if (result.state === 'unknown' || result.state === 'not sent') {
       onUnknown(claim, result.cause);
       return { state: result.state };
     }
-    if (differs(result.final.fingerprint, fingerprint)) return { state: 'mismatch' };
-    return { state: result.state === 'settled' ? 'processed' : 'replayed', final: result.final };
+    const { final } = result;
+    if (result.state !== 'settled') return replay(claim.key, final, fingerprint);
+    if (differs(claim.key, final.fingerprint, fingerprint)) return { state: 'mismatch' };
+    return { state: 'processed', final, attempt };
   }
 
   async function timed(askedAt: number, attempt: Promise<AttemptResult>): Promise<AttemptResult> {
@@ -167,6 +180,6 @@ export function createClaims(collaborators: {
     });
     if (found.state === 'final') await endings.finish(key, owner, found.final);
     else await endings.release(key, owner);
-    return found.state === 'absent' ? busy() : conflictWith(found, fingerprint);
+    return found.state === 'absent' ? busy() : conflictWith(key, found, fingerprint);
   }
 }

@@ -11,7 +11,7 @@ const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_MS = 600_000;
 
 /** How attempts end in the key store. */
-export interface Endings extends Pick<KeyStore, 'finish' | 'release'> {
+export interface Endings extends Pick<KeyStore, 'finish' | 'release' | 'forget'> {
   /** At drain: tries once more what failed, and then nothing more. */
   stop(): Promise<void>;
 }
@@ -22,7 +22,7 @@ interface Ending {
 }
 
 /**
- * `finish` and `release` that are repeated in the background when they fail, so that a store that was away for a moment does
+ * `finish`, `release` and `forget` that are repeated in the background when they fail, so that a store that was away for a moment does
  * not keep a lock, or `KEY GENERATED`, beside a payment that is final (decisions P17). Both resolve after the first try,
  * also when it failed, because the answer does not depend on the key store.
  *
@@ -77,6 +77,7 @@ export function createEndings(keys: KeyStore, clock: Clock): Endings {
   return {
     finish: (key, owner, final) => firstTry(() => keys.finish(key, owner, final)),
     release: (key, owner) => firstTry(() => keys.release(key, owner)),
+    forget: (key, owner) => firstTry(() => keys.forget(key, owner)),
     async stop() {
       stopped = true;
       cancelRound?.();

@@ -2,7 +2,9 @@ import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
 import type { KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
+import type { PaymentHistory } from './ports/payment-history.js';
 import type { FinalOutcome } from './values/payment.js';
+import type { NamedPayment, Reference } from './values/reference.js';
 
 /** Spec 4.1, endpoint 3: the outcome as the key store has it, or else the row. */
 export function createOutcomes(
@@ -27,6 +29,28 @@ export function createOutcomes(
     if (!(looked instanceof Promise)) return outcomeOf(looked, key, client);
     return looked.catch(forgotten).then((later) => outcomeOf(later, key, client));
   };
+}
+
+/**
+ * The outcome that counts for a reference: that of its newest attempt. An attempt only follows a decline, so that the first one, where it
+ * is completed, is the newest, and mostly the key store knows it.
+ */
+export function createNewestOutcome(
+  outcomeOf: (key: string, client?: string) => NowOrLater<FinalOutcome | undefined>,
+  history: Pick<PaymentHistory, 'newestAttempt'>,
+): (first: NamedPayment & { readonly reference: Reference }) => Promise<NewestOutcome> {
+  return async ({ key, client, reference: { text, client: owner } }) => {
+    const first = await outcomeOf(key, client);
+    if (first?.outcome.state === 'COMPLETED') return { key, final: first };
+    const newest = await history.newestAttempt(text, owner);
+    if (!newest || newest.key === key) return { key, final: first };
+    return { key: newest.key, final: await outcomeOf(newest.key, client) };
+  };
+}
+
+export interface NewestOutcome {
+  readonly key: string;
+  readonly final: FinalOutcome | undefined;
 }
 
 /** Treats a key store that is away as one that has forgotten the key: the row is read instead. */

@@ -2,16 +2,12 @@ import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
 import type { Answers, PayAnswer } from './answers.js';
 import { fingerprintOf, fingerprintOfRefused, type PaymentRequest } from './values/money.js';
+import type { NamedPayment } from './values/reference.js';
 import type { Patience, Waiting, WaitingPlace } from './waiting.js';
 
-type Pay = (key: string, request: PaymentRequest, client: string | undefined) => NowOrLater<PayAnswer>;
+type Pay = (named: NamedPayment, request: PaymentRequest) => NowOrLater<PayAnswer>;
 
-export type PayPatiently = (
-  key: string,
-  request: PaymentRequest,
-  patience: Patience,
-  client: string | undefined,
-) => Promise<PayAnswer>;
+export type PayPatiently = (named: NamedPayment, request: PaymentRequest, patience: Patience) => Promise<PayAnswer>;
 
 /** Waits instead of answering 'in progress'; where the attempt ended without an outcome, this request begins one. */
 export function createPayPatiently(
@@ -19,13 +15,14 @@ export function createPayPatiently(
   { conflict }: Pick<Answers, 'conflict'>,
   pay: Pay,
 ): PayPatiently {
-  return async function payPatiently(key, request, patience, client) {
-    const first = await pay(key, request, client);
+  return async function payPatiently(named, request, patience) {
+    const { key } = named;
+    const first = await pay(named, request);
     if (first.state !== 'in progress') return first;
     const place = waiting.enter(key, patience);
     if (!place) return first;
     try {
-      let answer = await payWhenFree(place, first, () => pay(key, request, client));
+      let answer = await payWhenFree(place, first, () => pay(named, request));
       // The last try may be long ago, and the payment may be final since.
       if (answer.state === 'in progress') {
         answer = await conflict(key, 'problem' in request ? fingerprintOfRefused(request) : fingerprintOf(request));

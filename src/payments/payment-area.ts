@@ -16,6 +16,7 @@ import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
 import { createRecovery, type Recovery, type RecoveryEvents } from './recovery.js';
 import { createRetention, type Retention, type RetentionEvents } from './retention.js';
+import type { ComputeKey } from './values/reference.js';
 import { createWaiting, type Waiting } from './waiting.js';
 
 /** Everything of the payment area in one process, built on its ports. */
@@ -48,6 +49,8 @@ export function createPaymentArea(collaborators: {
   keyClock?: Pick<Clock, 'now'>;
   /** Milliseconds since the epoch. */
   newKey: (atMs: number) => string;
+  /** Of references, in this deployment. */
+  computeKey: ComputeKey;
   newTransactionId: () => string;
   /** Names one attempt; no other process, before or after, makes the same name. */
   newOwner: () => string;
@@ -92,8 +95,10 @@ export function createPaymentArea(collaborators: {
     keys,
     endings,
     ledger,
+    history,
     processor,
     carryOut,
+    computeKey: collaborators.computeKey,
     rules,
     clock,
     newKey: keyTimes.newKey,

@@ -3,30 +3,41 @@ import type { NowOrLater } from '../platform/now-or-later.js';
 import { createAnswers, type PayAnswer } from './answers.js';
 import type { CarryOut } from './attempt.js';
 import { createBegin } from './begin.js';
+import { type CancelPayment, createCancelPayment } from './cancel.js';
 import { createClaims, type PaymentRules } from './claim.js';
 import type { Endings } from './endings.js';
-import { createOutcomes } from './outcomes.js';
+import { createIssueComputedKey, type IssueComputedKey } from './issue.js';
+import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
 import { createPayPatiently } from './patience.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { KeyStore } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
+import type { PaymentHistory } from './ports/payment-history.js';
 import type { Processor } from './ports/processor.js';
 import { createRefuseContent } from './refused-content.js';
+import { createTurnOf } from './turn.js';
 import type { PaymentRequest } from './values/money.js';
 import type { Claim, FinalOutcome } from './values/payment.js';
+import type { ComputeKey, NamedPayment, Reference } from './values/reference.js';
 import type { Patience, Waiting } from './waiting.js';
 
 /** The payment area of the specification: issue a key, pay with it once, ask for the outcome. */
 export interface Payments {
   /** Spec 4.1, endpoint 1. The key is stored when this resolves. `client`: the owner (decisions A5). */
   issueKey(client?: string): Promise<string>;
+  /** The same for the key of a reference, which is computed: it is stored where a payment could use it now. */
+  issueComputedKey: IssueComputedKey;
+  computeKey: ComputeKey;
   /**
-   * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for
-   * its end before it is answered as in progress. A key of another client than `client` is one that was never issued.
+   * Spec 4.1, endpoint 2, rules 2 to 5. With patience, a duplicate of a payment under way waits for its end before it is answered as
+   * in progress. A key of another client than the one that asks is one that was never issued.
    */
-  pay(key: string, request: PaymentRequest, patience?: Patience, client?: string): NowOrLater<PayAnswer>;
+  pay(named: NamedPayment, request: PaymentRequest, patience?: Patience): NowOrLater<PayAnswer>;
   /** Spec 4.1, endpoint 3: the outcome, or undefined while there is none, or none that is the client's. */
   outcome(key: string, client?: string): NowOrLater<FinalOutcome | undefined>;
+  /** The outcome of the newest attempt at a reference, with its key. `first`: names the first attempt. */
+  newestOutcome(first: NamedPayment & { readonly reference: Reference }): Promise<NewestOutcome>;
+  cancel: CancelPayment;
 }
 
 export function createPayments(collaborators: {
@@ -35,7 +46,9 @@ export function createPayments(collaborators: {
   ledger: Ledger;
   processor: Processor;
   carryOut: CarryOut;
-  rules: PaymentRules;
+  history: Pick<PaymentHistory, 'find' | 'newestAttempt'>;
+  computeKey: ComputeKey;
+  rules: PaymentRules & { readonly retentionMs?: number | undefined };
   clock: Clock;
   newKey: () => string;
   newTransactionId: () => string;
@@ -45,39 +58,46 @@ export function createPayments(collaborators: {
   onUnknown: (claim: Claim, cause: string) => void;
   counts?: Pick<PaymentCounts, 'attemptsOfRequests' | 'settled'>;
 }): Payments {
-  const { keys, endings, ledger, processor, carryOut, rules, clock, newKey, newTransactionId, newOwner } =
+  const { keys, endings, ledger, history, processor, carryOut, rules, clock, newKey, newTransactionId, newOwner } =
     collaborators;
-  const { waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
+  const { computeKey, waiting, onUnknown, counts = createPaymentCounts() } = collaborators;
   const { idempotencyTtlMs, leaseMs, payloadMismatch } = rules;
-  const answers = createAnswers({ ledger, leaseMs, payloadMismatch, typicalMs: processor.traits.typicalMs });
+  const turnOf = createTurnOf(computeKey, processor.traits, rules);
+  const answers = createAnswers({ ledger, history, leaseMs, payloadMismatch, typicalMs: processor.traits.typicalMs });
   const claims = createClaims({
     endings,
     ledger,
     processor,
     carryOut,
     answers,
+    turnOf,
     rules,
     clock,
     newTransactionId,
     onUnknown,
     counts,
   });
-  const begin = createBegin({ keys, endings, ledger, answers, claims, leaseMs, clock, newOwner });
+  const begin = createBegin({ keys, endings, ledger, answers, claims, leaseMs, idempotencyTtlMs, clock, newOwner });
   const refuseContent = createRefuseContent({ keys, ledger, answers, claims, clock, newOwner });
   const payPatiently = createPayPatiently(waiting, answers, payAtOnce);
 
-  function payAtOnce(key: string, request: PaymentRequest, client: string | undefined): NowOrLater<PayAnswer> {
-    return 'problem' in request ? refuseContent(key, request, client) : begin(key, request, client);
+  const outcome = createOutcomes(keys, ledger);
+
+  function payAtOnce(named: NamedPayment, request: PaymentRequest): NowOrLater<PayAnswer> {
+    return 'problem' in request ? refuseContent(named, request) : begin(named, request);
   }
 
   return {
     async issueKey(client) {
       const key = newKey();
-      await keys.issue(key, idempotencyTtlMs, client);
+      await keys.issue(key, { client }, idempotencyTtlMs);
       return key;
     },
-    pay: (key, request, patience, client) =>
-      patience ? payPatiently(key, request, patience, client) : payAtOnce(key, request, client),
-    outcome: createOutcomes(keys, ledger),
+    issueComputedKey: createIssueComputedKey({ keys, endings, ledger, turnOf, idempotencyTtlMs }),
+    computeKey,
+    pay: (named, request, patience) => (patience ? payPatiently(named, request, patience) : payAtOnce(named, request)),
+    outcome,
+    newestOutcome: createNewestOutcome(outcome, history),
+    cancel: createCancelPayment({ keys, endings, ledger, processor, turnOf, rules, newOwner, newTransactionId }),
   };
 }

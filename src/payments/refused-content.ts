@@ -5,12 +5,13 @@ import { outcomeWithoutKeyStore } from './outcomes.js';
 import type { KeyStore, LookResult } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
 import { fingerprintOfRefused, type MoneyProblem } from './values/money.js';
+import type { NamedPayment } from './values/reference.js';
 
 /**
  * Answers a request whose content cannot be paid: by rules 2 to 4, then with its own problem. It takes no lock. In a currency
  * that has ended it may repeat an earlier payment: it is compared with it, and takes it over if its owner is dead.
  */
-export type RefuseContent = (key: string, refused: MoneyProblem, client: string | undefined) => Promise<PayAnswer>;
+export type RefuseContent = (named: NamedPayment, refused: MoneyProblem) => Promise<PayAnswer>;
 
 export function createRefuseContent(collaborators: {
   keys: Pick<KeyStore, 'look'>;
@@ -23,22 +24,23 @@ export function createRefuseContent(collaborators: {
   const { keys, ledger, answers, claims, clock, newOwner } = collaborators;
   const { replay, conflict, conflictWith } = answers;
 
-  return async function refuseContent(key, refused, client) {
+  return async function refuseContent({ key, client, reference }, refused) {
     const askedAt = clock.monotonic();
     const fingerprint = fingerprintOfRefused(refused);
     const looked = await lookOrRead(key, client);
     if (looked.state === 'locked') return conflict(key, fingerprint, looked);
-    if (looked.state === 'final') return replay(looked.final, fingerprint);
+    if (looked.state === 'final') return replay(key, looked.final, fingerprint);
     const found = await ledger.find(key, client);
     switch (found.state) {
       case 'final':
       case 'under way':
+      case 'cancelled':
       case 'expired':
-        return conflictWith(found, fingerprint);
+        return conflictWith(key, found, fingerprint);
       case 'abandoned':
         return fingerprint ? claims.takeOver(key, newOwner(), askedAt, fingerprint) : SOON;
       case 'absent':
-        if (looked.state === 'generated') return { state: 'invalid content', problem: refused.problem };
+        if (looked.state === 'generated' || reference) return { state: 'invalid content', problem: refused.problem };
         return { state: 'invalid key' };
     }
   };

@@ -120,6 +120,7 @@ export async function openDistributed(options: {
   });
   const maxSnapshots = Math.max(1, Math.floor(databasePoolSize * SNAPSHOT_SHARE));
   return {
+    id: identity.deploymentId,
     clock,
     keys: createRedisKeyStore(redis, names, lockEnds, { clock, remembered, measures }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable, measures),

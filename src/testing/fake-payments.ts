@@ -1,5 +1,6 @@
 import { publicErrors } from '../http/errors/public-errors.js';
 import {
+  cursorFor,
   EXPORT_PARAMETERS,
   keyIn,
   LIST_PARAMETERS,
@@ -13,9 +14,8 @@ import { quoted } from '../http/requests/entity-tags.js';
 import { evaluateRead } from '../http/requests/preconditions.js';
 import { ExportTotals } from '../payments/history/export-totals.js';
 import { paymentJson, paymentTag } from '../payments/history/payment-representation.js';
-import type { PaymentRecord, Prefix } from '../payments/ports/payment-history.js';
+import type { ClaimedPayment, Prefix } from '../payments/ports/payment-history.js';
 import { generateIdempotencyKey, readKeyHeader } from '../payments/values/idempotency-key.js';
-import { keyTimeOf } from '../payments/values/key-time.js';
 import { fingerprintOf, type Money } from '../payments/values/money.js';
 import { createTransactionIds } from '../payments/values/transaction-id.js';
 import type { FakeAnswer, FakeCharge, FakeRequest } from './fake-exchange.js';
@@ -24,7 +24,7 @@ import { answerJson, answerNothing, requiredBodyOf } from './fake-requests.js';
 /** What its processor does with the next payment. `unknown`: it charges, and its reply is lost; the next repeat finds the charge. */
 export type FakeProcessing = { readonly decline: string } | 'unknown' | undefined;
 
-type Row = { -readonly [Member in keyof PaymentRecord]: PaymentRecord[Member] };
+type Row = { -readonly [Member in keyof ClaimedPayment]: ClaimedPayment[Member] };
 const PROCESSOR = 'simulated';
 
 /** Keys and payments in memory, by the rules of the service and with its readers and texts. */
@@ -99,16 +99,17 @@ export class FakePayments {
   list({ query }: FakeRequest): FakeAnswer {
     refuseUnknownParameters(query, LIST_PARAMETERS);
     const selection = readSelection(query);
-    const { find, state, processor, createdFrom = 0, createdTo = Number.POSITIVE_INFINITY, before, limit } = selection;
+    const { find, state, processor, claimedFrom = 0, claimedTo = Number.POSITIVE_INFINITY, before, limit } = selection;
     const found = [...this.#rows.values()]
       .filter((row) => find === undefined || beginsWith(row, find))
       .filter((row) => state === undefined || row.state === state)
       .filter((row) => processor === undefined || row.processor === processor)
-      .filter(({ key }) => before === undefined || key < before)
-      .filter(({ key }) => keyTimeOf(key) >= createdFrom && keyTimeOf(key) < createdTo)
-      .sort((one, other) => (one.key < other.key ? 1 : -1));
+      .filter(({ transactionId }) => before === undefined || transactionId < before)
+      .filter(({ claimedAt }) => claimedAt >= claimedFrom && claimedAt < claimedTo)
+      .sort((one, other) => (one.transactionId < other.transactionId ? 1 : -1));
     const page = found.slice(0, limit);
-    const next = found.length > page.length ? page.at(-1)?.key : undefined;
+    const last = found.length > page.length ? page.at(-1) : undefined;
+    const next = last && cursorFor(last.transactionId);
     const parameters = LIST_PARAMETERS.map((name) => [name, name === 'cursor' ? next : query[name]]).filter(
       ([, value]) => value,
     );
@@ -154,7 +155,9 @@ export class FakePayments {
       ...money,
       state: 'PROCESSING',
       processor: PROCESSOR,
-      attempts: 1,
+      executions: 1,
+      reference: undefined,
+      attempt: undefined,
       reason: undefined,
       resolution: undefined,
       claimedAt: now,
@@ -171,7 +174,7 @@ export class FakePayments {
 
   #repeat(row: Row & { expiresAt: number }, money: ReturnType<typeof readPaymentRequest>): FakeAnswer {
     if (row.state === 'PROCESSING') {
-      row.attempts += 1;
+      row.executions += 1;
       this.#settle(row);
     }
     const asked = 'problem' in money ? money.ended : money;

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http';
+import { LAST_ATTEMPT } from '../../payments/values/reference.js';
 import type { AllSnapshotsInUse, StoreUnavailable } from '../../platform/faults.js';
 import type { RefusalReason } from '../requests/measures.js';
 
@@ -62,6 +63,11 @@ const UNAVAILABLE = {
     unknown:
       'The store failed while the payment was being processed, so its outcome is not known. Retry with the same Idempotency-Key: it is not charged twice.',
   },
+  'cancel payment': {
+    unchanged: 'The payment cannot be cancelled at the moment; nothing was changed. Retry the same in a few seconds.',
+    unknown:
+      'It is not known whether the payment was cancelled. Send the same again: it is cancelled once, or paid, and never both.',
+  },
   'resolve payment': {
     unchanged: 'The payment cannot be resolved at the moment; nothing was changed. Retry in a few seconds.',
     unknown:
@@ -107,6 +113,15 @@ const UNAVAILABLE = {
   read: { unchanged: READ, unknown: READ },
 } as const;
 
+/** What the attempt before is, and what to do. */
+const OUT_OF_TURN = {
+  absent: 'and it was never made. Make it first, with the number before.',
+  completed: 'and it is completed: the order is paid. Nothing was charged now.',
+  cancelled: 'and it was cancelled: the order is closed. Nothing was charged.',
+  'declined too long ago':
+    'which it was so long ago that its record is about to be removed. Pay with another reference, or ask the payer.',
+} as const;
+
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
@@ -150,6 +165,71 @@ export const publicErrors = {
       'This Idempotency-Key belongs to a payment of another amount or currency. Repeat that payment as it was, or read what was paid. A new key is for another payment only.',
     ),
   paymentDeclined: (reason: string) => new PublicError(402, `Payment declined: ${reason}`),
+  /** Of an attempt at a reference: what asks again by itself never pays again, so the caller counts. */
+  attemptDeclined: (reason: string, attempt: number) =>
+    new PublicError(
+      402,
+      attempt < LAST_ATTEMPT
+        ? `Payment declined: ${reason} (attempt ${attempt}). Where the payer wants to try again, send attempt=${attempt + 1}.`
+        : `Payment declined: ${reason} (attempt ${attempt}, the last one). Pay with another reference, or another way.`,
+    ),
+
+  // References, decisions P18 and P22.
+  invalidReference: () =>
+    new PublicError(
+      400,
+      "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.",
+    ),
+  withoutReference: (name: string) =>
+    new PublicError(400, `'${name}' says which payment of a 'reference' is meant: send both.`),
+  clientForOperators: () =>
+    new PublicError(
+      400,
+      "'client' is for operators (scope 'operations'), once and not empty. Leave it out: a reference is your own.",
+    ),
+  keyOfAnotherReference: () =>
+    new PublicError(
+      400,
+      'This Idempotency-Key is not the key of that reference and attempt. Leave the header out: the reference is enough.',
+    ),
+  paymentCancelled: () =>
+    new PublicError(410, 'The payment was cancelled. Nothing was charged, and nothing will be with this key.'),
+  attemptBeforeUnderWay: (attempt: number, retryAfterSeconds: number) =>
+    new PublicError(
+      409,
+      `Attempt ${attempt - 1} is still being processed, so attempt ${attempt} may not begin. Retry it after Retry-After seconds.`,
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  attemptOutOfTurn: (attempt: number, previous: keyof typeof OUT_OF_TURN) =>
+    new PublicError(422, `Attempt ${attempt} needs attempt ${attempt - 1} to be declined, ${OUT_OF_TURN[previous]}`),
+  attemptSuperseded: (attempt: number, newest: number, what: string) =>
+    new PublicError(
+      422,
+      `Attempt ${attempt} was declined, and attempt ${newest} ${what}. Ask for the newest one with GET /api/payment-status, without 'attempt'.`,
+    ),
+  rowsLost: (retryAfterSeconds: number) =>
+    new PublicError(
+      503,
+      'The database lost rows a moment ago, and a charge of before may still reach the processor, so nothing was begun. Retry the same after Retry-After seconds.',
+      { 'Retry-After': String(retryAfterSeconds) },
+    ),
+  cancelledTooLate: (transactionId: string) =>
+    new PublicError(
+      422,
+      `The payment is completed with Transaction ID: ${transactionId}. It can be refunded, and not cancelled.`,
+    ),
+  cancelledAfterDecline: (attempt: number | undefined) =>
+    new PublicError(
+      422,
+      attempt === undefined
+        ? 'The payment was declined: nothing was charged, and nothing will be with this key.'
+        : `Attempt ${attempt} was declined, so nothing was charged with it. To close the order, cancel attempt=${attempt + 1}.`,
+    ),
+  cancelledAtProcessor: () =>
+    new PublicError(
+      422,
+      'The processor has an outcome of this payment, whose row was lost. Repeat the payment to have it recorded; nothing is charged twice.',
+    ),
   tooManyPayments: (retryAfterSeconds: number) =>
     new PublicError(
       503,

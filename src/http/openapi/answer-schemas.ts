@@ -53,20 +53,26 @@ const CreatedTransactions = whole('What one request created.', {
 
 const Payment = whole('One payment. What it does not have (yet) is null.', {
   idempotencyKey: { type: 'string', format: 'uuid' },
+  reference: orNull({
+    type: 'string',
+    description: 'What is paid, where the key is computed from it.',
+    examples: ['order-17'],
+  }),
+  attempt: orNull({ type: 'integer', minimum: 1, maximum: 99, description: 'Which attempt at the reference.' }),
   state: {
     type: 'string',
     enum: ['PENDING', ...STATES],
     description:
-      '`PENDING`: the key is issued. `PROCESSING`: under way, or its outcome is not known yet. `COMPLETED` and `DECLINED` are final.',
+      '`PENDING`: the key is issued. `PROCESSING`: under way, or its outcome is not known yet. `COMPLETED`, `DECLINED` and `CANCELLED` are final.',
   },
   amount: orNull({ type: 'string', description: 'With all decimals of the currency.', examples: ['100.50'] }),
   currency: orNull({ type: 'string', examples: ['USD'] }),
   transactionId: orNull({ type: 'string', pattern: '^TXN\\d+$' }),
   processor: orNull({ type: 'string', description: 'Who moves the money.' }),
-  attempts: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
+  executions: { type: 'integer', minimum: 0, description: 'The first claim and each takeover.' },
   reason: orNull({ type: 'string', description: 'Why it was declined.' }),
   resolution: orNull({ type: 'string', description: 'How an operator found out the outcome.' }),
-  createdAt: { ...orNull(moment), description: 'When the key was generated.' },
+  createdAt: { ...orNull(moment), description: 'When the key was generated; null for a computed one.' },
   claimedAt: { ...orNull(moment), description: 'When it was paid with for the first time.' },
   settledAt: { ...orNull(moment), description: 'When the outcome was written.' },
 });

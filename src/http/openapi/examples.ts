@@ -1,7 +1,7 @@
 import { ExportTotals } from '../../payments/history/export-totals.js';
 import type { ShownPayment } from '../../payments/history/payment-records.js';
 import { paymentJson } from '../../payments/history/payment-representation.js';
-import type { PaymentRecord } from '../../payments/ports/payment-history.js';
+import type { ClaimedPayment } from '../../payments/ports/payment-history.js';
 import { transactionJson } from '../../transactions/representation.js';
 import { FIRST_TRANSACTION_ID, type Transaction } from '../../transactions/transaction.js';
 import { publicErrorOf } from '../errors/errors.js';
@@ -24,15 +24,17 @@ const transaction: Transaction = {
   version: 1,
 };
 
-const completed: PaymentRecord = {
+const completed: ClaimedPayment = {
   key: EXAMPLE_KEY,
+  reference: undefined,
+  attempt: undefined,
   state: 'COMPLETED',
   amount: '100.50',
   currency: 'USD',
   transactionId: EXAMPLE_PAYMENT_ID,
   client: undefined,
   processor: 'simulated',
-  attempts: 1,
+  executions: 1,
   claimedAt: Date.UTC(2026, 10, 20, 13, 0, 1),
   settledAt: Date.UTC(2026, 10, 20, 13, 0, 2),
   reason: undefined,
@@ -44,7 +46,7 @@ export const exampleTransaction = (changes: Partial<Transaction> = {}): unknown 
 
 export const exampleFoundTransaction = (): unknown => JSON.parse(foundTransactionJson(transaction));
 
-export const examplePayment = (changes: Partial<PaymentRecord> = {}): unknown => shown({ ...completed, ...changes });
+export const examplePayment = (changes: Partial<ClaimedPayment> = {}): unknown => shown({ ...completed, ...changes });
 export const pendingPayment = (): unknown => shown({ state: 'PENDING', key: EXAMPLE_KEY });
 export function exportText(): string {
   const totals = new ExportTotals();

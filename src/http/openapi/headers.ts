@@ -9,10 +9,9 @@ const TAG = '"9e107d9d372bb6826bd81d3542a419d6"';
 export const REQUEST_HEADERS = {
   idempotencyKey: {
     name: 'Idempotency-Key',
-    text: 'The key that `generateKey` gave out: one for each payment, the same for every repeat. In any case, with or without quotes. Sent twice it is invalid.',
-    required: true,
+    text: 'The key that `generateKey` gave out: one for each payment, the same for every repeat. In any case, with or without quotes. Sent twice it is invalid. Not needed where `reference` names the payment; then it must be the key of the reference, or be left out.',
+    required: false,
     schema: { type: 'string' },
-    example: UUID,
   },
   creationKey: {
     name: 'Idempotency-Key',
@@ -99,6 +98,12 @@ export const LOCATION = always(
   'The path of the new transaction.',
   { type: 'string', pattern: '^/api/transactions/[1-9][0-9]{14}$' },
   '/api/transactions/100000000000001',
+);
+export const COMPUTED_KEY = always(
+  'Idempotency-Key',
+  'Idempotency-Key',
+  'The key of the `reference` and `attempt` that the request named.',
+  { type: 'string', format: 'uuid' },
 );
 export const REPLAYED = always(
   'Idempotent-Replayed',

@@ -1,20 +1,58 @@
 import { publicErrors } from '../errors/public-errors.js';
-import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, refusalsOf, throwProblem } from '../openapi/examples.js';
-import { NO_STORE, PREFERENCE_APPLIED, REPLAYED, REQUEST_HEADERS, sometimes } from '../openapi/headers.js';
-import type { RouteDescription } from '../openapi/route-description.js';
+import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, refusalBy, refusalsOf, throwProblem } from '../openapi/examples.js';
+import {
+  COMPUTED_KEY,
+  NO_STORE,
+  PREFERENCE_APPLIED,
+  REPLAYED,
+  REQUEST_HEADERS,
+  sometimes,
+} from '../openapi/headers.js';
+import type { ParameterDescription, ResponseHeader, RouteDescription } from '../openapi/route-description.js';
+import { attemptOf } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
 const { idempotencyKey, prefer } = REQUEST_HEADERS;
+
+const reference: ParameterDescription = {
+  text: 'Names what is to be paid once, such as an order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`. The key is computed from it, the same each time, so that the same request can be sent again whenever there was no clear answer. It belongs to the client that sends it.',
+  schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
+};
+const attempt: ParameterDescription = {
+  text: 'After a decline that was answered, 2 for the next try, and so on: counted by the caller, so that nothing that repeats by itself ever charges again.',
+  schema: { type: 'string', pattern: '^[1-9][0-9]?$' },
+};
+const client: ParameterDescription = {
+  text: 'For operators: whose reference it is, such as `key:shop`.',
+  schema: { type: 'string', minLength: 1 },
+};
+
+const referenceErrors = {
+  invalidReference: publicErrors.invalidReference(),
+  invalidAttempt: refusalBy(() => attemptOf('0')),
+  attemptWithoutReference: publicErrors.withoutReference('attempt'),
+  keyOfAnotherReference: publicErrors.keyOfAnotherReference(),
+};
+const invalidClient = publicErrors.clientForOperators();
+const turnErrors = {
+  attemptBeforeUnderWay: publicErrors.attemptBeforeUnderWay(2, 1),
+  attemptBeforeAbsent: publicErrors.attemptOutOfTurn(2, 'absent'),
+  attemptBeforeCompleted: publicErrors.attemptOutOfTurn(2, 'completed'),
+  attemptBeforeCancelled: publicErrors.attemptOutOfTurn(2, 'cancelled'),
+  attemptTooLate: publicErrors.attemptOutOfTurn(2, 'declined too long ago'),
+  paymentCancelled: publicErrors.paymentCancelled(),
+};
 
 export const generateKey: RouteDescription = {
   operationId: 'generateKey',
   tag: 'Payments',
   summary: 'Issue an idempotency key',
-  text: 'Ask for a key before each payment, keep it, and send it with every attempt at this payment. It expires `IDEMPOTENCY_TTL_SECONDS` after it was issued, or after its payment ended. With `AUTH=required` it belongs to the client that asked for it.',
+  text: 'Ask for a key before each payment, keep it, and send it with every attempt at this payment. It expires `IDEMPOTENCY_TTL_SECONDS` after it was issued, or after its payment ended. With `AUTH=required` it belongs to the client that asked for it. With `reference` the key is the one of the reference, the same each time.',
+  parameters: { reference, attempt },
   answers: {
     200: {
       text: 'The key, as a JSON string.',
-      headers: [NO_STORE],
+      headers: [NO_STORE, sometimes(COMPUTED_KEY)],
       content: {
         mediaType: 'application/json',
         schema: { type: 'string', format: 'uuid' },
@@ -22,6 +60,13 @@ export const generateKey: RouteDescription = {
       },
     },
   },
+  errors: {
+    invalidReference: referenceErrors.invalidReference,
+    invalidAttempt: referenceErrors.invalidAttempt,
+    attemptWithoutReference: referenceErrors.attemptWithoutReference,
+    ...turnErrors,
+  },
+  errorHeaders: computedKeyOf(409, 410, 422, 503),
 };
 
 const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(body)), {
@@ -41,8 +86,9 @@ const paymentProblems = refusalsOf((body) => throwProblem(readPaymentRequest(bod
 export const pay: RouteDescription = {
   operationId: 'pay',
   tag: 'Payments',
-  summary: 'Pay, once for each key',
-  text: `The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat with the **same** key after 409, 429, 503, 504 and when no answer came: such an answer never means that the payment failed. After 402 the payment is declined for good. A 400 for the body spends nothing: correct it and use the same key. A 400 for the key does not say that nothing was charged: a key is invalid also when its life is over and it was paid. Once a request with it may have arrived, take a new key only when \`getPayment\` answers 404 with \`Idempay-Key-State: expired-unpaid\`, or the payment is \`DECLINED\`.`,
+  summary: 'Pay, once for each key, or for each order',
+  text: `With \`reference\` one request does everything: no clear answer (409, 429, 503, 504, a connection that broke), send the same again. The first request with a key processes the payment. Every repeat gets the stored result with \`Idempotent-Replayed: true\`, and nothing is processed again. Repeat with the **same** key after 409, 429, 503, 504 and when no answer came: such an answer never means that the payment failed. After 402 the payment is declined for good. A 400 for the body spends nothing: correct it and use the same key. A 400 for the key does not say that nothing was charged: a key is invalid also when its life is over and it was paid. Once a request with it may have arrived, take a new key only when \`getPayment\` answers 404 with \`Idempay-Key-State: expired-unpaid\`, or the payment is \`DECLINED\`.`,
+  parameters: { reference, attempt },
   headers: [idempotencyKey, prefer],
   body: {
     text: 'At most 16 KiB.',
@@ -53,7 +99,7 @@ export const pay: RouteDescription = {
   answers: {
     200: {
       text: 'Paid: by this request, or by an earlier one with the same key.',
-      headers: [NO_STORE, sometimes(REPLAYED), PREFERENCE_APPLIED],
+      headers: [NO_STORE, sometimes(REPLAYED), PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
       content: {
         mediaType: 'application/json',
         schema: { type: 'string', pattern: '^(Payment processed successfully with )?Transaction ID: TXN\\d+$' },
@@ -70,6 +116,11 @@ export const pay: RouteDescription = {
     emptyBody: publicErrors.emptyBody(),
     ...paymentProblems,
     paymentDeclined: publicErrors.paymentDeclined('insufficient funds'),
+    attemptDeclined: publicErrors.attemptDeclined('insufficient funds', 1),
+    ...referenceErrors,
+    ...turnErrors,
+    attemptSuperseded: publicErrors.attemptSuperseded(1, 2, `is completed with Transaction ID: ${EXAMPLE_PAYMENT_ID}`),
+    rowsLost: publicErrors.rowsLost(40),
     paymentInProgress: publicErrors.paymentInProgress(1),
     paymentMismatch: publicErrors.paymentMismatch(),
     tooManyPayments: publicErrors.tooManyPayments(1),
@@ -77,12 +128,13 @@ export const pay: RouteDescription = {
     paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),
   },
   errorHeaders: {
-    402: [sometimes(REPLAYED), PREFERENCE_APPLIED],
-    400: [PREFERENCE_APPLIED],
-    409: [PREFERENCE_APPLIED],
-    422: [PREFERENCE_APPLIED],
-    503: [PREFERENCE_APPLIED],
-    504: [PREFERENCE_APPLIED],
+    402: [sometimes(REPLAYED), PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    400: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    409: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    410: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    422: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    503: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
+    504: [PREFERENCE_APPLIED, sometimes(COMPUTED_KEY)],
   },
 };
 
@@ -90,12 +142,13 @@ export const paymentStatus: RouteDescription = {
   operationId: 'getPaymentStatus',
   tag: 'Payments',
   summary: 'The transaction id of a completed payment',
-  text: '404 also while the payment is under way or declined. `getPayment` tells these apart.',
+  text: '404 also while the payment is under way, declined or cancelled. `getPayment` tells these apart. With `reference` and without `attempt` it is of the newest attempt.',
+  parameters: { reference, attempt, client },
   headers: [idempotencyKey],
   answers: {
     200: {
       text: 'The payment is completed.',
-      headers: [NO_STORE],
+      headers: [NO_STORE, sometimes(COMPUTED_KEY)],
       content: {
         mediaType: 'application/json',
         schema: { type: 'string', pattern: '^Transaction ID: TXN\\d+$' },
@@ -105,6 +158,53 @@ export const paymentStatus: RouteDescription = {
   },
   errors: {
     missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
+    ...referenceErrors,
+    invalidClient,
     paymentNotFound: publicErrors.paymentNotFound(),
   },
+  errorHeaders: computedKeyOf(400, 404, 503),
 };
+
+export const cancelPayment: RouteDescription = {
+  operationId: 'cancelPayment',
+  tag: 'Payments',
+  summary: 'Close a payment that is not to be made',
+  text: 'For an order that was paid otherwise, or given up: a late worker, a queue or a stale page can then never charge it. Of a cancellation and a payment exactly one succeeds. Repeat it when there was no clear answer. A payment with the key, or the reference and attempt, is answered with 410 from then on.',
+  parameters: { reference, attempt, client },
+  headers: [idempotencyKey],
+  answers: {
+    200: {
+      text: 'The payment is cancelled: by this request, or by one before.',
+      headers: [NO_STORE, sometimes(COMPUTED_KEY)],
+      content: {
+        mediaType: 'application/json',
+        schema: { const: 'Payment cancelled.' },
+        examples: { cancelled: 'Payment cancelled.' },
+      },
+    },
+  },
+  errors: {
+    missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
+    invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
+    ...referenceErrors,
+    invalidClient,
+    attemptBeforeUnderWay: turnErrors.attemptBeforeUnderWay,
+    attemptBeforeAbsent: turnErrors.attemptBeforeAbsent,
+    attemptBeforeCompleted: turnErrors.attemptBeforeCompleted,
+    attemptBeforeCancelled: turnErrors.attemptBeforeCancelled,
+    attemptTooLate: turnErrors.attemptTooLate,
+    completedBefore: publicErrors.cancelledTooLate(EXAMPLE_PAYMENT_ID),
+    declinedBefore: publicErrors.cancelledAfterDecline(undefined),
+    attemptDeclinedBefore: publicErrors.cancelledAfterDecline(1),
+    chargedBefore: publicErrors.cancelledAtProcessor(),
+    paymentInProgress: publicErrors.paymentInProgress(1),
+    rowsLost: publicErrors.rowsLost(40),
+    paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),
+  },
+  errorHeaders: computedKeyOf(400, 409, 422, 503, 504),
+};
+
+/** Of answers that may come before the reference was read. */
+function computedKeyOf(...statuses: readonly number[]): Readonly<Record<number, readonly ResponseHeader[]>> {
+  return Object.fromEntries(statuses.map((status) => [status, [sometimes(COMPUTED_KEY)]]));
+}

@@ -1,7 +1,7 @@
 import { EVENT_NAMES, timelineOf } from '../../payments/history/payment-timeline.js';
 import { processorAnswerJson } from '../../payments/history/processor-answer-representation.js';
 import { timelineJson } from '../../payments/history/timeline-representation.js';
-import type { PaymentLife } from '../../payments/ports/payment-history.js';
+import type { ClaimedPayment, PaymentLife } from '../../payments/ports/payment-history.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { EXAMPLE_KEY, EXAMPLE_PAYMENT_ID, refusalBy } from '../openapi/examples.js';
 import { NO_STORE } from '../openapi/headers.js';
@@ -37,16 +37,18 @@ const answered = (
 
 const PROCESS = '5f0c3f0e-63a3-4c5c-9f51-0c1f3a7b8d21';
 const CLAIMED_AT = ASKED_AT - 60_000;
-const life: PaymentLife = {
+const life: PaymentLife & { readonly payment: ClaimedPayment } = {
   payment: {
     key: EXAMPLE_KEY,
+    reference: undefined,
+    attempt: undefined,
     state: 'PROCESSING',
     amount: '100.50',
     currency: 'USD',
     transactionId: EXAMPLE_PAYMENT_ID,
     client: undefined,
     processor: 'acme',
-    attempts: 2,
+    executions: 2,
     claimedAt: CLAIMED_AT,
     settledAt: undefined,
     reason: undefined,
@@ -111,7 +113,10 @@ export const getPaymentTimeline: RouteDescription = {
           },
           omitted: { type: 'integer', minimum: 0 },
           next: whole({
-            what: { type: 'string', enum: ['pay', 'under way', 'recovery', 'operator', 'replayed', 'expired'] },
+            what: {
+              type: 'string',
+              enum: ['pay', 'under way', 'recovery', 'operator', 'replayed', 'expired', 'cancelled'],
+            },
             at: { type: ['string', 'null'], format: 'date-time' },
             text: { type: 'string', description: 'One sentence that explains `what` and `at`.' },
           }),
@@ -119,7 +124,7 @@ export const getPaymentTimeline: RouteDescription = {
         examples: {
           takenOver: exampleTimeline(),
           completed: exampleTimeline({
-            payment: { ...life.payment, state: 'COMPLETED', attempts: 1, settledAt: CLAIMED_AT + 400 },
+            payment: { ...life.payment, state: 'COMPLETED', executions: 1, settledAt: CLAIMED_AT + 400 },
             epoch: 1,
             events: [],
             expiresAt: CLAIMED_AT + 86_400_000,

@@ -16,6 +16,11 @@ export function outcomeOf(answer: PayAnswer): PaymentOutcome {
       return 'refused';
     case 'busy':
       return 'refused_for_load';
+    case 'not its turn':
+    case 'superseded':
+      return 'out_of_turn';
+    case 'too soon':
+      return 'unavailable';
     case 'not sent':
       return 'not_sent';
     default:

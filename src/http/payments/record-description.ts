@@ -34,28 +34,33 @@ export const listPayments: RouteDescription = {
   operationId: 'listPayments',
   tag: 'Payment records',
   summary: 'List payments, newest first',
-  text: 'In pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, an unknown one is refused.',
+  text: 'In the order of their first claims, in pages: follow `Link`. A page may be short, even empty, and still have a next one, because only so many rows are read for it: without `Link` it is the last. A client sees its own payments, an operator (scope `operations`) those of all. An empty parameter counts as absent, an unknown one is refused.',
   parameters: {
     find: {
       text: 'Only payments whose key begins so (hexadecimal digits, with or without dashes), or whose transaction id does (`TXN` and digits). In any case.',
       schema: { type: 'string', minLength: 1 },
       example: EXAMPLE_KEY.slice(0, 13),
     },
+    reference: {
+      text: 'Only the attempts at this reference: all of them, of each client that may be seen.',
+      schema: { type: 'string', pattern: '^[A-Za-z0-9._~:/@-]{1,128}$' },
+      example: 'order-17',
+    },
     state: { text: 'Only payments in this state. In any case.', schema: { type: 'string', enum: STATES } },
     processor: { text: 'Only payments of the processor with this name.', schema: { type: 'string' } },
     from: {
-      text: 'Only keys that were generated at or after this day (UTC, `2026-11-20`) or moment (`2026-11-20T13:00:00Z`).',
+      text: 'Only payments that were first claimed at or after this day (UTC, `2026-11-20`) or moment (`2026-11-20T13:00:00Z`).',
       schema: momentSchema,
     },
     to: {
-      text: 'Only keys that were generated before this day or moment.',
+      text: 'Only payments that were first claimed before this day or moment.',
       schema: momentSchema,
     },
     limit: {
       text: 'The length of a page.',
       schema: { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT },
     },
-    cursor: { text: 'From `Link` of the page before.', schema: { type: 'string', format: 'uuid' } },
+    cursor: { text: 'From `Link` of the page before; opaque.', schema: { type: 'string', minLength: 1 } },
   },
   answers: {
     200: {
@@ -71,6 +76,7 @@ export const listPayments: RouteDescription = {
   errors: {
     unknownParameter: refusalBy(() => refuseUnknownParameters({ stat: '' }, LIST_PARAMETERS)),
     invalidFind: refusalBy(() => readSelection({ find: 'order-17' })),
+    invalidReference: publicErrors.invalidReference(),
     invalidState: refusalBy(() => readSelection({ state: 'PAID' })),
     invalidFrom: refusalBy(() => readSelection({ from: 'yesterday' })),
     invalidTo: refusalBy(() => readSelection({ to: 'tomorrow' })),

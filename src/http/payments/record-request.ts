@@ -1,11 +1,12 @@
 import type { Verdict } from '../../payments/history/payment-records.js';
 import type { Prefix, Selection } from '../../payments/ports/payment-history.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
+import { isReference } from '../../payments/values/reference.js';
 import { codePointsIn, isPrinted } from '../../platform/printed-text.js';
 import { publicErrors } from '../errors/public-errors.js';
 import { type JsonBody, membersOf } from '../requests/json-body.js';
 
-export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'] as const;
+export const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'] as const;
 export const DEFAULT_LIMIT = 50;
 export const MAX_LIMIT = 500;
 const MAX_REASON_CODE_POINTS = 500;
@@ -17,9 +18,10 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 /** RFC 3339: a moment always says its offset. */
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i;
 const ID_PREFIX = /^TXN\d{0,40}$/i;
+const TRANSACTION_ID = /^TXN\d{1,40}$/;
 const KEY_PREFIX = /^[0-9a-f]{1,32}$/;
 
-export const LIST_PARAMETERS = ['find', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
+export const LIST_PARAMETERS = ['find', 'reference', 'state', 'processor', 'from', 'to', 'limit', 'cursor'] as const;
 export const EXPORT_PARAMETERS = ['day', 'processor'] as const;
 
 export type ListParameter = (typeof LIST_PARAMETERS)[number];
@@ -46,8 +48,9 @@ export function readSelection(query: ListQuery): Selection {
     find: query.find ? prefixOf(query.find) : undefined,
     state: query.state ? stateNamed(query.state) : undefined,
     processor: query.processor ? processorNamed(query.processor) : undefined,
-    createdFrom: query.from ? momentOf('from', query.from) : undefined,
-    createdTo: query.to ? momentOf('to', query.to) : undefined,
+    reference: query.reference ? referenceOf(query.reference) : undefined,
+    claimedFrom: query.from ? momentOf('from', query.from) : undefined,
+    claimedTo: query.to ? momentOf('to', query.to) : undefined,
     before: query.cursor ? cursorOf(query.cursor) : undefined,
     limit: query.limit ? limitOf(query.limit) : DEFAULT_LIMIT,
   };
@@ -127,12 +130,20 @@ function startOfDay(day: string): number | undefined {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day) ? ms : undefined;
 }
 
+function referenceOf(text: string): string {
+  if (isReference(text)) return text;
+  throw publicErrors.invalidReference();
+}
+
+/** Where a page begins: the transaction id at which the one before ended, in a form that nobody takes for one. */
+export function cursorFor(transactionId: string): string {
+  return Buffer.from(transactionId).toString('base64url');
+}
+
 function cursorOf(text: string): string {
-  const header = readKeyHeader(text);
-  if (header.state !== 'present') {
-    throw publicErrors.invalidRequest("'cursor' must come from the Link header of the page before.");
-  }
-  return header.key;
+  const transactionId = Buffer.from(text, 'base64url').toString('latin1');
+  if (TRANSACTION_ID.test(transactionId) && cursorFor(transactionId) === text) return transactionId;
+  throw publicErrors.invalidRequest("'cursor' must come from the Link header of the page before.");
 }
 
 function limitOf(text: string): number {

@@ -15,6 +15,7 @@ import { quoted } from '../requests/entity-tags.js';
 import { evaluateRead, sendNotModified, writeCondition } from '../requests/preconditions.js';
 import * as descriptions from './record-description.js';
 import {
+  cursorFor,
   EXPORT_PARAMETERS,
   keyIn,
   LIST_PARAMETERS,
@@ -177,7 +178,7 @@ function resolvedPayment(answer: ResolveAnswer): PaymentRecord {
 function pageAfter(query: ListParameters, cursor: string): string {
   const parameters = new URLSearchParams();
   for (const name of LIST_PARAMETERS) {
-    const value = name === 'cursor' ? cursor : query[name];
+    const value = name === 'cursor' ? cursorFor(cursor) : query[name];
     if (value) parameters.set(name, value);
   }
   return `/api/payments?${parameters}`;

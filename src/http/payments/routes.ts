@@ -1,8 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { PayAnswer } from '../../payments/answers.js';
+import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
+import type { CancelAnswer } from '../../payments/cancel.js';
 import type { Payments } from '../../payments/payments.js';
+import type { PaymentRecord } from '../../payments/ports/payment-history.js';
 import { isKeyHeaderMissing, readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
+import type { NamedPayment } from '../../payments/values/reference.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 import { visibleClient } from '../requests/access-check.js';
@@ -11,6 +14,15 @@ import type { HttpMeasures } from '../requests/measures.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
 import * as descriptions from './description.js';
 import { outcomeOf, outcomeOfFault } from './outcome.js';
+import {
+  type AskedReference,
+  type NamedReference,
+  named,
+  OperatedReferenceQuery,
+  ReferenceQuery,
+  referenceIn,
+  refuseOtherKey,
+} from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
 /** Spec 4.1. Decisions P1: every answer is JSON text that no cache may store. */
@@ -34,46 +46,58 @@ export function registerPaymentRoutes(
     '/api/server-generated/generate-key',
     {
       exposeHeadRoute: false,
+      schema: { querystring: ReferenceQuery },
       config: { operation: 'generate key', scopes: ['payments:write'], description: descriptions.generateKey },
     },
     (request, reply) => {
+      const asked = referenceIn(request);
+      if (asked) {
+        issueComputedKey(reply, named(asked, payments.computeKey));
+        return;
+      }
       answerWith(reply, payments.issueKey(request.caller?.client), (key) => {
         sendText(reply, key);
       });
     },
   );
 
+  function issueComputedKey(reply: FastifyReply, { key, reference }: NamedReference): void {
+    reply.header(KEY_HEADER, key);
+    answerWith(reply, payments.issueComputedKey(key, reference), (answer) => {
+      if (answer.state === 'issued') sendText(reply, key);
+      else sendError(reply, refusalOf(answer));
+    });
+  }
+
   app.post(
     '/api/payment',
     {
-      onRequest: requireKeyHeader,
+      onRequest: requireName(false),
       onError: countFault,
+      schema: { querystring: ReferenceQuery },
       config: { operation: 'pay', scopes: ['payments:write'], description: descriptions.pay },
     },
     (request, reply) => {
-      const header = readKeyHeader(keyHeaderOf(request));
+      const payment = namedPayment(request, reply);
       const body = requiredBody(request);
-      if (header.state !== 'present') {
+      if (!payment) {
         answerPayment(reply, { state: 'invalid key' });
         return;
       }
       const waitSeconds = preferredWaitSeconds(request.headers.prefer);
       const patience = waitSeconds === undefined ? undefined : { ms: waitSeconds * 1000, gone: clientGone(reply) };
-      answerWith(
-        reply,
-        payments.pay(header.key, readPaymentRequest(body), patience, request.caller?.client),
-        (answer) => {
-          if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
-          answerPayment(reply, answer);
-        },
-      );
+      answerWith(reply, payments.pay(payment, readPaymentRequest(body), patience), (answer) => {
+        if (answer.waited) reply.header('preference-applied', `wait=${waitSeconds}`);
+        answerPayment(reply, answer);
+      });
     },
   );
 
   app.get(
     '/api/payment-status',
     {
-      onRequest: requireKeyHeader,
+      onRequest: requireName(true),
+      schema: { querystring: OperatedReferenceQuery },
       config: {
         operation: 'payment status',
         scopes: ['payments:read', 'operations'],
@@ -81,19 +105,102 @@ export function registerPaymentRoutes(
       },
     },
     (request, reply) => {
+      const asked = referenceIn(request, true);
+      if (asked) {
+        answerStatus(request, reply, asked);
+        return;
+      }
       const header = readKeyHeader(keyHeaderOf(request));
       if (header.state !== 'present') throw publicErrors.paymentNotFound();
       answerWith(reply, payments.outcome(header.key, visibleClient(request)), (final) => {
-        if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
-        sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+        sendStatus(reply, final);
       });
     },
   );
+
+  /** Of the newest attempt, where none is named. */
+  function answerStatus(request: FastifyRequest, reply: FastifyReply, asked: AskedReference): void {
+    const payment = named(asked, payments.computeKey);
+    if (asked.attempt !== undefined) {
+      refuseOtherKey(keyHeaderOf(request), payment.key);
+      reply.header(KEY_HEADER, payment.key);
+      answerWith(reply, payments.outcome(payment.key, payment.client), (final) => {
+        sendStatus(reply, final);
+      });
+      return;
+    }
+    answerWith(reply, payments.newestOutcome(payment), ({ key, final }) => {
+      refuseOtherKey(keyHeaderOf(request), key);
+      sendStatus(reply.header(KEY_HEADER, key), final);
+    });
+  }
+
+  app.post(
+    '/api/payment-cancellation',
+    {
+      onRequest: requireName(true),
+      schema: { querystring: OperatedReferenceQuery },
+      config: {
+        operation: 'cancel payment',
+        scopes: ['payments:write', 'operations'],
+        description: descriptions.cancelPayment,
+      },
+    },
+    (request, reply) => {
+      const payment = namedPayment(request, reply, true);
+      if (!payment) throw publicErrors.invalidIdempotencyKey();
+      answerWith(reply, payments.cancel(payment), (answer) => {
+        if (answer.state === 'cancelled') sendText(reply, 'Payment cancelled.');
+        else sendError(reply, cancelRefusalOf(answer, payment.reference?.attempt));
+      });
+    },
+  );
+
+  /** By a reference, with its key in the answer, or by a header; undefined for a header that holds no key. */
+  function namedPayment(request: FastifyRequest, reply: FastifyReply, byOperators = false): NamedPayment | undefined {
+    const asked = referenceIn(request, byOperators);
+    if (!asked) {
+      const header = readKeyHeader(keyHeaderOf(request));
+      const client = byOperators ? visibleClient(request) : request.caller?.client;
+      return header.state === 'present' ? { key: header.key, client } : undefined;
+    }
+    const payment = named(asked, payments.computeKey);
+    refuseOtherKey(keyHeaderOf(request), payment.key);
+    reply.header(KEY_HEADER, payment.key);
+    return payment;
+  }
 }
 
-/** Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). */
-function requireKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-  done(isKeyHeaderMissing(keyHeaderOf(request)) ? publicErrors.missingIdempotencyKey() : undefined);
+const KEY_HEADER = 'idempotency-key';
+
+function sendStatus(reply: FastifyReply, final: FinalOutcome | undefined): void {
+  if (final?.outcome.state !== 'COMPLETED') throw publicErrors.paymentNotFound();
+  sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
+}
+
+/** Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). A reference stands for the key. */
+function requireName(takesClient: boolean) {
+  return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+    if (!isKeyHeaderMissing(keyHeaderOf(request)) && !request.url.includes('?')) {
+      done();
+      return;
+    }
+    done(problemOf(() => missingName(request, takesClient)));
+  };
+}
+
+function missingName(request: FastifyRequest, takesClient: boolean): void {
+  if (referenceIn(request, takesClient)) return;
+  if (isKeyHeaderMissing(keyHeaderOf(request))) throw publicErrors.missingIdempotencyKey();
+}
+
+function problemOf(judge: () => void): Error | undefined {
+  try {
+    judge();
+    return undefined;
+  } catch (problem) {
+    return problem as Error;
+  }
 }
 
 /** Aborted when the connection ends before the answer. */
@@ -104,13 +211,23 @@ function clientGone(reply: FastifyReply): AbortSignal {
 }
 
 function sendAnswer(reply: FastifyReply, answer: PayAnswer): void {
-  if (answer.state === 'processed' || answer.state === 'replayed') sendOutcome(reply, answer.state, answer.final);
+  if (answer.state === 'processed' || answer.state === 'replayed') sendOutcome(reply, answer);
   else sendError(reply, refusalOf(answer));
 }
 
-function sendOutcome(reply: FastifyReply, state: 'processed' | 'replayed', final: FinalOutcome): FastifyReply {
+function sendOutcome(
+  reply: FastifyReply,
+  answer: Extract<PayAnswer, { state: 'processed' | 'replayed' }>,
+): FastifyReply {
+  const { state, final, attempt } = answer;
   if (state === 'replayed') reply.header('idempotent-replayed', 'true');
-  if (final.outcome.state === 'DECLINED') return sendError(reply, publicErrors.paymentDeclined(final.outcome.reason));
+  if (final.outcome.state === 'DECLINED') {
+    const { reason } = final.outcome;
+    return sendError(
+      reply,
+      attempt === undefined ? publicErrors.paymentDeclined(reason) : publicErrors.attemptDeclined(reason, attempt),
+    );
+  }
   const { transactionId } = final.outcome;
   return sendText(
     reply,
@@ -132,8 +249,66 @@ function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' 
       return publicErrors.invalidBody(answer.problem);
     case 'mismatch':
       return publicErrors.paymentMismatch();
+    case 'cancelled':
+      return publicErrors.paymentCancelled();
+    case 'not its turn':
+      return outOfTurn(answer);
+    case 'superseded':
+      return publicErrors.attemptSuperseded(
+        answer.attempt,
+        answer.newest.attempt ?? answer.attempt,
+        whatBecameOf(answer.newest),
+      );
+    case 'too soon':
+      return publicErrors.rowsLost(answer.retryAfterSeconds);
     case 'not sent':
       return publicErrors.paymentNotSent();
+    case 'unknown':
+      return publicErrors.paymentOutcomeUnknown();
+  }
+}
+
+function outOfTurn({ attempt, previous }: RefusedTurn): PublicError {
+  return previous === 'under way'
+    ? publicErrors.attemptBeforeUnderWay(attempt, UNDER_WAY_RETRY_SECONDS)
+    : publicErrors.attemptOutOfTurn(attempt, previous);
+}
+
+/** Most payments take less. */
+const UNDER_WAY_RETRY_SECONDS = 1;
+
+function whatBecameOf(newest: PaymentRecord): string {
+  switch (newest.state) {
+    case 'COMPLETED':
+      return `is completed with Transaction ID: ${newest.transactionId}`;
+    case 'DECLINED':
+      return 'was declined too';
+    case 'CANCELLED':
+      return 'was cancelled';
+    case 'PROCESSING':
+      return 'is being processed';
+  }
+}
+
+function cancelRefusalOf(
+  answer: Exclude<CancelAnswer, { state: 'cancelled' }>,
+  attempt: number | undefined,
+): PublicError {
+  switch (answer.state) {
+    case 'completed':
+      return publicErrors.cancelledTooLate(answer.transactionId);
+    case 'declined':
+      return publicErrors.cancelledAfterDecline(attempt);
+    case 'in progress':
+      return publicErrors.paymentInProgress(answer.retryAfterSeconds);
+    case 'invalid key':
+      return publicErrors.invalidIdempotencyKey();
+    case 'not its turn':
+      return outOfTurn(answer);
+    case 'too soon':
+      return publicErrors.rowsLost(answer.retryAfterSeconds);
+    case 'charged before':
+      return publicErrors.cancelledAtProcessor();
     case 'unknown':
       return publicErrors.paymentOutcomeUnknown();
   }

@@ -23,6 +23,10 @@ export const PAYMENT_OUTCOMES = [
   'replayed',
   'in_progress',
   'mismatch',
+  /** It was closed, by a cancellation. */
+  'cancelled',
+  /** Another attempt at the reference decides, or has decided. */
+  'out_of_turn',
   'invalid_key',
   /** Any other request that is not acceptable: its body, its credentials, its form. */
   'refused',

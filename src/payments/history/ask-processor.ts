@@ -35,7 +35,7 @@ export function createAskProcessor(collaborators: {
 
   return async function askProcessor(key) {
     const payment = await history.find(key);
-    if (!payment) return { state: 'not found' };
+    if (!payment || payment.state === 'CANCELLED') return { state: 'not found' };
     if (payment.processor !== processor.traits.name) {
       return { state: 'of another processor', processor: payment.processor };
     }

@@ -16,8 +16,10 @@ export class ExportTotals {
 
   add(payments: readonly PaymentRecord[]): void {
     this.count += payments.length;
-    for (const { state, currency, amount } of payments) {
-      if (state === 'COMPLETED') this.sums.set(currency, plus(this.sums.get(currency), sumOf(amount)));
+    for (const payment of payments) {
+      if (payment.state !== 'COMPLETED') continue;
+      const { currency, amount } = payment;
+      this.sums.set(currency, plus(this.sums.get(currency), sumOf(amount)));
     }
   }
 

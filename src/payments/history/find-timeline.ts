@@ -3,8 +3,9 @@ import type { KeyStore } from '../ports/key-store.js';
 import type { PaymentHistory } from '../ports/payment-history.js';
 import { keyTimeOf } from '../values/key-time.js';
 import { isVisibleTo } from '../values/payment.js';
+import { isComputed } from '../values/reference.js';
 import { pay, type TimelineRules, underWay } from './payment-next.js';
-import { issuedEvent, type Timeline, timelineOf } from './payment-timeline.js';
+import { issuedEvents, type Timeline, timelineOf } from './payment-timeline.js';
 
 /** Undefined where `PaymentRecords.get` is: also of another client's key, with the same calls to the stores. */
 export type FindTimeline = (key: string, client?: string) => Promise<Timeline | undefined>;
@@ -33,8 +34,8 @@ export function createFindTimeline(collaborators: {
         const next =
           looked.state === 'locked'
             ? underWay(clock.now() + looked.remainingMs)
-            : pay(keyTimeOf(key) + rules.idempotencyTtlMs);
-        return { key, state: 'PENDING', events: [issuedEvent(key)], omitted: 0, next };
+            : pay(isComputed(key) ? undefined : keyTimeOf(key) + rules.idempotencyTtlMs);
+        return { key, state: 'PENDING', events: issuedEvents(key), omitted: 0, next };
       }
     }
   };

@@ -36,7 +36,7 @@ export function createFinishByLookUp(collaborators: {
   /** The payment may have been resolved while the processor was asked. */
   async function compareWithKept(key: string, answered: Outcome['state']): Promise<void> {
     const kept = await history.find(key);
-    if (kept && kept.state !== 'PROCESSING' && kept.state !== answered)
+    if (kept && kept.state !== 'PROCESSING' && kept.state !== 'CANCELLED' && kept.state !== answered)
       events.contradiction(kept, answered, kept.state);
   }
 }

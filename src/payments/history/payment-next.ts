@@ -2,7 +2,7 @@ import type { PaymentLife } from '../ports/payment-history.js';
 
 /** What happens next with a payment. */
 export interface NextStep {
-  readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired';
+  readonly what: 'pay' | 'under way' | 'recovery' | 'operator' | 'replayed' | 'expired' | 'cancelled';
   /** Until or from when, as the text says; milliseconds since the epoch. Undefined: not known. */
   readonly at?: number | undefined;
   /** One plain sentence. */
@@ -18,10 +18,14 @@ export interface TimelineRules {
   readonly idempotencyTtlMs: number;
 }
 
-export const pay = (until: number): NextStep => ({
+/** Undefined: the key is computed from a reference, with which it can be paid at any time. */
+export const pay = (until: number | undefined): NextStep => ({
   what: 'pay',
   at: until,
-  text: 'The key is issued, and can be paid with until then.',
+  text:
+    until === undefined
+      ? 'It can be paid, by its reference at any time.'
+      : 'The key is issued, and can be paid with until then.',
 });
 
 export const underWay = (until: number): NextStep => ({
@@ -32,6 +36,13 @@ export const underWay = (until: number): NextStep => ({
 
 export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {
   const { payment, now, expiresAt } = life;
+  if (payment.state === 'CANCELLED') return { what: 'cancelled', text: 'It is closed: it is never charged.' };
+  if (payment.state !== 'PROCESSING' && payment.reference !== undefined) {
+    return {
+      what: 'replayed',
+      text: 'It is final: a repeat with its reference gets this outcome for as long as it is kept.',
+    };
+  }
   if (payment.state !== 'PROCESSING') {
     return (expiresAt ?? 0) > now
       ? {

@@ -120,9 +120,8 @@ export function createPaymentRecords(collaborators: {
       let after: string | undefined;
       do {
         const page = await history.settled({ from, to, after, limit: EXPORT_PAGE });
-        yield processor === undefined
-          ? page.payments
-          : page.payments.filter((payment) => payment.processor === processor);
+        // What was cancelled was never charged.
+        yield page.payments.filter(({ state, processor: its }) => state !== 'CANCELLED' && (processor ?? its) === its);
         after = page.next;
         // Otherwise a store that reads in this process, with a client that reads fast, would block all other requests.
         await setImmediate();
@@ -147,7 +146,7 @@ export function createPaymentRecords(collaborators: {
             onResolved?.(undefined, state);
             throw fault;
           });
-          onResolved?.(shown, state);
+          onResolved?.(shown?.state === 'CANCELLED' ? undefined : shown, state);
           return { state: 'resolved', payment: shown };
         }
         case 'settled before': {

@@ -1,22 +1,25 @@
 import { createHash } from 'node:crypto';
 import type { PaymentRecord } from '../ports/payment-history.js';
 import { keyTimeOf } from '../values/key-time.js';
+import { isComputed } from '../values/reference.js';
 import type { ShownPayment } from './payment-records.js';
 
 /** What a client sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. */
 export function paymentJson(payment: ShownPayment): string {
-  const row: Partial<PaymentRecord> = payment.state === 'PENDING' ? {} : payment;
+  const row: Partial<Omit<PaymentRecord, 'state'>> = payment.state === 'PENDING' ? {} : payment;
   return JSON.stringify({
     idempotencyKey: payment.key,
+    reference: row.reference ?? null,
+    attempt: row.attempt ?? null,
     state: payment.state,
     amount: row.amount ?? null,
     currency: row.currency ?? null,
     transactionId: row.transactionId ?? null,
     processor: row.processor ?? null,
-    attempts: row.attempts ?? 0,
+    executions: row.executions ?? 0,
     reason: row.reason ?? null,
     resolution: row.resolution ?? null,
-    createdAt: isoTime(keyTimeOf(payment.key)),
+    createdAt: isComputed(payment.key) ? null : isoTime(keyTimeOf(payment.key)),
     claimedAt: isoTime(row.claimedAt),
     settledAt: isoTime(row.settledAt),
   });

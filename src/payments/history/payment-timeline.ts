@@ -1,6 +1,7 @@
 import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
 import type { AttemptNote } from '../values/attempt-note.js';
 import { keyTimeOf } from '../values/key-time.js';
+import { isComputed } from '../values/reference.js';
 import { type NextStep, nextOf, type TimelineRules } from './payment-next.js';
 
 /** A payment's whole life, as far as its row tells, and what happens next. */
@@ -23,6 +24,7 @@ export const EVENT_NAMES = [
   'taken over',
   'settled',
   'resolved',
+  'cancelled',
 ] as const;
 
 export interface TimelineEvent {
@@ -42,7 +44,9 @@ const LOOKED_UP: Readonly<Record<NonNullable<AttemptNote['lookedUp']>, string>> 
   'no answer': 'the processor gave no clear answer',
 };
 
-export const issuedEvent = (key: string): TimelineEvent => ({ at: keyTimeOf(key), event: 'issued' });
+/** A computed key is known without being issued. */
+export const issuedEvents = (key: string): readonly TimelineEvent[] =>
+  isComputed(key) ? [] : [{ at: keyTimeOf(key), event: 'issued' }];
 
 /** The row names its first owner until a takeover overwrites it; then the takeover event names the former owner. */
 export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
@@ -53,8 +57,10 @@ export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
     key: payment.key,
     state: payment.state,
     events: [
-      issuedEvent(payment.key),
-      { at: payment.claimedAt, event: 'claimed', ...of(1) },
+      ...issuedEvents(payment.key),
+      payment.state === 'CANCELLED'
+        ? { at: payment.claimedAt, event: 'cancelled', process: of(1).process }
+        : { at: payment.claimedAt, event: 'claimed', ...of(1) },
       ...events.flatMap((event) => stepsOf(event, of(event.attempt), of(event.attempt - 1).process)),
       ...endOf(life, of(life.epoch)),
     ],
@@ -113,7 +119,7 @@ function lookUp(
 
 function endOf({ payment, events }: PaymentLife, actor: Actor): TimelineEvent[] {
   const { state, settledAt: at, reason, resolution } = payment;
-  if (at === undefined) return [];
+  if (at === undefined || state === 'CANCELLED') return [];
   if (resolution !== undefined) {
     return [{ at, event: 'resolved', process: actor.process, detail: `${state}: ${resolution}` }];
   }

@@ -1,5 +1,6 @@
 import type { NowOrLater } from '../../platform/now-or-later.js';
 import type { FinalOutcome } from '../values/payment.js';
+import type { Reference } from '../values/reference.js';
 
 /**
  * Port: the key records and their locks (spec 2.1). It gives speed and the fast 409; the guarantee is the ledger's. It may
@@ -10,9 +11,10 @@ import type { FinalOutcome } from '../values/payment.js';
 export interface KeyStore {
   /**
    * Stores a new record with the value `KEY GENERATED`. As durable as the store is: losing it costs an unused key. From now on
-   * the key is the client's: where another client asks, it is absent (decisions A5). Undefined: everybody's.
+   * the key is the client's: where another client asks, it is absent (decisions A5). Undefined: everybody's. A record that is
+   * there already keeps its value; one without an outcome lives for as long again.
    */
-  issue(key: string, idempotencyTtlMs: number, client?: string): Promise<void>;
+  issue(key: string, owner: RecordOwner, idempotencyTtlMs: number): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
   begin(attempt: BeginAttempt): NowOrLater<BeginResult>;
@@ -32,6 +34,16 @@ export interface KeyStore {
 
   /** Deletes the lock if it is the owner's, and nothing else. */
   release(key: string, owner: string): Promise<void>;
+
+  /** Deletes the record, and the lock if it is the owner's: the row alone answers from now on. */
+  forget(key: string, owner: string): Promise<void>;
+}
+
+/** Whose a record is, and of which reference its key is computed. */
+export interface RecordOwner {
+  /** Undefined: everybody's. */
+  readonly client?: string | undefined;
+  readonly reference?: Reference | undefined;
 }
 
 export interface BeginAttempt {
@@ -42,14 +54,21 @@ export interface BeginAttempt {
   readonly fingerprint: string;
   /** The client that asks; undefined: it sees every key. */
   readonly client?: string | undefined;
+  /** Where the request names the reference that the key is computed from: then an absent record is no obstacle, and may be made. */
+  readonly makes?: { readonly reference: Reference; readonly lifeMs: number } | undefined;
 }
 
 export type BeginResult =
   /**
    * The lock is ours. A claim after `claimBy` (our monotonic clock, ms) must be refused: then the lease has ended, or the
-   * key has expired, unless the store lengthened the key's life to the lease. `client`: the owner of the key.
+   * key has expired, unless the store lengthened the key's life to the lease.
    */
-  { readonly state: 'taken'; readonly claimBy: number; readonly client: string | undefined } | Locked | Final | Absent;
+  Taken | Locked | Final | Absent;
+
+export interface Taken extends RecordOwner {
+  readonly state: 'taken';
+  readonly claimBy: number;
+}
 
 export type LookResult = { readonly state: 'generated' } | Locked | Final | Absent;
 

@@ -1,6 +1,7 @@
 import type { AttemptNote } from '../values/attempt-note.js';
 import type { Money } from '../values/money.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
+import type { Reference } from '../values/reference.js';
 
 /**
  * Port: the durable row of every payment, in the store of record (decisions P12). One row per key, and a final state is
@@ -12,6 +13,9 @@ import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
 export interface Ledger {
   /** Writes the row before anything is charged, or says what the row that exists already means for this attempt. */
   claim(attempt: ClaimAttempt): Promise<ClaimResult>;
+
+  /** The same with the state CANCELLED (decisions P22): of this and a claim of the key exactly one succeeds. Nothing is ever charged for it. */
+  cancel(cancellation: Cancellation): Promise<CancelResult>;
 
   /**
    * Reads the row after the call began, never the result of an earlier read. Absent where the key is another
@@ -129,7 +133,51 @@ export interface ClaimAttempt extends Money {
   readonly claimBy: number;
   /** The outcome with which a new row is settled in the same commit; not used where a row exists or may have been lost. */
   readonly settleAs?: NewOutcome | undefined;
+  /** Of which reference the key is computed, and when its turn is; undefined: it is computed from nothing. */
+  readonly turn?: Turn | undefined;
 }
+
+/** The place of a payment among the attempts at its reference (decisions P18). */
+export interface Turn {
+  readonly reference: Reference;
+  /** The key of the attempt before, which must be DECLINED; undefined: this is the first one. */
+  readonly previousKey: string | undefined;
+  /** A decline of this age lets no attempt follow it, because its row may be removed soon. By retention's time; undefined: any age. */
+  readonly lateMs: number | undefined;
+  /**
+   * After rows were lost, a claim of a new row waits for so long: a charge that was under way for a lost one must have arrived at the
+   * processor, which does not deduplicate. 0: it does.
+   */
+  readonly waitAfterLossMs: number;
+}
+
+export interface Cancellation
+  extends Pick<ClaimAttempt, 'key' | 'owner' | 'transactionId' | 'client' | 'claimBy' | 'turn'> {
+  readonly idempotencyTtlMs: number;
+  /** The processor was asked, and has no record of the key: also where an earlier row may have been lost. */
+  readonly isLookedUp: boolean;
+}
+
+/** Why a row of a reference is not inserted, or of any key. */
+export type TurnRefusal =
+  | {
+      readonly state: 'not its turn';
+      /** What the attempt before is. */
+      readonly previous: 'absent' | 'under way' | 'completed' | 'cancelled' | 'declined too long ago';
+    }
+  /** Rows were lost a moment ago: see `waitAfterLossMs`. */
+  | { readonly state: 'too soon'; readonly remainingMs: number };
+
+export type CancelResult =
+  | { readonly state: 'cancelled' }
+  | Final
+  /** The lease may be dead: `remainingMs` is 0 then. */
+  | UnderWay
+  | { readonly state: 'too late' }
+  | { readonly state: 'expired' }
+  /** An earlier row of the key may have been lost, and the processor was not asked. */
+  | { readonly state: 'may be lost' }
+  | TurnRefusal;
 
 export interface NewOutcome {
   readonly outcome: Outcome;
@@ -150,15 +198,19 @@ export type ClaimResult =
   /** The store executed it after `claimBy`. The key itself may still be valid. */
   | { readonly state: 'too late' }
   /** The row is final and past its expiry, or the key is so old that its row may have been removed. */
-  | { readonly state: 'expired' };
+  | { readonly state: 'expired' }
+  /** It was closed, and is never charged. */
+  | { readonly state: 'cancelled' }
+  | TurnRefusal;
 
 export type FindResult =
   | Final
   | UnderWay
   /** PROCESSING, and no attempt is at work on it. */
   | { readonly state: 'abandoned' }
-  /** Final, and past its expiry. */
+  /** Final, and past its expiry; never a payment of a reference. */
   | { readonly state: 'expired' }
+  | { readonly state: 'cancelled' }
   /** No row. */
   | { readonly state: 'absent' };
 

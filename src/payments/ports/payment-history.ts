@@ -9,11 +9,14 @@ export interface PaymentHistory {
   findLife(key: string): Promise<PaymentLife | undefined>;
 
   /**
-   * Up to `limit` payments, newest key first. Keys are time-ordered (UUIDv7), so this is the order of their generation. To
+   * Up to `limit` payments, newest first claim first: transaction ids begin with its time, so this is their order. To
    * find them at most about `readLimit` rows are read, whatever is asked for: a page may be short, even empty, and not the last.
    * What is under way is read as a whole.
    */
   newest(selection: Selection, readLimit: number): Promise<NewestPage>;
+
+  /** The last attempt at a reference of this client (undefined: of nobody, where there are no clients) that has a row. */
+  newestAttempt(reference: string, client: string | undefined): Promise<PaymentRecord | undefined>;
 
   /** Up to `limit` payments that were settled in [from, to), in the order of their settling, then of their keys. */
   settled(period: SettledPeriod): Promise<SettledPage>;
@@ -22,22 +25,39 @@ export interface PaymentHistory {
   countSettled(period: SettledPeriod): Promise<SettledCounts>;
 }
 
+export type PaymentRecord = ClaimedPayment | CancelledPayment;
+
 /** Times are milliseconds since the epoch, by the store's clock. */
-export interface PaymentRecord extends Money {
+interface PaymentRow {
   readonly key: string;
-  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
-  readonly transactionId: string;
+  /** From which the key is computed, with its attempt; undefined: from nothing. */
+  readonly reference: string | undefined;
+  readonly attempt: number | undefined;
   /** The client that owns the key; undefined: every client sees it. Not shown. */
   readonly client: string | undefined;
-  readonly processor: string;
-  /** The number of attempts: the first claim and each takeover. */
-  readonly attempts: number;
+  /** The first claim and each takeover. */
+  readonly executions: number;
   readonly claimedAt: number;
   readonly settledAt: number | undefined;
   /** Why it was declined; undefined for every other state. */
   readonly reason: string | undefined;
   /** Why an operator resolved it; undefined where the processor's own answer settled it. */
   readonly resolution: string | undefined;
+}
+
+export interface ClaimedPayment extends PaymentRow, Money {
+  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly transactionId: string;
+  readonly processor: string;
+}
+
+/** It was closed before anything was claimed, at `claimedAt`, so it has none of these. */
+export interface CancelledPayment extends PaymentRow {
+  readonly state: 'CANCELLED';
+  readonly transactionId?: undefined;
+  readonly processor?: undefined;
+  readonly amount?: undefined;
+  readonly currency?: undefined;
 }
 
 /** Times are milliseconds since the epoch, by the store's clock. */
@@ -77,15 +97,17 @@ export interface Selection {
   readonly state: PaymentRecord['state'] | undefined;
   /** Only payments of this client; undefined: of all. */
   readonly client?: string | undefined;
-  /** Only keys generated at or after this moment. */
-  readonly createdFrom: number | undefined;
-  /** Only keys generated before this moment. */
-  readonly createdTo: number | undefined;
+  /** Only payments first claimed at or after this moment, by the clock of the process that did. */
+  readonly claimedFrom: number | undefined;
+  /** Only payments first claimed before this moment. */
+  readonly claimedTo: number | undefined;
+  /** Only attempts at this reference. */
+  readonly reference?: string | undefined;
   /** Only payments of the processor with this name. */
   readonly processor?: string | undefined;
   /** Only payments whose key, or whose transaction id, begins so. */
   readonly find?: Prefix | undefined;
-  /** Only keys below this one: where the page before ended. */
+  /** Only transaction ids below this one: where the page before ended. */
   readonly before: string | undefined;
   readonly limit: number;
 }

@@ -11,7 +11,10 @@ export interface FinalOutcome {
   readonly fingerprint: string;
   /** The client that owns the key; undefined: every client sees it (decisions A5). */
   readonly client: string | undefined;
-  /** By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (decisions P9). */
+  /**
+   * By the store's clock, milliseconds since the epoch; from then on the key is refused for ever (decisions P9). Of a payment with a
+   * reference, which never expires: how long its record is kept from now on.
+   */
   readonly expiresAt: number;
 }
 
@@ -49,6 +52,11 @@ export interface Claim extends Fence, Money {
    * it may be sent whenever that is, also where a reference must not be sent twice (decisions P15).
    */
   readonly unsent: boolean;
+  /**
+   * It is a first claim of a computed key, whose row may have been lost: the processor is asked first, and where it clearly has no
+   * record, one send is permitted whatever time has passed.
+   */
+  readonly mayBeLost?: boolean | undefined;
   /** Milliseconds since the first claim, by the store's clock; negative when that was set back meanwhile. */
   readonly ageMs: number;
   /**

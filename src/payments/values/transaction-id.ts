@@ -3,6 +3,15 @@ import { randomInt } from 'node:crypto';
 /** Microsecond-like steps inside one millisecond: a process makes fewer than this many ids in one. */
 const STEPS_PER_MS = 1000;
 const RANDOM_DIGITS = 6;
+/** Of the time in an id, from 2001 to 2286: so the order of ids as text is that of their times. */
+const TIME_DIGITS = 16;
+const LATEST = 10 ** TIME_DIGITS - 1;
+
+/** The lowest id that can be made at or after this moment (milliseconds since the epoch). */
+export function lowestTransactionIdAt(ms: number): string {
+  const time = Math.min(Math.max(Math.ceil(ms) * STEPS_PER_MS, 0), LATEST);
+  return `TXN${String(time).padStart(TIME_DIGITS, '0')}${'0'.repeat(RANDOM_DIGITS)}`;
+}
 
 /**
  * Makes transaction ids (spec 2.3, decisions P7): `TXN`, the time of processing, then random digits. The time part

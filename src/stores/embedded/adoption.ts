@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { CannotOpen } from '../shared/deployment.js';
+import { LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
 import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
 import { DATABASE, takeExclusively } from './exclusive-folder.js';
 import { type CommitMark, lacksCommits } from './last-commit.js';
@@ -22,12 +23,13 @@ const markAnd = (incarnation: string) => `
   COMMIT`;
 
 /** All consequences of rows that may be lost, in one commit. Running it twice only leaves another gap in the ids. */
-const adoptionBefore = (key: string) => `
+const adoptionBefore = (key: string, nowMs: number) => `
   BEGIN IMMEDIATE;
   UPDATE payments SET unsent_epoch = NULL WHERE state = 'PROCESSING' AND unsent_epoch IS NOT NULL;
   UPDATE transaction_list
   SET last_id = last_id + ${GAP}, version = version + ${GAP}, last_removal_version = version + ${GAP};
-  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '${key}');
+  UPDATE deployment SET is_backup = 0, look_up_before = max(look_up_before, '${key}'), adopted_at = ${nowMs},
+    look_up_references_until = (SELECT max(until_ms) FROM retention_hours) + ${LOOK_UP_REFERENCES_MS};
   UPDATE last_commit SET incarnation = '${newIncarnation()}', number = number + 1, adopted = incarnation;
   COMMIT`;
 
@@ -51,7 +53,7 @@ export function adopt(database: Database, nowMs: number): void {
   // The log begins anew with this commit: see `assertLogBelongs`.
   const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { busy: number };
   if (busy !== 0) throw new CannotOpen('Another program reads the database. End it and start again.');
-  database.exec(adoptionBefore(key));
+  database.exec(adoptionBefore(key, nowMs));
 }
 
 /**

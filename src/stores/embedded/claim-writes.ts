@@ -1,13 +1,29 @@
-import type { ClaimAttempt, ClaimResult, DueTakeover, Takeover } from '../../payments/ports/ledger.js';
+import type {
+  Cancellation,
+  CancelResult,
+  ClaimAttempt,
+  ClaimResult,
+  DueTakeover,
+  Takeover,
+  Turn,
+} from '../../payments/ports/ledger.js';
 import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
-import { finalOf } from '../shared/rows.js';
+import { isComputed } from '../../payments/values/reference.js';
 import type { RecordOutcome } from './key-record-writes.js';
 import * as statements from './ledger-statements.js';
-import { endOf, type PaymentRow } from './payment-row.js';
+import { endOf, endStateOf, type PaymentRow } from './payment-row.js';
 import type { Database } from './sqlite.js';
+import { createTurns } from './turns.js';
 
 export interface ClaimWrite extends Omit<ClaimAttempt, 'claimBy'> {
+  /** `claimBy` by the store's clock. */
+  readonly claimBefore: number;
+  /** The wall clock, milliseconds since the epoch. */
+  readonly wallMs: number;
+}
+
+export interface CancelWrite extends Omit<Cancellation, 'claimBy'> {
   /** `claimBy` by the store's clock. */
   readonly claimBefore: number;
   /** The wall clock, milliseconds since the epoch. */
@@ -23,6 +39,8 @@ export type ClaimWriteResult = 'claimed' | number | Exclude<ClaimResult, { state
 export interface PaymentWritesParts {
   /** Puts a final outcome into the record of its key, in the same commit. */
   readonly recordOutcome: RecordOutcome;
+  /** Removes the record of a key, in the same commit. */
+  readonly forgetRecord: (key: string) => void;
   /** Such a key is never inserted. */
   readonly mayBeRemoved: (key: string) => boolean;
   /** Retention's, which a settled row stores. */
@@ -41,7 +59,7 @@ const NO_END = ['PROCESSING', null, null, null, null] as const;
  */
 export function createClaimWrites(
   database: Database,
-  { recordOutcome, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
+  { recordOutcome, forgetRecord, mayBeRemoved, currentHour, storeClock, passTime }: PaymentWritesParts,
 ) {
   const insertClaim = database.prepare(statements.INSERT_CLAIM);
   const find = database.prepare(statements.FIND);
@@ -50,40 +68,66 @@ export function createClaimWrites(
     'longest due': database.prepare(statements.TAKE_OVER_DUE['longest due']),
     'latest due': database.prepare(statements.TAKE_OVER_DUE['latest due']),
   };
-  const { look_up_before: lookUpBefore } = database.prepare(statements.LOOK_UP_BEFORE).get() as {
-    look_up_before: string;
-  };
+  const turns = createTurns(database);
 
   /** Undefined where the row was there before, or the claim came too late. */
   function insert(attempt: ClaimWrite, now: number): ClaimWriteResult | undefined {
-    const { key } = attempt;
+    const { key, turn } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
-    const mayBeLost = key < lookUpBefore;
+    const mayBeLost = turns.mayBeLost(key);
+    const refusal = turn && !find.get(key) ? turns.refusalOf(turn, mayBeLost, now) : undefined;
+    if (refusal) return refusal;
+    return insertRow(attempt, now, mayBeLost);
+  }
+
+  function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {
+    const { key, turn } = attempt;
     // The attempt of a lost row may have charged, so the processor is asked first.
     const final = mayBeLost ? undefined : finalAt(now, attempt);
     const end = final ? endOf(final, now, currentHour()) : NO_END;
-    if (insertClaim.run(...startOf(attempt, now, mayBeLost), ...end).changes === 0) return undefined;
+    const { changes } = insertClaim.run(...startOf(attempt, now, mayBeLost), ...end, ...placeOf(turn));
+    if (changes === 0) return undefined;
     if (final) {
       recordOutcome(key, final);
       return final.expiresAt;
     }
-    if (!mayBeLost) return 'claimed';
-    return { state: 'taken over', claim: { ...claimOf(find.get(key) as PaymentRow, now), unsent: false } };
+    return mayBeLost ? lostClaim(key, now) : 'claimed';
+  }
+
+  function lostClaim(key: string, now: number): ClaimWriteResult {
+    const claim = { ...claimOf(find.get(key) as PaymentRow, now), unsent: false };
+    return { state: 'taken over', claim: isComputed(key) ? { ...claim, mayBeLost: true } : claim };
   }
 
   /** Takes an existing row over, or says why not. */
   function takeOverOrExplain(attempt: ClaimWrite, now: number): ClaimWriteResult {
     const row = find.get(attempt.key) as PaymentRow | undefined;
     if (!row) return { state: mayBeRemoved(attempt.key) ? 'expired' : 'too late' };
-    if (row.state !== 'PROCESSING') {
-      const final = finalOf(row);
-      if (final.expiresAt > now) return { state: 'final', final };
-      passTime();
-      return { state: 'expired' };
+    const taken = row.state === 'PROCESSING' ? takeOverRow(attempt, now) : undefined;
+    return taken ? { state: 'taken over', claim: taken } : stateOf(row, now);
+  }
+
+  function stateOf(row: PaymentRow, now: number) {
+    if (row.state === 'PROCESSING') {
+      const remainingMs = Math.max(0, row.lease_until - now);
+      return { state: 'under way', fingerprint: row.fingerprint, remainingMs } as const;
     }
-    const taken = takeOverRow(attempt, now);
-    if (taken) return { state: 'taken over', claim: taken };
-    return { state: 'under way', fingerprint: row.fingerprint, remainingMs: Math.max(0, row.lease_until - now) };
+    const ended = endStateOf(row, now);
+    if (ended.state === 'expired') passTime();
+    return ended;
+  }
+
+  function insertClosed(cancellation: CancelWrite, now: number): CancelResult {
+    const { key, turn, claimBefore, isLookedUp } = cancellation;
+    if (mayBeRemoved(key)) return { state: 'expired' };
+    if (now > claimBefore) return { state: 'too late' };
+    const mayBeLost = turns.mayBeLost(key);
+    const refusal = turn && turns.refusalOf(turn, mayBeLost, now);
+    if (refusal) return refusal;
+    if (mayBeLost && !isLookedUp) return { state: 'may be lost' };
+    insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn));
+    forgetRecord(key);
+    return { state: 'cancelled' };
   }
 
   function takeOverRow(takeover: KeyTakeover, now: number): Claim | undefined {
@@ -98,6 +142,12 @@ export function createClaimWrites(
     claim(attempt: ClaimWrite): ClaimWriteResult {
       const now = storeClock();
       return insert(attempt, now) ?? takeOverOrExplain(attempt, now);
+    },
+
+    cancel(cancellation: CancelWrite): CancelResult {
+      const now = storeClock();
+      const row = find.get(cancellation.key) as PaymentRow | undefined;
+      return row ? stateOf(row, now) : insertClosed(cancellation, now);
     },
 
     takeOver: (takeover: KeyTakeover): Claim | null => takeOverRow(takeover, storeClock()) ?? null,
@@ -116,11 +166,26 @@ export function createClaimWrites(
 function startOf(attempt: ClaimWrite, now: number, mayBeLost: boolean) {
   const { key, transactionId, amount, currency, fingerprint, client, processor, owner, leaseMs, wallMs } = attempt;
   const leaseUntil = now + leaseMs;
-  // The lost claim may be as old as the key.
-  const claimedAt = mayBeLost ? Math.min(now, keyTimeOf(key)) : now;
+  // The lost claim may be as old as the key. A computed one has no time.
+  const claimedAt = mayBeLost && !isComputed(key) ? Math.min(now, keyTimeOf(key)) : now;
   const claimedAtWall = mayBeLost ? Math.min(wallMs - (now - claimedAt), claimedAt) : wallMs;
   const payment = [key, transactionId, amount, currency, fingerprint, client ?? null, processor];
   return [...payment, owner, leaseUntil, leaseUntil, claimedAt, Math.floor(claimedAtWall)];
+}
+
+/** All columns but those of the reference: of a payment that is closed before it was claimed. */
+function closedRow(
+  { key, transactionId, client, owner, wallMs, idempotencyTtlMs }: CancelWrite,
+  now: number,
+  hour: number,
+) {
+  const payment = [key, transactionId, null, null, '', client ?? null, null];
+  return [...payment, owner, 0, now, now, Math.floor(wallMs), 'CANCELLED', null, now + idempotencyTtlMs, now, hour];
+}
+
+/** The columns of its reference. */
+function placeOf(turn: Turn | undefined): [string | null, number | null] {
+  return [turn?.reference.text ?? null, turn?.reference.attempt ?? null];
 }
 
 /** The outcome that a claim is settled with in its own commit. */
@@ -134,11 +199,12 @@ function claimOf(row: PaymentRow, now: number): Claim {
     epoch: row.epoch,
     owner: row.owner,
     transactionId: row.transaction_id,
-    amount: row.amount,
-    currency: row.currency,
+    // A row that is claimed has all of them: only a closed one lacks some.
+    amount: row.amount as string,
+    currency: row.currency as string,
     fingerprint: row.fingerprint,
     client: row.client ?? undefined,
-    processor: row.processor,
+    processor: row.processor as string,
     unsent: row.unsent_epoch === row.epoch - 1,
     ageMs: now - row.claimed_at,
     claimedAtWallMs: row.claimed_at_wall,

@@ -1,9 +1,18 @@
+import type { RecordOwner } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
+import { isComputed } from '../../payments/values/reference.js';
 import { reasonOf } from '../shared/rows.js';
 import type { LastCommit } from './last-commit.js';
 import type { Database } from './sqlite.js';
 
-const ISSUE = `INSERT INTO idempotency_keys (key, value, client, expires_at) VALUES (?, '${KEY_GENERATED}', ?, ?) ON CONFLICT DO NOTHING`;
+const ISSUE = `
+  INSERT INTO idempotency_keys (key, value, client, expires_at, reference, attempt) VALUES (?, '${KEY_GENERATED}', ?, ?, ?, ?)
+  ON CONFLICT DO NOTHING`;
+
+/** Only the key of a reference is issued more than once. */
+const LENGTHEN = `UPDATE idempotency_keys SET expires_at = ? WHERE key = ? AND value = '${KEY_GENERATED}'`;
+
+const HAS_ROW = 'SELECT 1 FROM payments WHERE key = ?';
 
 const RECORD_OUTCOME =
   'UPDATE idempotency_keys SET value = ?, fingerprint = ?, reason = ?, expires_at = ? WHERE key = ?';
@@ -21,9 +30,8 @@ const LAST_LOOKED_AT = 'SELECT key FROM idempotency_keys WHERE key > ? ORDER BY 
 
 const DELETE = 'DELETE FROM idempotency_keys WHERE key = ?';
 
-export interface IssueWrite {
+export interface IssueWrite extends RecordOwner {
   readonly key: string;
-  readonly client: string | undefined;
   readonly idempotencyTtlMs: number;
 }
 
@@ -41,6 +49,8 @@ export function createKeyRecordWrites(
   heldClock: () => number,
 ) {
   const issue = database.prepare(ISSUE);
+  const lengthen = database.prepare(LENGTHEN);
+  const findRow = database.prepare(HAS_ROW);
   const recordOutcome = database.prepare(RECORD_OUTCOME);
   const restoreRecord = database.prepare(RESTORE_RECORD);
   const expired = database.prepare(EXPIRED);
@@ -49,20 +59,27 @@ export function createKeyRecordWrites(
   let sweptTo = '';
 
   return {
-    /** The final value of a key, in the commit that makes its payment final. */
+    /** The final value of a key, in the commit that makes its payment final. The row of a reference answers by itself. */
     recordOutcome(key: string, { outcome, fingerprint, client, expiresAt }: FinalOutcome): void {
       const value = recordValueOf(outcome);
       const reason = reasonOf(outcome);
-      if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes > 0) return;
+      if (recordOutcome.run(value, fingerprint, reason, expiresAt, key).changes > 0 || isComputed(key)) return;
       restoreRecord.run(value, fingerprint, reason, expiresAt, client ?? null, key);
       lastCommit.keyRecords += 1;
     },
 
+    forgetRecord(key: string): void {
+      lastCommit.keyRecords -= Number(remove.run(key).changes);
+    },
+
     operations: {
-      /** The moment at which the key expires; null when it was issued before, which changes nothing. */
-      issueKey({ key, client, idempotencyTtlMs }: IssueWrite): number | null {
+      /** The moment at which the key expires; null when it was paid or issued before, which changes nothing. */
+      issueKey({ key, client, reference, idempotencyTtlMs }: IssueWrite): number | null {
         const expiresAt = storeClock() + idempotencyTtlMs;
-        if (issue.run(key, client ?? null, expiresAt).changes === 0) return null;
+        if (reference && findRow.get(key)) return null;
+        if (reference && lengthen.run(expiresAt, key).changes > 0) return expiresAt;
+        const values = [key, client ?? null, expiresAt, reference?.text ?? null, reference?.attempt ?? null];
+        if (issue.run(...values).changes === 0) return null;
         lastCommit.keyRecords += 1;
         return expiresAt;
       },

@@ -1,9 +1,10 @@
 import { LRUCache } from 'lru-cache';
-import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyStore, LookResult, RecordOwner } from '../../payments/ports/key-store.js';
 import { type FinalOutcome, isVisibleTo, KEY_GENERATED } from '../../payments/values/payment.js';
+import { isComputed } from '../../payments/values/reference.js';
 import type { NowOrLater } from '../../platform/now-or-later.js';
 import { EndListeners } from '../shared/end-listeners.js';
-import { finalOfRecord, type KeyRecord } from './payment-row.js';
+import { endStateOf, finalOfRecord, type KeyRecord, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { StoreCounters } from './store-counters.js';
 import type { Writer } from './writer.js';
@@ -14,7 +15,10 @@ import type { Writer } from './writer.js';
  */
 const REMEMBERED_RECORDS = 100_000;
 
-const FIND_RECORD = 'SELECT value, fingerprint, reason, client, expires_at FROM idempotency_keys WHERE key = ?';
+const FIND_RECORD = 'SELECT * FROM idempotency_keys WHERE key = ?';
+
+/** The payment of a reference answers itself: it may have no record. */
+const FIND_ENDED = "SELECT * FROM payments WHERE key = ? AND state IN ('COMPLETED', 'DECLINED')";
 
 export interface Lock {
   readonly client: string | undefined;
@@ -25,7 +29,7 @@ export interface Lock {
 }
 
 /** `KEY GENERATED`. */
-interface IssuedKey {
+interface IssuedKey extends RecordOwner {
   readonly client: string | undefined;
   readonly expiresAt: number;
   readonly outcome?: undefined;
@@ -43,6 +47,7 @@ export function createEmbeddedKeyStore(
 ): KeyStore {
   const clock = writer.storeClock;
   const recordByKey = reader.prepare(FIND_RECORD);
+  const endedByKey = reader.prepare(FIND_ENDED);
   const endings = new EndListeners();
   const remembered = new LRUCache<string, IssuedKey | FinalOutcome>({ max: rememberedRecords });
 
@@ -73,25 +78,44 @@ export function createEmbeddedKeyStore(
 
   function findRecord(key: string): IssuedKey | FinalOutcome | undefined {
     const known = remembered.get(key);
-    if (known) return known;
-    const row = recordByKey.get(key) as KeyRecord | undefined;
-    if (!row) return undefined;
-    const isIssued = row.value === KEY_GENERATED;
-    const record = isIssued ? { client: row.client ?? undefined, expiresAt: row.expires_at } : finalOfRecord(row);
-    remembered.set(key, record);
+    if (known && !(isComputed(key) && known.expiresAt < writer.storeClock.writtenMs)) return known;
+    const record = readRecord(key);
+    if (record) remembered.set(key, record);
     return record;
   }
 
-  function beginNow({ key, owner, leaseMs, fingerprint, client: asker }: BeginAttempt): BeginResult {
+  function readRecord(key: string): IssuedKey | FinalOutcome | undefined {
+    const ended = isComputed(key) ? (endedByKey.get(key) as PaymentRow | undefined) : undefined;
+    if (ended) return finalNow(ended);
+    const row = recordByKey.get(key) as KeyRecord | undefined;
+    if (!row) return undefined;
+    return row.value === KEY_GENERATED ? issuedKeyOf(row) : finalOfRecord(row);
+  }
+
+  /** Its row lives on when what was remembered of it has expired. */
+  function finalNow(row: PaymentRow): FinalOutcome | undefined {
+    const ended = endStateOf(row, clock.now());
+    return ended.state === 'final' ? ended.final : undefined;
+  }
+
+  function beginNow({ key, owner, leaseMs, fingerprint, client: asker, makes }: BeginAttempt): BeginResult {
+    const reference = makes?.reference;
     const looked = lookAs(owner, key, asker);
-    if (looked.state !== 'generated') return looked;
+    // Who names the reference needs no record: the row decides.
+    const isFree = looked.state === 'generated' || (looked.state === 'absent' && reference !== undefined);
+    if (!isFree) return looked;
     const takenAt = clock.monotonic();
-    const record = findRecord(key);
-    const client = record?.client;
+    const record = reference ? undefined : (findRecord(key) as IssuedKey);
+    const client = reference ? reference.client : record?.client;
     locks.set(key, { client, owner, fingerprint, takenAt, endsAt: takenAt + leaseMs });
     // The record is not lengthened here, as Redis does it: so a claim must also come before the key's own expiry.
-    const keyRemainingMs = (record?.expiresAt ?? 0) - clock.now();
-    return { state: 'taken', claimBy: takenAt + Math.min(leaseMs, keyRemainingMs), client };
+    const keyRemainingMs = record ? record.expiresAt - clock.now() : leaseMs;
+    return {
+      state: 'taken',
+      claimBy: takenAt + Math.min(leaseMs, keyRemainingMs),
+      client,
+      reference: reference ?? record?.reference,
+    };
   }
 
   /**
@@ -116,9 +140,9 @@ export function createEmbeddedKeyStore(
   }
 
   return {
-    async issue(key, idempotencyTtlMs, client) {
-      const expiresAt = await writer.write('issueKey', { key, client, idempotencyTtlMs });
-      if (expiresAt !== null) remembered.set(key, { client, expiresAt });
+    async issue(key, { client, reference }, idempotencyTtlMs) {
+      const expiresAt = await writer.write('issueKey', { key, client, reference, idempotencyTtlMs });
+      if (expiresAt !== null) remembered.set(key, { client, reference, expiresAt });
     },
 
     begin: (attempt) => judged(attempt.key, () => beginNow(attempt)),
@@ -145,5 +169,18 @@ export function createEmbeddedKeyStore(
     async release(key, owner) {
       if (deleteLock(key, owner)) endings.notify(key);
     },
+
+    /** The record was removed by the very commit that closed the payment. */
+    async forget(key, owner) {
+      remembered.delete(key);
+      deleteLock(key, owner);
+      endings.notify(key);
+    },
   };
+}
+
+function issuedKeyOf({ client, expires_at: expiresAt, reference, attempt }: KeyRecord): IssuedKey {
+  const owner = client ?? undefined;
+  if (reference === null || attempt === null) return { client: owner, expiresAt };
+  return { client: owner, expiresAt, reference: { text: reference, attempt, client: owner } };
 }

@@ -6,11 +6,20 @@ const MOST_EVENTS = 48;
 
 export const INSERT_CLAIM = `
   INSERT INTO payments (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-    claimed_at_wall, state, reason, expires_at, settled_at, settled_hour)
-  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    claimed_at_wall, state, reason, expires_at, settled_at, settled_hour, reference, attempt)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (key) DO NOTHING`;
 
-export const LOOK_UP_BEFORE = 'SELECT look_up_before FROM deployment';
+/** What an adoption left behind; it changes at a start only. */
+export const LOSSES = 'SELECT look_up_before, look_up_references_until, adopted_at FROM deployment';
+
+export const SEEN_MS = 'SELECT max(until_ms) AS ms FROM retention_hours';
+
+/** How long ago an hour of retention ended, by its time; no row where it was forgotten, because it is too long ago. */
+export const HOUR_AGE = `
+  SELECT (SELECT max(until_ms) FROM retention_hours) - until_ms
+    + (SELECT coalesce(sum(unseen_ms), 0) FROM retention_hours AS younger WHERE younger.hour > old.hour AND confirmed) AS ms
+  FROM retention_hours AS old WHERE hour = ?`;
 
 export const FIND = 'SELECT * FROM payments WHERE key = ?';
 

@@ -5,8 +5,7 @@ import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payme
 import type { Clock } from '../../platform/clock.js';
 import type { StoreUnavailable } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
-import { finalOf } from '../shared/rows.js';
-import type { PaymentRow } from './payment-row.js';
+import { endStateOf, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
 
@@ -23,7 +22,8 @@ const ENDED_UNCLAIMED = `
 
 /** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
 const OLDEST_UNDER_WAY = `(
-  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING' ORDER BY key LIMIT ${MOST_COUNTED})`;
+  SELECT epoch, unsent_epoch, lease_until, claimed_at, claimed_at_wall FROM payments WHERE state = 'PROCESSING'
+  ORDER BY transaction_id LIMIT ${MOST_COUNTED})`;
 
 export const COUNT_ABANDONED = `
   SELECT count(*) AS abandoned FROM ${OLDEST_UNDER_WAY}
@@ -54,6 +54,11 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     });
   }
 
+  /** By the store's clock. */
+  function claimBefore({ claimBy }: Pick<ClaimAttempt, 'claimBy'>): number {
+    return Math.floor(clock.now() + claimBy - clock.monotonic());
+  }
+
   function abandon(
     { key, epoch, owner }: Fence,
     recoverAfterMs: number,
@@ -67,7 +72,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
 
   return {
     async claim(attempt) {
-      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs } = attempt;
+      const { key, owner, fingerprint, client, transactionId, amount, currency, settleAs, turn } = attempt;
       const claimed = await claimInTime(
         writer.write('claim', {
           key,
@@ -79,9 +84,10 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           currency,
           processor: attempt.processor,
           leaseMs: attempt.leaseMs,
-          claimBefore: Math.floor(clock.now() + attempt.claimBy - clock.monotonic()),
+          claimBefore: claimBefore(attempt),
           wallMs: wallClock(),
           settleAs,
+          turn,
         }),
         (late) => {
           if (late === 'claimed') return [firstClaim(attempt)];
@@ -94,6 +100,10 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
       return { state: 'settled', final: { outcome: settleAs.outcome, fingerprint, client, expiresAt: claimed } };
     },
 
+    cancel({ claimBy, ...cancellation }) {
+      return writer.write('cancel', { ...cancellation, claimBefore: claimBefore({ claimBy }), wallMs: wallClock() });
+    },
+
     async find(key, client): Promise<FindResult> {
       const row = find.get(key) as PaymentRow | undefined;
       if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
@@ -104,10 +114,9 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
           ? { state: 'under way', fingerprint: row.fingerprint, remainingMs }
           : { state: 'abandoned' };
       }
-      const final = finalOf(row);
-      if (final.expiresAt > now) return { state: 'final', final };
-      await writer.passTime(final.expiresAt);
-      return { state: 'expired' };
+      const ended = endStateOf(row, now);
+      if (ended.state === 'expired') await writer.passTime(row.expires_at ?? now);
+      return ended;
     },
 
     async endedUnclaimed(key, lifeMs, client) {

@@ -58,7 +58,9 @@ export async function openEmbedded(options: {
     const clockWatch = watchStoreClock(storeClock, clock, (sentence) => options.notices?.warn(sentence));
     const walSize = watchWalSize(path, clock, measures.walBytes);
 
+    const { id } = reader.prepare('SELECT id FROM deployment').get() as { id: string };
     return {
+      id,
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),

@@ -1,7 +1,7 @@
 import type { NewestSource } from '../shared/newest-payments.js';
 
 const COLUMNS =
-  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution';
+  'key, state, transaction_id, amount, currency, client, processor, epoch, claimed_at, settled_at, reason, resolution, reference, attempt';
 
 export const FIND = `SELECT ${COLUMNS} FROM payments WHERE key = ?`;
 
@@ -10,10 +10,10 @@ export const FIND_LIFE = `
   SELECT ${COLUMNS}, owner, coalesce(unsent_epoch = epoch, 0) AS unsent, lease_until, recover_at, expires_at, events, ?2 AS now
   FROM payments WHERE key = ?1`;
 
-const RANGE = 'key >= ?1 AND key < ?2';
+const RANGE = 'transaction_id >= ?1 AND transaction_id < ?2';
 /** Conditions that are not meant to use an index: they filter a bounded number of rows (see `newest-payments.ts`). */
 const FILTERS = `(?4 IS NULL OR state = ?4) AND (?5 IS NULL OR processor = ?5)
-    AND (?6 IS NULL OR (transaction_id >= ?6 AND transaction_id <= ?7)) AND (?8 IS NULL OR client = ?8)`;
+    AND (?6 IS NULL OR (key >= ?6 AND key <= ?7)) AND (?8 IS NULL OR client = ?8)`;
 /** The state is a constant and not a parameter, so that its partial index is seen to hold the rows. */
 const ROWS_OF = {
   any: RANGE,
@@ -29,29 +29,38 @@ export const NEWEST: Record<NewestSource, string> = {
   PROCESSING: newestOf(ROWS_OF.PROCESSING),
 };
 
-/** Payments within a short range of transaction ids. */
-export const NAMED = `
-  WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE transaction_id >= ?6 AND transaction_id <= ?7)
-  SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
+/** Payments within a short range of keys. */
+export const OF_KEYS = sortedOf('key >= ?6 AND key <= ?7');
 
-export const COUNT_NAMED = `
-  SELECT count(*) AS named FROM (
-    SELECT 1 FROM payments WHERE transaction_id >= ?1 AND transaction_id <= ?2 LIMIT ?3)`;
+export const OF_REFERENCE = sortedOf('reference = ?9');
 
-/** The nth newest key of each: the last one that a page may read. */
-export const NTH_KEY: Record<NewestSource, string> = {
-  any: nthKeyOf(ROWS_OF.any),
-  DECLINED: nthKeyOf(ROWS_OF.DECLINED),
-  PROCESSING: nthKeyOf(ROWS_OF.PROCESSING),
-  ofClient: nthKeyOf(`client = ?4 AND ${RANGE}`),
+export const COUNT_KEYS = `
+  SELECT count(*) AS keys FROM (SELECT 1 FROM payments WHERE key >= ?1 AND key <= ?2 LIMIT ?3)`;
+
+/** The nth newest id of each: the last one that a page may read. */
+export const NTH_ID: Record<NewestSource, string> = {
+  any: nthIdOf(ROWS_OF.any),
+  DECLINED: nthIdOf(ROWS_OF.DECLINED),
+  PROCESSING: nthIdOf(ROWS_OF.PROCESSING),
+  ofClient: nthIdOf(`client = ?4 AND ${RANGE}`),
 };
 
+/** The attempt at a reference that was claimed last. */
+export const NEWEST_ATTEMPT = `
+  SELECT ${COLUMNS} FROM payments WHERE reference = ? AND client IS ? ORDER BY attempt DESC LIMIT 1`;
+
 function newestOf(rows: string): string {
-  return `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS} ORDER BY key DESC LIMIT ?3`;
+  return `SELECT ${COLUMNS} FROM payments WHERE ${rows} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
 }
 
-function nthKeyOf(rows: string): string {
-  return `SELECT key FROM payments WHERE ${rows} ORDER BY key DESC LIMIT 1 OFFSET ?3 - 1`;
+function sortedOf(rows: string): string {
+  return `
+  WITH selected AS MATERIALIZED (SELECT ${COLUMNS} FROM payments WHERE ${rows})
+  SELECT * FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT ?3`;
+}
+
+function nthIdOf(rows: string): string {
+  return `SELECT transaction_id FROM payments WHERE ${rows} ORDER BY transaction_id DESC LIMIT 1 OFFSET ?3 - 1`;
 }
 
 const SETTLED_PAGE = `
@@ -65,7 +74,7 @@ export const SETTLED = `SELECT ${COLUMNS} ${SETTLED_PAGE}`;
 export const COUNT_SETTLED = `
   WITH page AS MATERIALIZED (SELECT key, settled_at, state ${SETTLED_PAGE}),
     last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
-  SELECT count(*) FILTER (WHERE state = 'COMPLETED') AS completed,
+  SELECT count(*) AS counted, count(*) FILTER (WHERE state = 'COMPLETED') AS completed,
     count(*) FILTER (WHERE state = 'DECLINED') AS declined,
     (SELECT key FROM last) AS key, (SELECT settled_at FROM last) AS last_settled_at
   FROM page`;

@@ -15,9 +15,11 @@ export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => nu
   const settled = reader.prepare(statements.SETTLED);
   const countSettled = reader.prepare(statements.COUNT_SETTLED);
   const newest = preparedAll(statements.NEWEST);
-  const nthKey = preparedAll(statements.NTH_KEY);
-  const named = reader.prepare(statements.NAMED);
-  const countNamed = reader.prepare(statements.COUNT_NAMED);
+  const nthId = preparedAll(statements.NTH_ID);
+  const ofKeys = reader.prepare(statements.OF_KEYS);
+  const ofReference = reader.prepare(statements.OF_REFERENCE);
+  const countKeys = reader.prepare(statements.COUNT_KEYS);
+  const newestAttempt = reader.prepare(statements.NEWEST_ATTEMPT);
 
   function preparedAll<Source extends string>(texts: Record<Source, string>): Record<Source, PreparedRead> {
     const prepared = Object.entries<string>(texts).map(([source, text]) => [source, reader.prepare(text)]);
@@ -25,12 +27,13 @@ export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => nu
   }
 
   const newestReads: NewestReads = {
-    countNamed: async ({ first, last }, atMost) => (countNamed.get(first, last, atMost) as { named: number }).named,
-    named: async (query) => named.all(...valuesOf(query)) as HistoryRow[],
+    countKeys: async ({ first, last }, atMost) => (countKeys.get(first, last, atMost) as { keys: number }).keys,
+    ofKeys: async (query) => ofKeys.all(...valuesOf(query)) as HistoryRow[],
+    ofReference: async (query) => ofReference.all(...valuesOf(query), query.reference) as HistoryRow[],
     page: async (query) => newest[query.source].all(...valuesOf(query)) as HistoryRow[],
-    async nthKey({ source, from, below, client }, n) {
-      const row = nthKey[source].get(from, below, n, ...(source === 'ofClient' ? [client] : []));
-      return (row as Pick<HistoryRow, 'key'> | undefined)?.key;
+    async nthId({ source, from, below, client }, n) {
+      const row = nthId[source].get(from, below, n, ...(source === 'ofClient' ? [client] : []));
+      return (row as Pick<HistoryRow, 'transaction_id'> | undefined)?.transaction_id;
     },
   };
 
@@ -43,6 +46,11 @@ export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => nu
     async findLife(key) {
       const row = findLife.get(key, wallClock()) as LifeRow | undefined;
       return row && lifeOf(row);
+    },
+
+    async newestAttempt(reference, client) {
+      const row = newestAttempt.get(reference, client ?? null) as HistoryRow | undefined;
+      return row && recordOf(row);
     },
 
     newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
@@ -62,6 +70,6 @@ export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => nu
   };
 }
 
-function valuesOf({ from, below, limit, state, processor, ids, client }: NewestQuery): (string | number | null)[] {
-  return [from, below, limit, state, processor, ids?.first ?? null, ids?.last ?? null, client];
+function valuesOf({ from, below, limit, state, processor, keys, client }: NewestQuery): (string | number | null)[] {
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client];
 }

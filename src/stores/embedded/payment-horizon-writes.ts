@@ -22,16 +22,24 @@ const OLD_HOUR = `
 const FORGET_HOURS = 'DELETE FROM retention_hours WHERE hour < ?';
 
 export const OLD_PAYMENTS = `
-  SELECT key, settled_at, settled_hour, expires_at FROM payments
+  SELECT key, settled_at, settled_hour, expires_at, reference, client FROM payments
   WHERE (settled_at, key) > (?, ?) AND settled_at < ? ORDER BY settled_at, key LIMIT ?`;
 
 const REMOVE = 'DELETE FROM payments WHERE key = ?';
+
+/** All attempts at a reference: none of them may be under way, or too young. An attempt is only claimed after the one before it ended. */
+const REMOVE_REFERENCE = `
+  DELETE FROM payments WHERE reference = ?1 AND client IS ?2 AND NOT EXISTS (
+    SELECT 1 FROM payments AS other WHERE other.reference = ?1 AND other.client IS ?2
+      AND (other.settled_hour IS NULL OR other.settled_hour > ?3 OR other.expires_at > ?4))`;
 
 interface OldPayment {
   readonly key: string;
   readonly settled_at: number;
   readonly settled_hour: number;
   readonly expires_at: number;
+  readonly reference: string | null;
+  readonly client: string | null;
 }
 
 /** One pass over all payments that may be old enough, oldest first. It may take many calls. */
@@ -48,6 +56,7 @@ export function createPaymentHorizonWrites(database: Database, storeClock: () =>
   const forgetHours = database.prepare(FORGET_HOURS);
   const oldPayments = database.prepare(OLD_PAYMENTS);
   const remove = database.prepare(REMOVE);
+  const removeReference = database.prepare(REMOVE_REFERENCE);
   let keysBefore = (database.prepare(HORIZON).get() as { keys_before: string }).keys_before;
   let pass: Pass | undefined;
 
@@ -59,6 +68,12 @@ export function createPaymentHorizonWrites(database: Database, storeClock: () =>
     if (bound > keysBefore) keysBefore = bound;
     forgetHours.run(old.hour);
     return { hour: old.hour, settledBefore: old.keys_from_ms, after: { settled_at: -1, key: '' } };
+  }
+
+  /** How many rows went: all attempts at a reference, or none of them. */
+  function removeOld({ key, reference, client }: OldPayment, hour: number, now: number): number {
+    if (reference !== null) return Number(removeReference.run(reference, client, hour, now).changes);
+    return key < keysBefore ? Number(remove.run(key).changes) : 0;
   }
 
   return {
@@ -78,8 +93,8 @@ export function createPaymentHorizonWrites(database: Database, storeClock: () =>
         const { hour, settledBefore, after } = current;
         const looked = oldPayments.all(after.settled_at, after.key, settledBefore, limit) as unknown as OldPayment[];
         let removed = 0;
-        for (const { key, settled_hour, expires_at } of looked) {
-          if (settled_hour <= hour && expires_at <= now && key < keysBefore) removed += Number(remove.run(key).changes);
+        for (const row of looked) {
+          if (row.settled_hour <= hour && row.expires_at <= now) removed += removeOld(row, hour, now);
         }
         const last = looked.at(-1);
         pass = last && looked.length === limit ? { ...current, after: last } : undefined;

@@ -1,5 +1,5 @@
 import { DECLINED, type FinalOutcome, type Outcome } from '../../payments/values/payment.js';
-import { type FinalRow, type HistoryRow, reasonOf } from '../shared/rows.js';
+import { type FinalRow, finalOf, type HistoryRow, reasonOf } from '../shared/rows.js';
 
 /** Every column; times are milliseconds since the epoch. */
 export interface PaymentRow extends FinalRow, HistoryRow {
@@ -10,6 +10,25 @@ export interface PaymentRow extends FinalRow, HistoryRow {
   readonly claimed_at_wall: number;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
   readonly unsent_epoch: number | null;
+  /** Retention's, in which it was settled. */
+  readonly settled_hour: number | null;
+}
+
+/**
+ * What a row that is not PROCESSING says at this moment. A payment with a reference never expires: its outcome is repeated, from any moment
+ * on, for as long as that of any other payment.
+ */
+export function endStateOf(
+  row: PaymentRow,
+  now: number,
+): { state: 'final'; final: FinalOutcome } | { state: 'cancelled' | 'expired' } {
+  if (row.state === 'CANCELLED') return { state: 'cancelled' };
+  const final = finalOf(row);
+  if (row.reference !== null) {
+    const lifeMs = final.expiresAt - (row.settled_at ?? final.expiresAt);
+    return { state: 'final', final: { ...final, expiresAt: now + lifeMs } };
+  }
+  return final.expiresAt > now ? { state: 'final', final } : { state: 'expired' };
 }
 
 /** The settlement columns of a payment, as INSERT_CLAIM and SETTLE take them. `hour`: retention's. */
@@ -28,6 +47,9 @@ export interface KeyRecord {
   /** The client that owns the key; null: every client sees it. */
   client: string | null;
   expires_at: number;
+  /** From which the key is computed, with its attempt; null: from nothing. */
+  reference: string | null;
+  attempt: number | null;
 }
 
 /** The outcome in a record whose value is no longer `KEY GENERATED`. */

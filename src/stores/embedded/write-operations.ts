@@ -24,6 +24,7 @@ export function createWriteOperations(
     ...keyRecords.operations,
     ...createPaymentWrites(database, {
       recordOutcome: keyRecords.recordOutcome,
+      forgetRecord: keyRecords.forgetRecord,
       mayBeRemoved: horizon.mayBeRemoved,
       currentHour: retentionTime.currentHour,
       storeClock,

@@ -1,13 +1,23 @@
-import type { ClaimAttempt, ClaimResult, Ledger, Takeover } from '../../payments/ports/ledger.js';
+import type {
+  Cancellation,
+  CancelResult,
+  ClaimAttempt,
+  ClaimResult,
+  Ledger,
+  Takeover,
+  Turn,
+  TurnRefusal,
+} from '../../payments/ports/ledger.js';
 import type { Claim } from '../../payments/values/payment.js';
+import { isComputed } from '../../payments/values/reference.js';
 import { isUnknown } from '../../platform/faults.js';
-import { finalOf, reasonOf } from '../shared/rows.js';
+import { reasonOf } from '../shared/rows.js';
 import type { QueueMeasure } from '../shared/store-measures.js';
 import { Batcher, LANES } from './batcher.js';
 import type { DatabaseClock } from './database-clock.js';
 import { MAY_BE_LOST } from './database-identity-statements.js';
-import { CLAIM, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
-import { claimOf, type FindRow, type PaymentRow } from './payment-row.js';
+import { CANCEL, CLAIM, CLAIM_TURNS, EXPLAIN_TURN, TAKE_OVER, TAKE_OVER_DUE } from './ledger-statements.js';
+import { claimOf, endStateOf, type FindRow, type PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
 
 /** A row that this claim inserted. */
@@ -26,19 +36,27 @@ interface InsertedRow {
   expires_at: number | null;
 }
 
-/** Claims and takeovers. */
+interface ExplainedTurn {
+  readonly mayBeLost: boolean;
+  /** The state of the attempt before; null: it has no row. */
+  readonly previous: PaymentRow['state'] | null;
+  readonly inTime: boolean;
+  readonly remainingMs: number;
+}
+
+/** Claims, cancellations and takeovers. */
 export function createClaims(
   database: Postgres,
   clock: DatabaseClock,
   { findRow, mayBeRemoved }: { findRow: FindRow; mayBeRemoved: (key: string) => Promise<boolean> },
   queue: QueueMeasure,
-): Pick<Ledger, 'claim' | 'takeOver' | 'takeOverDue'> {
+): Pick<Ledger, 'claim' | 'cancel' | 'takeOver' | 'takeOverDue'> {
   const claims = new Batcher<ClaimAttempt, Inserted | undefined>(insertAll, clock.clock, LANES, queue);
 
   /** Which of the attempts inserted their row. Sorted by key, as all batches, so that two cannot deadlock. */
   async function insertAll(attempts: readonly ClaimAttempt[]): Promise<(Inserted | undefined)[]> {
     const sorted = attempts.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-    const rows = await database.write<InsertedRow>(CLAIM, [
+    const values = [
       sorted.map((attempt) => attempt.key),
       sorted.map((attempt) => attempt.transactionId),
       sorted.map((attempt) => attempt.amount),
@@ -52,7 +70,10 @@ export function createClaims(
       sorted.map(({ settleAs }) => settleAs?.outcome.state ?? null),
       sorted.map(({ settleAs }) => reasonOf(settleAs?.outcome)),
       sorted.map(({ settleAs }) => settleAs?.idempotencyTtlMs ?? null),
-    ]);
+    ];
+    const rows = sorted.some(({ turn }) => turn)
+      ? await database.write<InsertedRow>(CLAIM_TURNS, [...values, ...turnsOf(sorted)])
+      : await database.write<InsertedRow>(CLAIM, values);
     const inserted = new Map(
       rows.map((row) => [row.owner, { mayBeLost: row.may_be_lost, ageMs: row.age_ms, expiresAt: row.expires_at }]),
     );
@@ -93,21 +114,76 @@ export function createClaims(
     }
   }
 
-  /** The row was there before, or the claim came too late. */
+  /** The row was there before, it is not the turn of its attempt, or the claim came too late. */
   async function explain(attempt: ClaimAttempt): Promise<ClaimResult> {
-    const { key } = attempt;
     const taken = await takeOver(attempt);
     if (taken) return { state: 'taken over', claim: taken };
+    const row = await findRow(attempt.key);
+    return row ? stateOf(row) : missing(attempt);
+  }
+
+  function stateOf(row: PaymentRow) {
+    if (row.state !== 'PROCESSING') return endStateOf(row);
+    return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms } as const;
+  }
+
+  /** Why there is no row of the key, and none was inserted. */
+  async function missing({ key, turn }: Pick<ClaimAttempt, 'key' | 'turn'>) {
+    if (await mayBeRemoved(key)) return { state: 'expired' } as const;
+    const refusal = turn && (await refusalOf(key, turn));
+    if (refusal) return refusal;
+    clock.synchronize().catch(() => {});
+    return { state: 'too late' } as const;
+  }
+
+  /** Undefined where the turn is no obstacle (any more). */
+  async function refusalOf(key: string, turn: Turn): Promise<TurnRefusal | undefined> {
+    const { previousKey, lateMs, waitAfterLossMs } = turn;
+    const values = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
+    const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, values);
+    if (found?.mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
+      return { state: 'too soon', remainingMs: found.remainingMs };
+    }
+    if (previousKey === undefined) return undefined;
+    switch (found?.previous ?? 'absent') {
+      case 'absent':
+        return { state: 'not its turn', previous: 'absent' };
+      case 'PROCESSING':
+        return { state: 'not its turn', previous: 'under way' };
+      case 'COMPLETED':
+        return { state: 'not its turn', previous: 'completed' };
+      case 'CANCELLED':
+        return { state: 'not its turn', previous: 'cancelled' };
+      default:
+        return found?.inTime ? undefined : { state: 'not its turn', previous: 'declined too long ago' };
+    }
+  }
+
+  /** When the reply was lost, the row is read to find out whether this cancellation was written. */
+  async function insertClosed(cancellation: Cancellation): Promise<boolean> {
+    const { key, owner, transactionId, client, turn, claimBy, idempotencyTtlMs, isLookedUp } = cancellation;
+    const { reference, previousKey, lateMs, waitAfterLossMs = 0 } = turn ?? {};
+    const life = [clock.at(claimBy), idempotencyTtlMs, reference?.text ?? null, reference?.attempt ?? null];
+    const values = [key, transactionId, client ?? null, owner, ...life, previousKey ?? null, lateMs ?? null];
+    try {
+      return (await database.write(CANCEL, [...values, waitAfterLossMs, isLookedUp])).length > 0;
+    } catch (fault) {
+      if (!isUnknown(fault)) throw fault;
+      const row = await findRow(key, { key, epoch: 1, owner }).catch(() => undefined);
+      if (row?.state !== 'CANCELLED') throw fault;
+      return true;
+    }
+  }
+
+  async function cancel(cancellation: Cancellation): Promise<CancelResult> {
+    if (await insertClosed(cancellation)) return { state: 'cancelled' };
+    const { key, isLookedUp } = cancellation;
     const row = await findRow(key);
-    if (row?.state === 'PROCESSING') {
-      return { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms };
-    }
-    if (!row) {
-      if (await mayBeRemoved(key)) return { state: 'expired' };
-      clock.synchronize().catch(() => {});
-      return { state: 'too late' };
-    }
-    return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
+    if (row) return stateOf(row);
+    const why = await missing(cancellation);
+    if (why.state !== 'too late' || isLookedUp) return why;
+    const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [key]);
+    return known?.mayBeLost ? { state: 'may be lost' } : why;
   }
 
   return {
@@ -122,9 +198,13 @@ export function createClaims(
       // The attempt of a lost row may have charged, so the processor is asked first.
       const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
       const money = { amount, currency, fingerprint, client };
-      const claim = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !inserted.mayBeLost, ageMs };
+      const { mayBeLost } = inserted;
+      const row = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !mayBeLost, ageMs };
+      const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
       return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
     },
+
+    cancel,
 
     takeOver,
 
@@ -134,4 +214,15 @@ export function createClaims(
       return rows.map(claimOf);
     },
   };
+}
+
+/** The columns of `CLAIM_TURNS` after those of `CLAIM`. */
+function turnsOf(attempts: readonly ClaimAttempt[]): (string | number | null)[][] {
+  return [
+    attempts.map(({ turn }) => turn?.reference.text ?? null),
+    attempts.map(({ turn }) => turn?.reference.attempt ?? null),
+    attempts.map(({ turn }) => turn?.previousKey ?? null),
+    attempts.map(({ turn }) => turn?.lateMs ?? null),
+    attempts.map(({ turn }) => turn?.waitAfterLossMs ?? null),
+  ];
 }

@@ -1,3 +1,4 @@
+import { FIRST_COMPUTED_KEY, LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
 import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
 import { lowestKeyAt } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
@@ -90,7 +91,10 @@ export const ADOPT: Statement = {
         incarnation = right(replace(gen_random_uuid()::text, '-', ''), 16),
         look_up_before = CASE WHEN deployment.timeline IS NULL THEN look_up_before
           ELSE greatest(look_up_before,
-            ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)}) END
+            ${lowestKeyAt(`(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${CLOCKS_DIFFER_MS}`)}) END,
+        look_up_references_until = CASE WHEN deployment.timeline IS NULL THEN look_up_references_until
+          ELSE (SELECT max(until_ms) FROM idempay.retention_hours) + ${LOOK_UP_REFERENCES_MS} END,
+        adopted_at = CASE WHEN deployment.timeline IS NULL THEN adopted_at ELSE clock_timestamp() END
       FROM (${LIVE}) AS live, (SELECT generation FROM idempay.deployment) AS before
       WHERE (${SEEN} IS DISTINCT FROM ${FOUND} OR deployment.incarnation = $1) AND ${IS_RESTORED}
       RETURNING look_up_before, (deployment.generation - before.generation) * ${GAP}::bigint AS gap)
@@ -102,5 +106,8 @@ export const ADOPT: Statement = {
 /** Whether a missing row of this key may have been lost with an earlier database server. */
 export const MAY_BE_LOST: Statement = {
   name: 'may_be_lost',
-  text: 'SELECT $1::uuid < look_up_before AS "mayBeLost" FROM idempay.deployment',
+  text: `
+    SELECT $1::uuid < look_up_before OR ($1::uuid >= '${FIRST_COMPUTED_KEY}'
+      AND look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)) AS "mayBeLost"
+    FROM idempay.deployment`,
 };

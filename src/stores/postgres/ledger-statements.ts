@@ -1,6 +1,7 @@
 import type { QueryResultRow } from 'pg';
 import type { DueFirst } from '../../payments/ports/ledger.js';
 import type { Commit } from '../shared/last-commits.js';
+import { FIRST_COMPUTED_KEY } from '../shared/lost-references.js';
 import { GENERATION, ON_KNOWN_DATABASE } from './database-identity-statements.js';
 import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import { PAYMENT_COLUMNS } from './payment-row.js';
@@ -35,6 +36,13 @@ const eventsWith = (epoch: string, event: string) => `idempay.with_event(events,
 const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
   eventsWith('epoch + 1', `jsonb_build_object('kind', '${kind}', 'from', nullif(owner, ''))`);
 
+/** By the time of retention; an hour that was forgotten is too long ago. */
+const AGE_OF_HOUR = `(
+            SELECT (SELECT max(until_ms) FROM idempay.retention_hours) - until_ms + (
+              SELECT coalesce(sum(younger.unseen_ms), 0) FROM idempay.retention_hours AS younger
+              WHERE younger.hour > old.hour AND younger.confirmed)
+            FROM idempay.retention_hours AS old WHERE old.hour = previous.settled_hour)`;
+
 /**
  * `clock_timestamp()` and not `now()`, so that time spent waiting counts. The attempts are sorted below the condition (`OFFSET 0`
  * prevents another order), so each is checked just before its own insert. An insert that waits for another insert of its key was
@@ -45,41 +53,125 @@ const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>
  * On a database that was not checked yet every claim and takeover is refused. Where the key's row may have been lost, the
  * first claim counts as made when the key was generated: that bounds how long ago the lost one may have charged.
  */
-export const CLAIM: Statement = {
-  name: 'claim',
-  text: `
+export const CLAIM: Statement = claimOf('claim', {
+  arrays: '',
+  columns: '',
+  inserted: '',
+  losable: 'key < look_up_before',
+  condition: '',
+});
+
+/**
+ * The same for a batch with at least one payment of a reference. It must be the turn of its attempt: the one before is DECLINED, and will
+ * not be removed soon. Where rows were lost it waits (`Turn.waitAfterLossMs`).
+ */
+export const CLAIM_TURNS: Statement = claimOf('claim_turns', {
+  arrays: ', $14::text[], $15::integer[], $16::uuid[], $17::float8[], $18::float8[]',
+  columns: ', reference, attempt, previous_key, late_ms, wait_after_loss_ms',
+  inserted: ', reference, attempt',
+  losable: mayBeLost('key'),
+  condition: `
+      AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})
+      AND (NOT may_be_lost OR reference IS NULL OR ${isAfterLoss('wait_after_loss_ms')})`,
+});
+
+/** Whether an earlier row of the key may have been lost. `look_up_before` and the other column are those of the deployment. */
+function mayBeLost(key: string): string {
+  return `(${key} < look_up_before
+        OR (${key} >= '${FIRST_COMPUTED_KEY}' AND look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours)))`;
+}
+
+/** Long enough since the last adoption of a database that lacks rows. */
+function isAfterLoss(waitMs: string): string {
+  return `clock_timestamp() >= adopted_at + ${waitMs} * interval '1 millisecond'`;
+}
+
+function isTurnAfter(previousKey: string, lateMs: string): string {
+  return `EXISTS (
+          SELECT FROM idempay.payments AS previous
+          WHERE previous.key = ANY (ARRAY[${previousKey}]) AND previous.state = 'DECLINED'
+            AND (${lateMs} IS NULL OR ${AGE_OF_HOUR} < ${lateMs}))`;
+}
+
+/** Parts of a claim that only payments of references need. */
+function claimOf(
+  name: string,
+  more: Readonly<Record<'arrays' | 'columns' | 'inserted' | 'losable' | 'condition', string>>,
+): Statement {
+  return {
+    name,
+    text: `
     INSERT INTO idempay.payments
       (key, transaction_id, amount, currency, fingerprint, client, processor, epoch, owner, lease_until, recover_at, claimed_at,
-        generation, state, reason, settled_at, settled_hour, expires_at)
+        generation, state, reason, settled_at, settled_hour, expires_at${more.inserted})
     SELECT key, transaction_id, amount, currency, fingerprint, client, processor, 1, owner,
       clock_timestamp() + lease_ms * interval '1 millisecond', clock_timestamp() + lease_ms * interval '1 millisecond',
-      CASE WHEN may_be_lost
+      CASE WHEN key < look_up_before
         THEN least(clock_timestamp(), to_timestamp(${timeOfMs('key')} / 1000.0)) ELSE clock_timestamp() END,
       generation, CASE WHEN settles THEN outcome ELSE 'PROCESSING' END, CASE WHEN settles THEN reason END,
       CASE WHEN settles THEN clock_timestamp() END, CASE WHEN settles THEN ${CURRENT_HOUR} END,
-      CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END
+      CASE WHEN settles THEN clock_timestamp() + idempotency_ttl_ms * interval '1 millisecond' END${more.inserted}
     FROM (
-      SELECT sent.*, generation, key < look_up_before AS may_be_lost, outcome IS NOT NULL AND key >= look_up_before AS settles
-      FROM
-        unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
-          $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[])
-        AS sent (key, transaction_id, amount, currency, fingerprint, client, processor, owner, lease_ms, claim_before,
-          outcome, reason, idempotency_ttl_ms),
-        idempay.deployment
+      SELECT lost.*, outcome IS NOT NULL AND NOT may_be_lost AS settles
+      FROM (
+        SELECT sent.*, generation, look_up_before, adopted_at, ${more.losable} AS may_be_lost
+        FROM
+          unnest($1::uuid[], $2::text[], $3::numeric[], $4::text[], $5::text[], $6::text[], $7::text[],
+            $8::text[], $9::float8[], $10::float8[], $11::text[], $12::text[], $13::float8[]${more.arrays})
+          AS sent (key, transaction_id, amount, currency, fingerprint, client, processor, owner, lease_ms, claim_before,
+            outcome, reason, idempotency_ttl_ms${more.columns}),
+          idempay.deployment) AS lost
       ORDER BY key OFFSET 0) AS attempt
     WHERE clock_timestamp() <= to_timestamp(claim_before / 1000)
       AND key >= (SELECT keys_before FROM idempay.payment_horizon)
       AND ${ENDS_IN_TIME}
-      AND ${ON_KNOWN_DATABASE}
+      AND ${ON_KNOWN_DATABASE}${more.condition}
     ON CONFLICT (key) DO NOTHING
-    RETURNING key, owner, key < (SELECT look_up_before FROM idempay.deployment) AS may_be_lost,
+    RETURNING key, owner, (SELECT ${more.losable} FROM idempay.deployment) AS may_be_lost,
       (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
       floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at`,
-  commitOf(rows) {
-    // Rather one that will be charged.
-    const row = rows.find(({ expires_at }) => expires_at === null) ?? rows[0];
-    return row && { key: row.key, epoch: 1, settled: row.expires_at !== null };
-  },
+    commitOf(rows) {
+      // Rather one that will be charged.
+      const row = rows.find(({ expires_at }) => expires_at === null) ?? rows[0];
+      return row && { key: row.key, epoch: 1, settled: row.expires_at !== null };
+    },
+  };
+}
+
+/**
+ * Closes a payment before it is claimed: $1 to $10 are key, transaction id, client, owner, the last moment (ms), life (ms), reference,
+ * attempt, and of its turn the key before and the age that is too late; $11 waits after a loss, and $12 says that the processor was asked.
+ */
+export const CANCEL: Statement = {
+  name: 'cancel',
+  text: `
+    INSERT INTO idempay.payments
+      (key, transaction_id, fingerprint, client, epoch, owner, lease_until, recover_at, claimed_at, generation, state, settled_at,
+        settled_hour, expires_at, reference, attempt)
+    SELECT $1::uuid, $2::text, '', $3::text, 1, $4::text, to_timestamp(0), at, at, generation, 'CANCELLED', at, ${CURRENT_HOUR},
+      at + $6::float8 * interval '1 millisecond', $7::text, $8::integer
+    FROM (SELECT clock_timestamp() AS at) AS now, idempay.deployment
+    WHERE at <= to_timestamp($5::float8 / 1000)
+      AND $1::uuid >= (SELECT keys_before FROM idempay.payment_horizon)
+      AND ${ENDS_IN_TIME}
+      AND ${ON_KNOWN_DATABASE}
+      AND ($9::uuid IS NULL OR ${isTurnAfter('$9::uuid', '$10::float8')})
+      AND (NOT ${mayBeLost('$1::uuid')} OR ($12::boolean AND ($7::text IS NULL OR ${isAfterLoss('$11::float8')})))
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key`,
+  commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: true },
+};
+
+/** Why a row of this turn was not inserted: parameters as in `CANCEL`, from `$1` to `$4` the key, the key before, its age, and the wait. */
+export const EXPLAIN_TURN: Statement = {
+  name: 'explain_turn',
+  text: `
+    SELECT ${mayBeLost('$1::uuid')} AS "mayBeLost", previous.state AS previous,
+      coalesce($3::float8 IS NULL OR ${AGE_OF_HOUR} < $3::float8, false) AS "inTime",
+      coalesce((extract(epoch FROM adopted_at + $4::float8 * interval '1 millisecond' - clock_timestamp()) * 1000)::float8, 0)
+        AS "remainingMs"
+    FROM idempay.deployment
+    LEFT JOIN idempay.payments AS previous ON previous.key = $2::uuid`,
 };
 
 const takenOver = ([row]: readonly QueryResultRow[]): Commit | undefined =>
@@ -223,7 +315,7 @@ export const RESOLVE: Statement = {
 /** What is PROCESSING, oldest first, up to a limit: the cost of a count must not grow with what is in trouble. */
 const oldestUnderWay = (limit: string) => `(
       SELECT epoch, unsent_epoch, generation, lease_until, claimed_at FROM idempay.payments
-      WHERE state = 'PROCESSING' ORDER BY key LIMIT ${limit}) AS oldest`;
+      WHERE state = 'PROCESSING' ORDER BY transaction_id LIMIT ${limit}) AS oldest`;
 
 export const COUNT_ABANDONED: Statement = {
   name: 'count_abandoned',

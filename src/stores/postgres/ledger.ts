@@ -16,7 +16,7 @@ import type { DatabaseClock } from './database-clock.js';
 import type { ConfirmDurable } from './durability.js';
 import * as statements from './ledger-statements.js';
 import { createPaymentHorizon } from './payment-horizon.js';
-import type { PaymentRow } from './payment-row.js';
+import { endStateOf, type PaymentRow } from './payment-row.js';
 import type { Postgres } from './postgres.js';
 import { createNoteElapsed } from './retention-time.js';
 
@@ -53,7 +53,7 @@ export function createPostgresLedger(
     const row = await findRow(key);
     if (!row || !isVisibleTo(client, row.client)) return { state: 'absent' };
     if (row.state !== 'PROCESSING') {
-      return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
+      return endStateOf(row);
     }
     return row.remaining_ms > 0
       ? { state: 'under way', fingerprint: row.fingerprint, remainingMs: row.remaining_ms }

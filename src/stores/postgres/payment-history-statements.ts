@@ -3,7 +3,7 @@ import { GENERATION } from './database-identity-statements.js';
 import type { Statement } from './postgres.js';
 
 const COLUMNS = `
-  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution,
+  key, state, transaction_id, amount::text AS amount, currency, client, processor, epoch, reason, resolution, reference, attempt,
   floor(extract(epoch FROM claimed_at) * 1000)::float8 AS claimed_at,
   floor(extract(epoch FROM settled_at) * 1000)::float8 AS settled_at,
   floor(extract(epoch FROM settled_at) * 1000000)::float8 AS settled_at_us`;
@@ -25,14 +25,14 @@ export const FIND_LIFE: Statement = {
     FROM idempay.payments WHERE key = $1`,
 };
 
-const RANGE = 'key >= $1 AND key < $2';
+const RANGE = 'transaction_id >= $1 AND transaction_id < $2';
 /**
- * Conditions that must not use an index, also not in a custom plan (hence the `|| ''`). They filter a bounded number of rows
+ * Conditions that must not use an index, also not in a custom plan (hence `key::text`). They filter a bounded number of rows
  * (see `newest-payments.ts`).
  */
 const FILTERS = `($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR processor = $5)
-        AND ($6::text IS NULL OR (transaction_id || '' >= $6 AND transaction_id || '' <= $7)) AND ($8::text IS NULL OR client = $8)`;
-/** Each is read by an index of its own, in the order of the keys, so that a plan that is kept can use a partial one. */
+        AND ($6::uuid IS NULL OR (key::text >= $6::uuid::text AND key::text <= $7::uuid::text)) AND ($8::text IS NULL OR client = $8)`;
+/** Each is read by an index of its own, in the order of the ids, so that a plan that is kept can use a partial one. */
 const ROWS_OF = {
   any: RANGE,
   DECLINED: `${RANGE} AND state = 'DECLINED'`,
@@ -47,29 +47,38 @@ export const NEWEST: Record<NewestSource, Statement> = {
   PROCESSING: newestOf('newest_processing', ROWS_OF.PROCESSING),
 };
 
-/** Payments within a short range of transaction ids. */
-export const NAMED = sortedOf('named_payments', 'transaction_id >= $6 AND transaction_id <= $7');
+/** Payments within a short range of keys. */
+export const OF_KEYS = sortedOf('payments_of_keys', 'key >= $6 AND key <= $7');
 
-export const COUNT_NAMED: Statement = {
-  name: 'count_named',
+export const OF_REFERENCE = sortedOf('payments_of_reference', 'reference = $9');
+
+export const COUNT_KEYS: Statement = {
+  name: 'count_keys',
   text: `
-    SELECT count(*)::float8 AS named FROM (
-      SELECT FROM idempay.payments WHERE transaction_id >= $1 AND transaction_id <= $2
-      ORDER BY transaction_id LIMIT $3) AS first_ones`,
+    SELECT count(*)::float8 AS keys FROM (
+      SELECT FROM idempay.payments WHERE key >= $1 AND key <= $2 ORDER BY key LIMIT $3) AS first_ones`,
 };
 
-/** The `$3`th newest key of each: the last one that a page may read. */
-export const NTH_KEY: Record<NewestSource, Statement> = {
-  any: nthKeyOf('nth_key', ROWS_OF.any),
-  DECLINED: nthKeyOf('nth_declined_key', ROWS_OF.DECLINED),
-  PROCESSING: nthKeyOf('nth_processing_key', ROWS_OF.PROCESSING),
-  ofClient: nthKeyOf('nth_key_of_client', `${RANGE} AND client = $4`),
+/** The `$3`th newest id of each: the last one that a page may read. */
+export const NTH_ID: Record<NewestSource, Statement> = {
+  any: nthIdOf('nth_id', ROWS_OF.any),
+  DECLINED: nthIdOf('nth_declined_id', ROWS_OF.DECLINED),
+  PROCESSING: nthIdOf('nth_processing_id', ROWS_OF.PROCESSING),
+  ofClient: nthIdOf('nth_id_of_client', `${RANGE} AND client = $4`),
+};
+
+/** The attempt at a reference that was claimed last. */
+export const NEWEST_ATTEMPT: Statement = {
+  name: 'newest_attempt',
+  text: `
+    SELECT ${COLUMNS} FROM idempay.payments
+    WHERE reference = $1 AND client IS NOT DISTINCT FROM $2 ORDER BY attempt DESC LIMIT 1`,
 };
 
 function newestOf(name: string, rows: string): Statement {
   return {
     name,
-    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS} ORDER BY key DESC LIMIT $3`,
+    text: `SELECT ${COLUMNS} FROM idempay.payments WHERE ${rows} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT $3`,
   };
 }
 
@@ -78,12 +87,15 @@ function sortedOf(name: string, rows: string): Statement {
     name,
     text: `
       WITH selected AS MATERIALIZED (SELECT * FROM idempay.payments WHERE ${rows})
-      SELECT ${COLUMNS} FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY key DESC LIMIT $3`,
+      SELECT ${COLUMNS} FROM selected WHERE ${RANGE} AND ${FILTERS} ORDER BY transaction_id DESC LIMIT $3`,
   };
 }
 
-function nthKeyOf(name: string, rows: string): Statement {
-  return { name, text: `SELECT key FROM idempay.payments WHERE ${rows} ORDER BY key DESC OFFSET $3 - 1 LIMIT 1` };
+function nthIdOf(name: string, rows: string): Statement {
+  return {
+    name,
+    text: `SELECT transaction_id FROM idempay.payments WHERE ${rows} ORDER BY transaction_id DESC OFFSET $3 - 1 LIMIT 1`,
+  };
 }
 
 /** By the table's `settled_at` and not the output's, a float8 that no index is ordered by; to the microsecond. */
@@ -102,7 +114,7 @@ export const COUNT_SETTLED: Statement = {
   text: `
     WITH page AS MATERIALIZED (SELECT key, payments.settled_at, state ${SETTLED_PAGE}),
       last AS (SELECT key, settled_at FROM page ORDER BY settled_at DESC, key DESC LIMIT 1)
-    SELECT count(*) FILTER (WHERE state = 'COMPLETED')::float8 AS completed,
+    SELECT count(*)::float8 AS counted, count(*) FILTER (WHERE state = 'COMPLETED')::float8 AS completed,
       count(*) FILTER (WHERE state = 'DECLINED')::float8 AS declined,
       (SELECT key FROM last) AS key,
       (SELECT floor(extract(epoch FROM settled_at) * 1000000)::float8 FROM last) AS last_settled_at

@@ -16,16 +16,17 @@ const UNITS_PER_MS = 1_000;
 /** Rows are returned only when they are durable; `newest` does not wait for that. */
 export function createPostgresPaymentHistory(database: Postgres, confirmDurable: ConfirmDurable): PaymentHistory {
   const newestReads: NewestReads = {
-    async countNamed({ first, last }, atMost) {
-      const [counted] = await database.read<{ named: number }>(statements.COUNT_NAMED, [first, last, atMost]);
-      return counted?.named ?? 0;
+    async countKeys({ first, last }, atMost) {
+      const [counted] = await database.read<{ keys: number }>(statements.COUNT_KEYS, [first, last, atMost]);
+      return counted?.keys ?? 0;
     },
-    named: (query) => database.read<Row>(statements.NAMED, valuesOf(query)),
+    ofKeys: (query) => database.read<Row>(statements.OF_KEYS, valuesOf(query)),
+    ofReference: (query) => database.read<Row>(statements.OF_REFERENCE, [...valuesOf(query), query.reference]),
     page: (query) => database.read<Row>(statements.NEWEST[query.source], valuesOf(query)),
-    async nthKey({ source, from, below, client }, n) {
+    async nthId({ source, from, below, client }, n) {
       const values = [from, below, n, ...(source === 'ofClient' ? [client] : [])];
-      const [nth] = await database.read<Pick<Row, 'key'>>(statements.NTH_KEY[source], values);
-      return nth?.key;
+      const [nth] = await database.read<Pick<Row, 'transaction_id'>>(statements.NTH_ID[source], values);
+      return nth?.transaction_id;
     },
   };
 
@@ -40,6 +41,12 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
       const [row] = await database.read<LifeRow>(statements.FIND_LIFE, [key]);
       if (row && row.state !== 'PROCESSING') await confirmDurable();
       return row && lifeOf(row);
+    },
+
+    async newestAttempt(reference, client) {
+      const [row] = await database.read<Row>(statements.NEWEST_ATTEMPT, [reference, client ?? null]);
+      if (row && row.state !== 'PROCESSING') await confirmDurable();
+      return row && recordOf(row);
     },
 
     newest: (selection, readLimit) => newestPage(selection, readLimit, newestReads),
@@ -62,6 +69,6 @@ export function createPostgresPaymentHistory(database: Postgres, confirmDurable:
   };
 }
 
-function valuesOf({ from, below, limit, state, processor, ids, client }: NewestQuery): (string | number | null)[] {
-  return [from, below, limit, state, processor, ids?.first ?? null, ids?.last ?? null, client];
+function valuesOf({ from, below, limit, state, processor, keys, client }: NewestQuery): (string | number | null)[] {
+  return [from, below, limit, state, processor, keys?.first ?? null, keys?.last ?? null, client];
 }

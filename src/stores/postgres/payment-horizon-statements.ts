@@ -43,21 +43,28 @@ export const ADVANCE_HORIZON: Statement = {
 
 /**
  * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
- * hour `$4` or before. Concurrent calls skip rows that another one removes.
+ * hour `$4` or before. Concurrent calls skip rows that another one removes. All attempts at a reference go in one statement, or none: an attempt
+ * is only claimed after the one before it ended, so the last one decides, and it may not be under way.
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
   text: `
     WITH looked AS MATERIALIZED (
       SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now()
-          AND key < (SELECT removable_before FROM idempay.payment_horizon) AS removable
+          AND (reference IS NOT NULL OR key < (SELECT removable_before FROM idempay.payment_horizon)) AS removable, reference, client
       FROM idempay.payments
       WHERE (settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2::uuid)
         AND settled_at < 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
       ORDER BY settled_at, key LIMIT $5::integer
+    ), attempts AS MATERIALIZED (
+      SELECT payment.key, bool_and(coalesce(payment.settled_hour <= $4::integer AND payment.expires_at <= now(), false))
+          OVER (PARTITION BY payment.reference, payment.client) AS removable
+      FROM idempay.payments AS payment
+      WHERE payment.reference = ANY (ARRAY(SELECT reference FROM looked WHERE removable AND reference IS NOT NULL))
     ), removed AS (
       DELETE FROM idempay.payments WHERE key = ANY (ARRAY(
-        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(SELECT key FROM looked WHERE removable))
+        SELECT key FROM idempay.payments WHERE key = ANY (ARRAY(
+          SELECT key FROM looked WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable))
         FOR UPDATE SKIP LOCKED))
       RETURNING 1
     )

@@ -1,5 +1,5 @@
-import type { Claim, Fence } from '../../payments/values/payment.js';
-import type { FinalRow } from '../shared/rows.js';
+import type { Claim, Fence, FinalOutcome } from '../../payments/values/payment.js';
+import { type FinalRow, finalOf } from '../shared/rows.js';
 import { GENERATION } from './database-identity-statements.js';
 
 /** Times leave the database as numbers: milliseconds since the epoch, or remaining ones by its own clock. */
@@ -8,29 +8,41 @@ export const PAYMENT_COLUMNS = `
   CASE WHEN generation = ${GENERATION} THEN unsent_epoch END AS unsent_epoch,
   greatest(0, extract(epoch FROM lease_until - clock_timestamp()) * 1000)::float8 AS remaining_ms,
   (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 AS age_ms,
-  floor(extract(epoch FROM expires_at) * 1000)::float8 AS expires_at,
-  coalesce(expires_at > clock_timestamp(), false) AS repeatable`;
+  floor(extract(epoch FROM CASE WHEN reference IS NULL THEN expires_at ELSE clock_timestamp() + (expires_at - settled_at) END) * 1000)::float8
+    AS expires_at,
+  coalesce(expires_at > clock_timestamp() OR reference IS NOT NULL, false) AS repeatable`;
 
 export interface PaymentRow extends FinalRow {
   key: string;
-  amount: string;
-  currency: string;
-  processor: string;
+  /** Null, as the currency and the processor, where it was cancelled. */
+  amount: string | null;
+  currency: string | null;
+  processor: string | null;
   epoch: number;
   owner: string;
   /** The epoch that was given up with nothing ever sent; it counts while it is the row's, or the takeover's before. */
   unsent_epoch: number | null;
   remaining_ms: number;
   age_ms: number;
-  /** Final, and not past its expiry by the database's clock. */
+  /** Final, and not past its expiry by the database's clock; a payment with a reference never is. */
   repeatable: boolean;
 }
 
 /** Reads a row that is durable where it decides an answer: one that is final, or that `ours` wrote. */
 export type FindRow = (key: string, ours?: Fence) => Promise<PaymentRow | undefined>;
 
+/** What a row that is not PROCESSING says at this moment. */
+export function endStateOf(
+  row: PaymentRow,
+): { state: 'final'; final: FinalOutcome } | { state: 'cancelled' | 'expired' } {
+  if (row.state === 'CANCELLED') return { state: 'cancelled' };
+  return row.repeatable ? { state: 'final', final: finalOf(row) } : { state: 'expired' };
+}
+
+/** Of a row that is PROCESSING, which has all of them. */
 export function claimOf(row: PaymentRow): Claim {
-  const { key, epoch, owner, amount, currency, fingerprint, processor } = row;
+  const { key, epoch, owner, fingerprint } = row;
+  const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
   const client = row.client ?? undefined;
   const unsent = row.unsent_epoch === row.epoch - 1;
   const transactionId = row.transaction_id;

@@ -1,4 +1,4 @@
-import type { BeginAttempt, BeginResult, KeyStore, LookResult } from '../../payments/ports/key-store.js';
+import type { BeginAttempt, BeginResult, KeyStore, LookResult, RecordOwner } from '../../payments/ports/key-store.js';
 import { DECLINED, type FinalOutcome, KEY_GENERATED, recordValueOf } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
@@ -14,6 +14,7 @@ const NO_OWNER = '';
 const EVERYBODY = '';
 /** Requests an announcement when the lock that is found ends. */
 const WATCH = 'watch';
+const NO_WATCH = '';
 
 /**
  * Key records and locks in Redis: one script, and so one round trip and one atomic step, for each operation. No round trip for an outcome
@@ -33,14 +34,26 @@ export function createRedisKeyStore(
   const begin = loadScript('begin', measures);
   const finish = loadScript('finish', measures);
   const release = loadScript('release', measures);
+  const forget = loadScript('forget', measures);
 
-  async function runBegin({ key, owner, leaseMs, fingerprint, client: asker }: BeginAttempt): Promise<BeginResult> {
+  async function runBegin({
+    key,
+    owner,
+    leaseMs,
+    fingerprint,
+    client: asker,
+    makes,
+  }: BeginAttempt): Promise<BeginResult> {
     const askedAt = clock.monotonic();
     const { record, lock } = names.payment(key);
     const values = [owner, leaseMs, fingerprint, KEY_GENERATED, asker ?? EVERYBODY];
+    if (makes) {
+      const { text, attempt, client: named } = makes.reference;
+      values.push(NO_WATCH, makes.lifeMs, named ?? EVERYBODY, text, attempt);
+    }
     const reply = (await begin(client, [record, lock], values)) as unknown[];
     if (reply[0] === 'taken') {
-      return { state: 'taken', claimBy: askedAt + Number(reply[1]), client: clientFrom(reply[2]) };
+      return { state: 'taken', claimBy: askedAt + Number(reply[1]), ...recordOwnerFrom(reply) };
     }
     return noted(key, reply) as Exclude<LookResult, { state: 'generated' }>;
   }
@@ -58,8 +71,10 @@ export function createRedisKeyStore(
   }
 
   return {
-    async issue(key, idempotencyTtlMs, owner = EVERYBODY) {
-      await issue(client, [names.payment(key).record], [KEY_GENERATED, idempotencyTtlMs, owner]);
+    async issue(key, { client: owner = EVERYBODY, reference }, idempotencyTtlMs) {
+      const values = [KEY_GENERATED, idempotencyTtlMs, owner];
+      if (reference) values.push(reference.text, reference.attempt);
+      await issue(client, [names.payment(key).record], values);
     },
 
     begin(attempt) {
@@ -98,6 +113,11 @@ export function createRedisKeyStore(
     async release(key, owner) {
       await release(client, [names.payment(key).lock], [owner, names.lockEnds]);
     },
+
+    async forget(key, owner) {
+      const { record, lock } = names.payment(key);
+      await forget(client, [record, lock], [owner, names.lockEnds]);
+    },
   };
 }
 
@@ -135,6 +155,13 @@ function finalFrom(reply: readonly unknown[]): FinalOutcome {
     client: clientFrom(client),
     expiresAt: Number(expiresAt),
   };
+}
+
+/** From the reply to a begin that took the lock. */
+function recordOwnerFrom([, , owner, text, attempt]: readonly unknown[]): RecordOwner {
+  const client = clientFrom(owner);
+  if (typeof text !== 'string') return { client };
+  return { client, reference: { text, attempt: Number(attempt), client } };
 }
 
 function clientFrom(value: unknown): string | undefined {

@@ -1,37 +1,7 @@
-import type { Selection, SettledCounts, SettledPage, SettledPeriod } from '../../payments/ports/payment-history.js';
-import { lowestKeyAt } from '../../payments/values/key-time.js';
+import type { SettledCounts, SettledPage, SettledPeriod } from '../../payments/ports/payment-history.js';
 import { type HistoryRow, recordOf } from './rows.js';
 
 export const BELOW_ALL_KEYS = '00000000-0000-0000-0000-000000000000';
-const ABOVE_ALL_KEYS = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-
-const KEY_DIGITS = 32;
-
-/**
- * The keys that a selection is of: from the first bound on, and below the second. Times, and the first digits of a key, are
- * ranges of keys (UUIDv7).
- */
-export function keyRangeOf({ createdFrom, createdTo, before, find }: Selection): { from: string; below: string } {
-  const from = [createdFrom === undefined ? BELOW_ALL_KEYS : lowestKeyAt(createdFrom)];
-  const below = [createdTo === undefined ? ABOVE_ALL_KEYS : lowestKeyAt(createdTo)];
-  if (before !== undefined) below.push(before);
-  if (find && 'keyDigits' in find) {
-    from.push(keyOf(find.keyDigits.padEnd(KEY_DIGITS, '0')));
-    below.push(keyAfter(find.keyDigits));
-  }
-  return { from: from.toSorted().at(-1) as string, below: below.toSorted()[0] as string };
-}
-
-/** The lowest key above all that begin with these digits. */
-function keyAfter(digits: string): string {
-  const next = (BigInt(`0x${digits}`) + 1n).toString(16).padStart(digits.length, '0');
-  return next.length > digits.length ? ABOVE_ALL_KEYS : keyOf(next.padEnd(KEY_DIGITS, '0'));
-}
-
-function keyOf(digits: string): string {
-  const parts = [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16), digits.slice(16, 20), digits.slice(20)];
-  return parts.join('-');
-}
 
 /** A place in the order of settling, just after a payment: the time in the store's own unit, then the key. */
 export interface SettledPosition {
@@ -63,6 +33,8 @@ export function pageOf<Row extends HistoryRow>(
 
 /** What a page counted, and its last row, in the store's own unit of time. */
 export interface CountedRow {
+  /** Those that were cancelled are in it. */
+  readonly counted: number;
   readonly completed: number;
   readonly declined: number;
   readonly key: string | null;
@@ -71,6 +43,6 @@ export interface CountedRow {
 
 /** A page that is full may have another one after it. */
 export function countsOf(row: CountedRow | undefined, limit: number): SettledCounts {
-  const { completed = 0, declined = 0, key, last_settled_at: settledAt } = row ?? {};
-  return { completed, declined, next: completed + declined === limit ? `${settledAt}.${key}` : undefined };
+  const { counted = 0, completed = 0, declined = 0, key, last_settled_at: settledAt } = row ?? {};
+  return { completed, declined, next: counted === limit ? `${settledAt}.${key}` : undefined };
 }

@@ -1,81 +1,109 @@
 import type { NewestPage, PaymentRecord, Selection } from '../../payments/ports/payment-history.js';
-import { keyRangeOf } from './history-pages.js';
+import { lowestTransactionIdAt } from '../../payments/values/transaction-id.js';
 import { type HistoryRow, recordOf } from './rows.js';
 
-/** Longer than every transaction id. With digits up to here a prefix is above all ids that begin with it, in every collation. */
+/** Below and above every transaction id, in every collation. */
+const BELOW_ALL_IDS = 'TXN';
+/** Longer than every transaction id. With digits up to here a prefix is above all ids that begin with it. */
 const LONGEST_ID = 64;
+const ABOVE_ALL_IDS = 'TXN'.padEnd(LONGEST_ID, '9');
+const KEY_DIGITS = 32;
 
-/** What is read in the order of its keys, by an index of its own. */
+/** What is read in the order of its transaction ids, by an index of its own. */
 export type NewestSource = 'any' | 'DECLINED' | 'PROCESSING' | 'ofClient';
 
 export interface NewestQuery {
   readonly source: NewestSource;
-  /** Keys from the first on and below the second. */
+  /** Transaction ids from the first on and below the second. */
   readonly from: string;
   readonly below: string;
   readonly limit: number;
   /** Null: no restriction. */
   readonly state: PaymentRecord['state'] | null;
   readonly processor: string | null;
-  readonly ids: IdRange | null;
+  readonly keys: KeyRange | null;
   readonly client: string | null;
+  readonly reference: string | null;
 }
 
-export interface IdRange {
+/** Keys from the first to the last, both of them included. */
+export interface KeyRange {
   readonly first: string;
   readonly last: string;
 }
 
 export interface NewestReads {
-  /** How many payments have such an id; counts no further than `atMost`. */
-  countNamed(ids: IdRange, atMost: number): Promise<number>;
-  /** Those whose transaction id is in `ids`, read as a whole. */
-  named(query: NewestQuery): Promise<readonly HistoryRow[]>;
+  /** How many payments have such a key; counts no further than `atMost`. */
+  countKeys(keys: KeyRange, atMost: number): Promise<number>;
+  /** Those whose key is in `keys`, read as a whole. */
+  ofKeys(query: NewestQuery): Promise<readonly HistoryRow[]>;
+  /** Those of the reference, read as a whole: of each client at most as many as there are attempts. */
+  ofReference(query: NewestQuery): Promise<readonly HistoryRow[]>;
   page(query: NewestQuery): Promise<readonly HistoryRow[]>;
-  /** The key of the nth newest row of the source in the range; undefined where there are fewer. */
-  nthKey(query: NewestQuery, n: number): Promise<string | undefined>;
+  /** The transaction id of the nth newest row of the source in the range; undefined where there are fewer. */
+  nthId(query: NewestQuery, n: number): Promise<string | undefined>;
 }
 
 /**
- * A page of `PaymentHistory.newest`. Where filters leave rows out, the page first finds the lowest key that it may read.
- * Concurrent payments do not matter: the next page begins below that key.
+ * A page of `PaymentHistory.newest`. Where filters leave rows out, the page first finds the lowest id that it may read.
+ * Concurrent payments do not matter: the next page begins below that id.
  *
- * When few transaction ids match the prefix, their rows are read and sorted. Otherwise rows are read in key order, so that a
- * client's page reads, and ends at, only keys of that client.
+ * When few keys match the prefix, their rows are read and sorted. Otherwise rows are read in the order of their ids, so that a
+ * client's page reads, and ends at, only payments of that client.
  */
 export async function newestPage(selection: Selection, readLimit: number, reads: NewestReads): Promise<NewestPage> {
   const query = queryOf(selection);
-  if (query.ids && (await reads.countNamed(query.ids, readLimit + 1)) <= readLimit) {
-    return pageOf(await reads.named(query), selection.limit, undefined);
+  if (query.reference !== null) return pageOf(await reads.ofReference(query), selection.limit, undefined);
+  if (query.keys && (await reads.countKeys(query.keys, readLimit + 1)) <= readLimit) {
+    return pageOf(await reads.ofKeys(query), selection.limit, undefined);
   }
-  const end = leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined;
+  const end = leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined;
   const rows = await reads.page(end === undefined ? query : { ...query, from: end });
   return pageOf(rows, selection.limit, end);
 }
 
 function queryOf(selection: Selection): NewestQuery {
-  const { state = null, client = null, processor = null, find, limit } = selection;
+  const { state = null, client = null, processor = null, reference = null, find, limit } = selection;
   const ofState = state === 'DECLINED' || state === 'PROCESSING' ? state : 'any';
   return {
     source: client === null ? ofState : 'ofClient',
-    ...keyRangeOf(selection),
+    ...idRangeOf(selection),
     // One more than asked for shows whether there is a next page.
     limit: limit + 1,
     state,
     processor,
-    ids:
-      find && 'transactionId' in find
-        ? { first: find.transactionId, last: find.transactionId.padEnd(LONGEST_ID, '9') }
-        : null,
+    keys: find && 'keyDigits' in find ? keysThatBegin(find.keyDigits) : null,
     client,
+    reference,
   };
 }
 
-function leavesRowsOut({ source, state, processor, ids }: NewestQuery): boolean {
-  return processor !== null || ids !== null || (state !== null && state !== source);
+/** Times, and the first digits of an id, are ranges of ids. */
+function idRangeOf({ claimedFrom, claimedTo, before, find }: Selection): { from: string; below: string } {
+  const from = [claimedFrom === undefined ? BELOW_ALL_IDS : lowestTransactionIdAt(claimedFrom)];
+  const below = [claimedTo === undefined ? ABOVE_ALL_IDS : lowestTransactionIdAt(claimedTo)];
+  if (before !== undefined) below.push(before);
+  if (find && 'transactionId' in find) {
+    from.push(find.transactionId);
+    below.push(find.transactionId.padEnd(LONGEST_ID, '9'));
+  }
+  return { from: from.toSorted().at(-1) as string, below: below.toSorted()[0] as string };
+}
+
+function keysThatBegin(digits: string): KeyRange {
+  return { first: keyOf(digits.padEnd(KEY_DIGITS, '0')), last: keyOf(digits.padEnd(KEY_DIGITS, 'f')) };
+}
+
+function keyOf(digits: string): string {
+  const parts = [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16), digits.slice(16, 20), digits.slice(20)];
+  return parts.join('-');
+}
+
+function leavesRowsOut({ source, state, processor, keys }: NewestQuery): boolean {
+  return processor !== null || keys !== null || (state !== null && state !== source);
 }
 
 function pageOf(rows: readonly HistoryRow[], limit: number, end: string | undefined): NewestPage {
-  const payments = rows.slice(0, limit).map(recordOf);
-  return { payments, next: rows.length > limit ? payments.at(-1)?.key : end };
+  const shown = rows.slice(0, limit);
+  return { payments: shown.map(recordOf), next: rows.length > limit ? shown.at(-1)?.transaction_id : end };
 }

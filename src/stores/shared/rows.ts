@@ -6,13 +6,13 @@ import { readEvents } from './payment-events.js';
 
 /** A payment that is COMPLETED or DECLINED, as both databases give it. */
 export interface FinalRow {
-  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly state: PaymentRecord['state'];
   readonly transaction_id: string;
   readonly reason: string | null;
   readonly fingerprint: string;
   /** The client that owns the key; null: every client sees it. */
   readonly client: string | null;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch; of a payment with a reference, as long from now as it was from its end. */
   readonly expires_at: number | null;
 }
 
@@ -34,33 +34,41 @@ export interface HistoryRow {
   readonly key: string;
   readonly state: PaymentRecord['state'];
   readonly transaction_id: string;
-  readonly amount: string;
-  readonly currency: string;
+  /** Null, as the currency and the processor, where it was cancelled. */
+  readonly amount: string | null;
+  readonly currency: string | null;
   readonly client: string | null;
-  readonly processor: string;
+  readonly processor: string | null;
   readonly epoch: number;
   readonly claimed_at: number;
   readonly settled_at: number | null;
   readonly reason: string | null;
   readonly resolution: string | null;
+  readonly reference: string | null;
+  readonly attempt: number | null;
 }
 
 export function recordOf(row: HistoryRow): PaymentRecord {
-  return {
-    key: row.key,
-    state: row.state,
-    transactionId: row.transaction_id,
-    amount: row.amount,
-    currency: row.currency,
+  const { key, state } = row;
+  const times = {
+    reference: row.reference ?? undefined,
+    attempt: row.attempt ?? undefined,
     client: row.client ?? undefined,
-    processor: row.processor,
-    // A resolution has its own epoch and is not an attempt.
-    attempts: row.resolution === null ? row.epoch : row.epoch - 1,
+    executions: executionsOf(row),
     claimedAt: row.claimed_at,
     settledAt: row.settled_at ?? undefined,
     reason: row.reason ?? undefined,
     resolution: row.resolution ?? undefined,
   };
+  if (state === 'CANCELLED') return { key, state, ...times };
+  const [amount, currency, processor] = [row.amount, row.currency, row.processor] as [string, string, string];
+  return { key, state, transactionId: row.transaction_id, amount, currency, processor, ...times };
+}
+
+/** A resolution and a cancellation have an epoch, and are no execution. */
+function executionsOf({ state, epoch, resolution }: HistoryRow): number {
+  if (state === 'CANCELLED') return 0;
+  return resolution === null ? epoch : epoch - 1;
 }
 
 /** With what only its timeline shows. */

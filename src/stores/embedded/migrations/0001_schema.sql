@@ -3,13 +3,17 @@ PRAGMA application_id = 0x6964656d;
 
 -- One row. A file that `idempay backup` wrote has `is_backup` 1 until it is started: rows of keys below `look_up_before` may then
 -- have been written after the copy and lost with the original, so their first claim asks the processor before it charges.
+-- Keys of references have no time in them: for them the same is said until a moment of the time that was seen (`retention_hours`).
 CREATE TABLE deployment (
-  only_row       INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
-  is_backup      INTEGER NOT NULL CHECK (is_backup IN (0, 1)),
-  look_up_before TEXT    NOT NULL CHECK (length(look_up_before) = 36)
+  only_row                 INTEGER NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  is_backup                INTEGER NOT NULL CHECK (is_backup IN (0, 1)),
+  look_up_before           TEXT    NOT NULL CHECK (length(look_up_before) = 36),
+  id                       TEXT    NOT NULL CHECK (length(id) = 16),  -- stays through restores: keys of references are computed with it
+  look_up_references_until INTEGER NOT NULL,                          -- seen ms
+  adopted_at               INTEGER NOT NULL                           -- when rows were found to be lost last; ms since the epoch, 0: never
 ) STRICT;
 
-INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000');
+INSERT INTO deployment VALUES (1, 0, '00000000-0000-0000-0000-000000000000', lower(hex(randomblob(8))), 0, 0);
 
 -- The key records of spec 2.1. Time-ordered keys (UUIDv7) make every insert an append, so the table needs no rowid of its own.
 CREATE TABLE idempotency_keys (
@@ -18,18 +22,20 @@ CREATE TABLE idempotency_keys (
   fingerprint TEXT,                                        -- of the payment whose outcome the value is
   reason      TEXT,                                        -- of a decline
   expires_at  INTEGER NOT NULL,                            -- ms since the epoch
-  client      TEXT                                         -- whose key it is (decisions A5); NULL: everybody's
+  client      TEXT,                                        -- whose key it is (decisions A5); NULL: everybody's
+  reference   TEXT,                                        -- from which the key is computed (decisions P18), with
+  attempt     INTEGER                                      -- the attempt; NULL: it is computed from nothing
 ) STRICT, WITHOUT ROWID;
 
 -- One durable row per payment, kept whatever becomes of its key record (decisions P12).
 CREATE TABLE payments (
   key             TEXT    NOT NULL PRIMARY KEY CHECK (length(key) = 36),
   transaction_id  TEXT    NOT NULL UNIQUE CHECK (transaction_id GLOB 'TXN[0-9]*'),
-  amount          TEXT    NOT NULL,                        -- canonical decimal text
-  currency        TEXT    NOT NULL CHECK (length(currency) = 3),
+  amount          TEXT,                                    -- canonical decimal text; NULL where it was cancelled, as the next ones
+  currency        TEXT    CHECK (length(currency) = 3),
   fingerprint     TEXT    NOT NULL,
-  processor       TEXT    NOT NULL,
-  state           TEXT    NOT NULL CHECK (state IN ('PROCESSING', 'COMPLETED', 'DECLINED')),
+  processor       TEXT,
+  state           TEXT    NOT NULL CHECK (state IN ('PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED')),
   epoch           INTEGER NOT NULL CHECK (epoch >= 1),     -- fencing token: one more with each takeover
   owner           TEXT    NOT NULL,
   lease_until     INTEGER NOT NULL,                        -- ms since the epoch, as all times here
@@ -54,25 +60,35 @@ CREATE TABLE payments (
   -- as of every ordinary payment. Bounded where it is appended to (`ledger-statements.ts`), and by no CHECK: a full list must not
   -- keep a payment from going on.
   events          TEXT,
+  -- From which the key is computed, with the client (decisions P18); NULL: from nothing.
+  reference       TEXT,
+  attempt         INTEGER CHECK (attempt BETWEEN 1 AND 99),
+  CHECK ((reference IS NULL) = (attempt IS NULL)),
+  CHECK ((state = 'CANCELLED') = (amount IS NULL)),
+  CHECK ((state = 'CANCELLED') = (currency IS NULL)),
+  CHECK ((state = 'CANCELLED') = (processor IS NULL)),
   CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),
   CHECK ((state = 'PROCESSING') = (expires_at IS NULL)),
   CHECK ((state = 'DECLINED') = (reason IS NOT NULL)),
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
 ) STRICT, WITHOUT ROWID;
 
--- Only what is under way is in it. In the order of the keys, which is that of time: it is listed and counted from one end, up to a limit.
-CREATE INDEX payments_under_way ON payments (key) WHERE state = 'PROCESSING';
+-- Only what is under way is in it. Transaction ids begin with the time of the first claim: it is listed and counted from one end, up to a limit.
+CREATE INDEX payments_under_way ON payments (transaction_id) WHERE state = 'PROCESSING';
 
 -- What recovery may take, longest due first or latest due first.
 CREATE INDEX payments_due ON payments (processor, recover_at) WHERE state = 'PROCESSING';
 
--- Declined payments are rare among all rows; completed ones are not, and are found in the table itself.
-CREATE INDEX payments_declined ON payments (key) WHERE state = 'DECLINED';
+-- Declined payments are rare among all rows; completed ones are not, and are found by the index of transaction ids.
+CREATE INDEX payments_declined ON payments (transaction_id) WHERE state = 'DECLINED';
 
 CREATE INDEX payments_settled ON payments (settled_at, key) WHERE settled_at IS NOT NULL;
 
 -- A client's list is one range of it.
-CREATE INDEX payments_by_client ON payments (client, key) WHERE client IS NOT NULL;
+CREATE INDEX payments_by_client ON payments (client, transaction_id) WHERE client IS NOT NULL;
+
+-- The attempts at one order.
+CREATE INDEX payments_by_reference ON payments (reference, client, attempt) WHERE reference IS NOT NULL;
 
 -- One row. Keys below `keys_before` are never claimed any more, so the rows of such keys may be removed.
 CREATE TABLE payment_horizon (

@@ -21,7 +21,10 @@ CREATE TABLE idempay.deployment (
   generation        integer NOT NULL,
   incarnation       text    NOT NULL CHECK (incarnation ~ '^[0-9a-f]{16}$'),
   -- Rows of keys below it may have been lost: their first claim asks the processor before it charges.
-  look_up_before    uuid    NOT NULL
+  look_up_before    uuid    NOT NULL,
+  -- Keys of references have no time in them: for them the same is said until a moment of the time that was seen (`retention_hours`, ms).
+  look_up_references_until bigint NOT NULL DEFAULT 0,
+  adopted_at        timestamptz                            -- when rows were found to be lost last; NULL: never
 );
 
 -- The last 16 digits of a random UUID: 62 random bits.
@@ -48,12 +51,12 @@ END $$;
 -- One durable row per payment: the unique key is what makes it exactly once (decisions P12).
 CREATE TABLE idempay.payments (
   key            uuid        NOT NULL PRIMARY KEY,
-  transaction_id text        NOT NULL UNIQUE CHECK (transaction_id ~ '^TXN[0-9]+$'),
-  amount         numeric     NOT NULL CHECK (amount > 0),
-  currency       text        NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+  transaction_id text        COLLATE "C" NOT NULL UNIQUE CHECK (transaction_id ~ '^TXN[0-9]+$'),
+  amount         numeric     CHECK (amount > 0),           -- NULL where it was cancelled, as the next ones
+  currency       text        CHECK (currency ~ '^[A-Z]{3}$'),
   fingerprint    text        NOT NULL,
-  processor      text        NOT NULL,
-  state          text        NOT NULL CHECK (state IN ('PROCESSING', 'COMPLETED', 'DECLINED')),
+  processor      text,
+  state          text        NOT NULL CHECK (state IN ('PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED')),
   epoch          integer     NOT NULL CHECK (epoch >= 1),  -- fencing token: one more with each takeover
   owner          text        NOT NULL,
   lease_until    timestamptz NOT NULL,
@@ -77,26 +80,36 @@ CREATE TABLE idempay.payments (
   -- (docs/engineering/decisions/0054): takeovers, attempts that were given up, what a takeover found out. NULL where there was nothing more,
   -- as of every ordinary payment. Bounded by `with_event`, and by no CHECK: a full list must not keep a payment from going on.
   events         jsonb,
+  -- From which the key is computed, with the client (decisions P18); NULL: from nothing.
+  reference      text        COLLATE "C",
+  attempt        integer     CHECK (attempt BETWEEN 1 AND 99),
+  CHECK ((reference IS NULL) = (attempt IS NULL)),
+  CHECK ((state = 'CANCELLED') = (amount IS NULL)),
+  CHECK ((state = 'CANCELLED') = (currency IS NULL)),
+  CHECK ((state = 'CANCELLED') = (processor IS NULL)),
   CHECK ((state = 'PROCESSING') = (settled_at IS NULL)),
   CHECK ((state = 'PROCESSING') = (expires_at IS NULL)),
   CHECK ((state = 'DECLINED') = (reason IS NOT NULL)),
   CHECK (resolution IS NULL OR (state <> 'PROCESSING' AND length(resolution) BETWEEN 1 AND 1000))
 );
 
--- Only what is under way is in it, so it stays small however many payments there are.
-CREATE INDEX payments_under_way ON idempay.payments (key) WHERE state = 'PROCESSING';
+-- Only what is under way is in it, so it stays small however many payments there are. Transaction ids begin with the time of the first claim.
+CREATE INDEX payments_under_way ON idempay.payments (transaction_id) WHERE state = 'PROCESSING';
 
 -- What recovery may take, longest due first or latest due first. Its condition means PROCESSING as well, in words that only
 -- recovery's statement has: so that statement cannot take the other index of what is under way, and no other can take this one.
 CREATE INDEX payments_due ON idempay.payments (processor, recover_at) WHERE expires_at IS NULL;
 
--- Declined payments are rare among all rows; completed ones are not, and are found by the primary key.
-CREATE INDEX payments_declined ON idempay.payments (key) WHERE state = 'DECLINED';
+-- Declined payments are rare among all rows; completed ones are not, and are found by the index of transaction ids.
+CREATE INDEX payments_declined ON idempay.payments (transaction_id) WHERE state = 'DECLINED';
 
 CREATE INDEX payments_settled ON idempay.payments (settled_at, key) WHERE settled_at IS NOT NULL;
 
 -- A client's list is one range of it.
-CREATE INDEX payments_by_client ON idempay.payments (client, key) WHERE client IS NOT NULL;
+CREATE INDEX payments_by_client ON idempay.payments (client, transaction_id) WHERE client IS NOT NULL;
+
+-- The attempts at one order.
+CREATE INDEX payments_by_reference ON idempay.payments (reference, client, attempt) WHERE reference IS NOT NULL;
 
 -- Appends to `events`: the first 8 and the last 40 are kept, and between them an element counts those that were left out. A member
 -- that is null is not kept. In SQL and not in PL/pgSQL, so that it becomes a part of the statement that calls it.

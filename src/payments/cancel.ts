@@ -1,0 +1,154 @@
+import { isUnknown, StoreUnavailable } from '../platform/faults.js';
+import { CANCELLATION, type RefusedTurn } from './answers.js';
+import type { Endings } from './endings.js';
+import type { KeyStore, Taken } from './ports/key-store.js';
+import type { Cancellation, CancelResult, FindResult, Ledger } from './ports/ledger.js';
+import type { Processor } from './ports/processor.js';
+import type { TurnOf } from './turn.js';
+import type { FinalOutcome } from './values/payment.js';
+import type { NamedPayment } from './values/reference.js';
+
+/** A caller that repeats a refused cancellation does so at least this often. */
+const LONGEST_RETRY_SECONDS = 5;
+
+export type CancelAnswer =
+  /** By this request, or by one before. */
+  | { readonly state: 'cancelled' }
+  | { readonly state: 'completed'; readonly transactionId: string }
+  | { readonly state: 'declined' }
+  | { readonly state: 'in progress'; readonly retryAfterSeconds: number }
+  | { readonly state: 'invalid key' }
+  | RefusedTurn
+  | { readonly state: 'too soon'; readonly retryAfterSeconds: number }
+  /** Its row may be lost, and the processor has an outcome that belongs into it. */
+  | { readonly state: 'charged before' }
+  /** Its row may be lost, and the processor did not say what it has. */
+  | { readonly state: 'unknown' };
+
+/**
+ * Closes a payment that is not to be made (decisions P22): it takes the lock and inserts the row as a payment does, so of both exactly
+ * one succeeds.
+ *
+ * Dies before `ledger.cancel`: nothing happened, the lock ends by itself. Dies after it: the row answers every claim, and the next
+ * request removes the record. Run twice: the second finds the row.
+ */
+export type CancelPayment = (named: NamedPayment) => Promise<CancelAnswer>;
+
+export function createCancelPayment(collaborators: {
+  keys: Pick<KeyStore, 'begin'>;
+  endings: Endings;
+  ledger: Pick<Ledger, 'find' | 'cancel'>;
+  processor: Pick<Processor, 'lookUp'>;
+  turnOf: TurnOf;
+  rules: { readonly leaseMs: number; readonly idempotencyTtlMs: number };
+  newOwner: () => string;
+  newTransactionId: () => string;
+}): CancelPayment {
+  const { keys, endings, ledger, processor, turnOf, rules, newOwner, newTransactionId } = collaborators;
+  const { leaseMs, idempotencyTtlMs } = rules;
+
+  return async function cancelPayment({ key, client, reference }) {
+    const owner = newOwner();
+    const makes = reference && { reference, lifeMs: Math.max(leaseMs, idempotencyTtlMs) };
+    const asked = { key, owner, leaseMs, fingerprint: CANCELLATION, client, makes };
+    const begun = await Promise.resolve(keys.begin(asked)).catch((fault: unknown) => {
+      // The lock may be held although the reply was lost.
+      if (isUnknown(fault)) void endings.release(key, owner);
+      throw fault;
+    });
+    switch (begun.state) {
+      case 'taken':
+        return cancelWithLock(key, owner, begun);
+      case 'final':
+        return ofOutcome(begun.final);
+      case 'locked':
+        return ofRow(await ledger.find(key), begun);
+      case 'absent':
+        return ofRow(await ledger.find(key, client));
+    }
+  };
+
+  async function cancelWithLock(
+    key: string,
+    owner: string,
+    { claimBy, client, reference }: Taken,
+  ): Promise<CancelAnswer> {
+    const transactionId = newTransactionId();
+    const turn = reference && turnOf(reference);
+    const closed = await cancelOnce({ key, owner, transactionId, client, claimBy, turn, idempotencyTtlMs }).catch(
+      async (fault: unknown) => {
+        await endings.release(key, owner);
+        throw fault;
+      },
+    );
+    if (closed.state === 'cancelled') await endings.forget(key, owner);
+    else await endings.release(key, owner);
+    return ofClosed(closed, reference?.attempt ?? 1);
+  }
+
+  /** Where an earlier row may be lost the processor is asked; only a clear "no record" permits the cancellation. */
+  async function cancelOnce(
+    cancellation: Omit<Cancellation, 'isLookedUp'>,
+  ): Promise<CancelResult | Extract<CancelAnswer, { state: 'unknown' | 'charged before' }>> {
+    const closed = await ledger.cancel({ ...cancellation, isLookedUp: false });
+    if (closed.state !== 'may be lost') return closed;
+    const found = await processor.lookUp(cancellation.key);
+    if (found.state === 'no record') return ledger.cancel({ ...cancellation, isLookedUp: true });
+    return { state: found.state === 'unknown' ? 'unknown' : 'charged before' };
+  }
+
+  function ofClosed(closed: Awaited<ReturnType<typeof cancelOnce>>, attempt: number): CancelAnswer {
+    switch (closed.state) {
+      case 'cancelled':
+      case 'unknown':
+      case 'charged before':
+        return closed;
+      case 'final':
+        return ofOutcome(closed.final);
+      case 'under way':
+        return inProgress(closed.remainingMs);
+      case 'expired':
+        return { state: 'invalid key' };
+      case 'not its turn':
+        return { ...closed, attempt };
+      case 'too soon':
+        return { state: 'too soon', retryAfterSeconds: wholeSeconds(closed.remainingMs) };
+      case 'may be lost':
+      case 'too late':
+        throw new StoreUnavailable('unchanged', 'the cancellation came after the lease of its begin');
+    }
+  }
+}
+
+/** The state of a payment that another request has, or had. */
+function ofRow(found: FindResult, lock?: { readonly remainingMs: number }): CancelAnswer {
+  switch (found.state) {
+    case 'final':
+      return ofOutcome(found.final);
+    case 'cancelled':
+      return found;
+    case 'under way':
+      return inProgress(found.remainingMs);
+    case 'abandoned':
+      return inProgress(0);
+    case 'expired':
+      return { state: 'invalid key' };
+    case 'absent':
+      return lock ? inProgress(lock.remainingMs) : { state: 'invalid key' };
+  }
+}
+
+function ofOutcome({ outcome }: FinalOutcome): CancelAnswer {
+  return outcome.state === 'COMPLETED'
+    ? { state: 'completed', transactionId: outcome.transactionId }
+    : { state: 'declined' };
+}
+
+/** Soon: most payments take a small part of their lease. */
+function inProgress(remainingMs: number): CancelAnswer {
+  return { state: 'in progress', retryAfterSeconds: Math.min(LONGEST_RETRY_SECONDS, wholeSeconds(remainingMs)) };
+}
+
+function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
+}

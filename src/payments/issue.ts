@@ -1,0 +1,66 @@
+import type { RefusedTurn } from './answers.js';
+import type { Endings } from './endings.js';
+import type { KeyStore } from './ports/key-store.js';
+import type { Ledger } from './ports/ledger.js';
+import type { TurnOf } from './turn.js';
+import type { Reference } from './values/reference.js';
+
+export type IssueAnswer =
+  | { readonly state: 'issued' }
+  /** It was closed (decisions P22). */
+  | { readonly state: 'cancelled' }
+  | RefusedTurn;
+
+/** The key of a reference: the same one each time, and its record, so that it can be paid with by the key alone (decisions P18). */
+export type IssueComputedKey = (key: string, reference: Reference) => Promise<IssueAnswer>;
+
+export function createIssueComputedKey(collaborators: {
+  keys: Pick<KeyStore, 'issue'>;
+  endings: Pick<Endings, 'finish'>;
+  ledger: Pick<Ledger, 'find'>;
+  turnOf: TurnOf;
+  idempotencyTtlMs: number;
+}): IssueComputedKey {
+  const { keys, endings, ledger, turnOf, idempotencyTtlMs } = collaborators;
+
+  /** The claim decides; this only tells before. */
+  async function previousOf(reference: Reference): Promise<RefusedTurn['previous'] | 'declined'> {
+    const { previousKey } = turnOf(reference);
+    if (previousKey === undefined) return 'declined';
+    const found = await ledger.find(previousKey);
+    switch (found.state) {
+      case 'final':
+        return found.final.outcome.state === 'COMPLETED' ? 'completed' : 'declined';
+      case 'cancelled':
+        return 'cancelled';
+      case 'under way':
+      case 'abandoned':
+        return 'under way';
+      default:
+        return 'absent';
+    }
+  }
+
+  return async function issueComputedKey(key, reference) {
+    const found = await ledger.find(key);
+    switch (found.state) {
+      case 'final':
+        // The store may have lost the record, or it has expired: the row never does.
+        await endings.finish(key, NO_OWNER, found.final);
+        return { state: 'issued' };
+      case 'cancelled':
+        return found;
+      case 'absent': {
+        const previous = await previousOf(reference);
+        if (previous !== 'declined') return { state: 'not its turn', attempt: reference.attempt, previous };
+        await keys.issue(key, { client: reference.client, reference }, idempotencyTtlMs);
+        return { state: 'issued' };
+      }
+      default:
+        return { state: 'issued' };
+    }
+  };
+}
+
+/** Holds no lock. */
+const NO_OWNER = '';

@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto';
+
+/** What is to be paid once, such as an order, and which attempt at paying it (decisions P18). */
+export interface Reference {
+  readonly text: string;
+  /** 1, and one more after each decline, counted by the caller. */
+  readonly attempt: number;
+  /** Whose reference it is; undefined: of everybody, where there are no clients. */
+  readonly client: string | undefined;
+}
+
+/** What a request names: a key, and the reference that it is computed from where that was named. */
+export interface NamedPayment {
+  readonly key: string;
+  /** The client that asks; undefined: it sees every key. */
+  readonly client: string | undefined;
+  readonly reference?: Reference | undefined;
+}
+
+/** Makes the idempotency key of a reference: always the same one in one deployment, a UUIDv8. */
+export type ComputeKey = (reference: Reference) => string;
+
+export const LAST_ATTEMPT = 99;
+
+const TEXT = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
+const ATTEMPT = /^[1-9]\d?$/;
+/** Above every UUIDv7 until the year 10,000: so nothing that is said of keys below a moment is said of a computed key. */
+const FIRST_DIGIT = 'f';
+const COMPUTED = /^f.{13}8/;
+
+export function isReference(text: string): boolean {
+  return TEXT.test(text);
+}
+
+/** Undefined for text that counts no attempt. */
+export function readAttempt(text: string): number | undefined {
+  return ATTEMPT.test(text) ? Number(text) : undefined;
+}
+
+/**
+ * Nothing of it is stored: any process computes the same key, also after the stores lost everything. Each part is hashed with its
+ * length in bytes before it, so that no two references share a text; without a client its length is missing as well.
+ * docs/reference/references.md has a test vector.
+ */
+export function createComputeKey(deploymentId: string): ComputeKey {
+  return ({ text, attempt, client }) => {
+    const hash = createHash('sha256');
+    for (const part of [deploymentId, client, text, String(attempt)]) {
+      hash.update(part === undefined ? '-' : `${Buffer.byteLength(part)}:${part}`);
+    }
+    const digits = hash.digest('hex');
+    const variant = '89ab'[Number.parseInt(digits.charAt(16), 16) & 3];
+    return [
+      `${FIRST_DIGIT}${digits.slice(1, 8)}`,
+      digits.slice(8, 12),
+      `8${digits.slice(13, 16)}`,
+      `${variant}${digits.slice(17, 20)}`,
+      digits.slice(20, 32),
+    ].join('-');
+  };
+}
+
+/** Whether the key is one of a reference, by its form. */
+export function isComputed(key: string): boolean {
+  return COMPUTED.test(key);
+}

@@ -1,0 +1,61 @@
+import type { Turn, TurnRefusal } from '../../payments/ports/ledger.js';
+import { isComputed } from '../../payments/values/reference.js';
+import * as statements from './ledger-statements.js';
+import type { PaymentRow } from './payment-row.js';
+import type { Database } from './sqlite.js';
+
+interface Losses {
+  readonly look_up_before: string;
+  readonly look_up_references_until: number;
+  readonly adopted_at: number;
+}
+
+/** What a claim or a cancellation asks beside its own row: lost rows, and the attempt before. Runs in the writer thread. */
+export function createTurns(database: Database) {
+  const find = database.prepare(statements.FIND);
+  const seenMs = database.prepare(statements.SEEN_MS);
+  const hourAge = database.prepare(statements.HOUR_AGE);
+  const losses = database.prepare(statements.LOSSES).get() as unknown as Losses;
+
+  function isLate({ settled_hour }: PaymentRow, lateMs: number | undefined): boolean {
+    if (lateMs === undefined) return false;
+    // An hour that was forgotten is too long ago.
+    const age = hourAge.get(settled_hour) as { ms: number } | undefined;
+    return age === undefined || age.ms >= lateMs;
+  }
+
+  function afterPrevious({ previousKey, lateMs }: Turn): TurnRefusal | undefined {
+    const row = previousKey === undefined ? undefined : (find.get(previousKey) as PaymentRow | undefined);
+    if (previousKey === undefined) return undefined;
+    switch (row?.state) {
+      case undefined:
+        return { state: 'not its turn', previous: 'absent' };
+      case 'PROCESSING':
+        return { state: 'not its turn', previous: 'under way' };
+      case 'COMPLETED':
+        return { state: 'not its turn', previous: 'completed' };
+      case 'CANCELLED':
+        return { state: 'not its turn', previous: 'cancelled' };
+      case 'DECLINED':
+        return isLate(row as PaymentRow, lateMs)
+          ? { state: 'not its turn', previous: 'declined too long ago' }
+          : undefined;
+    }
+  }
+
+  return {
+    /** Whether an earlier row of the key may have been lost. */
+    mayBeLost(key: string): boolean {
+      if (!isComputed(key)) return key < losses.look_up_before;
+      const { look_up_references_until: until } = losses;
+      return until > 0 && (seenMs.get() as { ms: number }).ms < until;
+    },
+
+    /** Why no row of the turn is inserted now; undefined where it is. `mayBeLost`: an earlier row of it. */
+    refusalOf(turn: Turn, mayBeLost: boolean, now: number): TurnRefusal | undefined {
+      const remainingMs = mayBeLost ? losses.adopted_at + turn.waitAfterLossMs - now : 0;
+      if (turn.waitAfterLossMs > 0 && remainingMs > 0) return { state: 'too soon', remainingMs };
+      return afterPrevious(turn);
+    },
+  };
+}
