@@ -18,7 +18,7 @@ export type PayAnswer =
     | { readonly state: 'busy'; readonly retryAfterSeconds: number }
     | { readonly state: 'invalid key' }
     | { readonly state: 'invalid content'; readonly problem: string }
-    | { readonly state: 'mismatch' }
+    | { readonly state: 'mismatch' | 'reference mismatch' }
     /** It was closed (decisions P22). */
     | { readonly state: 'cancelled' }
     | RefusedTurn
@@ -50,6 +50,11 @@ export interface RunningAttempt {
 
 /** The fingerprint in the lock of a cancellation, which names no amount. */
 export const CANCELLATION = '';
+
+/** Another amount or currency than the one of the payment. */
+export function mismatch(key: string): PayAnswer {
+  return { state: isComputed(key) ? 'reference mismatch' : 'mismatch' };
+}
 
 /** No attempt is at work at this moment; the next request may begin one. */
 export const SOON: PayAnswer = { state: 'in progress', retryAfterSeconds: 1 };
@@ -107,7 +112,7 @@ export function createAnswers(collaborators: {
       case 'cancelled':
         return { state: 'cancelled' };
       case 'under way': {
-        if (differs(key, found.fingerprint, fingerprint)) return { state: 'mismatch' };
+        if (differs(key, found.fingerprint, fingerprint)) return mismatch(key);
         return inProgress({ ...found, heldMs: lock?.heldMs ?? leaseMs - found.remainingMs });
       }
       case 'absent':
@@ -121,11 +126,11 @@ export function createAnswers(collaborators: {
   /** An order is not bound to an amount before a row says so. Nor does the lock of a cancellation name an amount. */
   function conflictWithLock(key: string, lock: RunningAttempt, fingerprint: string | undefined): PayAnswer {
     const isBound = !isComputed(key) && lock.fingerprint !== CANCELLATION;
-    return isBound && differs(key, lock.fingerprint, fingerprint) ? { state: 'mismatch' } : inProgress(lock);
+    return isBound && differs(key, lock.fingerprint, fingerprint) ? mismatch(key) : inProgress(lock);
   }
 
   function replay(key: string, final: FinalOutcome, fingerprint: string | undefined): NowOrLater<PayAnswer> {
-    if (differs(key, final.fingerprint, fingerprint)) return { state: 'mismatch' };
+    if (differs(key, final.fingerprint, fingerprint)) return mismatch(key);
     if (final.outcome.state === 'DECLINED' && isComputed(key)) return declined(key, final);
     return { state: 'replayed', final };
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
-import { type Answers, type PayAnswer, SOON } from './answers.js';
+import { type Answers, mismatch, type PayAnswer, SOON } from './answers.js';
 import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';
 import type { PaymentCounts } from './payment-counts.js';
@@ -146,7 +146,7 @@ export function createClaims(collaborators: {
     }
     const { final } = result;
     if (result.state !== 'settled') return replay(claim.key, final, fingerprint);
-    if (differs(claim.key, final.fingerprint, fingerprint)) return { state: 'mismatch' };
+    if (differs(claim.key, final.fingerprint, fingerprint)) return mismatch(claim.key);
     return { state: 'processed', final, attempt };
   }
 

@@ -53,7 +53,7 @@ export function createIssueComputedKey(collaborators: {
       case 'absent': {
         const previous = await previousOf(reference);
         if (previous !== 'declined') return { state: 'not its turn', attempt: reference.attempt, previous };
-        await keys.issue(key, { client: reference.client, reference }, idempotencyTtlMs);
+        await keys.issue(key, idempotencyTtlMs, { client: reference.client, reference });
         return { state: 'issued' };
       }
       default:

@@ -90,7 +90,7 @@ export function createPayments(collaborators: {
   return {
     async issueKey(client) {
       const key = newKey();
-      await keys.issue(key, { client }, idempotencyTtlMs);
+      await keys.issue(key, idempotencyTtlMs, { client });
       return key;
     },
     issueComputedKey: createIssueComputedKey({ keys, endings, ledger, turnOf, idempotencyTtlMs }),

@@ -51,7 +51,7 @@ function areasOf(ports: Ports, processor: RecordingProcessor) {
 async function afterBackup(ports: Ports, processor: RecordingProcessor, key: string, kept: number) {
   const { payments, transactions, all } = areasOf(ports, processor);
   processor.plan({ outcome: 'succeeded', answerLost: true });
-  expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+  expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
   await transactions.changeStatus(kept, 'FLAGGED');
   const { id } = await ports.transactions.create(NEW);
   for (const each of [kept, id]) {
@@ -97,7 +97,7 @@ async function expectNothingGivenTwice(backUp: BackUp, isRunning: boolean): Prom
 
   const after = isRunning ? before : await open();
   const { payments, transactions, all } = areasOf(after, processor);
-  const paid = await untilDone('the payment', () => payments.pay(key, MONEY));
+  const paid = await untilDone('the payment', () => payments.pay({ key }, MONEY));
   expect(paid).toMatchObject({ state: 'processed', final: { outcome: { state: 'COMPLETED' } } });
   expect(processor.chargesOf(key)).toHaveLength(1);
   const created = await untilDone('a create', () => after.transactions.create(NEW));

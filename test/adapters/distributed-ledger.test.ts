@@ -93,7 +93,7 @@ test('what is read of payments is confirmed when it is final, and not when it ma
   expect(confirmed()).toBe(ofSettling + 1);
   await settled(Date.now() + LONG_MS);
   expect(confirmed()).toBe(ofSettling + 2);
-  const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined };
+  const everything = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined };
   await history.newest({ ...everything, limit: 1 }, 1);
   expect(confirmed()).toBe(ofSettling + 2);
 });

@@ -87,7 +87,7 @@ describe('after a database was replaced by one without the newest rows', () => {
     const process = compose(ports);
     // The record is as the key store has it after it lost its newest writes too.
     const lost = await issuedKey();
-    await process.payments.pay(lost, MONEY);
+    await process.payments.pay({ key: lost }, MONEY);
     await redis.flushall();
     await ports.keys.issue(lost, LONG_MS);
     const final = await issuedKey();
@@ -120,7 +120,7 @@ describe('after a database was replaced by one without the newest rows', () => {
 
   test('a payment whose row is lost, and whose record is generated again, is not charged again', async () => {
     const { process, lost } = given;
-    const answer = await process.payments.pay(lost, MONEY);
+    const answer = await process.payments.pay({ key: lost }, MONEY);
     expect(answer).toMatchObject({ state: 'processed', final: { outcome: { state: 'COMPLETED' } } });
     expect(process.processor.lookUps).toEqual([lost]);
     expect(process.processor.chargesOf(lost)).toHaveLength(1);
@@ -162,7 +162,7 @@ describe('after a database was replaced by one without the newest rows', () => {
 
   test('keys that are generated later are paid without a look-up', async () => {
     const key = await issuedKey(HOUR_MS);
-    expect(await given.process.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await given.process.payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(given.process.processor.lookUps).not.toContain(key);
   });
 

@@ -53,7 +53,7 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   for (const key of [paidBefore, paidLater, paidLaterToo]) await restored.keys.issue(key, LONG_MS);
   expect(await payments.pay(paidBefore, MONEY)).toEqual({ ...told, state: 'replayed' });
   for (const key of [paidLater, paidLaterToo]) {
-    expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
     expect(processor.chargesOf(key)).toHaveLength(1);
   }
   expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo].toSorted());

@@ -112,9 +112,9 @@ describe('a backup of a service that runs', () => {
     ]);
     const { payments, processor } = compose(copy, {}, process.processor);
     for (const key of [paidLater, lostLater]) {
-      expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+      expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
       expect(processor.chargesOf(key)).toHaveLength(1);
-      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+      expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
     }
     const takeover = { key: unsent.key, processor: processor.traits.name, owner: newOwner(), leaseMs: LONG_MS };
     expect(await copy.ledger.takeOver(takeover)).toMatchObject({ unsent: false });

@@ -85,7 +85,7 @@ test('a key that was refused as expired is refused for ever, whatever the clock 
     const { warnings, close, ...ports } = await openAt(dataDir, aheadMs);
     const { payments, processor } = compose(ports);
     for (const key of [unpaid, paid]) {
-      expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
+      expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'invalid key' });
       expect(processor.chargesOf(key)).toEqual([]);
     }
     expect(warnings).toEqual([expect.stringMatching(/^The store's clock is \d+ s ahead of this machine's/)]);
@@ -137,7 +137,7 @@ test('a charge is sent again only where both clocks say that it is recent enough
   const sent = processor.chargesOf(key).length;
   // The machine was suspended: its monotonic clock, and so the store's, stood still.
   clock.aheadMs = 2 * HOUR_MS;
-  expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+  expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
   await recovery.runOnce();
   expect(processor.chargesOf(key)).toHaveLength(sent);
   expect(await ports.ledger.countAbandoned(HOUR_MS, HOUR_MS)).toBe(1);

@@ -74,7 +74,7 @@ async function lifeWithCopy(dataDir: string, file: string) {
   const later = compose(second, {}, processor);
   await later.payments.pay(paid, MONEY);
   processor.plan({ outcome: 'succeeded', answerLost: true });
-  await later.payments.pay(lost, MONEY);
+  await later.payments.pay({ key: lost }, MONEY);
   const lostTransaction = await second.transactions.create(NEW);
   expect(lostTransaction.id).toBe(id + 1);
   await second.close();
@@ -86,7 +86,7 @@ async function expectAdopted(dataDir: string, { processor, keys, lostId }: Await
   expect(warnings).toEqual([RESTORED]);
   const { payments } = compose({ ...ports }, {}, processor);
   for (const key of keys) {
-    expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
     expect(processor.chargesOf(key)).toHaveLength(1);
   }
   expect((await transactions.create(NEW)).id).toBe(lostId + GAP);
@@ -289,13 +289,13 @@ describe('a restored snapshot of the whole folder', () => {
     const { payments, processor } = compose(first);
     const key = await payments.issueKey();
     const snapshot = await killedCopyOf(dataDir);
-    await payments.pay(key, MONEY);
+    await payments.pay({ key }, MONEY);
     await first.close();
     markFolderAsRestored(snapshot);
     markFolderAsRestored(snapshot);
     const { warnings, close, ...ports } = await open(snapshot);
     expect(warnings).toEqual([RESTORED]);
-    expect(await compose(ports, {}, processor).payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await compose(ports, {}, processor).payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.chargesOf(key)).toHaveLength(1);
     await close();
     await expectHealthy(snapshot);

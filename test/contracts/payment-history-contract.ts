@@ -39,7 +39,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
   }
 
   function newestPage(selection: Partial<Selection>, readLimit = ALL) {
-    const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined };
+    const everything = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined };
     return history.newest({ ...everything, limit: ALL, ...selection }, readLimit);
   }
 
@@ -125,7 +125,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     const together = (since: number) => Array.from({ length: 7 }, () => newKeyOf(since + 9));
     const { keys, since } = await givenEveryState(together);
     for (const limit of [1, 2, 3, 16, 17]) {
-      const pages = await newestPages({ createdFrom: since, createdTo: since + 10, limit });
+      const pages = await newestPages({ claimedFrom: since, claimedTo: since + 10, limit });
       expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
       for (const page of pages.slice(0, -1)) expect(page).toHaveLength(limit);
       for (const payment of pages.flat()) expect(payment).toEqual(await history.find(payment.key));
@@ -136,7 +136,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     const { keys, since, claims } = await givenEveryState();
     const open = claims.filter((_, index) => index % 3 === 2);
     let came = 0;
-    const pages = await newestPages({ createdFrom: since, limit: 2, createdTo: since + 1_000 }, async () => {
+    const pages = await newestPages({ claimedFrom: since, limit: 2, claimedTo: since + 1_000 }, async () => {
       came += 1;
       await given.claim({ key: newKeyOf(since + 100 + came) });
       const claim = open.shift();
@@ -148,7 +148,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
   test('4: a state selects the payments that have it, also in pages, of all clients or of one', async () => {
     const client = 'key:shop';
     const { keys, since } = await givenEveryState(undefined, client);
-    const range = { createdFrom: since, createdTo: since + 9 };
+    const range = { claimedFrom: since, claimedTo: since + 9 };
     for (const [remainder, state] of (['COMPLETED', 'DECLINED', 'PROCESSING'] as const).entries()) {
       const expected = newestFirst(keys.filter((_, index) => index % 3 === remainder));
       for (const limit of [2, ALL]) {
@@ -166,12 +166,12 @@ export function paymentHistoryContract(ports: ContractPorts): void {
 
   test('4: a time range selects keys generated from its start until before its end; without one the newest of all', async () => {
     const { keys, since } = await givenEveryState();
-    const range = { createdFrom: since + 1, createdTo: since + 3 };
+    const range = { claimedFrom: since + 1, claimedTo: since + 3 };
     for (const before of [undefined, newKey()])
       expect(keysOf(await newest({ ...range, before }))).toEqual([keys[2], keys[1]]);
     expect(keysOf(await newest({ ...range, before: keys[2] }))).toEqual([keys[1]]);
-    expect(await newest({ createdFrom: since + 2, createdTo: since + 2 })).toEqual([]);
-    expect(keysOf(await newest({ createdTo: since + 9, limit: 9 }))).toEqual(newestFirst(keys));
+    expect(await newest({ claimedFrom: since + 2, claimedTo: since + 2 })).toEqual([]);
+    expect(keysOf(await newest({ claimedTo: since + 9, limit: 9 }))).toEqual(newestFirst(keys));
     const { key } = await given.claim({ key: newKeyOf(Date.UTC(2400, 0)) });
     expect(keysOf(await newest({ limit: 1 }))).toEqual([key]);
   });
@@ -183,10 +183,10 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     for (const length of [11, 12, 13, 17, 31, 32]) {
       const keyDigits = digits.slice(0, length);
       const expected = newestFirst(keys.filter((key) => key.replaceAll('-', '').startsWith(keyDigits)));
-      expect(keysOf(await newest({ find: { keyDigits }, createdFrom: since, createdTo: since + 9 }))).toEqual(expected);
+      expect(keysOf(await newest({ find: { keyDigits }, claimedFrom: since, claimedTo: since + 9 }))).toEqual(expected);
       expect(keysOf(await newest({ find: { keyDigits }, client: 'key:finder' })), keyDigits).toEqual(expected);
       expect(keysOf(await newest({ find: { keyDigits }, state: 'COMPLETED' }))).toContain(wanted);
-      expect(await newest({ find: { keyDigits }, before: wanted, createdFrom: since })).toEqual([]);
+      expect(await newest({ find: { keyDigits }, before: wanted, claimedFrom: since })).toEqual([]);
     }
     expect(await newest({ find: { keyDigits: `${digits.slice(0, 31)}${digits.endsWith('0') ? 1 : 0}` } })).toEqual([]);
     // Nothing lies above them.
@@ -209,7 +209,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
       const expected = newestFirst(keysOf(claims.filter(({ transactionId }) => transactionId.startsWith(id))));
       for (const readLimit of [1, 3, ALL]) {
         for (const asker of [client, undefined]) {
-          const range = { createdFrom: since, createdTo: since + 20, client: asker, limit: 2 };
+          const range = { claimedFrom: since, claimedTo: since + 20, client: asker, limit: 2 };
           const pages = await newestPages({ ...range, find: { transactionId: id } }, undefined, readLimit);
           expect(keysOf(pages.flat()), `${id}, ${readLimit} rows`).toEqual(expected);
         }
@@ -224,7 +224,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     const { keys, since } = await givenEveryState(undefined, client);
     const [first, last] = [newKeyOf(since), newKeyOf(since + 9)];
     for (const key of [first, last]) await given.settled(await given.claim({ key, processor, client }));
-    const range = { createdFrom: since, createdTo: since + 20 };
+    const range = { claimedFrom: since, claimedTo: since + 20 };
     const completed = newestFirst([...keys.filter((_, index) => index % 3 === 0), first, last]);
     for (const readLimit of [1, 2, 5, 11, 12]) {
       for (const asker of [undefined, client]) {

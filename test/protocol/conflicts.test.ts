@@ -34,7 +34,7 @@ function keepLocks({ keys }: Composition): void {
 async function givenLockLeft(settings: Settings = {}) {
   const { key, another, ...process } = await composeWithKey(settings);
   keepLocks({ another, ...process });
-  const first = await process.payments.pay(key, MONEY);
+  const first = await process.payments.pay({ key }, MONEY);
   expect(first).toMatchObject({ state: 'processed' });
   expect(await statesOf(key)).toEqual(['locked', 'final']);
   return { key, first, another };
@@ -45,9 +45,9 @@ describe('a repeat that meets a lock', () => {
     const { key, first, another } = await givenLockLeft();
     const { payments } = another();
     const replayed = { ...first, state: 'replayed' };
-    expect(await payments.pay(key, MONEY)).toEqual(replayed);
-    expect(await payments.pay(key, MONEY, patience())).toEqual(replayed);
-    expect(await payments.pay(key, NO_MONEY)).toEqual(replayed);
+    expect(await payments.pay({ key }, MONEY)).toEqual(replayed);
+    expect(await payments.pay({ key }, MONEY, patience())).toEqual(replayed);
+    expect(await payments.pay({ key }, NO_MONEY)).toEqual(replayed);
     expect(replayed).toMatchObject({ final: await payments.outcome(key) });
     const { payments: strict } = another({ payloadMismatch: 'reject' });
     for (const content of [OTHER_MONEY, NO_MONEY])
@@ -60,7 +60,7 @@ describe('a repeat that meets a lock', () => {
     const { key, another } = await givenLockLeft({ idempotencyTtlMs: SHORT_MS, leaseMs: LONG_MS });
     await untilPast(SHORT_MS);
     for (const content of [MONEY, NO_MONEY])
-      expect(await another().payments.pay(key, content)).toEqual({ state: 'invalid key' });
+      expect(await another().payments.pay({ key }, content)).toEqual({ state: 'invalid key' });
   });
 
   test('is a fault while the row cannot be asked', async () => {
@@ -68,9 +68,9 @@ describe('a repeat that meets a lock', () => {
     const { key, answer, finish } = await chargingPayment();
     const { payments, ledger } = another();
     ledger.failAll('find', AWAY);
-    for (const content of [MONEY, NO_MONEY]) await expect(payments.pay(key, content)).rejects.toBe(AWAY);
+    for (const content of [MONEY, NO_MONEY]) await expect(payments.pay({ key }, content)).rejects.toBe(AWAY);
     ledger.heal();
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'in progress' });
     finish();
     expect(await answer).toMatchObject({ state: 'processed' });
   });
@@ -83,7 +83,7 @@ describe('a repeat that meets a lock', () => {
       for (const money of [MONEY, OTHER_MONEY]) repeats.push(await strict.pay(key, money));
       return proceed();
     });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(repeats).toMatchObject([{ state: 'in progress' }, { state: 'mismatch' }]);
   });
 });
@@ -92,7 +92,7 @@ test('a repeat whose wait ends is answered with the outcome of meanwhile, althou
   const process = compose();
   const { key, answer, finish } = await process.chargingPayment();
   keepLocks(process);
-  const waiting = process.another().payments.pay(key, MONEY, patience(300));
+  const waiting = process.another().payments.pay({ key }, MONEY, patience(300));
   finish();
   expect(await answer).toMatchObject({ state: 'processed' });
   expect(await waiting).toMatchObject({ state: 'replayed', waited: true });
@@ -104,7 +104,7 @@ test('a payment that outlives its lock is in progress, charged once, and waited 
   const { key, answer, finish } = await chargingPayment();
   const expectInProgress = async () => {
     for (const content of [MONEY, NO_MONEY])
-      expect(await payments.pay(key, content)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
+      expect(await payments.pay({ key }, content)).toEqual({ state: 'in progress', retryAfterSeconds: 1 });
     expect(await payments.outcome(key)).toBeUndefined();
   };
   await expectInProgress();
@@ -112,7 +112,7 @@ test('a payment that outlives its lock is in progress, charged once, and waited 
   await expectInProgress();
   expect(await statesOf(key)).toEqual(['generated', 'under way']);
   const other = another({ leaseMs: OUTLIVED_LEASE_MS });
-  const waiting = other.payments.pay(key, MONEY, patience(DEADLINE_MS));
+  const waiting = other.payments.pay({ key }, MONEY, patience(DEADLINE_MS));
   await untilPast(2 * OUTLIVED_LEASE_MS);
   expect(await other.recovery.runOnce()).toBe(0);
   finish();
@@ -134,8 +134,8 @@ test.each(['its charge is unknown', 'its outcome cannot be written'])(
       looked = await keys.port.look(key);
       return proceed();
     });
-    await Promise.resolve(payments.pay(key, MONEY)).catch(() => {});
+    await Promise.resolve(payments.pay({ key }, MONEY)).catch(() => {});
     expect(looked).toMatchObject({ state: 'locked' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
   },
 );

@@ -24,7 +24,7 @@ async function expectPaidOnce(key: string, { processor, another }: Pick<Composit
   expect(transactionId).toMatch(/^TXN\d+$/);
   const { payments } = another();
   expect((await payments.outcome(key))?.outcome).toEqual({ state: 'COMPLETED', transactionId });
-  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome: { transactionId } } });
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed', final: { outcome: { transactionId } } });
   expect(processor.charges).toHaveLength(1);
 }
 
@@ -59,11 +59,11 @@ test.each<[title: string, fail: Fault, fault: object, charges: number, left: [st
     const process = await composeWithKey({ leaseMs: SHORT_LEASE_MS });
     const { payments, processor, key } = process;
     fail(process);
-    await expect(payments.pay(key, MONEY)).rejects.toMatchObject(fault);
+    await expect(payments.pay({ key }, MONEY)).rejects.toMatchObject(fault);
     expect(processor.charges).toHaveLength(charges);
     process.ledger.heal();
     await expect.poll(() => statesOf(key), { timeout: DEADLINE_MS }).toEqual(left);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: left[1] === 'final' ? 'replayed' : 'processed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: left[1] === 'final' ? 'replayed' : 'processed' });
     expect(processor.lookUps).toEqual(left[1] === 'abandoned' ? [key] : []);
     await expectPaidOnce(key, process);
   },
@@ -77,7 +77,7 @@ test('a store that fails after a charge of unknown outcome leaves it unknown, ne
   const { payments, ledger, unknown, processor, key } = await composeWithKey();
   processor.plan({ outcome: 'succeeded', answerLost: true });
   for (const operation of ['find', 'abandon'] as const) ledger.failAll(operation, FULL);
-  expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+  expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
   expect(unknown).toMatchObject([{ key, cause: 'the answer was lost' }]);
 });
 
@@ -94,7 +94,7 @@ describe('an owner', () => {
   test('that lost its payment while it charged answers the outcome of the winner, also where its own differs', async () => {
     const { key, answer, finish, processor, another } = await givenFrozenWhileCharging();
     processor.planLookUp({ state: 'declined', reason: 'insufficient funds' });
-    const winner = await another().payments.pay(key, MONEY);
+    const winner = await another().payments.pay({ key }, MONEY);
     expect(winner).toMatchObject({ state: 'processed', final: { outcome: { state: 'DECLINED' } } });
     finish();
     expect(await answer).toEqual({ ...winner, state: 'replayed' });
@@ -104,7 +104,7 @@ describe('an owner', () => {
     const { key, answer, finish, ...process } = await givenFrozenWhileCharging();
     const found = gate();
     process.processor.planLookUp(() => found.opened.then(() => ({ state: 'succeeded' })));
-    const winner = process.another().payments.pay(key, MONEY);
+    const winner = process.another().payments.pay({ key }, MONEY);
     await until('the winner to look it up', DEADLINE_MS, () => process.processor.lookUps.length === 1);
     finish();
     expect(await answer).toEqual({ state: 'unknown' });
@@ -115,7 +115,7 @@ describe('an owner', () => {
   });
 
   type End = (process: Composition, key: string) => unknown;
-  const pays: End = ({ another }, key) => another().payments.pay(key, MONEY);
+  const pays: End = ({ another }, key) => another().payments.pay({ key }, MONEY);
   const declines: End = ({ another }, key) => another({ dedupMs: 0 }).records.resolve(key, VERDICT);
   // The protocol, step 4: a fenced-off owner answers the outcome of the winner, also when it never sent anything.
   test.each([
@@ -130,7 +130,7 @@ describe('an owner', () => {
       await end(process, key);
       return claimed || proceed();
     });
-    const answer = await process.payments.pay(key, MONEY);
+    const answer = await process.payments.pay({ key }, MONEY);
     expect(answer).toEqual({ state: 'replayed', final: await process.payments.outcome(key) });
     expect(answer).toMatchObject({ final: { outcome: { state } } });
     expect(process.processor.charges).toHaveLength(charges);

@@ -23,10 +23,10 @@ async function givenFull() {
 
 test('a payment beyond the limit is not begun: no row, no lock, and its key can be paid afterwards', async () => {
   const { payments, end, processor, key } = await givenFull();
-  expect(await payments.pay(key, MONEY)).toEqual({ state: 'busy', retryAfterSeconds: expect.any(Number) });
+  expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'busy', retryAfterSeconds: expect.any(Number) });
   expect(await statesOf(key)).toEqual(['generated', 'absent']);
   await end();
-  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
   expect(processor.charges).toHaveLength(LIMIT + 1);
 });
 
@@ -45,10 +45,10 @@ test('an outcome that the key store does not have is repeated at the limit, and 
   const { payments, end, another, key } = await givenFull();
   const other = another();
   other.keys.failAll('finish', AWAY);
-  const first = await other.payments.pay(key, MONEY);
+  const first = await other.payments.pay({ key }, MONEY);
   // Neither its lock nor its record has the end of the payment; the lock has ended with time.
   await ports.keys.release(key, other.owners[0] ?? '');
-  expect(await payments.pay(key, MONEY)).toEqual({ ...first, state: 'replayed' });
+  expect(await payments.pay({ key }, MONEY)).toEqual({ ...first, state: 'replayed' });
   expect(await ports.keys.look(key)).toMatchObject({ state: 'final' });
   await end();
 });
@@ -64,16 +64,16 @@ test.each([
   const { payments, recovery, end, processor, ...process } = await givenFull();
   const key = issued ? process.key : newKey();
   await abandoned({ key, processor: processor.traits.name });
-  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'in progress' });
   expect(await recovery.runOnce()).toBe(1);
-  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
   await end();
 });
 
 test('a row that cannot be asked at the limit is a fault, and the lock is given back', async () => {
   const { payments, ledger, end, key } = await givenFull();
   ledger.failNext('find', AWAY);
-  await expect(payments.pay(key, MONEY)).rejects.toBe(AWAY);
+  await expect(payments.pay({ key }, MONEY)).rejects.toBe(AWAY);
   expect(await ports.keys.look(key)).toMatchObject({ state: 'generated' });
   await end();
 });
@@ -81,8 +81,8 @@ test('a row that cannot be asked at the limit is a fault, and the lock is given 
 test('a payment that fails gives its place back', async () => {
   const { payments, ledger, processor, key } = await composeWithKey({ maxInFlight: 1 });
   ledger.failNext('claim', AWAY);
-  await expect(payments.pay(key, MONEY)).rejects.toBe(AWAY);
+  await expect(payments.pay({ key }, MONEY)).rejects.toBe(AWAY);
   processor.plan({ outcome: 'not sent' });
-  expect(await payments.pay(key, MONEY)).toEqual({ state: 'not sent' });
-  expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+  expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'not sent' });
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
 });

@@ -14,34 +14,34 @@ describe('a key store that is away', () => {
   test('leaves no lock when the answer of a begin is lost', async () => {
     const { key, payments, keys } = await composeWithKey();
     keys.loseNextAnswer('begin', LOST);
-    await expect(payments.pay(key, MONEY)).rejects.toBe(LOST);
+    await expect(payments.pay({ key }, MONEY)).rejects.toBe(LOST);
     await until('the lock to be released', DEADLINE_MS, async () => (await ports.keys.look(key)).state === 'generated');
   });
 
   test('lets outcomes be answered from the row, and begins nothing; a bug in it is thrown', async () => {
     const { key, payments, keys, processor } = await composeWithKey();
-    await payments.pay(key, MONEY);
+    await payments.pay({ key }, MONEY);
     const other = await payments.issueKey();
     for (const operation of ['begin', 'look'] as const) keys.failAll(operation, AWAY);
     for (const request of [MONEY, NO_MONEY]) {
-      expect(await payments.pay(key, request)).toMatchObject({ state: 'replayed', final: COMPLETED });
-      await expect(payments.pay(other, request)).rejects.toBe(AWAY);
+      expect(await payments.pay({ key }, request)).toMatchObject({ state: 'replayed', final: COMPLETED });
+      await expect(payments.pay({ key: other }, request)).rejects.toBe(AWAY);
     }
     expect(await payments.outcome(key)).toMatchObject(COMPLETED);
     expect(await payments.outcome(other)).toBeUndefined();
     expect(processor.charges).toHaveLength(1);
     for (const operation of ['begin', 'look'] as const) keys.failAll(operation, BUG);
-    for (const request of [MONEY, NO_MONEY]) await expect(payments.pay(key, request)).rejects.toBe(BUG);
+    for (const request of [MONEY, NO_MONEY]) await expect(payments.pay({ key }, request)).rejects.toBe(BUG);
     await expect(payments.outcome(key)).rejects.toBe(BUG);
   });
 });
 
 test('a request whose content cannot be paid is answered by the state of its key first', async () => {
   const { key, payments, another } = await composeWithKey();
-  expect(await payments.pay(key, NO_MONEY)).toEqual({ state: 'invalid content', ...NO_MONEY });
+  expect(await payments.pay({ key }, NO_MONEY)).toEqual({ state: 'invalid content', ...NO_MONEY });
   expect(await payments.pay(newKey(), NO_MONEY)).toEqual({ state: 'invalid key' });
-  await payments.pay(key, MONEY);
-  expect(await payments.pay(key, NO_MONEY)).toMatchObject({ state: 'replayed' });
+  await payments.pay({ key }, MONEY);
+  expect(await payments.pay({ key }, NO_MONEY)).toMatchObject({ state: 'replayed' });
   const short = another({ idempotencyTtlMs: SHORT_MS });
   const expired = await short.payments.issueKey();
   await short.payments.pay(expired, MONEY);
@@ -57,7 +57,7 @@ describe('a request that waits for another attempt', () => {
     const waiter = owner.another();
     const met = gate();
     waiter.ledger.interruptNext('find', (proceed) => proceed().finally(met.open));
-    const waited = waiter.payments.pay(key, MONEY, patience(ms));
+    const waited = waiter.payments.pay({ key }, MONEY, patience(ms));
     await met.opened;
     return { waiter, waited, ...charging };
   }

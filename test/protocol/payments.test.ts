@@ -25,7 +25,7 @@ describe('a payment with a key of its own', () => {
     async (outcome) => {
       const { payments, processor, key } = await composeWithKey();
       processor.plan({ outcome });
-      const first = await payments.pay(key, MONEY);
+      const first = await payments.pay({ key }, MONEY);
       const [{ transactionId } = { transactionId: '' }] = processor.charges;
       expect(processor.charges).toEqual([{ reference: key, transactionId, ...MONEY }]);
       const completed = { state: 'COMPLETED', transactionId: expect.stringMatching(/^TXN\d+$/) };
@@ -33,7 +33,7 @@ describe('a payment with a key of its own', () => {
       expect(first).toMatchObject({ state: 'processed', final: { outcome: expected } });
       if (outcome === 'succeeded') expect(finalOf(first)).toMatchObject({ outcome: { transactionId } });
       for (let repeat = 0; repeat < 3; repeat += 1)
-        expect(await payments.pay(key, MONEY)).toEqual({ ...first, state: 'replayed' });
+        expect(await payments.pay({ key }, MONEY)).toEqual({ ...first, state: 'replayed' });
       expect(await payments.outcome(key)).toEqual(finalOf(first));
       expect([processor.charges.length, processor.lookUps]).toEqual([1, []]);
     },
@@ -45,7 +45,7 @@ describe('a payment with a key of its own', () => {
     expect(await payments.pay(paid, MONEY)).toMatchObject({ state: 'processed' });
     await untilPast(SHORT_LIFE_MS);
     for (const key of [never, unused, paid]) {
-      expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
+      expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'invalid key' });
       expect(await payments.outcome(key)).toBeUndefined();
     }
     expect([await statesOf(never), processor.charges.length]).toEqual([['absent', 'absent'], 1]);
@@ -71,11 +71,11 @@ describe('a key store that has lost everything', () => {
     ['and has a key as generated again replays a final payment that the claim finds', true],
   ])('%s, and has the record put back', async (_title, reissued) => {
     const { key, ...before } = await composeWithKey();
-    const first = await before.payments.pay(key, MONEY);
+    const first = await before.payments.pay({ key }, MONEY);
     if (reissued) await forgetful.issue(key, LONG_MS);
     const { payments, processor } = before.another({}, forgetful);
     expect(await payments.outcome(key)).toEqual(finalOf(first));
-    expect(await payments.pay(key, MONEY)).toEqual({ ...first, state: 'replayed' });
+    expect(await payments.pay({ key }, MONEY)).toEqual({ ...first, state: 'replayed' });
     expect(await forgetful.look(key)).toMatchObject({ state: 'final' });
     expect(processor.charges).toHaveLength(1);
   });
@@ -84,7 +84,7 @@ describe('a key store that has lost everything', () => {
     const before = compose();
     const { key, answer, finish } = await before.chargingPayment();
     const { payments, processor } = before.another({}, forgetful);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'in progress' });
     finish();
     await answer;
     const abandoned = await before.unknownPayment('succeeded');
@@ -96,11 +96,11 @@ describe('a key store that has lost everything', () => {
 
   test('and has a key as generated again after the outcome has expired: it is refused, and its lock given back', async () => {
     const { key, ...before } = await composeWithKey({ idempotencyTtlMs: SHORT_LIFE_MS });
-    expect(await before.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await before.payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     await untilPast(SHORT_LIFE_MS);
     await forgetful.issue(key, LONG_MS);
     const { payments, processor } = before.another({}, forgetful);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'invalid key' });
+    expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'invalid key' });
     expect(await forgetful.look(key)).toMatchObject({ state: 'generated' });
     expect(processor.charges).toHaveLength(1);
   });
@@ -110,10 +110,10 @@ describe('a key store that has lost everything', () => {
     const key = await unknownPayment('succeeded');
     const late = another({}, forgetful);
     late.ledger.interruptNext('takeOver', async (proceed) => {
-      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+      expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
       return proceed();
     });
-    expect(await late.payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+    expect(await late.payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
     expect(processor.charges).toHaveLength(1);
   });
 });

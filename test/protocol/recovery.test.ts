@@ -59,7 +59,7 @@ async function untilFinal(key: string): Promise<void> {
 /** The first repeat of a payment gives the first answer; recovery gives none. */
 async function finishBy(by: 'a repeat' | 'recovery', { payments, recovery }: Composition, key: string): Promise<void> {
   if (by === 'recovery') expect(await recovery.runOnce()).toBe(1);
-  else expect(await payments.pay(key, OTHER_MONEY)).toMatchObject({ state: 'processed' });
+  else expect(await payments.pay({ key }, OTHER_MONEY)).toMatchObject({ state: 'processed' });
 }
 
 describe('an outcome that is not known', () => {
@@ -77,7 +77,7 @@ describe('an outcome that is not known', () => {
     const { transactionId } = processor.charges[0] ?? {};
     const outcome = at === 'succeeded' ? { state: 'COMPLETED', transactionId } : { state: 'DECLINED' };
     for (let repeat = 0; repeat < 2; repeat += 1)
-      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
+      expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed', final: { outcome } });
     expect([processor.charges.length, processor.lookUps]).toEqual([1, [key]]);
   });
 
@@ -93,16 +93,16 @@ describe('an outcome that is not known', () => {
       expect(processor.lookUps).toEqual([key]);
       expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
       const final = { outcome: { transactionId }, fingerprint: '7.00 EUR' };
-      expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed', final });
+      expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed', final });
     },
   );
 
   test('is finished by a repeat with another amount, which is a mismatch where that is rejected', async () => {
     const { payments, processor, unknownPayment } = compose({ payloadMismatch: 'reject' });
     const key = await unknownPayment('none');
-    expect(await payments.pay(key, OTHER_MONEY)).toEqual({ state: 'mismatch' });
+    expect(await payments.pay({ key }, OTHER_MONEY)).toEqual({ state: 'mismatch' });
     expect(processor.charges).toMatchObject([MONEY]);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
   });
 
   test('in a currency that has ended since is finished by its repeat, with the decimals of the row', async () => {
@@ -111,15 +111,15 @@ describe('an outcome that is not known', () => {
     const { key, transactionId } = await given.abandoned({ processor: processor.traits.name, ...money });
     await ports.keys.issue(key, LONG_MS);
     // No other payment may be taken over by a content that can begin none.
-    expect(await payments.pay(key, NO_MONEY)).toMatchObject({ state: 'in progress' });
+    expect(await payments.pay({ key }, NO_MONEY)).toMatchObject({ state: 'in progress' });
     const request = readMoney('7', 'BGN');
-    expect(await payments.pay(key, request)).toMatchObject({
+    expect(await payments.pay({ key }, request)).toMatchObject({
       state: 'processed',
       final: { outcome: { transactionId } },
     });
     expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
-    expect(await payments.pay(key, request)).toMatchObject({ state: 'replayed' });
-    expect(await payments.pay(key, readMoney('8', 'BGN'))).toEqual({ state: 'mismatch' });
+    expect(await payments.pay({ key }, request)).toMatchObject({ state: 'replayed' });
+    expect(await payments.pay({ key }, readMoney('8', 'BGN'))).toEqual({ state: 'mismatch' });
     expect(await payments.pay(await payments.issueKey(), request)).toMatchObject({ state: 'invalid content' });
     expect(processor.charges).toHaveLength(1);
   });
@@ -129,7 +129,7 @@ describe('an outcome that is not known', () => {
     const key = await unknownPayment('none');
     const unclear = { state: 'unknown', cause: 'no answer' } as const;
     processor.planLookUp(unclear, unclear);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
     expect(await recovery.runOnce()).toBe(0);
     expect([processor.charges, await stateOf(key)]).toEqual([[], 'abandoned']);
     expect(await recovery.runOnce()).toBe(1);
@@ -142,11 +142,11 @@ describe('an outcome that is not known', () => {
     const key = await owner.unknownPayment('succeeded');
     const otherAccount = new RecordingProcessor(`${name}?account=a`);
     for (const stranger of [compose(), compose({}, otherAccount)]) {
-      expect(await stranger.payments.pay(key, MONEY)).toMatchObject({ state: 'in progress' });
+      expect(await stranger.payments.pay({ key }, MONEY)).toMatchObject({ state: 'in progress' });
       expect(await stranger.recovery.runOnce()).toBe(0);
       expect([stranger.processor.charges, stranger.processor.lookUps]).toEqual([[], []]);
     }
-    expect(await owner.payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await owner.payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
   });
 });
 
@@ -170,7 +170,7 @@ describe('recovery', () => {
     const key = await unknownPayment('none');
     await untilPast(SHORT_MS);
     processor.plan({ outcome: 'none' }, { outcome: 'none' });
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
     await untilPast(SHORT_MS);
     expect(await recovery.runOnce()).toBe(0);
     expect(ages).toHaveLength(3);
@@ -179,7 +179,7 @@ describe('recovery', () => {
     // Recovery is patient now; a repeat of the payer is not kept waiting by that.
     expect(await recovery.runOnce()).toBe(0);
     expect(processor.lookUps).toHaveLength(2);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
   });
 
   // Payments without a record that are too old to be sent again stay unclear until an operator resolves them.

@@ -29,7 +29,7 @@ describe('the processor is asked before an operator resolves a payment', () => {
     expect(elsewhere.processor.lookUps).toEqual([]);
     expect(await records.resolve(key, VERDICT)).toMatchObject(FOUND);
     const replayed = { state: 'replayed', final: { outcome: { state: 'COMPLETED' } } };
-    expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
+    expect(await payments.pay({ key }, MONEY)).toMatchObject(replayed);
   });
 
   test('and where it knows nothing, the verdict is final; it is asked once, and sent nothing any more', async () => {
@@ -38,7 +38,7 @@ describe('the processor is asked before an operator resolves a payment', () => {
     for (let time = 0; time < 2; time += 1) expect(await records.resolve(key, VERDICT)).toMatchObject(resolved);
     expect(await records.resolve(key, { ...VERDICT, state: 'COMPLETED' })).toMatchObject({ state: 'final' });
     const replayed = { state: 'replayed', final: { outcome: { state: 'DECLINED' } } };
-    expect(await payments.pay(key, MONEY)).toMatchObject(replayed);
+    expect(await payments.pay({ key }, MONEY)).toMatchObject(replayed);
     expect([processor.lookUps, processor.charges]).toEqual([[key], []]);
   });
 

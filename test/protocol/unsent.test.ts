@@ -31,19 +31,19 @@ describe('a payment whose charge was not sent', () => {
   test('is looked up and sent by a repeat, once, also to a processor that recognises no repeats', async () => {
     const { payments, processor, key } = await givenUnsent();
     expect(await payments.outcome(key)).toBeUndefined();
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
     expect([processor.lookUps, processor.charges]).toMatchObject([[key], [{ reference: key, ...MONEY }]]);
   });
 
   test('stays unsent through takeovers that cannot ask or cannot send, and is sent by recovery once it can', async () => {
     const { payments, processor, recovery, key } = await givenUnsent();
     processor.planLookUp(NO_ANSWER);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'not sent' });
+    expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'not sent' });
     processor.plan({ outcome: 'not sent' });
     expect(await recovery.runOnce()).toBe(0);
     expect(await recovery.runOnce()).toBe(1);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'replayed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed' });
     expect(processor.charges).toHaveLength(1);
   });
 
@@ -52,7 +52,7 @@ describe('a payment whose charge was not sent', () => {
     await untilPast(SHORT_LIFE_MS);
     expect(await recovery.runOnce()).toBe(0);
     expect(processor.charges).toEqual([]);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.charges).toHaveLength(1);
   });
 
@@ -62,7 +62,7 @@ describe('a payment whose charge was not sent', () => {
     expect(await records.resolve(key, verdict)).toMatchObject({ state: 'too early' });
     await untilPast(SHORT_LIFE_MS);
     expect(await records.resolve(key, verdict)).toMatchObject({ state: 'resolved' });
-    expect(await payments.pay(key, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
     expect(processor.charges).toEqual([]);
   });
 
@@ -73,9 +73,9 @@ describe('a payment whose charge was not sent', () => {
     const { payments, processor, ledger, key } = await newPayment({ leaseMs: SHORT_LIFE_MS });
     processor.plan({ outcome: 'not sent' });
     ledger[fail]('abandon', AWAY);
-    expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
     await untilPast(SHORT_LIFE_MS);
-    expect(await payments.pay(key, MONEY)).toMatchObject({ state: next });
+    expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: next });
     expect(processor.charges).toHaveLength(charges);
   });
 });
@@ -85,11 +85,11 @@ describe('a payment that an earlier attempt may have sent', () => {
     const patient = compose({ dedupMs: LONG_MS });
     const key = await patient.unknownPayment('none');
     patient.processor.plan({ outcome: 'not sent' });
-    expect(await patient.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+    expect(await patient.payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
     const once = compose({}, new RecordingProcessor(patient.processor.traits.name, 0));
     once.processor.planLookUp(NO_ANSWER);
     for (let repeat = 0; repeat < 2; repeat += 1)
-      expect(await once.payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+      expect(await once.payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
     expect([...patient.processor.charges, ...once.processor.charges]).toEqual([]);
   });
 
@@ -98,10 +98,10 @@ describe('a payment that an earlier attempt may have sent', () => {
     async (before) => {
       const { payments, processor, key } = await givenUnsent();
       processor.plan({ outcome: 'none' });
-      if (before === 'was sent') expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+      if (before === 'was sent') expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
       else await ports.ledger.takeOver({ key, processor: processor.traits.name, owner: 'dead', leaseMs: SHORT_MS });
       await untilPast(SHORT_MS);
-      expect(await payments.pay(key, MONEY)).toEqual({ state: 'unknown' });
+      expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'unknown' });
       expect(processor.charges).toEqual([]);
     },
   );

@@ -88,7 +88,7 @@ export function compose(
     async unknownPayment(outcome: NextCharge['outcome']): Promise<string> {
       const key = await payments.issueKey();
       processor.plan({ outcome, answerLost: true });
-      inState(await payments.pay(key, MONEY), 'unknown');
+      inState(await payments.pay({ key }, MONEY), 'unknown');
       return key;
     },
 
@@ -97,7 +97,7 @@ export function compose(
       const key = await payments.issueKey();
       const { opened, open } = gate();
       processor.plan({ outcome, after: opened });
-      const answer = payments.pay(key, MONEY);
+      const answer = payments.pay({ key }, MONEY);
       await until('the charge to be sent', CHARGED_DEADLINE_MS, () => processor.chargesOf(key).length === 1);
       return { key, answer, finish: open };
     },

@@ -192,6 +192,11 @@ export const publicErrors = {
       400,
       'This Idempotency-Key is not the key of that reference and attempt. Leave the header out: the reference is enough.',
     ),
+  referenceMismatch: () =>
+    new PublicError(
+      422,
+      'This reference is a payment of another amount or currency, which is never paid by this one. Repeat that payment as it was, or read what was paid. Another order has another reference.',
+    ),
   paymentCancelled: () =>
     new PublicError(410, 'The payment was cancelled. Nothing was charged, and nothing will be with this key.'),
   attemptBeforeUnderWay: (attempt: number, retryAfterSeconds: number) =>

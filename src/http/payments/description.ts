@@ -123,6 +123,7 @@ export const pay: RouteDescription = {
     rowsLost: publicErrors.rowsLost(40),
     paymentInProgress: publicErrors.paymentInProgress(1),
     paymentMismatch: publicErrors.paymentMismatch(),
+    referenceMismatch: publicErrors.referenceMismatch(),
     tooManyPayments: publicErrors.tooManyPayments(1),
     paymentNotSent: publicErrors.paymentNotSent(),
     paymentOutcomeUnknown: publicErrors.paymentOutcomeUnknown(),

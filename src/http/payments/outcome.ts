@@ -16,6 +16,8 @@ export function outcomeOf(answer: PayAnswer): PaymentOutcome {
       return 'refused';
     case 'busy':
       return 'refused_for_load';
+    case 'reference mismatch':
+      return 'mismatch';
     case 'not its turn':
     case 'superseded':
       return 'out_of_turn';

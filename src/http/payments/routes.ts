@@ -249,6 +249,8 @@ function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' 
       return publicErrors.invalidBody(answer.problem);
     case 'mismatch':
       return publicErrors.paymentMismatch();
+    case 'reference mismatch':
+      return publicErrors.referenceMismatch();
     case 'cancelled':
       return publicErrors.paymentCancelled();
     case 'not its turn':

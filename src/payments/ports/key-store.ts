@@ -14,7 +14,7 @@ export interface KeyStore {
    * the key is the client's: where another client asks, it is absent (decisions A5). Undefined: everybody's. A record that is
    * there already keeps its value; one without an outcome lives for as long again.
    */
-  issue(key: string, owner: RecordOwner, idempotencyTtlMs: number): Promise<void>;
+  issue(key: string, idempotencyTtlMs: number, owner?: RecordOwner): Promise<void>;
 
   /** Rules 2 to 4 of spec 4.1 in their order: locked, else final, else lock it, else absent. */
   begin(attempt: BeginAttempt): NowOrLater<BeginResult>;

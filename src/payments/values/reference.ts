@@ -13,7 +13,7 @@ export interface Reference {
 export interface NamedPayment {
   readonly key: string;
   /** The client that asks; undefined: it sees every key. */
-  readonly client: string | undefined;
+  readonly client?: string | undefined;
   readonly reference?: Reference | undefined;
 }
 

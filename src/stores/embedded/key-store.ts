@@ -140,7 +140,7 @@ export function createEmbeddedKeyStore(
   }
 
   return {
-    async issue(key, { client, reference }, idempotencyTtlMs) {
+    async issue(key, idempotencyTtlMs, { client, reference } = {}) {
       const expiresAt = await writer.write('issueKey', { key, client, reference, idempotencyTtlMs });
       if (expiresAt !== null) remembered.set(key, { client, reference, expiresAt });
     },

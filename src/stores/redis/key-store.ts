@@ -71,7 +71,7 @@ export function createRedisKeyStore(
   }
 
   return {
-    async issue(key, { client: owner = EVERYBODY, reference }, idempotencyTtlMs) {
+    async issue(key, idempotencyTtlMs, { client: owner = EVERYBODY, reference } = {}) {
       const values = [KEY_GENERATED, idempotencyTtlMs, owner];
       if (reference) values.push(reference.text, reference.attempt);
       await issue(client, [names.payment(key).record], values);
