@@ -153,7 +153,7 @@ describe('a restored PostgreSQL is noticed by what Redis remembers', () => {
   test('a backup that lacks nothing is no replacement, however much else was written', async () => {
     const ports = await open();
     const { payments } = areasOf(ports, newProcessor());
-    await payments.pay(await payments.issueKey(), MONEY);
+    await payments.pay({ key: await payments.issueKey() }, MONEY);
     const id = await idsOf(ports);
     await ports.transactions.changeStatus(id, 'FLAGGED');
     const removed = await idsOf(ports);

@@ -91,7 +91,7 @@ describe('after a database was replaced by one without the newest rows', () => {
     await redis.flushall();
     await ports.keys.issue(lost, LONG_MS);
     const final = await issuedKey();
-    const first = await process.payments.pay(final, MONEY);
+    const first = await process.payments.pay({ key: final }, MONEY);
     const unsent = await givenClaim(ports.ledger, { key: newKeyOf(Date.now()) });
     await ports.ledger.abandon(unsent, 0, 'unsent');
 
@@ -134,7 +134,7 @@ describe('after a database was replaced by one without the newest rows', () => {
 
   test('a final record is repeated as it is, though its row is lost', async () => {
     const { process, final, first } = given;
-    expect(await process.payments.pay(final, MONEY)).toEqual({ ...first, state: 'replayed' });
+    expect(await process.payments.pay({ key: final }, MONEY)).toEqual({ ...first, state: 'replayed' });
     expect(process.processor.chargesOf(final)).toHaveLength(1);
   });
 
@@ -146,9 +146,10 @@ describe('after a database was replaced by one without the newest rows', () => {
     async (_what, dedupMs, sent) => {
       const { payments, processor } = compose(ports, {}, new RecordingProcessor(newProcessorName(), dedupMs));
       const [young, old] = [await issuedKey(-HOUR_MS / 2), await issuedKey(-2 * HOUR_MS)];
-      expect(await payments.pay(young, MONEY)).toMatchObject({ state: sent[0] ?? 'unknown' });
+      expect(await payments.pay({ key: young }, MONEY)).toMatchObject({ state: sent[0] ?? 'unknown' });
       // Its lost claim may be as old as its key; a takeover counts from there as well.
-      for (const _ of ['claim', 'takeover']) expect(await payments.pay(old, MONEY)).toEqual({ state: 'unknown' });
+      for (const _ of ['claim', 'takeover'])
+        expect(await payments.pay({ key: old }, MONEY)).toEqual({ state: 'unknown' });
       expect(processor.charges.map(({ reference }) => reference)).toEqual(sent.map(() => young));
       expect(await ports.ledger.find(old)).toEqual({ state: 'abandoned' });
     },

@@ -29,19 +29,19 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
     await first.payments.issueKey(),
     await first.payments.issueKey(),
   ];
-  const told = await first.payments.pay(paidBefore, MONEY);
+  const told = await first.payments.pay({ key: paidBefore }, MONEY);
   await before.close();
   const restoredUrl = await copyDatabase(stores.databaseUrl);
   const after = await openDistributedPortsOn(stores);
   const second = compose(after, {}, first.processor);
-  const toldLater = await second.payments.pay(paidLater, MONEY);
-  await second.payments.pay(paidLaterToo, MONEY);
+  const toldLater = await second.payments.pay({ key: paidLater }, MONEY);
+  await second.payments.pay({ key: paidLaterToo }, MONEY);
   await after.close();
 
   const newer = await openDistributedPortsOn({ ...stores, databaseUrl: restoredUrl });
   const third = compose(newer, {}, first.processor);
-  expect(await third.payments.pay(paidBefore, MONEY)).toEqual({ ...told, state: 'replayed' });
-  expect(await third.payments.pay(paidLater, MONEY)).toEqual({ ...toldLater, state: 'replayed' });
+  expect(await third.payments.pay({ key: paidBefore }, MONEY)).toEqual({ ...told, state: 'replayed' });
+  expect(await third.payments.pay({ key: paidLater }, MONEY)).toEqual({ ...toldLater, state: 'replayed' });
   await newer.close();
 
   // Another process: that one remembers for a while what the newer Redis told.
@@ -51,7 +51,7 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   await redis.flushall();
   // As an older snapshot has them.
   for (const key of [paidBefore, paidLater, paidLaterToo]) await restored.keys.issue(key, LONG_MS);
-  expect(await payments.pay(paidBefore, MONEY)).toEqual({ ...told, state: 'replayed' });
+  expect(await payments.pay({ key: paidBefore }, MONEY)).toEqual({ ...told, state: 'replayed' });
   for (const key of [paidLater, paidLaterToo]) {
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
     expect(processor.chargesOf(key)).toHaveLength(1);

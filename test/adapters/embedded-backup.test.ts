@@ -101,9 +101,9 @@ describe('a backup of a service that runs', () => {
     const unsent = await givenClaim(original.ledger, { processor: process.processor.traits.name });
     await original.ledger.abandon(unsent, 0, 'unsent');
     const file = await backUpOf(dataDir);
-    await process.payments.pay(paidLater, MONEY);
+    await process.payments.pay({ key: paidLater }, MONEY);
     process.processor.plan({ outcome: 'succeeded', answerLost: true });
-    await process.payments.pay(lostLater, MONEY);
+    await process.payments.pay({ key: lostLater }, MONEY);
     await original.close();
 
     const copy = await restored(file);

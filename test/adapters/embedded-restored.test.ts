@@ -72,7 +72,7 @@ async function lifeWithCopy(dataDir: string, file: string) {
   const second = await open(dataDir);
   expect(second.warnings).toEqual([]);
   const later = compose(second, {}, processor);
-  await later.payments.pay(paid, MONEY);
+  await later.payments.pay({ key: paid }, MONEY);
   processor.plan({ outcome: 'succeeded', answerLost: true });
   await later.payments.pay({ key: lost }, MONEY);
   const lostTransaction = await second.transactions.create(NEW);

@@ -143,7 +143,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   test('17: in every state a key is absent for another client; its owner and a caller that sees all keys find it with its client', async () => {
     const [client, other] = ['key:shop', 'jwt:shop'];
     const key = newKey();
-    await keys.issue(key, LONG_MS, client);
+    await keys.issue(key, LONG_MS, { client });
     const owner = newOwner();
     const attempt = (asker?: string) =>
       keys.begin({ key, owner, leaseMs: LONG_MS, fingerprint: '1.00 USD', ...(asker ? { client: asker } : {}) });
@@ -168,7 +168,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     expect(await keys.begin(asking)).toEqual({ state: 'taken', claimBy: expect.any(Number), client: undefined });
     expect(await keys.look(key, 'jwt:shop')).toMatchObject({ state: 'locked' });
     const short = newKey();
-    await keys.issue(short, SHORT_MS, 'key:shop');
+    await keys.issue(short, SHORT_MS, { client: 'key:shop' });
     await keys.begin({ ...asking, key: short });
     await pass(SHORT_MS);
     expect(await keys.look(short, 'jwt:shop')).toEqual({ state: 'absent' });

@@ -51,8 +51,8 @@ describe('a repeat that meets a lock', () => {
     expect(replayed).toMatchObject({ final: await payments.outcome(key) });
     const { payments: strict } = another({ payloadMismatch: 'reject' });
     for (const content of [OTHER_MONEY, NO_MONEY])
-      expect(await strict.pay(key, content)).toEqual({ state: 'mismatch' });
-    expect(await strict.pay(key, MONEY)).toEqual(replayed);
+      expect(await strict.pay({ key }, content)).toEqual({ state: 'mismatch' });
+    expect(await strict.pay({ key }, MONEY)).toEqual(replayed);
     expect(await statesOf(key)).toEqual(['locked', 'final']);
   });
 
@@ -80,7 +80,7 @@ describe('a repeat that meets a lock', () => {
     const { payments: strict } = another({ payloadMismatch: 'reject' });
     const repeats: PayAnswer[] = [];
     ledger.interruptNext('claim', async (proceed) => {
-      for (const money of [MONEY, OTHER_MONEY]) repeats.push(await strict.pay(key, money));
+      for (const money of [MONEY, OTHER_MONEY]) repeats.push(await strict.pay({ key }, money));
       return proceed();
     });
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });

@@ -24,7 +24,10 @@ async function expectPaidOnce(key: string, { processor, another }: Pick<Composit
   expect(transactionId).toMatch(/^TXN\d+$/);
   const { payments } = another();
   expect((await payments.outcome(key))?.outcome).toEqual({ state: 'COMPLETED', transactionId });
-  expect(await payments.pay({ key }, MONEY)).toMatchObject({ state: 'replayed', final: { outcome: { transactionId } } });
+  expect(await payments.pay({ key }, MONEY)).toMatchObject({
+    state: 'replayed',
+    final: { outcome: { transactionId } },
+  });
   expect(processor.charges).toHaveLength(1);
 }
 

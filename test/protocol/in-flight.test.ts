@@ -32,12 +32,12 @@ test('a payment beyond the limit is not begun: no row, no lock, and its key can 
 
 test('replays, conflicts, invalid keys and outcomes are answered at the limit as ever', async () => {
   const { payments, end, another, underWay, key: paid } = await givenFull();
-  await another().payments.pay(paid, MONEY);
-  expect(await payments.pay(paid, MONEY)).toMatchObject({ state: 'replayed' });
+  await another().payments.pay({ key: paid }, MONEY);
+  expect(await payments.pay({ key: paid }, MONEY)).toMatchObject({ state: 'replayed' });
   expect(await payments.outcome(paid)).toMatchObject({ outcome: { state: 'COMPLETED' } });
-  expect(await payments.pay(underWay, MONEY)).toMatchObject({ state: 'in progress' });
-  expect(await payments.pay(newKey(), MONEY)).toEqual({ state: 'invalid key' });
-  expect(await payments.pay(await payments.issueKey(), NO_MONEY)).toMatchObject({ state: 'invalid content' });
+  expect(await payments.pay({ key: underWay }, MONEY)).toMatchObject({ state: 'in progress' });
+  expect(await payments.pay({ key: newKey() }, MONEY)).toEqual({ state: 'invalid key' });
+  expect(await payments.pay({ key: await payments.issueKey() }, NO_MONEY)).toMatchObject({ state: 'invalid content' });
   await end();
 });
 

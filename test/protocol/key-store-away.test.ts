@@ -39,14 +39,14 @@ describe('a key store that is away', () => {
 test('a request whose content cannot be paid is answered by the state of its key first', async () => {
   const { key, payments, another } = await composeWithKey();
   expect(await payments.pay({ key }, NO_MONEY)).toEqual({ state: 'invalid content', ...NO_MONEY });
-  expect(await payments.pay(newKey(), NO_MONEY)).toEqual({ state: 'invalid key' });
+  expect(await payments.pay({ key: newKey() }, NO_MONEY)).toEqual({ state: 'invalid key' });
   await payments.pay({ key }, MONEY);
   expect(await payments.pay({ key }, NO_MONEY)).toMatchObject({ state: 'replayed' });
   const short = another({ idempotencyTtlMs: SHORT_MS });
   const expired = await short.payments.issueKey();
-  await short.payments.pay(expired, MONEY);
+  await short.payments.pay({ key: expired }, MONEY);
   await untilPast(SHORT_MS);
-  expect(await short.payments.pay(expired, NO_MONEY)).toEqual({ state: 'invalid key' });
+  expect(await short.payments.pay({ key: expired }, NO_MONEY)).toEqual({ state: 'invalid key' });
 });
 
 describe('a request that waits for another attempt', () => {

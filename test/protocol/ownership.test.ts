@@ -28,7 +28,7 @@ describe("another client's key (decisions A5)", () => {
   const unpaid = async () => payments.issueKey(OWNER);
   const paid = async () => {
     const key = await unpaid();
-    await payments.pay({ key }, MONEY, undefined, OWNER);
+    await payments.pay({ key, client: OWNER }, MONEY);
     return key;
   };
   const locked = async () => {
@@ -38,9 +38,9 @@ describe("another client's key (decisions A5)", () => {
   };
 
   test.each<[string, (key: string) => unknown]>([
-    ['a payment', (key) => payments.pay({ key }, MONEY, undefined, OTHER)],
-    ['a payment that would wait', (key) => payments.pay({ key }, MONEY, patience(), OTHER)],
-    ['a payment of nothing', (key) => payments.pay({ key }, NO_MONEY, undefined, OTHER)],
+    ['a payment', (key) => payments.pay({ key, client: OTHER }, MONEY)],
+    ['a payment that would wait', (key) => payments.pay({ key, client: OTHER }, MONEY, patience())],
+    ['a payment of nothing', (key) => payments.pay({ key, client: OTHER }, NO_MONEY)],
     ['a status', (key) => payments.outcome(key, OTHER)],
     ['a look', (key) => records.get(key, OTHER)],
     ['a timeline', (key) => findTimeline(key, OTHER)],
@@ -69,8 +69,8 @@ describe("another client's key (decisions A5)", () => {
       };
       const unknown = await look(old());
       const [unpaidKey, paidKey] = [old(), old()];
-      for (const key of [unpaidKey, paidKey]) await ports.keys.issue(key, 60_000, OWNER);
-      await payments.pay({ key: paidKey }, MONEY, undefined, OWNER);
+      for (const key of [unpaidKey, paidKey]) await ports.keys.issue(key, 60_000, { client: OWNER });
+      await payments.pay({ key: paidKey, client: OWNER }, MONEY);
       for (const key of [unpaidKey, paidKey]) expect(await look(key)).toEqual(unknown);
       expect(await records.get(paidKey, OWNER)).toMatchObject({ state: 'COMPLETED' });
     },
@@ -78,9 +78,9 @@ describe("another client's key (decisions A5)", () => {
 
   test('is paid by its own client afterwards, and replayed to it', async () => {
     const key = await unpaid();
-    await payments.pay({ key }, MONEY, undefined, OTHER);
-    expect(await payments.pay({ key }, MONEY, undefined, OWNER)).toMatchObject({ state: 'processed' });
-    expect(await payments.pay({ key }, MONEY, undefined, OWNER)).toMatchObject({ state: 'replayed' });
+    await payments.pay({ key, client: OTHER }, MONEY);
+    expect(await payments.pay({ key, client: OWNER }, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key, client: OWNER }, MONEY)).toMatchObject({ state: 'replayed' });
   });
 });
 
@@ -88,8 +88,8 @@ test("a payment that recovery or a takeover ends stays its client's", async () =
   const first = compose(ports);
   const key = await first.payments.issueKey(OWNER);
   first.processor.plan({ outcome: 'succeeded', answerLost: true });
-  expect(await first.payments.pay({ key }, MONEY, undefined, OWNER)).toMatchObject({ state: 'unknown' });
-  expect(await first.payments.pay({ key }, MONEY, undefined, OWNER)).toMatchObject({ final: { client: OWNER } });
+  expect(await first.payments.pay({ key, client: OWNER }, MONEY)).toMatchObject({ state: 'unknown' });
+  expect(await first.payments.pay({ key, client: OWNER }, MONEY)).toMatchObject({ final: { client: OWNER } });
   expect(await ports.ledger.find(key, OTHER)).toEqual({ state: 'absent' });
   expect(await ports.keys.look(key, OTHER)).toEqual({ state: 'absent' });
 });

@@ -42,7 +42,7 @@ describe('a payment with a key of its own', () => {
   test('is invalid with a key that was never issued or has expired, unused or with its outcome', async () => {
     const { payments, processor, key: paid } = await composeWithKey({ idempotencyTtlMs: SHORT_LIFE_MS });
     const [unused, never] = [await payments.issueKey(), newKey()];
-    expect(await payments.pay(paid, MONEY)).toMatchObject({ state: 'processed' });
+    expect(await payments.pay({ key: paid }, MONEY)).toMatchObject({ state: 'processed' });
     await untilPast(SHORT_LIFE_MS);
     for (const key of [never, unused, paid]) {
       expect(await payments.pay({ key }, MONEY)).toEqual({ state: 'invalid key' });
@@ -55,7 +55,7 @@ describe('a payment with a key of its own', () => {
     const { payments, processor, another, key } = await composeWithKey();
     const both = [payments, another().payments];
     const answers = await Promise.all(
-      Array.from({ length: 25 }, () => both.map((each) => each.pay(key, MONEY))).flat(),
+      Array.from({ length: 25 }, () => both.map((each) => each.pay({ key }, MONEY))).flat(),
     );
     const [processed, ...others] = answers.filter(({ state }) => state === 'processed') as [PayAnswer];
     expect(others).toEqual([]);
@@ -88,7 +88,7 @@ describe('a key store that has lost everything', () => {
     finish();
     await answer;
     const abandoned = await before.unknownPayment('succeeded');
-    const finished = await payments.pay(abandoned, MONEY);
+    const finished = await payments.pay({ key: abandoned }, MONEY);
     const [{ transactionId } = { transactionId: '' }, ...others] = processor.chargesOf(abandoned);
     expect(finished).toMatchObject({ state: 'processed', final: { outcome: { transactionId } } });
     expect(others).toEqual([]);

@@ -120,7 +120,7 @@ describe('an outcome that is not known', () => {
     expect(processor.charges).toEqual([{ reference: key, transactionId, ...money }]);
     expect(await payments.pay({ key }, request)).toMatchObject({ state: 'replayed' });
     expect(await payments.pay({ key }, readMoney('8', 'BGN'))).toEqual({ state: 'mismatch' });
-    expect(await payments.pay(await payments.issueKey(), request)).toMatchObject({ state: 'invalid content' });
+    expect(await payments.pay({ key: await payments.issueKey() }, request)).toMatchObject({ state: 'invalid content' });
     expect(processor.charges).toHaveLength(1);
   });
 

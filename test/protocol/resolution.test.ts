@@ -15,7 +15,7 @@ const { compose, composeWithKey } = await shareProtocol();
 async function givenUnknown(outcome: 'succeeded' | 'none' | 'not sent' = 'none') {
   const process = await composeWithKey({ dedupMs: SHORT_MS });
   process.processor.plan({ outcome, answerLost: true });
-  inState(await process.payments.pay(process.key, MONEY), outcome === 'not sent' ? 'not sent' : 'unknown');
+  inState(await process.payments.pay({ key: process.key }, MONEY), outcome === 'not sent' ? 'not sent' : 'unknown');
   process.unknown.length = 0;
   await untilPast(SHORT_MS);
   return process;

@@ -23,7 +23,7 @@ const newPayment = (settings: Settings = {}) => composeWithKey({ dedupMs: 0, ...
 async function givenUnsent(settings?: Settings) {
   const process = await newPayment(settings);
   process.processor.plan({ outcome: 'not sent' });
-  inState(await process.payments.pay(process.key, MONEY), 'not sent');
+  inState(await process.payments.pay({ key: process.key }, MONEY), 'not sent');
   return process;
 }
 

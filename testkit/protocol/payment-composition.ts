@@ -1,4 +1,5 @@
 import { createPaymentArea } from '#idempay/payments/payment-area.js';
+import { createComputeKey } from '#idempay/payments/values/reference.js';
 import { type Clock, systemClock } from '#idempay/platform/clock.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
 import { gate } from '../concurrency.js';
@@ -58,6 +59,7 @@ export function compose(
     recoverAfterMs,
     clock,
     newKey,
+    computeKey: createComputeKey('test'),
     newTransactionId,
     newOwner() {
       const owner = newOwner();
