@@ -22,9 +22,10 @@ export interface CrashAt {
 
 /** The operations of each port that have a point before and one after them, and the points' names. */
 const STEPS: { readonly [Port in keyof CrashablePorts]: Partial<Record<keyof CrashablePorts[Port], string>> } = {
-  keys: { issue: 'issue', begin: 'begin', finish: 'finish', release: 'release' },
+  keys: { issue: 'issue', begin: 'begin', finish: 'finish', release: 'release', forget: 'forget' },
   ledger: {
     claim: 'claim',
+    cancel: 'cancel',
     takeOver: 'take-over',
     takeOverDue: 'take-over-due',
     renew: 'renew-lease',

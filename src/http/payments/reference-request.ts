@@ -55,6 +55,11 @@ export function named(asked: AskedReference, computeKey: ComputeKey): NamedRefer
   return { key: computeKey(reference), client, reference };
 }
 
+/** Whether a question is about one attempt, and not about the newest. */
+export function isAttemptNamed({ query }: FastifyRequest): boolean {
+  return (query as Readonly<Record<string, unknown>>).attempt !== undefined;
+}
+
 /** Beside a reference, a header must name the same payment. */
 export function refuseOtherKey(header: string | undefined, key: string): void {
   if (isKeyHeaderMissing(header)) return;

@@ -3,9 +3,9 @@ import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
 import type { CancelAnswer } from '../../payments/cancel.js';
 import type { Payments } from '../../payments/payments.js';
 import type { PaymentRecord } from '../../payments/ports/payment-history.js';
-import { isKeyHeaderMissing, readKeyHeader } from '../../payments/values/idempotency-key.js';
+import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
-import type { NamedPayment } from '../../payments/values/reference.js';
+import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
 import { answerWith, sendError } from '../errors/errors.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 import { visibleClient } from '../requests/access-check.js';
@@ -15,7 +15,7 @@ import { preferredWaitSeconds } from '../requests/prefer.js';
 import * as descriptions from './description.js';
 import { outcomeOf, outcomeOfFault } from './outcome.js';
 import {
-  type AskedReference,
+  isAttemptNamed,
   type NamedReference,
   named,
   OperatedReferenceQuery,
@@ -25,12 +25,21 @@ import {
 } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the request names, at the routes that need a name; undefined where that is no key. */
+    payment: NamedPayment | undefined;
+  }
+}
+
 /** Spec 4.1. Decisions P1: every answer is JSON text that no cache may store. */
 export function registerPaymentRoutes(
   app: FastifyInstance,
   payments: Payments,
   measures: Pick<HttpMeasures, 'paid'>,
 ): void {
+  app.decorateRequest('payment', undefined);
+
   /** Every answer is counted once: here, or where its exception is answered. */
   function answerPayment(reply: FastifyReply, answer: PayAnswer): void {
     measures.paid(outcomeOf(answer));
@@ -72,13 +81,13 @@ export function registerPaymentRoutes(
   app.post(
     '/api/payment',
     {
-      onRequest: requireName(false),
+      onRequest: nameOf(payments.computeKey, 'client'),
       onError: countFault,
       schema: { querystring: ReferenceQuery },
       config: { operation: 'pay', scopes: ['payments:write'], description: descriptions.pay },
     },
     (request, reply) => {
-      const payment = namedPayment(request, reply);
+      const payment = request.payment;
       const body = requiredBody(request);
       if (!payment) {
         answerPayment(reply, { state: 'invalid key' });
@@ -96,7 +105,7 @@ export function registerPaymentRoutes(
   app.get(
     '/api/payment-status',
     {
-      onRequest: requireName(true),
+      onRequest: nameOf(payments.computeKey, 'question'),
       schema: { querystring: OperatedReferenceQuery },
       config: {
         operation: 'payment status',
@@ -105,31 +114,20 @@ export function registerPaymentRoutes(
       },
     },
     (request, reply) => {
-      const asked = referenceIn(request, true);
-      if (asked) {
-        answerStatus(request, reply, asked);
+      const { payment } = request;
+      if (!payment) throw publicErrors.paymentNotFound();
+      if (payment.reference && !isAttemptNamed(request)) {
+        answerNewest(request, reply, payment as NamedReference);
         return;
       }
-      const header = readKeyHeader(keyHeaderOf(request));
-      if (header.state !== 'present') throw publicErrors.paymentNotFound();
-      answerWith(reply, payments.outcome(header.key, visibleClient(request)), (final) => {
+      answerWith(reply, payments.outcome(payment.key, payment.client), (final) => {
         sendStatus(reply, final);
       });
     },
   );
 
-  /** Of the newest attempt, where none is named. */
-  function answerStatus(request: FastifyRequest, reply: FastifyReply, asked: AskedReference): void {
-    const payment = named(asked, payments.computeKey);
-    if (asked.attempt !== undefined) {
-      refuseOtherKey(keyHeaderOf(request), payment.key);
-      reply.header(KEY_HEADER, payment.key);
-      answerWith(reply, payments.outcome(payment.key, payment.client), (final) => {
-        sendStatus(reply, final);
-      });
-      return;
-    }
-    answerWith(reply, payments.newestOutcome(payment), ({ key, final }) => {
+  function answerNewest(request: FastifyRequest, reply: FastifyReply, first: NamedReference): void {
+    answerWith(reply, payments.newestOutcome(first), ({ key, final }) => {
       refuseOtherKey(keyHeaderOf(request), key);
       sendStatus(reply.header(KEY_HEADER, key), final);
     });
@@ -138,7 +136,7 @@ export function registerPaymentRoutes(
   app.post(
     '/api/payment-cancellation',
     {
-      onRequest: requireName(true),
+      onRequest: nameOf(payments.computeKey, 'operator'),
       schema: { querystring: OperatedReferenceQuery },
       config: {
         operation: 'cancel payment',
@@ -147,7 +145,7 @@ export function registerPaymentRoutes(
       },
     },
     (request, reply) => {
-      const payment = namedPayment(request, reply, true);
+      const { payment } = request;
       if (!payment) throw publicErrors.invalidIdempotencyKey();
       answerWith(reply, payments.cancel(payment), (answer) => {
         if (answer.state === 'cancelled') sendText(reply, 'Payment cancelled.');
@@ -155,20 +153,6 @@ export function registerPaymentRoutes(
       });
     },
   );
-
-  /** By a reference, with its key in the answer, or by a header; undefined for a header that holds no key. */
-  function namedPayment(request: FastifyRequest, reply: FastifyReply, byOperators = false): NamedPayment | undefined {
-    const asked = referenceIn(request, byOperators);
-    if (!asked) {
-      const header = readKeyHeader(keyHeaderOf(request));
-      const client = byOperators ? visibleClient(request) : request.caller?.client;
-      return header.state === 'present' ? { key: header.key, client } : undefined;
-    }
-    const payment = named(asked, payments.computeKey);
-    refuseOtherKey(keyHeaderOf(request), payment.key);
-    reply.header(KEY_HEADER, payment.key);
-    return payment;
-  }
 }
 
 const KEY_HEADER = 'idempotency-key';
@@ -178,29 +162,41 @@ function sendStatus(reply: FastifyReply, final: FinalOutcome | undefined): void 
   sendText(reply, `Transaction ID: ${final.outcome.transactionId}`);
 }
 
-/** Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). A reference stands for the key. */
-function requireName(takesClient: boolean) {
-  return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
-    if (!isKeyHeaderMissing(keyHeaderOf(request)) && !request.url.includes('?')) {
+/**
+ * Rule 1 of spec 4.1 comes before the body is read, so it wins over a fault of the body (decisions P3). A reference stands for the key, which
+ * every answer from here on names.
+ */
+function nameOf(computeKey: ComputeKey, by: 'client' | 'operator' | 'question') {
+  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+    try {
+      request.payment = namedPayment(request, reply, computeKey, by);
       done();
-      return;
+    } catch (problem) {
+      done(problem as Error);
     }
-    done(problemOf(() => missingName(request, takesClient)));
   };
 }
 
-function missingName(request: FastifyRequest, takesClient: boolean): void {
-  if (referenceIn(request, takesClient)) return;
-  if (isKeyHeaderMissing(keyHeaderOf(request))) throw publicErrors.missingIdempotencyKey();
-}
-
-function problemOf(judge: () => void): Error | undefined {
-  try {
-    judge();
-    return undefined;
-  } catch (problem) {
-    return problem as Error;
+/** Undefined for a header that holds no key. Throws for a request that names nothing, or in the wrong way. */
+function namedPayment(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  computeKey: ComputeKey,
+  by: 'client' | 'operator' | 'question',
+): NamedPayment | undefined {
+  const header = keyHeaderOf(request);
+  const asked = referenceIn(request, by !== 'client');
+  if (asked) {
+    const payment = named(asked, computeKey);
+    // A question without an attempt is about the newest, which is not known yet.
+    if (asked.attempt !== undefined || by !== 'question') refuseOtherKey(header, payment.key);
+    reply.header(KEY_HEADER, payment.key);
+    return payment;
   }
+  const read = readKeyHeader(header);
+  if (read.state === 'missing') throw publicErrors.missingIdempotencyKey();
+  const client = by === 'client' ? request.caller?.client : visibleClient(request);
+  return read.state === 'present' ? { key: read.key, client } : undefined;
 }
 
 /** Aborted when the connection ends before the answer. */
