@@ -1,0 +1,72 @@
+import type { ChargeLine } from '#idempay/reference-processor/charge-log.js';
+import { type Answer, ask, pay, sendJson } from './http-client.js';
+
+/** Answers that say: send the same again (README, "No clear answer"). */
+const AGAIN = new Set([0, 409, 429, 502, 503, 504]);
+const PAUSE_MS = 25;
+
+export interface Order {
+  readonly reference: string;
+  readonly amount: string;
+  readonly currency: string;
+}
+
+const NO_ANSWER = { status: 0, headers: {}, text: '' } as const;
+
+/** What was answered to a caller in the end: the last clear answer, of the attempt that it ended with. */
+export interface OrderEnd {
+  readonly status: number;
+  readonly text: string;
+  readonly attempt: number;
+  readonly key: string | undefined;
+}
+
+export const nameOf = ({ reference }: Order, attempt = 1): string =>
+  new URLSearchParams({ reference, attempt: `${attempt}` }).toString();
+
+/** `POST /api/payment?reference=`, and nothing else. */
+export function payOrder(url: string, order: Order, attempt = 1): Promise<Answer> {
+  const { amount, currency } = order;
+  return sendJson(`${url}/api/payment?${nameOf(order, attempt)}`, 'POST', { amount, currency });
+}
+
+/** A key first, then the payment by that key alone: a key that a restart made invalid is asked for again, which is always right. */
+async function payByKey(url: string, order: Order, attempt: number): Promise<Answer> {
+  const issued = await ask(`${url}/api/server-generated/generate-key?${nameOf(order, attempt)}`);
+  if (issued.status !== 200) return issued;
+  const { amount, currency } = order;
+  const answer = await pay(url, issued.json<string>(), { amount, currency });
+  return answer.status === 400 ? { ...answer, status: 0 } : answer;
+}
+
+/**
+ * What a caller does that keeps nothing: it sends the same until there is a clear answer, at whichever process answers, and after a
+ * decline the next attempt, while `attempts` last.
+ */
+export async function settleOrder(
+  urls: readonly string[],
+  order: Order,
+  { requests, attempts, pause }: { requests: 1 | 2; attempts: number; pause: (ms: number) => Promise<unknown> },
+): Promise<OrderEnd> {
+  const send = requests === 1 ? payOrder : payByKey;
+  let attempt = 1;
+  for (let turn = 0; ; turn += 1) {
+    const url = urls[turn % urls.length] as string;
+    const answer = await send(url, order, attempt).catch(() => NO_ANSWER);
+    if (AGAIN.has(answer.status)) await pause(PAUSE_MS);
+    else if (answer.status === 402 && attempt < attempts) attempt += 1;
+    else {
+      const key = 'idempotency-key' in answer.headers ? String(answer.headers['idempotency-key']) : undefined;
+      return { status: answer.status, text: answer.text, attempt, key };
+    }
+  }
+}
+
+/** The charges that moved money, by the key that they were made with. */
+export function chargedOf(charges: readonly ChargeLine[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { reference, status } of charges) {
+    if (status === 'succeeded') counts.set(reference, (counts.get(reference) ?? 0) + 1);
+  }
+  return counts;
+}
