@@ -22,7 +22,7 @@ const EMBEDDED = 'src/stores/embedded';
  * under each of them.
  */
 const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>> = {
-  'src/payments/attempt.ts': {
+  'src/payments/execution.ts': {
     'answer before commit': `const settled = await ledger.settle(claim, outcome, idempotencyTtlMs, note);
 → ledger.settle(claim, outcome, idempotencyTtlMs, note).catch(() => {});
       const final = { outcome, fingerprint: claim.fingerprint, client: claim.client, expiresAt: clock.now() + idempotencyTtlMs };
@@ -199,7 +199,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   [`${POSTGRES}/payment-row.ts`]: {
     'a takeover keeps the unsent mark, in PostgreSQL': 'row.unsent_epoch === row.epoch - 1 → row.unsent_epoch !== null',
   },
-  [`${POSTGRES}/attempt-writes.ts`]: {
+  [`${POSTGRES}/execution-writes.ts`]: {
     'a lost reply of a settlement counts as its commit, in PostgreSQL': `const { claim } = settlement;
 
 → const { claim } = settlement;

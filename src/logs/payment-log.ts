@@ -17,10 +17,10 @@ export function createPaymentLog(
     unknown({ key, transactionId, processor, epoch }, cause) {
       // The key is not logged at this level: a reader of the log could use it to ask for the payment (decisions O4).
       const shown = logger.isLevelEnabled('debug') ? { key, transactionId } : { transactionId };
-      logger.warn({ ...shown, processor, attempt: epoch, cause }, 'the outcome of a payment is not known yet');
+      logger.warn({ ...shown, processor, execution: epoch, cause }, 'the outcome of a payment is not known yet');
     },
     known: ({ transactionId, processor, epoch }, by, state) =>
-      logger.info({ transactionId, processor, attempt: epoch, by, state }, 'the outcome of a payment is known now'),
+      logger.info({ transactionId, processor, execution: epoch, by, state }, 'the outcome of a payment is known now'),
     resolved: (payment, state) =>
       logger.info(
         { transactionId: payment?.transactionId, processor: payment?.processor, state },

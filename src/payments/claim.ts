@@ -2,8 +2,8 @@ import type { Clock } from '../platform/clock.js';
 import { StoreUnavailable } from '../platform/faults.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
 import { type Answers, mismatch, type PayAnswer, SOON } from './answers.js';
-import { type AttemptResult, type CarryOut, outcomeOf } from './attempt.js';
 import type { Endings } from './endings.js';
+import { type CarryOut, type ExecutionResult, outcomeOf } from './execution.js';
 import type { PaymentCounts } from './payment-counts.js';
 import type { Taken } from './ports/key-store.js';
 import type { Ledger } from './ports/ledger.js';
@@ -139,7 +139,12 @@ export function createClaims(collaborators: {
     return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
   }
 
-  function answerOf(claim: Claim, result: AttemptResult, fingerprint: string, attempt?: number): NowOrLater<PayAnswer> {
+  function answerOf(
+    claim: Claim,
+    result: ExecutionResult,
+    fingerprint: string,
+    attempt?: number,
+  ): NowOrLater<PayAnswer> {
     if (result.state === 'unknown' || result.state === 'not sent') {
       onUnknown(claim, result.cause);
       return { state: result.state };
@@ -150,7 +155,7 @@ export function createClaims(collaborators: {
     return { state: 'processed', final, attempt };
   }
 
-  async function timed(askedAt: number, attempt: Promise<AttemptResult>): Promise<AttemptResult> {
+  async function timed(askedAt: number, attempt: Promise<ExecutionResult>): Promise<ExecutionResult> {
     const result = await attempt;
     if (result.state === 'settled') took(clock.monotonic() - askedAt);
     return result;

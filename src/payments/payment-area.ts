@@ -1,7 +1,7 @@
 import type { Clock } from '../platform/clock.js';
-import { type CarryOut, createCarryOut } from './attempt.js';
 import type { PaymentRules } from './claim.js';
 import { createEndings, type Endings } from './endings.js';
+import { type CarryOut, createCarryOut } from './execution.js';
 import { type AskProcessor, createAskProcessor } from './history/ask-processor.js';
 import { createFindTimeline, type FindTimeline } from './history/find-timeline.js';
 import { createFinishByLookUp } from './history/finish-by-look-up.js';

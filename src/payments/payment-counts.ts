@@ -1,4 +1,4 @@
-import type { Origin } from './values/attempt-note.js';
+import type { Origin } from './values/execution-note.js';
 
 /**
  * What the payments of this process did since it started: plain numbers, because they are counted on

@@ -1,11 +1,11 @@
 import type { Clock } from '../platform/clock.js';
 import type { NowOrLater } from '../platform/now-or-later.js';
 import { createAnswers, type PayAnswer } from './answers.js';
-import type { CarryOut } from './attempt.js';
 import { createBegin } from './begin.js';
 import { type CancelPayment, createCancelPayment } from './cancel.js';
 import { createClaims, type PaymentRules } from './claim.js';
 import type { Endings } from './endings.js';
+import type { CarryOut } from './execution.js';
 import { createIssueComputedKey, type IssueComputedKey } from './issue.js';
 import { createNewestOutcome, createOutcomes, type NewestOutcome } from './outcomes.js';
 import { createPayPatiently } from './patience.js';

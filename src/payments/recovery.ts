@@ -1,9 +1,9 @@
 import { type Clock, sleep } from '../platform/clock.js';
-import type { AttemptResult, CarryOut } from './attempt.js';
+import type { CarryOut, ExecutionResult } from './execution.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { DueFirst, Ledger } from './ports/ledger.js';
 import type { Processor } from './ports/processor.js';
-import type { Origin } from './values/attempt-note.js';
+import type { Origin } from './values/execution-note.js';
 import type { Claim, Outcome } from './values/payment.js';
 
 /** How often abandoned payments are looked for: a key is stuck at most its lease plus this long. */
@@ -121,7 +121,7 @@ export function createRecovery(collaborators: {
     counts.attemptsOfRecovery = working.size;
   }
 
-  function report(claim: Claim, result: AttemptResult): void {
+  function report(claim: Claim, result: ExecutionResult): void {
     if (result.state === 'unknown' || result.state === 'not sent') events.unknown(claim, result.cause);
     else finished += 1;
   }

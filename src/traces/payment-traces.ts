@@ -1,5 +1,5 @@
 import { type Span, SpanKind, type SpanOptions, SpanStatusCode } from '@opentelemetry/api';
-import type { CarryOut } from '../payments/attempt.js';
+import type { CarryOut } from '../payments/execution.js';
 import type { KeyStore } from '../payments/ports/key-store.js';
 import type { Ledger } from '../payments/ports/ledger.js';
 import type { Processor } from '../payments/ports/processor.js';
@@ -11,7 +11,7 @@ import type { Spans } from './spans.js';
 /** What is said of a payment: never its key, which opens it, nor its amount. */
 const TRANSACTION_ID = 'idempay.transaction_id';
 const RESULT = 'idempay.result';
-const ATTEMPT = 'idempay.attempt';
+const EXECUTION = 'idempay.execution';
 const ORIGIN = 'idempay.origin';
 
 const STEP = { kind: SpanKind.INTERNAL };
@@ -87,7 +87,7 @@ export function tracePorts<Ports extends PaymentPorts>(spans: Spans, ports: Port
 /** Recovery has a trace for each payment; any other attempt belongs to the request that makes it. */
 export function traceAttempts(spans: Spans, carryOut: CarryOut): CarryOut {
   return (claim, askedAt, origin) => {
-    const attributes = { [TRANSACTION_ID]: claim.transactionId, [ORIGIN]: origin, [ATTEMPT]: claim.epoch };
+    const attributes = { [TRANSACTION_ID]: claim.transactionId, [ORIGIN]: origin, [EXECUTION]: claim.epoch };
     if (origin !== 'recovery') {
       spans.recorded()?.setAttributes(attributes);
       return carryOut(claim, askedAt, origin);

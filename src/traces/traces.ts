@@ -14,7 +14,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { HttpMeasures } from '../http/requests/measures.js';
 import type { RequestTraces } from '../http/requests/request-traces.js';
-import type { CarryOut } from '../payments/attempt.js';
+import type { CarryOut } from '../payments/execution.js';
 import type { Clock } from '../platform/clock.js';
 import { decorated } from '../platform/decorated.js';
 import { VERSION } from '../platform/version.js';

@@ -47,9 +47,12 @@ describeDeployments('trying payments in the console', (deployment) => {
     expect(await latest(tab).locator('.answer pre').textContent()).toMatch(/^"Transaction ID: TXN\d+"$/);
     await press(tab, 'Ask for the status');
     await latest(tab).getByText('200 OK').waitFor();
-    const payment = (await ask(`${slow.url}/api/payments/${key}`)).json<{ transactionId: string; attempts: number }>();
+    const payment = (await ask(`${slow.url}/api/payments/${key}`)).json<{
+      transactionId: string;
+      executions: number;
+    }>();
     expect(await latest(tab).locator('.answer pre').textContent()).toBe(`"Transaction ID: ${payment.transactionId}"`);
-    expect(payment.attempts).toBe(1);
+    expect(payment.executions).toBe(1);
     expect(await page.locator('.steps > li').count()).toBe(5);
     expect(await latest(tab).getByRole('link', { name: 'Timeline of the payment' }).getAttribute('href')).toBe(
       `#/payment/${key}`,

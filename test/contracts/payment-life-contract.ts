@@ -73,14 +73,14 @@ export function paymentLifeContract(ports: ContractPorts): void {
     const life = await lifeOf(first.key);
     expect(life).toMatchObject({ epoch: 4, owner: fourth.owner, omitted: 0, payment: { attempts: 4, ...DECLINED } });
     expect(life.events).toEqual([
-      { kind: 'taken over', attempt: 2, from: first.owner, at: expect.any(Number) },
+      { kind: 'taken over', execution: 2, from: first.owner, at: expect.any(Number) },
       {
-        ...{ kind: 'given up', attempt: 2, owner: second.owner, at: expect.any(Number), sent: false },
+        ...{ kind: 'given up', execution: 2, owner: second.owner, at: expect.any(Number), sent: false },
         ...{ lookedUp: 'no record', cause: 'no connection to   the processor \ufffd' },
       },
-      { kind: 'taken over', attempt: 3, from: undefined, at: expect.any(Number) },
-      { kind: 'taken over', attempt: 4, from: third.owner, at: expect.any(Number) },
-      { kind: 'settled', attempt: 4, owner: fourth.owner, lookedUp: 'no record', at: expect.any(Number) },
+      { kind: 'taken over', execution: 3, from: undefined, at: expect.any(Number) },
+      { kind: 'taken over', execution: 4, from: third.owner, at: expect.any(Number) },
+      { kind: 'settled', execution: 4, owner: fourth.owner, lookedUp: 'no record', at: expect.any(Number) },
     ]);
     const times = [before, ...life.events.map(({ at }) => at), clock.now()];
     expect(times).toEqual(times.toSorted((a, b) => a - b));
@@ -96,13 +96,13 @@ export function paymentLifeContract(ports: ContractPorts): void {
     expect(await ledger.abandon(first, 0, undefined, { sent: true, cause: 'late' })).toBe(false);
     await pass(SHORT_MS);
     await given.resolve(first.key, { owner: 'operator' });
-    const taken = { kind: 'taken over', attempt: 2, at: expect.any(Number) };
-    const resolved = { kind: 'resolved', attempt: 3, from: owner, at: expect.any(Number) };
+    const taken = { kind: 'taken over', execution: 2, at: expect.any(Number) };
+    const resolved = { kind: 'resolved', execution: 3, from: owner, at: expect.any(Number) };
     expect(await lifeOf(first.key)).toMatchObject({
       ...{ events: [{ ...taken, from: first.owner }, resolved], owner: 'operator' },
       payment: { attempts: 2, resolution: 'seen on the statement' },
     });
-    const givenUp = { kind: 'given up', attempt: 1, owner: second.owner, sent: false, at: expect.any(Number) };
+    const givenUp = { kind: 'given up', execution: 1, owner: second.owner, sent: false, at: expect.any(Number) };
     expect((await lifeOf(second.key)).events).toEqual([
       { ...givenUp, cause: expect.stringMatching(/^é{89}…$/) },
       { ...taken, from: undefined },

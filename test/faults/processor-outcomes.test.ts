@@ -81,7 +81,7 @@ describeDeployments('a payment over the network', (deployment) => {
     const [{ url }, other] = await environment.serveTwo();
     const key = await givenUnknown(url, { lostReplyRate: 1 });
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
-    expect(await shownPayment(url, key)).toMatchObject({ state: 'PROCESSING', attempts: 1 });
+    expect(await shownPayment(url, key)).toMatchObject({ state: 'PROCESSING', executions: 1 });
     const id = expectFirst(await payer.pay(other.url, key));
     expectReplay(await payer.pay(url, key), id);
     expectCompleted(await paymentStatus(url, key), id);

@@ -100,7 +100,7 @@ describeDeployments('a service over a processor', (deployment) => {
 
     const { url } = await environment.serve(ENDLESS);
     await until('recovery to be at work', REACHED_DEADLINE_MS, async () => {
-      return ((await shownPayment(url, key))?.attempts ?? 0) >= 2;
+      return ((await shownPayment(url, key))?.executions ?? 0) >= 2;
     });
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
     expectError(await payer.pay(url, key), 409);
@@ -147,7 +147,7 @@ describeDeployments('a service over a processor', (deployment) => {
     const { url } = await environment.serve({ PROCESSOR_URL: urlOf(processor.url) });
     // Its recovery has had its round at the start.
     const row = await shownPayment(url, key);
-    expect(row).toMatchObject({ state: 'PROCESSING', attempts: 1 });
+    expect(row).toMatchObject({ state: 'PROCESSING', executions: 1 });
     expectInProgress(await payer.pay(url, key), LEASE_MS / 1000);
     expectError(await paymentStatus(url, key), 404, NO_PAYMENT);
     expect(await shownPayment(url, key)).toEqual(row);

@@ -123,10 +123,10 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
       if (each !== taker) expectReplay(each.answer, id);
       expect(each.answer.headers['preference-applied']).toBe(PATIENT.Prefer);
     }
-    const { attempts, ...shown } = await shownPaymentOf(url, key);
+    const { executions, ...shown } = await shownPaymentOf(url, key);
     expect(shown).toMatchObject({ state: 'COMPLETED', transactionId: id });
     expect(await processor.charges()).toMatchObject([{ reference: key, transactionId: id, status: 'succeeded' }]);
-    return { id, attempts };
+    return { id, executions };
   }
 
   test('get its single outcome, and hold neither lock nor connection while they wait', async () => {
@@ -153,9 +153,9 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
       expect(busy).not.toHaveProperty('idle in transaction');
     }
 
-    const { id, attempts } = await expectToldOnce(key, await waiting, owner.url);
+    const { id, executions } = await expectToldOnce(key, await waiting, owner.url);
     expect(expectFirst(await first)).toBe(id);
-    expect({ attempts, ...sent() }).toEqual({ attempts: 1, charges: 1, lookUps: 0 });
+    expect({ executions, ...sent() }).toEqual({ executions: 1, charges: 1, lookUps: 0 });
     expect(await stores.redis.client.keys('*:lock')).toEqual([]);
   });
 
@@ -167,12 +167,12 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     const waited = await waiting;
     const tookMs = Math.round(performance.now() - killedAt);
     expect(waited.filter(({ sends }) => sends > 1).length).toBeGreaterThanOrEqual(Math.floor(WAITERS / PROCESSES));
-    const { attempts } = await expectToldOnce(key, waited, urls[1] as string);
-    console.log(`all told ${tookMs} ms after the kill; attempts ${attempts}, ${JSON.stringify(sent())}`);
+    const { executions } = await expectToldOnce(key, waited, urls[1] as string);
+    console.log(`all told ${tookMs} ms after the kill; attempts ${executions}, ${JSON.stringify(sent())}`);
     expect(tookMs).toBeLessThan(LEASE_MS + AFTER_LEASE_MS + BUSY_MACHINE_MS);
     // They come back to the processor once, not all of them: the rest was a second look by chance.
     expect(sent().charges + sent().lookUps).toBeLessThanOrEqual(4);
-    expect(attempts).toBeLessThanOrEqual(4);
+    expect(executions).toBeLessThanOrEqual(4);
   });
 
   test('retry now and then while the processor is away, and get the outcome when it is back', async () => {
@@ -180,13 +180,13 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     await processor.kill();
     expectError(await first, 504);
     await pause(AWAY_MS);
-    const { attempts } = await shownPaymentOf(owner.url, key);
+    const { executions } = await shownPaymentOf(owner.url, key);
     await processor.restart({ latencyMs: 0 });
     const told = (await waiting).filter(({ answer }) => answer.status !== 504);
     const { id } = await expectToldOnce(key, told, owner.url);
-    console.log(`${attempts} attempts in ${AWAY_MS} ms; ${WAITERS - told.length} were told 504`);
-    expect(attempts).toBeGreaterThan(1);
-    expect(attempts).toBeLessThanOrEqual(MOST_TRIES_WHILE_AWAY);
+    console.log(`${executions} attempts in ${AWAY_MS} ms; ${WAITERS - told.length} were told 504`);
+    expect(executions).toBeGreaterThan(1);
+    expect(executions).toBeLessThanOrEqual(MOST_TRIES_WHILE_AWAY);
     expectReplay(await pay(owner.url, key), id);
   });
 });

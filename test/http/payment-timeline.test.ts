@@ -32,7 +32,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     const key = await generateKey(shared.url);
     const { createdAt } = await shownPaymentOf(shared.url, key);
     const { state, events, omitted, next } = await timelineOf(shared.url, key);
-    const issued = { at: createdAt, event: 'issued', attempt: null, process: null, detail: null };
+    const issued = { at: createdAt, event: 'issued', execution: null, process: null, detail: null };
     expect({ state, events, omitted }).toEqual({ state: 'PENDING', events: [issued], omitted: 0 });
     expect(next).toMatchObject({ what: 'pay', text: expect.stringMatching(/^The key is issued/) });
     expect(msOf(next.at)).toBe(msOf(createdAt) + DAY_MS);
@@ -44,7 +44,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     const { state, events, next } = await timelineOf(shared.url, key);
     const process = events[1]?.process;
     expect(process).toMatch(/^[0-9a-f-]{36}$/);
-    const first = { attempt: 1, process, detail: null };
+    const first = { execution: 1, process, detail: null };
     expect(events.slice(1)).toEqual([
       { ...first, at: claimedAt, event: 'claimed' },
       { ...first, at: null, event: 'charged' },
@@ -77,8 +77,8 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     expectError(await pay(url, key), 504);
     const unclear = await timelineOf(url, key);
     expect(unclear.events.slice(1, 3)).toMatchObject([
-      { event: 'claimed', attempt: 1 },
-      { event: 'unknown', attempt: 1, detail: 'the processor answered 503 to a charge, which settles nothing' },
+      { event: 'claimed', execution: 1 },
+      { event: 'unknown', execution: 1, detail: 'the processor answered 503 to a charge, which settles nothing' },
     ]);
     expect(unclear.events[1]?.process).toBe(unclear.events[2]?.process);
     expect(unclear.next.what).toMatch(/^(recovery|under way)$/);
@@ -94,7 +94,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
       detail: expect.stringMatching(/^the processor gave no clear answer: .* 503 /),
     };
     const after = resolvable.events.slice(3);
-    expect(after.slice(0, 2)).toMatchObject([{ event: 'taken over', attempt: 2, detail: null }, lookUp]);
+    expect(after.slice(0, 2)).toMatchObject([{ event: 'taken over', execution: 2, detail: null }, lookUp]);
 
     const reason = 'on the statement <b>\u202e';
     const resolved = await until('the resolution', DEADLINE_MS, async () => {
@@ -104,7 +104,7 @@ describeDeployments('GET /api/payments/{key}/timeline', (deployment) => {
     expect(resolved).toBe(true);
     const { settledAt } = await shownPaymentOf(url, key);
     const { events, next } = await timelineOf(url, key);
-    const end = { event: 'resolved', at: settledAt, attempt: null, detail: `DECLINED: ${reason}` };
+    const end = { event: 'resolved', at: settledAt, execution: null, detail: `DECLINED: ${reason}` };
     expect(events.at(-1)).toMatchObject(end);
     expect(events.at(-1)?.process).toBe(unclear.events[1]?.process);
     expect(next.what).toBe('replayed');

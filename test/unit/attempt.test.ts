@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type AttemptResult, createCarryOut } from '#idempay/payments/attempt.js';
 import { createEndings } from '#idempay/payments/endings.js';
+import { createCarryOut, type ExecutionResult } from '#idempay/payments/execution.js';
 import { createLeases, type Leases } from '#idempay/payments/leases.js';
 import { createPaymentCounts, type PaymentCounts } from '#idempay/payments/payment-counts.js';
 import type { Ledger } from '#idempay/payments/ports/ledger.js';
-import type { Origin } from '#idempay/payments/values/attempt-note.js';
+import type { Origin } from '#idempay/payments/values/execution-note.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { decorated } from '#idempay/platform/decorated.js';
 import { StoreUnavailable } from '#idempay/platform/faults.js';
@@ -59,7 +59,7 @@ describe('an attempt', () => {
   }
 
   /** Carries out a claim that is asked for now. */
-  function carryOut(origin: Origin, members: Partial<Claim> = {}): Promise<AttemptResult> {
+  function carryOut(origin: Origin, members: Partial<Claim> = {}): Promise<ExecutionResult> {
     const attempt = createCarryOut({
       endings: createEndings(ports.keys, clock),
       ledger: ledger.port,

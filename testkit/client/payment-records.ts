@@ -14,7 +14,7 @@ type Nullable = (typeof CLAIMED)[number] | 'reason' | 'resolution' | 'settledAt'
 export interface ShownPayment extends Readonly<Record<Nullable, string | null>> {
   readonly idempotencyKey: string;
   readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED';
-  readonly attempts: number;
+  readonly executions: number;
   readonly createdAt: string;
 }
 
@@ -122,7 +122,7 @@ export interface ShownTimeline {
   readonly events: readonly {
     readonly at: string | null;
     readonly event: string;
-    readonly attempt: number | null;
+    readonly execution: number | null;
     readonly process: string | null;
     readonly detail: string | null;
   }[];

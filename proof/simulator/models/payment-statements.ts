@@ -64,11 +64,11 @@ function withEvent(events: string | null, event: object): string {
 
 /** `event`: as JSON, without its time and its epoch. */
 const noted = ({ events, epoch }: StoredPayment, now: number, event: unknown) =>
-  withEvent(events, { at: floor(now), attempt: epoch, ...JSON.parse(event as string) });
+  withEvent(events, { at: floor(now), execution: epoch, ...JSON.parse(event as string) });
 
 /** An epoch that begins now, with the owner that is overwritten. */
 const begun = ({ events, epoch, owner }: StoredPayment, now: number, kind: 'taken over' | 'resolved') =>
-  withEvent(events, { at: floor(now), attempt: epoch + 1, kind, from: owner || undefined });
+  withEvent(events, { at: floor(now), execution: epoch + 1, kind, from: owner || undefined });
 
 function takeOver(
   { payments }: Tables,

@@ -65,7 +65,7 @@ const life: PaymentLife & { readonly payment: ClaimedPayment } = {
     {
       kind: 'taken over',
       at: ASKED_AT - 1_000,
-      attempt: 2,
+      execution: 2,
       from: '0c8a2b62-6c43-4a5e-8d0a-7a1c9a2f4e10:41',
     },
   ],
@@ -80,7 +80,7 @@ export const getPaymentTimeline: RouteDescription = {
   operationId: 'getPaymentTimeline',
   tag: 'Payment records',
   summary: 'What became of a payment step by step, and what happens next',
-  text: "Out of the payment's row. An attempt that was killed has written nothing more: the takeover that follows names its process. A payment that stays unknown for days keeps its first and last events; `omitted` counts the others.",
+  text: "Out of the payment's row. An execution that was killed has written nothing more: the takeover that follows names its process. A payment that stays unknown for days keeps its first and last events; `omitted` counts the others.",
   parameters: { key },
   answers: {
     200: {
@@ -106,7 +106,7 @@ export const getPaymentTimeline: RouteDescription = {
                 description:
                   '`charged`: the processor answered that it did. `not sent`: surely no charge left the process. `unknown`: it may have. `taken over`: by another attempt, which looks the payment up first.',
               },
-              attempt: { type: ['integer', 'null'], minimum: 1, description: '1 is the first claim.' },
+              execution: { type: ['integer', 'null'], minimum: 1, description: '1 is the first claim.' },
               process: { type: ['string', 'null'], description: 'The `instance` of the process, where it is known.' },
               detail: { type: ['string', 'null'] },
             }),

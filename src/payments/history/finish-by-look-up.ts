@@ -1,5 +1,5 @@
 import type { Clock } from '../../platform/clock.js';
-import type { CarryOut } from '../attempt.js';
+import type { CarryOut } from '../execution.js';
 import type { Ledger } from '../ports/ledger.js';
 import type { PaymentHistory } from '../ports/payment-history.js';
 import type { Processor } from '../ports/processor.js';

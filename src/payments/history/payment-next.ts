@@ -31,7 +31,7 @@ export const pay = (until: number | undefined): NextStep => ({
 export const underWay = (until: number): NextStep => ({
   what: 'under way',
   at: until,
-  text: 'An attempt is at work; another one may take the payment over when its lease has ended without an outcome.',
+  text: 'An execution is at work; another one may take the payment over when its lease has ended without an outcome.',
 });
 
 export function nextOf(life: PaymentLife, rules: TimelineRules): NextStep {

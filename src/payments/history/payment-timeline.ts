@@ -1,5 +1,5 @@
 import type { PaymentEvent, PaymentLife } from '../ports/payment-history.js';
-import type { AttemptNote } from '../values/attempt-note.js';
+import type { ExecutionNote } from '../values/execution-note.js';
 import { keyTimeOf } from '../values/key-time.js';
 import { isComputed } from '../values/reference.js';
 import { type NextStep, nextOf, type TimelineRules } from './payment-next.js';
@@ -32,13 +32,13 @@ export interface TimelineEvent {
   readonly at?: number | undefined;
   readonly event: (typeof EVENT_NAMES)[number];
   /** 1 is the first claim. */
-  readonly attempt?: number | undefined;
+  readonly execution?: number | undefined;
   /** Which process it was. */
   readonly process?: string | undefined;
   readonly detail?: string | undefined;
 }
 
-const LOOKED_UP: Readonly<Record<NonNullable<AttemptNote['lookedUp']>, string>> = {
+const LOOKED_UP: Readonly<Record<NonNullable<ExecutionNote['lookedUp']>, string>> = {
   found: 'the processor knows its outcome',
   'no record': 'the processor has no record of it',
   'no answer': 'the processor gave no clear answer',
@@ -52,7 +52,7 @@ export const issuedEvents = (key: string): readonly TimelineEvent[] =>
 export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
   const { payment, events, omitted } = life;
   const owners = ownersOf(life);
-  const of = (attempt: number) => ({ attempt, process: processOf(owners.get(attempt)) });
+  const of = (execution: number) => ({ execution, process: processOf(owners.get(execution)) });
   return {
     key: payment.key,
     state: payment.state,
@@ -61,7 +61,7 @@ export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
       payment.state === 'CANCELLED'
         ? { at: payment.claimedAt, event: 'cancelled', process: of(1).process }
         : { at: payment.claimedAt, event: 'claimed', ...of(1) },
-      ...events.flatMap((event) => stepsOf(event, of(event.attempt), of(event.attempt - 1).process)),
+      ...events.flatMap((event) => stepsOf(event, of(event.execution), of(event.execution - 1).process)),
       ...endOf(life, of(life.epoch)),
     ],
     omitted,
@@ -69,23 +69,23 @@ export function timelineOf(life: PaymentLife, rules: TimelineRules): Timeline {
   };
 }
 
-/** The owner of each attempt, by its epoch, as far as it was kept. */
+/** The owner of each execution, by its epoch, as far as it was kept. */
 function ownersOf({ epoch, owner, events }: PaymentLife): ReadonlyMap<number, string> {
   const owners = new Map<number, string>();
   for (const event of events) {
-    if ('owner' in event) owners.set(event.attempt, event.owner);
-    // An attempt that gave up has its owner in its own event.
-    else if (event.from !== undefined) owners.set(event.attempt - 1, event.from);
+    if ('owner' in event) owners.set(event.execution, event.owner);
+    // An execution that gave up has its owner in its own event.
+    else if (event.from !== undefined) owners.set(event.execution - 1, event.from);
   }
   return owner === undefined ? owners : owners.set(epoch, owner);
 }
 
-/** An owner is named `process:attempt`. */
+/** An owner is named `process:execution`. */
 function processOf(owner: string | undefined): string | undefined {
   return owner?.replace(/:\d+$/, '');
 }
 
-type Actor = Pick<TimelineEvent, 'attempt' | 'process'>;
+type Actor = Pick<TimelineEvent, 'execution' | 'process'>;
 
 function stepsOf(event: PaymentEvent, actor: Actor, before: string | undefined): TimelineEvent[] {
   const { at } = event;
@@ -110,7 +110,7 @@ function stepsOf(event: PaymentEvent, actor: Actor, before: string | undefined):
 function lookUp(
   at: number | undefined,
   actor: Actor,
-  lookedUp: NonNullable<AttemptNote['lookedUp']>,
+  lookedUp: NonNullable<ExecutionNote['lookedUp']>,
   cause?: string,
 ): TimelineEvent {
   const detail = cause === undefined ? LOOKED_UP[lookedUp] : `${LOOKED_UP[lookedUp]}: ${cause}`;

@@ -6,10 +6,10 @@ export function timelineJson({ key, state, events, omitted, next }: Timeline): s
   return JSON.stringify({
     idempotencyKey: key,
     state,
-    events: events.map(({ at, event, attempt, process, detail }) => ({
+    events: events.map(({ at, event, execution, process, detail }) => ({
       at: isoTime(at),
       event,
-      attempt: attempt ?? null,
+      execution: execution ?? null,
       process: process ?? null,
       detail: detail ?? null,
     })),

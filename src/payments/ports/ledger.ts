@@ -1,4 +1,4 @@
-import type { AttemptNote } from '../values/attempt-note.js';
+import type { ExecutionNote } from '../values/execution-note.js';
 import type { Money } from '../values/money.js';
 import type { Claim, Fence, FinalOutcome, Outcome } from '../values/payment.js';
 import type { Reference } from '../values/reference.js';
@@ -43,7 +43,7 @@ export interface Ledger {
    * Writes the outcome if the attempt still owns the payment: compare-and-set on key, epoch, owner, PROCESSING. `note`: kept
    * for its timeline; an attempt that claimed, charged and settles has none.
    */
-  settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number, note?: AttemptNote): Promise<SettleResult>;
+  settle(claim: Claim, outcome: Outcome, idempotencyTtlMs: number, note?: ExecutionNote): Promise<SettleResult>;
 
   /**
    * Ends the lease at once if it is still the attempt's: the outcome is unknown. `takeOver` and `claim` may take it over
@@ -51,7 +51,7 @@ export interface Ledger {
    * that arrives later changes nothing. `unsent`: surely nothing was ever sent for it; only the next takeover sees this
    * mark. `note`: kept for its timeline. Resolves to whether it was still the attempt's.
    */
-  abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent', note?: AttemptNote): Promise<boolean>;
+  abandon(fence: Fence, recoverAfterMs: number, mark?: 'unsent', note?: ExecutionNote): Promise<boolean>;
 
   /**
    * Writes the outcome that an operator found out, with one epoch more, so that no attempt can settle it any more. Only

@@ -1,4 +1,4 @@
-import type { AttemptNote, LookedUp } from '../values/attempt-note.js';
+import type { ExecutionNote, LookedUp } from '../values/execution-note.js';
 import type { Money } from '../values/money.js';
 
 /** Port: the rows of the ledger as clients and operators look at them, final or not, for as long as they are kept. */
@@ -67,7 +67,7 @@ export interface PaymentLife {
   readonly now: number;
   /** The epoch of the row; a resolution raises it by one. */
   readonly epoch: number;
-  /** Who has this epoch: the attempt at work, the one that settled it, or the resolution; undefined where it was given up. */
+  /** Who has this epoch: the execution at work, the one that settled it, or the resolution; undefined where it was given up. */
   readonly owner: string | undefined;
   /** Surely nothing was ever sent for it. */
   readonly unsent: boolean;
@@ -82,14 +82,14 @@ export interface PaymentLife {
   readonly omitted: number;
 }
 
-/** `attempt` is the epoch; owners are those of attempts. */
-export type PaymentEvent = { readonly at: number; readonly attempt: number } & (
+/** `execution` is the epoch; owners are those of executions. */
+export type PaymentEvent = { readonly at: number; readonly execution: number } & (
   | {
       readonly kind: 'taken over' | 'resolved';
       /** The owner before, if it had neither settled nor given up the payment: its process died, was stopped or cut off. */
       readonly from: string | undefined;
     }
-  | ({ readonly kind: 'given up'; readonly owner: string } & AttemptNote)
+  | ({ readonly kind: 'given up'; readonly owner: string } & ExecutionNote)
   | { readonly kind: 'settled'; readonly owner: string; readonly lookedUp?: LookedUp | undefined }
 );
 

@@ -34,7 +34,7 @@ const EVENTS_WITH_ROOM = `CASE
 
 /** `event`: the members besides the time and the epoch; those that are null are left out. The time would be bound as a float. */
 const eventsWith = (epoch: string, event: string) => `json_insert(${EVENTS_WITH_ROOM}, '$[#]',
-    json_patch(json_object('at', CAST(? AS INTEGER), 'attempt', ${epoch}), ${event}))`;
+    json_patch(json_object('at', CAST(? AS INTEGER), 'execution', ${epoch}), ${event}))`;
 
 /** An epoch that begins now, with the owner that is overwritten; '' where it was given up. */
 const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>

@@ -1,5 +1,5 @@
 import { type ClaimAttempt, type FindResult, type Ledger, MOST_COUNTED } from '../../payments/ports/ledger.js';
-import type { AttemptNote } from '../../payments/values/attempt-note.js';
+import type { ExecutionNote } from '../../payments/values/execution-note.js';
 import { lowestKeyAt } from '../../payments/values/key-time.js';
 import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payment.js';
 import type { Clock } from '../../platform/clock.js';
@@ -10,7 +10,7 @@ import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
 
 /** The note in the timeline for a claim that was written after its request had been answered. */
-const CLAIMED_LATE: AttemptNote = { sent: false, cause: 'the claim was written too late for its request' };
+const CLAIMED_LATE: ExecutionNote = { sent: false, cause: 'the claim was written too late for its request' };
 
 const FIND = 'SELECT * FROM payments WHERE key = ?';
 
@@ -63,7 +63,7 @@ export function createEmbeddedLedger(writer: Writer, reader: Reader, clock: Cloc
     { key, epoch, owner }: Fence,
     recoverAfterMs: number,
     mark?: 'unsent',
-    note?: AttemptNote,
+    note?: ExecutionNote,
   ): Promise<boolean> {
     const unsent = mark === 'unsent';
     const event = abandonedEvent({ owner }, note ?? { sent: !unsent });

@@ -30,7 +30,7 @@ const keyIs = (key: string) => `payment.key = ANY (ARRAY[${key}])`;
  * that its first attempt settled has none.
  */
 const eventsWith = (epoch: string, event: string) => `idempay.with_event(events, ${event} || jsonb_build_object(
-        'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 'attempt', ${epoch}))`;
+        'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 'execution', ${epoch}))`;
 
 /** An epoch that begins now, with the owner that is overwritten; '' where it was given up. */
 const eventsWithEpoch = (kind: 'taken over' | 'resolved') =>

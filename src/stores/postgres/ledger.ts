@@ -9,11 +9,11 @@ import { type Fence, isVisibleTo } from '../../payments/values/payment.js';
 import { isUnknown } from '../../platform/faults.js';
 import { finalOf } from '../shared/rows.js';
 import { NOT_MEASURED, type StoreMeasures } from '../shared/store-measures.js';
-import { createAttemptWrites } from './attempt-writes.js';
 import { Batcher, LANES } from './batcher.js';
 import { createClaims } from './claims.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { ConfirmDurable } from './durability.js';
+import { createExecutionWrites } from './execution-writes.js';
 import * as statements from './ledger-statements.js';
 import { createPaymentHorizon } from './payment-horizon.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
@@ -77,7 +77,7 @@ export function createPostgresLedger(
 
   return {
     ...createClaims(database, clock, { findRow, mayBeRemoved: horizon.mayBeRemoved }, queue('claims')),
-    ...createAttemptWrites(database, clock, findRow, queue),
+    ...createExecutionWrites(database, clock, findRow, queue),
 
     find,
 

@@ -1,5 +1,5 @@
 import type { PaymentEvent } from '../../payments/ports/payment-history.js';
-import type { AttemptNote } from '../../payments/values/attempt-note.js';
+import type { ExecutionNote } from '../../payments/values/execution-note.js';
 import type { Fence } from '../../payments/values/payment.js';
 
 /**
@@ -11,13 +11,13 @@ type KeptEvent = PaymentEvent | { readonly omitted: number };
 /** Characters of a cause, each of which may take three bytes in UTF-8. With this limit an event has at most 500 bytes, and all of a row 25 kB. */
 const MAX_CAUSE_LENGTH = 90;
 
-/** As JSON. The statement adds the members `at` and `attempt`. */
-export function abandonedEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp, sent, cause = '' }: AttemptNote): string {
+/** As JSON. The statement adds the members `at` and `execution`. */
+export function abandonedEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp, sent, cause = '' }: ExecutionNote): string {
   return JSON.stringify({ kind: 'given up', sent, lookedUp, owner, cause: shortened(cause) || undefined });
 }
 
-/** As JSON. The statement adds the members `at` and `attempt`. */
-export function settledEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp }: AttemptNote): string {
+/** As JSON. The statement adds the members `at` and `execution`. */
+export function settledEvent({ owner }: Pick<Fence, 'owner'>, { lookedUp }: ExecutionNote): string {
   return JSON.stringify({ kind: 'settled', lookedUp, owner });
 }
 

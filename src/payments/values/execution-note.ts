@@ -1,7 +1,7 @@
 /** Why an attempt runs. `operator` only looks the payment up; it never sends a charge. */
 export type Origin = 'first claim' | 'repeat' | 'recovery' | 'operator';
 /** What an attempt did beyond a plain first one, kept in the payment's row for its timeline. */
-export interface AttemptNote {
+export interface ExecutionNote {
   /** What the look-up before it said; undefined: there was none. */
   readonly lookedUp?: LookedUp | undefined;
   /** Its charge may have left this process. */

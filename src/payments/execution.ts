@@ -5,10 +5,10 @@ import type { Leases } from './leases.js';
 import { createPaymentCounts, type PaymentCounts } from './payment-counts.js';
 import type { Ledger, SettleResult } from './ports/ledger.js';
 import type { ChargeResult, NotSent, Processor } from './ports/processor.js';
-import type { AttemptNote, LookedUp, Origin } from './values/attempt-note.js';
+import type { ExecutionNote, LookedUp, Origin } from './values/execution-note.js';
 import type { Claim, FinalOutcome, Outcome } from './values/payment.js';
 
-export type AttemptResult =
+export type ExecutionResult =
   /** This attempt wrote the outcome: it alone gives the first answer (decisions P13). */
   | { readonly state: 'settled'; readonly final: FinalOutcome }
   /** Another attempt wrote it. */
@@ -19,10 +19,10 @@ export type AttemptResult =
   | { readonly state: 'not sent'; readonly cause: string };
 
 /** Carries out a claimed payment: asks the processor, settles, and writes the outcome to the key store. */
-export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<AttemptResult>;
+export type CarryOut = (claim: Claim, askedAt: number, origin: Origin) => Promise<ExecutionResult>;
 
 /** What an attempt has done so far. */
-type Done = { -readonly [Member in Exclude<keyof AttemptNote, 'cause'>]: AttemptNote[Member] };
+type Done = { -readonly [Member in Exclude<keyof ExecutionNote, 'cause'>]: ExecutionNote[Member] };
 
 export function createCarryOut(collaborators: {
   endings: Endings;
@@ -144,7 +144,7 @@ export function createCarryOut(collaborators: {
     result: Extract<ChargeResult | NotSent, { cause: string }>,
     ageMs: number,
     done: Done,
-  ): Promise<AttemptResult> {
+  ): Promise<ExecutionResult> {
     const { cause } = result;
     const isUnsent = result.state === 'not sent' && claim.unsent;
     const left = await giveUp(claim, ageMs, isUnsent, { ...done, cause });
@@ -155,7 +155,7 @@ export function createCarryOut(collaborators: {
   }
 
   /** A takeover may have finished the payment meanwhile; what is not final stays unknown. */
-  async function outcomeElsewhere(claim: Claim, cause: string): Promise<AttemptResult> {
+  async function outcomeElsewhere(claim: Claim, cause: string): Promise<ExecutionResult> {
     // If this read fails too, the outcome stays unknown.
     const found = await ledger.find(claim.key).catch(() => undefined);
     return found?.state === 'final' ? { state: 'finished elsewhere', final: found.final } : { state: 'unknown', cause };
@@ -169,7 +169,7 @@ export function createCarryOut(collaborators: {
     claim: Claim,
     ageMs: number,
     unsent: boolean,
-    note: AttemptNote,
+    note: ExecutionNote,
   ): Promise<'given up' | 'fenced off' | undefined> {
     const mark = unsent ? 'unsent' : undefined;
     const isGivenUp = await ledger.abandon(claim, recoverAfterMs(ageMs), mark, note).catch(ignoreUnavailable);

@@ -29,7 +29,7 @@ interface Abandonment extends FencedMs {
 }
 
 /** What an attempt writes that holds a claim: each is a compare-and-set by its fence. Batches are sorted by key. */
-export function createAttemptWrites(
+export function createExecutionWrites(
   database: Postgres,
   { clock }: DatabaseClock,
   findRow: FindRow,
