@@ -1,7 +1,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   ABANDON,
+  CANCEL,
   CLAIM,
+  CLAIM_TURNS,
+  EXPLAIN_TURN,
   FIND,
   RENEW,
   RESOLVE,
@@ -25,6 +28,8 @@ const NO_NEWEST_ID = 100_000_000_000_000;
 
 const keys = Array.from({ length: BATCH }, (_, n) => `ffff0000-0000-7000-8000-${String(n).padStart(12, '0')}`);
 const [FIRST = ''] = keys;
+/** Attempts at references, each after one of the payments above, which are not declined: so none of them is inserted. */
+const SECOND_KEYS = keys.map((key) => key.replace('ffff0000-0000-7', 'ffff0000-0000-8'));
 const each = (value: string | number | null) => keys.map(() => value);
 
 const fence = [keys, each(1), each('owner')];
@@ -33,9 +38,20 @@ const claim: PlanValue[] = [
   ...[each('owner'), each(60_000), each(LATER_MS), each(null), each(null), each(null)],
 ];
 
+const claimTurns: PlanValue[] = [
+  ...[SECOND_KEYS, keys.map((_, n) => `TXN${2_000_000 + n}`), ...claim.slice(2)],
+  ...[each('order-17'), each(2), keys, each(60_000), each(0)],
+];
+const cancellation: PlanValue[] = [
+  ...[SECOND_KEYS[0] ?? '', 'TXN3000000', null, 'owner', LATER_MS, 60_000, 'order-17', 2, FIRST, 60_000, 0, 'false'],
+];
+
 /** In an order in which each finds its rows. Those of transactions find none: the plan is the same. */
 const BY_KEY: [statement: Statement, values: PlanValue[], index: string | undefined][] = [
   [CLAIM, claim, undefined],
+  [CLAIM_TURNS, claimTurns, 'payments_pkey'],
+  [CANCEL, cancellation, 'payments_pkey'],
+  [EXPLAIN_TURN, [SECOND_KEYS[0] ?? '', FIRST, 60_000, 0], 'payments_pkey'],
   [FIND, [keys], 'payments_pkey'],
   [FIND_RECORD, [FIRST], 'payments_pkey'],
   [FIND_LIFE, [FIRST], 'payments_pkey'],

@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lowestKeyAt } from '#idempay/payments/values/key-time.js';
+import { lowestTransactionIdAt } from '#idempay/payments/values/transaction-id.js';
 import { BACKLOG, COUNT_ABANDONED, TAKE_OVER_DUE } from '#idempay/stores/postgres/ledger-statements.js';
 import {
-  COUNT_NAMED,
+  COUNT_KEYS,
   COUNT_SETTLED,
-  NAMED,
   NEWEST,
-  NTH_KEY,
+  NEWEST_ATTEMPT,
+  NTH_ID,
+  OF_KEYS,
+  OF_REFERENCE,
   SETTLED,
 } from '#idempay/stores/postgres/payment-history-statements.js';
 import { REMOVE_SETTLED } from '#idempay/stores/postgres/payment-horizon-statements.js';
@@ -41,7 +44,7 @@ beforeAll(async () => {
 });
 afterAll(() => stores?.close());
 
-/** Payments as they are after long service: a few under way, some declined, each key and time after the one before. */
+/** Payments as they are after long service: a few under way, some declined, half of references, each id and time after the one before. */
 describe('reads and removals of payments in PostgreSQL', () => {
   const ROWS = 20_000;
   const FIRST_MS = Date.UTC(2020, 0);
@@ -53,11 +56,11 @@ describe('reads and removals of payments in PostgreSQL', () => {
     const { client } = stores;
     await client.query(
       `INSERT INTO idempay.payments (key, transaction_id, amount, currency, fingerprint, processor, state, epoch, owner,
-         lease_until, recover_at, claimed_at, settled_at, expires_at, reason, generation)
+         lease_until, recover_at, claimed_at, settled_at, expires_at, reason, generation, reference, attempt)
        SELECT (lpad(to_hex($2::bigint + n * 1000), 12, '0') || '7000' || '8' || lpad(to_hex(n), 15, '0'))::uuid,
-         'TXN' || n, 1, 'USD', '1 USD', 'test', state, 1, 'owner', settled, settled, settled,
+         'TXN' || ($2::bigint + n * 1000) * 1000 || lpad(n::text, 6, '0'), 1, 'USD', '1 USD', 'test', state, 1, 'owner', settled, settled, settled,
          CASE WHEN state <> 'PROCESSING' THEN settled END, CASE WHEN state <> 'PROCESSING' THEN settled END,
-         CASE WHEN state = 'DECLINED' THEN 'no funds' END, 0
+         CASE WHEN state = 'DECLINED' THEN 'no funds' END, 0, CASE WHEN n % 2 = 0 THEN 'order-' || n END, CASE WHEN n % 2 = 0 THEN 1 END
        FROM generate_series(1, $1::int) AS n,
          LATERAL (SELECT to_timestamp($2::float8 / 1000 + n) AS settled,
            CASE WHEN n % 1000 = 0 THEN 'PROCESSING' WHEN n % 20 = 0 THEN 'DECLINED' ELSE 'COMPLETED' END AS state) AS made`,
@@ -76,25 +79,26 @@ describe('reads and removals of payments in PostgreSQL', () => {
   /** As a value of state, processor, ids or client: whatever it is. */
   const ANY = null;
   const NO_FILTER = [ANY, ANY, ANY, ANY, ANY];
-  const FROM_FIRST = [BELOW_ALL, ABOVE_ALL, PAGE, ...NO_FILTER];
-  const LATER = [BELOW_ALL, lowestKeyAt(MIDDLE_MS), PAGE, ...NO_FILTER];
-  const BETWEEN = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(END_MS), PAGE, ...NO_FILTER];
-  /** Which are rare, or not there at all: nothing but the range of 5,000 keys may be chosen by them. */
+  const ALL_IDS = ['TXN', 'TXN'.padEnd(64, '9'), PAGE];
+  const [MIDDLE, END] = [lowestTransactionIdAt(MIDDLE_MS), lowestTransactionIdAt(END_MS)];
+  const FROM_FIRST = [...ALL_IDS, ...NO_FILTER];
+  const LATER = ['TXN', MIDDLE, PAGE, ...NO_FILTER];
+  const BETWEEN = [MIDDLE, END, PAGE, ...NO_FILTER];
+  const KEYS = [lowestKeyAt(MIDDLE_MS), lowestKeyAt(MIDDLE_MS + 100_000)];
+  /** Which are rare, or not there at all: nothing but the range of 5,000 ids may be chosen by them. */
   const rare = (state: string, client: string | null) => [
-    lowestKeyAt(END_MS - 5_000_000),
-    lowestKeyAt(END_MS),
+    lowestTransactionIdAt(END_MS - 5_000_000),
+    END,
     PAGE,
     state,
     'rare',
-    'TXN1',
-    'TXN1999',
+    ...KEYS,
     client,
   ];
-  const LIMITED = [BELOW_ALL, ABOVE_ALL, PAGE];
   const SETTLED_FIRST = [FIRST_MS * 1_000, BELOW_ALL, FIRST_MS, END_MS, PAGE];
   const SETTLED_LATER = [MIDDLE_MS * 1_000, lowestKeyAt(MIDDLE_MS), FIRST_MS, END_MS, PAGE];
   test.each([
-    ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_pkey'],
+    ['the newest of any state', NEWEST.any, [FROM_FIRST, LATER, BETWEEN], 'payments_transaction_id_key'],
     ['the newest DECLINED', NEWEST.DECLINED, [FROM_FIRST, LATER, BETWEEN], 'payments_declined'],
     ['the newest PROCESSING', NEWEST.PROCESSING, [FROM_FIRST, LATER, BETWEEN], 'payments_under_way'],
     ['what was settled', SETTLED, [SETTLED_FIRST, SETTLED_LATER], 'payments_settled'],
@@ -120,11 +124,11 @@ describe('reads and removals of payments in PostgreSQL', () => {
   });
 
   test.each([
-    ['any payments', NEWEST.any, rare('COMPLETED', ANY), 'payments_pkey'],
+    ['any payments', NEWEST.any, rare('COMPLETED', ANY), 'payments_transaction_id_key'],
     ['declined payments', NEWEST.DECLINED, rare('DECLINED', ANY), 'payments_declined'],
     ["a client's payments", NEWEST.ofClient, rare('COMPLETED', 'key:shop'), 'payments_by_client'],
   ])(
-    '%s that are filtered by what is rare are read in the order of their keys all the same',
+    '%s that are filtered by what is rare are read in the order of their ids all the same',
     async (_what, page, values, index) => {
       for (const { nodes, indexes } of await plansOf(page, values)) {
         expect({ nodes, indexes }).toEqual({ nodes: ['Limit', 'Index Scan'], indexes: [index] });
@@ -133,27 +137,25 @@ describe('reads and removals of payments in PostgreSQL', () => {
   );
 
   test.each([
-    ['all', NTH_KEY.any, [], 'payments_pkey'],
-    ['declined', NTH_KEY.DECLINED, [], 'payments_declined'],
-    ['unfinished', NTH_KEY.PROCESSING, [], 'payments_under_way'],
-    ["a client's", NTH_KEY.ofClient, ['key:shop'], 'payments_by_client'],
-  ])('of %s keys the one down to which a page may read comes from the index alone', async (_what, nth, more, index) => {
-    for (const { nodes, indexes } of await plansOf(nth, [...LIMITED, ...more])) {
+    ['all', NTH_ID.any, [], 'payments_transaction_id_key'],
+    ['declined', NTH_ID.DECLINED, [], 'payments_declined'],
+    ['unfinished', NTH_ID.PROCESSING, [], 'payments_under_way'],
+    ["a client's", NTH_ID.ofClient, ['key:shop'], 'payments_by_client'],
+  ])('of %s ids the one down to which a page may read comes from the index alone', async (_what, nth, more, index) => {
+    for (const { nodes, indexes } of await plansOf(nth, [...ALL_IDS, ...more])) {
       expect({ nodes, indexes }).toEqual({ nodes: ['Limit', 'Index Only Scan'], indexes: [index] });
     }
   });
 
-  test('payments by transaction id are a range of ids, counted and read', async () => {
-    const IDS = { tables: [], indexes: ['payments_transaction_id_key'] };
-    for (const last of ['TXN1999', 'TXN15000999']) {
-      for (const { tables, indexes } of await plansOf(COUNT_NAMED, ['TXN15000', last, PAGE])) {
-        expect({ tables, indexes }).toEqual(IDS);
-      }
-    }
-    const few = [...FROM_FIRST.slice(0, 5), 'TXN15000', 'TXN15000999', ANY];
-    for (const { nodes, tables, indexes } of await plansOf(NAMED, few)) {
-      expect(nodes).toContain('Sort');
-      expect({ tables, indexes }).toEqual(IDS);
+  test.each([
+    ['keys that begin alike, which are counted', COUNT_KEYS, [...KEYS, PAGE], 'payments_pkey'],
+    ['keys that begin alike', OF_KEYS, [...ALL_IDS, ANY, ANY, ...KEYS, ANY], 'payments_pkey'],
+    ['a reference', OF_REFERENCE, [...FROM_FIRST, 'order-700'], 'payments_by_reference'],
+    ['the newest attempt', NEWEST_ATTEMPT, ['order-700', ANY], 'payments_by_reference'],
+    ["the newest attempt of a client's", NEWEST_ATTEMPT, ['order-700', 'key:shop'], 'payments_by_reference'],
+  ])('payments of %s are one range of one index', async (_what, statement, values, index) => {
+    for (const { tables, indexes } of await plansOf(statement, values)) {
+      expect({ tables, indexes }).toEqual({ tables: [], indexes: [index] });
     }
   });
 
@@ -163,12 +165,18 @@ describe('reads and removals of payments in PostgreSQL', () => {
     ['looking at the backlog', BACKLOG, [PAGE], ['payments_under_way']],
     ['taking over what is longest due', TAKE_OVER_DUE['longest due'], DUE, ['payments_due', 'payments_pkey']],
     ['taking over what is latest due', TAKE_OVER_DUE['latest due'], DUE, ['payments_due', 'payments_pkey']],
-    ['removing old payments', REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE], ['payments_pkey', 'payments_settled']],
   ])('%s reads a few rows by index', async (_what, statement, values, expected) => {
     for (const { nodes, indexes, tables } of await plansOf(statement, values)) {
       expect(nodes).not.toContain('Sort');
       expect(tables).not.toContain('payments');
       expect([...new Set(indexes)].sort()).toEqual(expected);
+    }
+  });
+
+  test('removing old payments reads a part of their index, and all attempts at their references', async () => {
+    for (const { indexes, tables } of await plansOf(REMOVE_SETTLED, [-1, BELOW_ALL, END_MS, 1, PAGE])) {
+      expect(tables).not.toContain('payments');
+      expect([...new Set(indexes)].sort()).toEqual(['payments_by_reference', 'payments_pkey', 'payments_settled']);
     }
   });
 });

@@ -4,11 +4,13 @@ import { BACKLOG, COUNT_ABANDONED } from '#idempay/stores/embedded/ledger.js';
 import { TAKE_OVER_DUE } from '#idempay/stores/embedded/ledger-statements.js';
 import { migrate } from '#idempay/stores/embedded/migrate.js';
 import {
-  COUNT_NAMED,
+  COUNT_KEYS,
   COUNT_SETTLED,
-  NAMED,
   NEWEST,
-  NTH_KEY,
+  NEWEST_ATTEMPT,
+  NTH_ID,
+  OF_KEYS,
+  OF_REFERENCE,
   SETTLED,
 } from '#idempay/stores/embedded/payment-history-statements.js';
 import { OLD_PAYMENTS } from '#idempay/stores/embedded/payment-horizon-writes.js';
@@ -22,6 +24,10 @@ import {
 import type { ListSelection } from '#idempay/stores/shared/list-selection.js';
 
 const FILL_TIMEOUT_MS = 60_000;
+const ID_RANGE = '(transaction_id>? AND transaction_id<?)';
+/** That of the UNIQUE constraint. */
+const IDS = `sqlite_autoindex_payments_2 ${ID_RANGE}`;
+const OF_CLIENT = '(client=? AND transaction_id>? AND transaction_id<?)';
 
 let database: InstanceType<typeof DatabaseSync>;
 
@@ -39,18 +45,15 @@ function planOf(sql: string): string[] {
 /** What runs beside live payments, on the main thread or in the writer, must not grow with the table. */
 describe('the plan in SQLite', () => {
   test.each([
-    ['newest payments', NEWEST.any, 'PRIMARY KEY (key>? AND key<?)'],
-    ['newest declined payments', NEWEST.DECLINED, 'INDEX payments_declined (key>? AND key<?)'],
-    ['newest unfinished payments', NEWEST.PROCESSING, 'INDEX payments_under_way (key>? AND key<?)'],
-    ["a client's newest payments", NEWEST.ofClient, 'INDEX payments_by_client (client=? AND key>? AND key<?)'],
-    ['keys that it may read', NTH_KEY.any, 'PRIMARY KEY (key>? AND key<?)'],
-    ['declined keys that it may read', NTH_KEY.DECLINED, 'COVERING INDEX payments_declined (key>? AND key<?)'],
-    ['unfinished keys that it may read', NTH_KEY.PROCESSING, 'COVERING INDEX payments_under_way (key>? AND key<?)'],
-    [
-      "a client's keys that it may read",
-      NTH_KEY.ofClient,
-      'COVERING INDEX payments_by_client (client=? AND key>? AND key<?)',
-    ],
+    ['newest payments', NEWEST.any, `INDEX ${IDS}`],
+    ['newest declined payments', NEWEST.DECLINED, `INDEX payments_declined ${ID_RANGE}`],
+    ['newest unfinished payments', NEWEST.PROCESSING, `INDEX payments_under_way ${ID_RANGE}`],
+    ["a client's newest payments", NEWEST.ofClient, `INDEX payments_by_client ${OF_CLIENT}`],
+    ['ids that it may read', NTH_ID.any, `COVERING INDEX ${IDS}`],
+    ['declined ids that it may read', NTH_ID.DECLINED, `COVERING INDEX payments_declined ${ID_RANGE}`],
+    ['unfinished ids that it may read', NTH_ID.PROCESSING, `COVERING INDEX payments_under_way ${ID_RANGE}`],
+    ["a client's ids that it may read", NTH_ID.ofClient, `COVERING INDEX payments_by_client ${OF_CLIENT}`],
+    ['the newest attempt', NEWEST_ATTEMPT, 'INDEX payments_by_reference (reference=? AND client=?)'],
     ['settled payments', SETTLED, 'INDEX payments_settled ((settled_at,key)>(?,?) AND settled_at<?)'],
   ])('of a page of %s is one range, in the order it has', (_what, sql, range) => {
     expect(planOf(sql)).toEqual([`SEARCH payments USING ${range}`]);
@@ -68,13 +71,17 @@ describe('the plan in SQLite', () => {
     expect(planOf(counting).filter((step) => /TEMP B-TREE/.test(step))).toEqual([]);
   });
 
-  test('of payments by transaction id reads a range of ids, and sorts what it found', () => {
-    const ids = 'INDEX sqlite_autoindex_payments_2 (transaction_id>? AND transaction_id<?)';
-    expect(planOf(NAMED)).toContain(`SEARCH payments USING ${ids}`);
-    expect(planOf(COUNT_NAMED)).toContain(`SEARCH payments USING COVERING ${ids}`);
-    for (const text of [NAMED, COUNT_NAMED]) {
-      expect(planOf(text).filter((step) => step.startsWith('SCAN payments'))).toEqual([]);
-    }
+  test.each([
+    ['keys that begin alike', OF_KEYS, 'PRIMARY KEY (key>? AND key<?)'],
+    ['a reference', OF_REFERENCE, 'INDEX payments_by_reference (reference=?)'],
+  ])('of payments of %s reads their range, and sorts what it found', (_what, sql, range) => {
+    expect(planOf(sql)).toContain(`SEARCH payments USING ${range}`);
+    expect(planOf(sql)).toContain('USE TEMP B-TREE FOR ORDER BY');
+    expect(planOf(sql).filter((step) => step.includes('payments'))).toHaveLength(1);
+  });
+
+  test('of counting keys that begin alike is their range', () => {
+    expect(planOf(COUNT_KEYS)).toContain('SEARCH payments USING PRIMARY KEY (key>? AND key<?)');
   });
 
   test.each([

@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { createAnswers, SOON } from '#idempay/payments/answers.js';
 import { RecentDurations } from '#idempay/payments/recent-durations.js';
 import { backOffMs } from '#idempay/payments/recovery.js';
+import { newKey } from '../../testkit/protocol/payment-attempts.js';
 import { sharePorts } from '../../testkit/protocol/ports.js';
 
+const KEY = newKey();
 const LEASE_MS = 60_000;
 /** As many durations as are remembered. */
 const WINDOW = 64;
@@ -12,7 +14,8 @@ const ports = await sharePorts();
 /** The client's next request is 250 ms on its way; so much is no reason to wait one more second. */
 describe('Retry-After', () => {
   const answersAfter = (durationMs: number) => {
-    const answers = createAnswers({ ledger: ports.ledger, leaseMs: LEASE_MS, payloadMismatch: 'replay', typicalMs: 1 });
+    const { ledger, paymentHistory: history } = ports;
+    const answers = createAnswers({ ledger, history, leaseMs: LEASE_MS, payloadMismatch: 'replay', typicalMs: 1 });
     answers.took(durationMs);
     return answers;
   };
@@ -28,15 +31,16 @@ describe('Retry-After', () => {
   ])('in progress is $seconds s: $why', ({ took, heldMs, remainingMs, seconds }) => {
     const lock = { fingerprint: '', heldMs, remainingMs };
     const expected = { state: 'in progress', retryAfterSeconds: seconds };
-    expect(answersAfter(took).inProgress(lock, '')).toEqual(expected);
+    // The attempt has not claimed yet.
+    expect(answersAfter(took).conflictWith(KEY, { state: 'absent' }, '', lock)).toEqual(expected);
     // A row that was read says how old its attempt is by its lease; the lock's own time counts more.
-    expect(answersAfter(took).conflictWith(found(remainingMs), '', lock)).toEqual(expected);
+    expect(answersAfter(took).conflictWith(KEY, found(remainingMs), '', lock)).toEqual(expected);
   });
 
   test('of a row without a lock the age is what has passed of its lease', () => {
-    const answer = answersAfter(20_000).conflictWith(found(LEASE_MS - 5_000), '');
+    const answer = answersAfter(20_000).conflictWith(KEY, found(LEASE_MS - 5_000), '');
     expect(answer).toEqual({ state: 'in progress', retryAfterSeconds: 15 });
-    expect(answersAfter(20_000).conflictWith({ state: 'absent' }, '')).toEqual(SOON);
+    expect(answersAfter(20_000).conflictWith(KEY, { state: 'absent' }, '')).toEqual(SOON);
   });
 
   test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readDay, readSelection, readVerdict } from '#idempay/http/payments/record-request.js';
+import { cursorFor, readDay, readSelection, readVerdict } from '#idempay/http/payments/record-request.js';
 import { readJsonBody } from '#idempay/http/requests/json-body.js';
 
 const KEY = '0191b7a0-0000-7000-8000-000000000001';
@@ -11,7 +11,7 @@ const refusal = (message: string) =>
 
 describe('the selection of a list', () => {
   test('is of all payments, 50 at a time, where nothing is asked for', () => {
-    const everything = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 50 };
+    const everything = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined, limit: 50 };
     expect(readSelection({})).toEqual(everything);
     expect(readSelection({ find: '', state: '', processor: '', from: '', to: '', limit: '', cursor: '' })).toEqual(
       everything,
@@ -28,16 +28,17 @@ describe('the selection of a list', () => {
     ['2026-11-20T13:00:00 02:00', '2026-11-20T11:00:00.000Z'],
     ['2026-11-20T13:00:00-05:30', '2026-11-20T18:30:00.000Z'],
   ])('takes a day or a moment: %s', (text, moment) => {
-    const { createdFrom, createdTo } = readSelection({ from: text, to: text });
-    expect([createdFrom, createdTo]).toEqual([Date.parse(moment), Date.parse(moment)]);
+    const { claimedFrom, claimedTo } = readSelection({ from: text, to: text });
+    expect([claimedFrom, claimedTo]).toEqual([Date.parse(moment), Date.parse(moment)]);
   });
 
-  test('takes a state in any case, a limit up to 500, and a key as the cursor', () => {
+  test('takes a state in any case, a limit up to 500, and a cursor as a page gave it', () => {
     for (const state of ['PROCESSING', 'completed', 'Declined']) {
       expect(readSelection({ state }).state).toBe(state.toUpperCase());
     }
     for (const limit of [1, 500]) expect(readSelection({ limit: `${limit}` }).limit).toBe(limit);
-    expect(readSelection({ cursor: KEY.toUpperCase() }).before).toBe(KEY);
+    const id = 'TXN1795170621886123456789';
+    expect(readSelection({ cursor: cursorFor(id) }).before).toBe(id);
   });
 
   test('takes the beginning of a key or of a transaction id, in any case, and a processor as it is', () => {

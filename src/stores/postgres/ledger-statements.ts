@@ -19,6 +19,9 @@ const UNDER_WAY = 'settled_at IS NULL';
 /** The same again, for the index of what recovery may take: no statement by key may be planned by that index. */
 const DUE_WHILE = 'expires_at IS NULL';
 
+/** The same for DECLINED: with the state itself, the planner would use the index of all that was declined. */
+const IS_DECLINED = 'reason IS NOT NULL';
+
 /**
  * A key of a batch, as a condition that only an index can be searched by. With `=` the planner may hash or merge the whole
  * table. The rows are locked in the order of the batch.
@@ -89,7 +92,7 @@ function isAfterLoss(waitMs: string): string {
 function isTurnAfter(previousKey: string, lateMs: string): string {
   return `EXISTS (
           SELECT FROM idempay.payments AS previous
-          WHERE previous.key = ANY (ARRAY[${previousKey}]) AND previous.state = 'DECLINED'
+          WHERE previous.key = ANY (ARRAY[${previousKey}]) AND previous.${IS_DECLINED}
             AND (${lateMs} IS NULL OR ${AGE_OF_HOUR} < ${lateMs}))`;
 }
 
