@@ -149,7 +149,7 @@ export function ledgerContract(ports: ContractPorts): void {
       expect(final.expiresAt).toBeLessThanOrEqual(clock.now() + LONG_MS);
       expect(await ledger.find(key)).toEqual(finalState(final));
       const state = outcome.state;
-      expect(await history.find(key)).toMatchObject({ state, transactionId, amount: '0.01', attempts: 1 });
+      expect(await history.find(key)).toMatchObject({ state, transactionId, amount: '0.01', executions: 1 });
       expect(await ledger.claim(claimAttempt({ key }))).toEqual(finalState(final));
     },
   );

@@ -1,41 +1,63 @@
 import { expect, test } from 'vitest';
 import type { PaymentRecord, Selection } from '#idempay/payments/ports/payment-history.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
-import { DECLINED, newKey, newKeyOf, newProcessorName, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import {
+  DECLINED,
+  newKey,
+  newKeyOf,
+  newProcessorName,
+  newReference,
+  newTransactionId,
+  newTransactionIdOf,
+  SHORT_MS,
+  turnsOf,
+} from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
 
-/** Keys of a test are generated, by their own account, in a year of its own, so that no other test's are among them. */
-const FIRST_YEAR = 1990;
+/** Payments of a test have transaction ids, by their own account, of a year of its own, so that no other test's are among them. */
+const FIRST_YEAR = 2002;
 const ALL = 1_000;
 
 /**
  * What every PaymentHistory guarantees beyond its types:
- *  1. `find` tells every row as it is, also past its expiry. 2. `attempts` counts claims and takeovers, and no resolution.
- *  3. Pages of `newest` put together are the whole, the newest key first, while payments come and settle. 4. A selection is kept.
- *  5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
- *  7. `countSettled` counts what `settled` tells, in pages of any size.
- *  7. Keys and transaction ids are found by how they begin. 8. A page of `newest` ends when it has read as much as it may.
+ *  1. `find` tells every row as it is, also past its expiry. 2. `executions` counts claims and takeovers, and no resolution.
+ *  3. Pages of `newest` put together are the whole, the newest transaction id first, while payments come and settle.
+ *  4. A selection is kept. 5. `settled` tells what was settled in [from, to), in that order. 6. Its pages put together are the whole.
+ *  7. `countSettled` counts what `settled` tells, in pages of any size. 8. Keys and transaction ids are found by how they begin.
+ *  9. A page of `newest` ends when it has read as much as it may. 10. All attempts at a reference are found by it, and the newest.
  */
 export function paymentHistoryContract(ports: ContractPorts): void {
   const { ledger, paymentHistory: history, clock, pass } = ports;
   const given = paymentSteps(ports);
+  const turn = turnsOf(ports.id);
   let year = FIRST_YEAR;
 
+  /** The first moment of which this test may have transaction ids. */
+  function newTime(): number {
+    year += 1;
+    return Date.UTC(year, 5);
+  }
+
+  /** So many payments with these transaction ids, and with keys in the opposite order. */
+  function claimsOf(ids: readonly string[], client?: string): Promise<Claim[]> {
+    const attempts = ids.toReversed().map((transactionId) => ({ key: newKey(), transactionId, client }));
+    return Promise.all(attempts.reverse().map((attempt) => given.claim(attempt)));
+  }
+
   /**
-   * Nine payments with keys of one millisecond each, oldest first, the first of them of `since`, and any others; no other test
-   * has keys there. They are settled in turn as completed, declined, or not at all, the newest first.
+   * Nine payments with transaction ids of one millisecond each, oldest first, the first of them of `since`, and any others; no
+   * other test has ids there. They are settled in turn as completed, declined, or not at all, the newest first.
    */
   async function givenEveryState(others: (since: number) => string[] = () => [], client?: string) {
-    const since = Date.UTC(year, 5);
-    year += 1;
-    const keys = [...Array.from({ length: 9 }, (_, index) => newKeyOf(since + index)), ...others(since)];
-    const claims = await Promise.all(keys.map((key) => given.claim({ key, client })));
+    const since = newTime();
+    const ids = [...Array.from({ length: 9 }, (_, index) => newTransactionIdOf(since + index)), ...others(since)];
+    const claims = await claimsOf(ids, client);
     for (const [index, claim] of [...claims.entries()].reverse()) {
       if (index % 3 === 0) await given.settled(claim);
       if (index % 3 === 1) await given.settled(claim, { outcome: DECLINED });
     }
-    return { keys, since, claims };
+    return { since, claims };
   }
 
   function newestPage(selection: Partial<Selection>, readLimit = ALL) {
@@ -75,7 +97,9 @@ export function paymentHistoryContract(ports: ContractPorts): void {
   }
 
   const keysOf = (payments: readonly { readonly key: string }[]) => payments.map(({ key }) => key);
-  const newestFirst = (keys: readonly string[]) => keys.toSorted().reverse();
+  /** Their keys. */
+  const newestFirst = (claims: readonly Claim[]) =>
+    keysOf(claims.toSorted((a, b) => (a.transactionId < b.transactionId ? 1 : -1)));
 
   function expectBetween(time: number | undefined, from: number): void {
     expect(time).toBeGreaterThanOrEqual(Math.floor(from));
@@ -88,7 +112,8 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     const record = await history.find(key);
     const claimed = { key, transactionId, amount: '0.01', currency: 'EUR', processor, claimedAt: expect.any(Number) };
     const open = { settledAt: undefined, reason: undefined, resolution: undefined };
-    expect(record).toEqual({ state: 'PROCESSING', attempts: 1, ...claimed, ...open });
+    const owner = { client: undefined, reference: undefined, attempt: undefined };
+    expect(record).toEqual({ state: 'PROCESSING', executions: 1, ...claimed, ...open, ...owner });
     expectBetween(record?.claimedAt, before);
     expect(await history.find(newKey())).toBeUndefined();
   });
@@ -107,106 +132,156 @@ export function paymentHistoryContract(ports: ContractPorts): void {
     expect(await history.find(paid.key)).toEqual(record);
   });
 
-  test('2: attempts are the first claim and each takeover; a resolution is none, and is shown', async () => {
+  test('2: executions are the first claim and each takeover; a resolution is none, and is shown', async () => {
     const first = await given.abandoned();
     const second = await given.takeover(first);
-    expect(await history.find(first.key)).toMatchObject({ attempts: 2 });
+    expect(await history.find(first.key)).toMatchObject({ executions: 2 });
     await ledger.abandon(second, 0);
     const [resolution, transactionId] = ['seen on the statement', first.transactionId];
     await given.resolve(first.key, { reason: resolution });
-    const resolved = { state: 'COMPLETED', transactionId, attempts: 2, resolution, reason: undefined };
+    const resolved = { state: 'COMPLETED', transactionId, executions: 2, resolution, reason: undefined };
     expect(await history.find(first.key)).toMatchObject(resolved);
     const { key } = await given.abandoned();
     await given.resolve(key, DECLINED);
     expect(await history.find(key)).toMatchObject({ ...DECLINED, resolution: DECLINED.reason });
   });
 
-  test('3: pages of any size have the newest key first, without gap or repetition, also of one millisecond', async () => {
-    const together = (since: number) => Array.from({ length: 7 }, () => newKeyOf(since + 9));
-    const { keys, since } = await givenEveryState(together);
+  test('1: a payment that was cancelled has no amount, currency, processor, transaction id or execution, and its reference', async () => {
+    const before = clock.now();
+    const [plain, closed] = [
+      await given.cancelled(),
+      await given.cancelled(turn(newReference(), 1, { client: 'key:shop' })),
+    ];
+    const nothing = { transactionId: undefined, amount: undefined, currency: undefined, processor: undefined };
+    for (const { key, client, turn: { reference } = {} } of [plain, closed]) {
+      const record = await history.find(key);
+      expect({ ...nothing, ...record }).toEqual({
+        ...{ key, client, reference: reference?.text, attempt: reference?.attempt, state: 'CANCELLED', executions: 0 },
+        ...{
+          claimedAt: record?.settledAt,
+          settledAt: record?.claimedAt,
+          reason: undefined,
+          resolution: undefined,
+          ...nothing,
+        },
+      });
+      expectBetween(record?.claimedAt, before);
+    }
+  });
+
+  test('3: pages of any size have the newest transaction id first, without gap or repetition, also of one millisecond', async () => {
+    const together = (since: number) => Array.from({ length: 7 }, () => newTransactionIdOf(since + 9));
+    const { claims, since } = await givenEveryState(together);
     for (const limit of [1, 2, 3, 16, 17]) {
       const pages = await newestPages({ claimedFrom: since, claimedTo: since + 10, limit });
-      expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
+      expect(keysOf(pages.flat())).toEqual(newestFirst(claims));
       for (const page of pages.slice(0, -1)) expect(page).toHaveLength(limit);
       for (const payment of pages.flat()) expect(payment).toEqual(await history.find(payment.key));
     }
   });
 
   test('3: payments that come and settle between two pages neither hide nor repeat any', async () => {
-    const { keys, since, claims } = await givenEveryState();
+    const { since, claims } = await givenEveryState();
     const open = claims.filter((_, index) => index % 3 === 2);
     let came = 0;
     const pages = await newestPages({ claimedFrom: since, limit: 2, claimedTo: since + 1_000 }, async () => {
       came += 1;
-      await given.claim({ key: newKeyOf(since + 100 + came) });
+      await given.claim({ transactionId: newTransactionIdOf(since + 100 + came) });
       const claim = open.shift();
       if (claim) await given.settled(claim);
     });
-    expect(keysOf(pages.flat())).toEqual(newestFirst(keys));
+    expect(keysOf(pages.flat())).toEqual(newestFirst(claims));
   });
 
   test('4: a state selects the payments that have it, also in pages, of all clients or of one', async () => {
     const client = 'key:shop';
-    const { keys, since } = await givenEveryState(undefined, client);
+    const { claims, since } = await givenEveryState(undefined, client);
+    const closed = await given.cancelled({ client, transactionId: newTransactionIdOf(since + 3) });
     const range = { claimedFrom: since, claimedTo: since + 9 };
-    for (const [remainder, state] of (['COMPLETED', 'DECLINED', 'PROCESSING'] as const).entries()) {
-      const expected = newestFirst(keys.filter((_, index) => index % 3 === remainder));
+    const expected = {
+      COMPLETED: newestFirst(claims.filter((_, index) => index % 3 === 0)),
+      DECLINED: newestFirst(claims.filter((_, index) => index % 3 === 1)),
+      PROCESSING: newestFirst(claims.filter((_, index) => index % 3 === 2)),
+      CANCELLED: [closed.key],
+    };
+    for (const state of ['COMPLETED', 'DECLINED', 'PROCESSING', 'CANCELLED'] as const) {
       for (const limit of [2, ALL]) {
         for (const asker of [client, undefined]) {
           const pages = await newestPages({ ...range, state, limit, client: asker });
-          expect(keysOf(pages.flat()), state).toEqual(expected);
+          expect(keysOf(pages.flat()), state).toEqual(expected[state]);
         }
       }
     }
-    expect(keysOf(await newest({ ...range, client }))).toEqual(newestFirst(keys));
+    expect(await newest({ ...range, client })).toHaveLength(10);
     expect(await newest({ ...range, client: 'key:sho' })).toEqual([]);
-    await given.claim({ key: newKeyOf(since + 1), client: 'jwt:shop' });
-    expect(keysOf(await newest({ ...range, client }))).toEqual(newestFirst(keys));
+    await given.claim({ transactionId: newTransactionIdOf(since + 1), client: 'jwt:shop' });
+    expect(await newest({ ...range, client })).toHaveLength(10);
   });
 
-  test('4: a time range selects keys generated from its start until before its end; without one the newest of all', async () => {
-    const { keys, since } = await givenEveryState();
+  test('4: a time range selects payments first claimed from its start until before its end; without one the newest of all', async () => {
+    const { claims, since } = await givenEveryState();
+    const [, second, third] = claims as [Claim, Claim, Claim];
     const range = { claimedFrom: since + 1, claimedTo: since + 3 };
-    for (const before of [undefined, newKey()])
-      expect(keysOf(await newest({ ...range, before }))).toEqual([keys[2], keys[1]]);
-    expect(keysOf(await newest({ ...range, before: keys[2] }))).toEqual([keys[1]]);
+    for (const before of [undefined, newTransactionId()])
+      expect(keysOf(await newest({ ...range, before }))).toEqual([third.key, second.key]);
+    expect(keysOf(await newest({ ...range, before: third.transactionId }))).toEqual([second.key]);
     expect(await newest({ claimedFrom: since + 2, claimedTo: since + 2 })).toEqual([]);
-    expect(keysOf(await newest({ claimedTo: since + 9, limit: 9 }))).toEqual(newestFirst(keys));
-    const { key } = await given.claim({ key: newKeyOf(Date.UTC(2400, 0)) });
+    // A part of a millisecond belongs to none.
+    expect(keysOf(await newest({ claimedFrom: since + 0.5, claimedTo: since + 1.5 }))).toEqual([second.key]);
+    expect(keysOf(await newest({ claimedTo: since + 9, limit: 9 }))).toEqual(newestFirst(claims));
+    const { key } = await given.claim({ transactionId: newTransactionIdOf(Date.UTC(2286, 0)) });
     expect(keysOf(await newest({ limit: 1 }))).toEqual([key]);
   });
 
-  test('7: keys are found by their first digits, whatever these are, alone and with every other filter', async () => {
-    const { keys, since } = await givenEveryState(undefined, 'key:finder');
-    const [wanted = ''] = keys;
-    const digits = wanted.replaceAll('-', '');
+  test('8: keys are found by their first digits, whatever these are, alone and with every other filter', async () => {
+    const { claims, since } = await givenEveryState(undefined, 'key:finder');
+    const [wanted] = claims as [Claim];
+    const digits = wanted.key.replaceAll('-', '');
+    const range = { claimedFrom: since, claimedTo: since + 9 };
     for (const length of [11, 12, 13, 17, 31, 32]) {
-      const keyDigits = digits.slice(0, length);
-      const expected = newestFirst(keys.filter((key) => key.replaceAll('-', '').startsWith(keyDigits)));
-      expect(keysOf(await newest({ find: { keyDigits }, claimedFrom: since, claimedTo: since + 9 }))).toEqual(expected);
-      expect(keysOf(await newest({ find: { keyDigits }, client: 'key:finder' })), keyDigits).toEqual(expected);
-      expect(keysOf(await newest({ find: { keyDigits }, state: 'COMPLETED' }))).toContain(wanted);
-      expect(await newest({ find: { keyDigits }, before: wanted, claimedFrom: since })).toEqual([]);
+      const find = { keyDigits: digits.slice(0, length) };
+      const alike = claims.filter(({ key }) => key.replaceAll('-', '').startsWith(find.keyDigits));
+      expect(keysOf(await newest({ find, ...range }))).toEqual(newestFirst(alike));
+      expect(keysOf(await newest({ find, client: 'key:finder' })), find.keyDigits).toEqual(newestFirst(alike));
+      expect(keysOf(await newest({ find, ...range, state: 'COMPLETED' }))).toContain(wanted.key);
+      expect(await newest({ find, before: wanted.transactionId, claimedFrom: since })).toEqual([]);
     }
     expect(await newest({ find: { keyDigits: `${digits.slice(0, 31)}${digits.endsWith('0') ? 1 : 0}` } })).toEqual([]);
-    // Nothing lies above them.
-    for (const keyDigits of ['f', 'f'.repeat(32)]) expect(await newest({ find: { keyDigits } })).toEqual([]);
+    // Nothing lies above it.
+    expect(await newest({ find: { keyDigits: 'f'.repeat(32) } })).toEqual([]);
   });
 
-  test('7: transaction ids are found by their first digits, few of them or many, ordered by key, of all clients or of one', async () => {
-    const [client, since] = ['key:ids', Date.UTC(year, 5)];
-    year += 1;
-    const number = `9${Math.random()}`.replace('.', '').slice(0, 12);
-    const ids = ['', '0', '1', '19', '2', '99'].map((rest) => `TXN${number}5${rest}`);
-    const others = [`TXN${number}49`, `TXN${number}6`, `TXN${number}60`];
-    // In an order of the keys that is not that of the ids.
+  test('8: keys that begin alike, few or many, come in the order of their transaction ids, in pages of any size', async () => {
+    const [since, client] = [newTime(), 'key:alike'];
+    // The first twelve digits of a key are a time, which is another one than that of its transaction id.
+    const keysAt = Array.from({ length: 7 }, () => newKeyOf(since));
+    const ids = keysAt.map((_, index) => newTransactionIdOf(since + ((index * 3) % 7)));
     const claims = await Promise.all(
-      [...others, ...ids.toReversed()].map((transactionId, index) =>
-        given.claim({ key: newKeyOf(since + index), transactionId, client }),
-      ),
+      keysAt.map((key, index) => given.claim({ key, transactionId: ids[index] as string, client })),
     );
-    for (const id of [`TXN${number}5`, `TXN${number}51`, `TXN${number}50`, `TXN${number}598`]) {
-      const expected = newestFirst(keysOf(claims.filter(({ transactionId }) => transactionId.startsWith(id))));
+    await given.claim({ key: newKeyOf(since + 256), transactionId: newTransactionIdOf(since + 2), client });
+    const find = { keyDigits: claims[0]?.key.replaceAll('-', '').slice(0, 12) ?? '' };
+    for (const readLimit of [1, 3, 7, ALL]) {
+      for (const limit of [1, 2, 7, 8]) {
+        for (const asker of [client, undefined]) {
+          const range = { claimedFrom: since, claimedTo: since + 9, client: asker, limit };
+          const pages = await newestPages({ ...range, find }, undefined, readLimit);
+          expect(keysOf(pages.flat()), `${readLimit} rows, ${limit} each`).toEqual(newestFirst(claims));
+        }
+      }
+    }
+  });
+
+  test('8: transaction ids are found by their first digits, few of them or many, of all clients or of one', async () => {
+    const [client, since] = ['key:ids', newTime()];
+    const number = newTransactionIdOf(since).slice(0, -6);
+    const ids = ['500000', '505555', '511111', '519999', '590000', '599999'].map((rest) => `${number}${rest}`);
+    const claims = await claimsOf(
+      [...['499999', '600000', '000000'].map((rest) => `${number}${rest}`), ...ids],
+      client,
+    );
+    for (const id of [`${number}5`, `${number}51`, `${number}50`, `${number}599999`, number]) {
+      const expected = newestFirst(claims.filter(({ transactionId }) => transactionId.startsWith(id)));
       for (const readLimit of [1, 3, ALL]) {
         for (const asker of [client, undefined]) {
           const range = { claimedFrom: since, claimedTo: since + 20, client: asker, limit: 2 };
@@ -214,18 +289,23 @@ export function paymentHistoryContract(ports: ContractPorts): void {
           expect(keysOf(pages.flat()), `${id}, ${readLimit} rows`).toEqual(expected);
         }
       }
+      expect(keysOf(await newest({ find: { transactionId: id } }))).toEqual(expected);
+      expect(await newest({ find: { transactionId: id }, claimedFrom: since + 1 })).toEqual([]);
       expect(await newest({ find: { transactionId: id }, client: 'key:other' })).toEqual([]);
       expect(await newest({ find: { transactionId: id }, state: 'DECLINED' })).toEqual([]);
     }
   });
 
-  test('8: pages that read little put together are the whole: of a processor, of a state, of a client', async () => {
+  test('9: pages that read little put together are the whole: of a processor, of a state, of a client', async () => {
     const [client, processor] = ['key:reader', newProcessorName()];
-    const { keys, since } = await givenEveryState(undefined, client);
-    const [first, last] = [newKeyOf(since), newKeyOf(since + 9)];
-    for (const key of [first, last]) await given.settled(await given.claim({ key, processor, client }));
-    const range = { claimedFrom: since, claimedTo: since + 20 };
-    const completed = newestFirst([...keys.filter((_, index) => index % 3 === 0), first, last]);
+    const { claims, since } = await givenEveryState(undefined, client);
+    const ends: Claim[] = [];
+    for (const ms of [since - 1, since + 9]) {
+      ends.push(await given.claim({ transactionId: newTransactionIdOf(ms), processor, client }));
+    }
+    for (const claim of ends) await given.settled(claim);
+    const range = { claimedFrom: since - 1, claimedTo: since + 20 };
+    const completed = newestFirst([...claims.filter((_, index) => index % 3 === 0), ...ends]);
     for (const readLimit of [1, 2, 5, 11, 12]) {
       for (const asker of [undefined, client]) {
         const pagesOf = async (selection: Partial<Selection>, limit: number) => {
@@ -234,14 +314,63 @@ export function paymentHistoryContract(ports: ContractPorts): void {
           expect(pages.length).toBeGreaterThanOrEqual(Math.floor(11 / readLimit));
           return keysOf(pages.flat());
         };
-        expect(await pagesOf({ processor }, 2), `${readLimit} rows`).toEqual([last, first]);
+        expect(await pagesOf({ processor }, 2), `${readLimit} rows`).toEqual(newestFirst(ends));
         expect(await pagesOf({ state: 'COMPLETED' }, 3), `${readLimit} rows`).toEqual(completed);
         expect(await pagesOf({ processor: 'none' }, 3)).toEqual([]);
       }
     }
     expect(keysOf(await newest({ ...range, processor, state: 'DECLINED' }))).toEqual([]);
-    const open = await given.claim({ key: newKeyOf(since + 10), processor });
+    const open = await given.claim({ transactionId: newTransactionIdOf(since + 10), processor });
     expect(keysOf(await newest({ ...range, processor, state: 'PROCESSING' }))).toEqual([open.key]);
+  });
+
+  test('10: a reference selects its attempts, of all clients or of one, and no other text, in pages and with other filters', async () => {
+    const text = newReference();
+    const since = newTime();
+    const at = (ms: number, attempt: number, client?: string) => ({
+      ...turn(text, attempt, client === undefined ? {} : { client }),
+      transactionId: newTransactionIdOf(since + ms),
+    });
+    const claims = [
+      await given.declined(at(3, 1, 'key:shop')),
+      await given.declined(at(1, 1)),
+      await given.claim(at(2, 2, 'key:shop')),
+    ];
+    const closed = await given.cancelled(at(4, 2));
+    for (const other of [text.toUpperCase(), text.slice(0, -1), `${text}0`]) await given.claim(turn(other));
+    const [first, alone, second] = keysOf(claims);
+    const all = [closed.key, first, second, alone];
+    for (const limit of [1, 2, 3, 4]) {
+      for (const readLimit of [1, ALL]) {
+        const pages = await newestPages({ reference: text, limit }, undefined, readLimit);
+        expect(keysOf(pages.flat())).toEqual(all);
+        expect(pages).toHaveLength(Math.ceil(4 / limit));
+      }
+    }
+    const selected = async (selection: Partial<Selection>) => keysOf(await newest({ reference: text, ...selection }));
+    expect(await selected({ client: 'key:shop' })).toEqual([first, second]);
+    expect(await selected({ client: 'key:sho' })).toEqual([]);
+    expect(await selected({ state: 'DECLINED' })).toEqual([first, alone]);
+    expect(await selected({ claimedFrom: since + 2, claimedTo: since + 4 })).toEqual([first, second]);
+    expect(await selected({ processor: 'test' })).toEqual([first, second, alone]);
+    expect(await selected({ find: { keyDigits: (second ?? '').replaceAll('-', '').slice(0, 20) } })).toEqual([second]);
+    expect(await selected({ find: { transactionId: claims[1]?.transactionId ?? '' } })).toEqual([alone]);
+  });
+
+  test('10: the newest attempt is that with the highest number that has a row, in any state, of that client alone', async () => {
+    const [text, client] = [newReference(), 'key:shop'];
+    const newestOf = async (asker?: string) => history.newestAttempt(text, asker);
+    expect(await newestOf()).toBeUndefined();
+    await given.claim(turn(text, 1));
+    expect(await newestOf()).toMatchObject({ attempt: 1, state: 'PROCESSING', client: undefined, reference: text });
+    expect(await newestOf(client)).toBeUndefined();
+    const at = (attempt: number) => turn(text, attempt, { client });
+    for (let attempt = 1; attempt <= 11; attempt += 1) await given.declined(at(attempt));
+    // By its number, and not by its text.
+    expect(await newestOf(client)).toEqual(await history.find(at(11).key));
+    const { key } = await given.cancelled(at(12));
+    expect(await newestOf(client)).toMatchObject({ key, attempt: 12, state: 'CANCELLED', client });
+    expect(await newestOf()).toMatchObject({ attempt: 1 });
   });
 
   test('5: what was settled in the period is shown in its order, and nothing else', async () => {
@@ -298,12 +427,16 @@ export function paymentHistoryContract(ports: ContractPorts): void {
       claims.slice(1).map((claim, index) => given.settled(claim, index % 3 === 0 ? { outcome: DECLINED } : {})),
     );
     await pass(1);
+    const closed = await given.cancelled();
+    await pass(1);
     const to = clock.now();
     await pass(1);
     await given.settled(claims[0] as Claim);
     const shown = (await settledPages(from, to)).flat();
-    expect(shown).toHaveLength(30);
-    for (const limit of [1, 7, 30, 31]) {
+    expect(shown).toHaveLength(31);
+    // It ended nothing, so it is shown and not counted.
+    expect(shown.at(-1)).toEqual(await history.find(closed.key));
+    for (const limit of [1, 7, 31, 32]) {
       const counted = { completed: 0, declined: 0 };
       let after: string | undefined;
       let pages = 0;
@@ -316,7 +449,7 @@ export function paymentHistoryContract(ports: ContractPorts): void {
         pages += 1;
       } while (after !== undefined);
       expect(counted).toEqual({ completed: 20, declined: 10 });
-      expect(pages).toBe(Math.floor(30 / limit) + 1);
+      expect(pages).toBe(Math.floor(31 / limit) + 1);
     }
     expect(await history.countSettled({ from: 0, to: 1, after: undefined, limit: 1 })).toEqual({
       ...{ completed: 0, declined: 0, next: undefined },

@@ -71,7 +71,7 @@ export function paymentLifeContract(ports: ContractPorts): void {
     const fourth = inState(await ledger.claim(claimAttempt({ key: first.key })), 'taken over').claim;
     await ledger.settle(fourth, { ...DECLINED }, LONG_MS, { lookedUp: 'no record', sent: true });
     const life = await lifeOf(first.key);
-    expect(life).toMatchObject({ epoch: 4, owner: fourth.owner, omitted: 0, payment: { attempts: 4, ...DECLINED } });
+    expect(life).toMatchObject({ epoch: 4, owner: fourth.owner, omitted: 0, payment: { executions: 4, ...DECLINED } });
     expect(life.events).toEqual([
       { kind: 'taken over', execution: 2, from: first.owner, at: expect.any(Number) },
       {
@@ -100,7 +100,7 @@ export function paymentLifeContract(ports: ContractPorts): void {
     const resolved = { kind: 'resolved', execution: 3, from: owner, at: expect.any(Number) };
     expect(await lifeOf(first.key)).toMatchObject({
       ...{ events: [{ ...taken, from: first.owner }, resolved], owner: 'operator' },
-      payment: { attempts: 2, resolution: 'seen on the statement' },
+      payment: { executions: 2, resolution: 'seen on the statement' },
     });
     const givenUp = { kind: 'given up', execution: 1, owner: second.owner, sent: false, at: expect.any(Number) };
     expect((await lifeOf(second.key)).events).toEqual([

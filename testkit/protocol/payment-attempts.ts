@@ -1,10 +1,11 @@
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidV7 } from 'uuid';
-import type { ClaimAttempt, Ledger } from '#idempay/payments/ports/ledger.js';
+import type { Cancellation, ClaimAttempt, Ledger, Turn } from '#idempay/payments/ports/ledger.js';
 import { generateIdempotencyKey } from '#idempay/payments/values/idempotency-key.js';
 import { fingerprintOf } from '#idempay/payments/values/money.js';
 import type { Claim, FinalOutcome, Outcome } from '#idempay/payments/values/payment.js';
-import { createTransactionIds } from '#idempay/payments/values/transaction-id.js';
+import { createComputeKey } from '#idempay/payments/values/reference.js';
+import { createTransactionIds, lowestTransactionIdAt } from '#idempay/payments/values/transaction-id.js';
 
 /** A lease or a life that no test outlives, however slow the machine. */
 export const LONG_MS = 600_000;
@@ -14,6 +15,10 @@ export const DECLINED = { state: 'DECLINED', reason: 'no funds' } as const satis
 export const newKey = generateIdempotencyKey;
 export const newKeyOf = (msecs: number): string => uuidV7({ msecs });
 export const newTransactionId = createTransactionIds(Date.now);
+/** One of the first microsecond of this millisecond. */
+export const newTransactionIdOf = (ms: number): string =>
+  lowestTransactionIdAt(ms).replace(/0{6}$/, String(randomInt(1_000_000)).padStart(6, '0'));
+export const newReference = (): string => `order-${randomUUID()}`;
 export const newOwner = (): string => `owner-${randomUUID()}`;
 /** A name that no other test uses, so that abandoned payments of other tests are out of sight. */
 export const newProcessorName = (): string => `processor-${randomUUID()}`;
@@ -37,6 +42,40 @@ export function claimAttempt(members: Partial<ClaimAttempt> = {}): ClaimAttempt 
     leaseMs: LONG_MS,
     claimBy: performance.now() + LONG_MS,
     ...money,
+    ...members,
+  };
+}
+
+/** What a claim, or a cancellation, has of an attempt at a reference. */
+export interface TurnMembers {
+  readonly key: string;
+  readonly client: string | undefined;
+  readonly turn: Turn;
+}
+
+/** Makes them with the keys that the deployment with this id computes. */
+export function turnsOf(deploymentId: string) {
+  const computeKey = createComputeKey(deploymentId);
+  return (
+    text: string,
+    attempt = 1,
+    { client, ...more }: { readonly client?: string } & Partial<Pick<Turn, 'lateMs' | 'waitAfterLossMs'>> = {},
+  ): TurnMembers => {
+    const reference = { text, attempt, client };
+    const previousKey = attempt > 1 ? computeKey({ ...reference, attempt: attempt - 1 }) : undefined;
+    const turn = { reference, previousKey, lateMs: undefined, waitAfterLossMs: 0, ...more };
+    return { key: computeKey(reference), client, turn };
+  };
+}
+
+export function cancellation(members: Partial<Cancellation> = {}): Cancellation {
+  return {
+    key: newKey(),
+    owner: newOwner(),
+    transactionId: newTransactionId(),
+    claimBy: performance.now() + LONG_MS,
+    idempotencyTtlMs: LONG_MS,
+    isLookedUp: false,
     ...members,
   };
 }

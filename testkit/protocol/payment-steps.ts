@@ -1,8 +1,19 @@
 import type { KeyStore, Watch } from '#idempay/payments/ports/key-store.js';
-import type { ClaimAttempt, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
+import type { Cancellation, ClaimAttempt, Resolution, Takeover } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
 import { until } from '../time/until.js';
-import { givenClaim, givenSettled, inState, LONG_MS, newKey, newOwner, SHORT_MS } from './payment-attempts.js';
+import {
+  cancellation,
+  DECLINED,
+  givenClaim,
+  givenSettled,
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+  SHORT_MS,
+  type TurnMembers,
+} from './payment-attempts.js';
 import type { ContractPorts } from './ports.js';
 
 const TOLD_DEADLINE_MS = 15_000;
@@ -83,6 +94,19 @@ export function paymentSteps({ keys, ledger, pass }: ContractPorts) {
       const taken = await ledger.takeOver({ key, processor, owner: newOwner(), leaseMs: LONG_MS, ...members });
       if (!taken) throw new Error('the payment was not taken over');
       return taken;
+    },
+
+    /** An attempt at a reference that is declined. */
+    async declined(turn: TurnMembers, ttlMs = LONG_MS): Promise<Claim> {
+      const given = await claim(turn);
+      await settled(given, { outcome: DECLINED, ttlMs });
+      return given;
+    },
+
+    async cancelled(members: Partial<Cancellation> = {}): Promise<Cancellation> {
+      const given = cancellation(members);
+      inState(await ledger.cancel(given), 'cancelled');
+      return given;
     },
 
     resolve(key: string, members: Partial<Resolution> = {}) {
