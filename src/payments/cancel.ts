@@ -38,7 +38,7 @@ export function createCancelPayment(collaborators: {
   keys: Pick<KeyStore, 'begin'>;
   endings: Endings;
   ledger: Pick<Ledger, 'find' | 'cancel'>;
-  processor: Pick<Processor, 'lookUp'>;
+  processor: Pick<Processor, 'lookUp' | 'traits'>;
   turnOf: TurnOf;
   rules: { readonly leaseMs: number; readonly idempotencyTtlMs: number };
   newOwner: () => string;
@@ -46,6 +46,8 @@ export function createCancelPayment(collaborators: {
 }): CancelPayment {
   const { keys, endings, ledger, processor, turnOf, rules, newOwner, newTransactionId } = collaborators;
   const { leaseMs, idempotencyTtlMs } = rules;
+  /** The last moment at which a charge of a lost row can arrive: its owner sends nothing when its lease has ended. */
+  const waitAfterLossMs = leaseMs + processor.traits.timeoutMs;
 
   return async function cancelPayment({ key, client, reference }) {
     const owner = newOwner();
@@ -75,7 +77,8 @@ export function createCancelPayment(collaborators: {
   ): Promise<CancelAnswer> {
     const transactionId = newTransactionId();
     const turn = reference && turnOf(reference);
-    const closed = await cancelOnce({ key, owner, transactionId, client, claimBy, turn, idempotencyTtlMs }).catch(
+    const life = { claimBy, idempotencyTtlMs, waitAfterLossMs };
+    const closed = await cancelOnce({ key, owner, transactionId, client, turn, ...life }).catch(
       async (fault: unknown) => {
         await endings.release(key, owner);
         throw fault;

@@ -5,6 +5,7 @@ import { keyValueStoreReportContract } from './key-value-store-report-contract.j
 import { ledgerContract } from './ledger-contract.js';
 import { ledgerRecoveryContract } from './ledger-recovery-contract.js';
 import { ledgerRetentionContract } from './ledger-retention-contract.js';
+import { ledgerTurnsContract } from './ledger-turns-contract.js';
 import { paymentHistoryContract } from './payment-history-contract.js';
 import { paymentLifeContract } from './payment-life-contract.js';
 import { transactionCacheContract } from './transaction-cache-contract.js';
@@ -31,7 +32,8 @@ export function describeEveryContract(deployment: string, open: OpenPorts): void
     const ports = await sharePorts(open);
     for (const [name, contract] of Object.entries(CONTRACTS))
       describe(`the ${name} contract`, () => contract(ports, open));
-    // On ports of its own: its time goes on by days.
+    // On ports of their own: their time goes on by days.
+    describe('the ledger turns contract', async () => ledgerTurnsContract(await sharePorts(open)));
     describe('the ledger retention contract', async () => ledgerRetentionContract(await sharePorts(open)));
   });
 }

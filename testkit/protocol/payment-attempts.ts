@@ -76,6 +76,7 @@ export function cancellation(members: Partial<Cancellation> = {}): Cancellation 
     claimBy: performance.now() + LONG_MS,
     idempotencyTtlMs: LONG_MS,
     isLookedUp: false,
+    waitAfterLossMs: 0,
     ...members,
   };
 }

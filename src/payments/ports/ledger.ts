@@ -156,6 +156,11 @@ export interface Cancellation
   readonly idempotencyTtlMs: number;
   /** The processor was asked, and has no record of the key: also where an earlier row may have been lost. */
   readonly isLookedUp: boolean;
+  /**
+   * As that of a turn, which is not used here: a charge that was under way for a lost row may arrive after the processor was asked, and a
+   * cancellation has no charge of its own that the processor could recognize it by.
+   */
+  readonly waitAfterLossMs: number;
 }
 
 /** Why a row of a reference is not inserted, or of any key. */
@@ -239,7 +244,7 @@ export type SettleResult =
   | { readonly state: 'settled'; readonly final: FinalOutcome }
   /** Another attempt finished it. */
   | Final
-  /** Another attempt took it over and is at work. */
+  /** Another attempt took it over and is at work, or its row was lost and it was cancelled since. */
   | { readonly state: 'fenced off' };
 
 interface Final {

@@ -6,6 +6,7 @@ import type {
   DueTakeover,
   Takeover,
   Turn,
+  TurnRefusal,
 } from '../../payments/ports/ledger.js';
 import { keyTimeOf } from '../../payments/values/key-time.js';
 import type { Claim, FinalOutcome } from '../../payments/values/payment.js';
@@ -75,9 +76,13 @@ export function createClaimWrites(
     const { key, turn } = attempt;
     if (!(now <= attempt.claimBefore && !mayBeRemoved(key))) return undefined;
     const mayBeLost = turns.mayBeLost(key);
-    const refusal = turn && !find.get(key) ? turns.refusalOf(turn, mayBeLost, now) : undefined;
+    const refusal = turn && !find.get(key) ? refusalOf(turn, mayBeLost, now) : undefined;
     if (refusal) return refusal;
     return insertRow(attempt, now, mayBeLost);
+  }
+
+  function refusalOf(turn: Turn, mayBeLost: boolean, now: number): TurnRefusal | undefined {
+    return (mayBeLost ? turns.tooSoon(turn.waitAfterLossMs, now) : undefined) ?? turns.afterPrevious(turn);
   }
 
   function insertRow(attempt: ClaimWrite, now: number, mayBeLost: boolean): ClaimWriteResult | undefined {
@@ -118,11 +123,11 @@ export function createClaimWrites(
   }
 
   function insertClosed(cancellation: CancelWrite, now: number): CancelResult {
-    const { key, turn, claimBefore, isLookedUp } = cancellation;
+    const { key, turn, claimBefore, isLookedUp, waitAfterLossMs } = cancellation;
     if (mayBeRemoved(key)) return { state: 'expired' };
     if (now > claimBefore) return { state: 'too late' };
     const mayBeLost = turns.mayBeLost(key);
-    const refusal = turn && turns.refusalOf(turn, mayBeLost, now);
+    const refusal = (mayBeLost && turns.tooSoon(waitAfterLossMs, now)) || (turn && turns.afterPrevious(turn));
     if (refusal) return refusal;
     if (mayBeLost && !isLookedUp) return { state: 'may be lost' };
     insertClaim.run(...closedRow(cancellation, now, currentHour()), ...placeOf(turn));

@@ -24,6 +24,7 @@ export function createTurns(database: Database) {
     return age === undefined || age.ms >= lateMs;
   }
 
+  /** Why it is not the turn of this attempt; undefined where it is. */
   function afterPrevious({ previousKey, lateMs }: Turn): TurnRefusal | undefined {
     const row = previousKey === undefined ? undefined : (find.get(previousKey) as PaymentRow | undefined);
     if (previousKey === undefined) return undefined;
@@ -51,11 +52,12 @@ export function createTurns(database: Database) {
       return until > 0 && (seenMs.get() as { ms: number }).ms < until;
     },
 
-    /** Why no row of the turn is inserted now; undefined where it is. `mayBeLost`: an earlier row of it. */
-    refusalOf(turn: Turn, mayBeLost: boolean, now: number): TurnRefusal | undefined {
-      const remainingMs = mayBeLost ? losses.adopted_at + turn.waitAfterLossMs - now : 0;
-      if (turn.waitAfterLossMs > 0 && remainingMs > 0) return { state: 'too soon', remainingMs };
-      return afterPrevious(turn);
+    /** How long a new row still waits after rows were lost. */
+    tooSoon(waitAfterLossMs: number, now: number): TurnRefusal | undefined {
+      const remainingMs = losses.adopted_at + waitAfterLossMs - now;
+      return waitAfterLossMs > 0 && remainingMs > 0 ? { state: 'too soon', remainingMs } : undefined;
     },
+
+    afterPrevious,
   };
 }

@@ -5,7 +5,6 @@ import type {
   ClaimResult,
   Ledger,
   Takeover,
-  Turn,
   TurnRefusal,
 } from '../../payments/ports/ledger.js';
 import type { Claim } from '../../payments/values/payment.js';
@@ -35,6 +34,10 @@ interface InsertedRow {
   age_ms: number;
   expires_at: number | null;
 }
+
+const TOO_LATE = { state: 'too late' } as const;
+/** There is no row, and the attempt before is DECLINED in time. */
+const ITS_TURN = 'its turn';
 
 interface ExplainedTurn {
   readonly mayBeLost: boolean;
@@ -114,12 +117,12 @@ export function createClaims(
     }
   }
 
-  /** The row was there before, it is not the turn of its attempt, or the claim came too late. */
-  async function explain(attempt: ClaimAttempt): Promise<ClaimResult> {
+  /** The row was there before, it was not the turn of its attempt, or the claim came too late. */
+  async function explain(attempt: ClaimAttempt): Promise<ClaimResult | typeof ITS_TURN> {
     const taken = await takeOver(attempt);
     if (taken) return { state: 'taken over', claim: taken };
     const row = await findRow(attempt.key);
-    return row ? stateOf(row) : missing(attempt);
+    return row ? stateOf(row) : missing({ ...attempt, waitAfterLossMs: attempt.turn?.waitAfterLossMs ?? 0 });
   }
 
   function stateOf(row: PaymentRow) {
@@ -128,17 +131,19 @@ export function createClaims(
   }
 
   /** Why there is no row of the key, and none was inserted. */
-  async function missing({ key, turn }: Pick<ClaimAttempt, 'key' | 'turn'>) {
-    if (await mayBeRemoved(key)) return { state: 'expired' } as const;
-    const refusal = turn && (await refusalOf(key, turn));
-    if (refusal) return refusal;
-    clock.synchronize().catch(() => {});
-    return { state: 'too late' } as const;
+  async function missing(sent: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>) {
+    if (await mayBeRemoved(sent.key)) return { state: 'expired' } as const;
+    if (!sent.turn && sent.waitAfterLossMs === 0) return TOO_LATE;
+    return (await refusalOf(sent)) ?? (sent.turn?.previousKey === undefined ? TOO_LATE : ITS_TURN);
   }
 
-  /** Undefined where the turn is no obstacle (any more). */
-  async function refusalOf(key: string, turn: Turn): Promise<TurnRefusal | undefined> {
-    const { previousKey, lateMs, waitAfterLossMs } = turn;
+  /** Undefined where nothing stands in the way (any more). */
+  async function refusalOf({
+    key,
+    turn,
+    waitAfterLossMs,
+  }: Pick<Cancellation, 'key' | 'turn' | 'waitAfterLossMs'>): Promise<TurnRefusal | undefined> {
+    const { previousKey, lateMs } = turn ?? {};
     const values = [key, previousKey ?? null, lateMs ?? null, waitAfterLossMs];
     const [found] = await database.read<ExplainedTurn>(EXPLAIN_TURN, values);
     if (found?.mayBeLost && waitAfterLossMs > 0 && found.remainingMs > 0) {
@@ -161,8 +166,9 @@ export function createClaims(
 
   /** When the reply was lost, the row is read to find out whether this cancellation was written. */
   async function insertClosed(cancellation: Cancellation): Promise<boolean> {
-    const { key, owner, transactionId, client, turn, claimBy, idempotencyTtlMs, isLookedUp } = cancellation;
-    const { reference, previousKey, lateMs, waitAfterLossMs = 0 } = turn ?? {};
+    const { key, owner, transactionId, client, turn, claimBy, idempotencyTtlMs, waitAfterLossMs, isLookedUp } =
+      cancellation;
+    const { reference, previousKey, lateMs } = turn ?? {};
     const life = [clock.at(claimBy), idempotencyTtlMs, reference?.text ?? null, reference?.attempt ?? null];
     const values = [key, transactionId, client ?? null, owner, ...life, previousKey ?? null, lateMs ?? null];
     try {
@@ -175,36 +181,49 @@ export function createClaims(
     }
   }
 
-  async function cancel(cancellation: Cancellation): Promise<CancelResult> {
+  async function cancelOnce(cancellation: Cancellation): Promise<CancelResult | typeof ITS_TURN> {
     if (await insertClosed(cancellation)) return { state: 'cancelled' };
     const { key, isLookedUp } = cancellation;
     const row = await findRow(key);
     if (row) return stateOf(row);
     const why = await missing(cancellation);
-    if (why.state !== 'too late' || isLookedUp) return why;
+    if ((why !== ITS_TURN && why.state !== 'too late') || isLookedUp) return why;
     const [known] = await database.read<{ mayBeLost: boolean }>(MAY_BE_LOST, [key]);
     return known?.mayBeLost ? { state: 'may be lost' } : why;
   }
 
-  return {
-    async claim(attempt) {
-      const inserted = await insertOrReadBack(attempt);
-      if (!inserted) return explain(attempt);
-      const { key, owner, transactionId, amount, currency, fingerprint, client, processor, settleAs } = attempt;
-      if (settleAs && inserted.expiresAt !== null) {
-        const final = { outcome: settleAs.outcome, fingerprint, client, expiresAt: inserted.expiresAt };
-        return { state: 'settled', final };
-      }
-      // The attempt of a lost row may have charged, so the processor is asked first.
-      const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
-      const money = { amount, currency, fingerprint, client };
-      const { mayBeLost } = inserted;
-      const row = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !mayBeLost, ageMs };
-      const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
-      return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
-    },
+  async function claimOnce(attempt: ClaimAttempt): Promise<ClaimResult | typeof ITS_TURN> {
+    const inserted = await insertOrReadBack(attempt);
+    if (!inserted) return explain(attempt);
+    const { key, owner, transactionId, amount, currency, fingerprint, client, processor, settleAs } = attempt;
+    if (settleAs && inserted.expiresAt !== null) {
+      const final = { outcome: settleAs.outcome, fingerprint, client, expiresAt: inserted.expiresAt };
+      return { state: 'settled', final };
+    }
+    // The attempt of a lost row may have charged, so the processor is asked first.
+    const ageMs = inserted.mayBeLost ? inserted.ageMs : 0;
+    const money = { amount, currency, fingerprint, client };
+    const { mayBeLost } = inserted;
+    const row = { key, epoch: 1, owner, transactionId, ...money, processor, unsent: !mayBeLost, ageMs };
+    const claim = mayBeLost && isComputed(key) ? { ...row, mayBeLost } : row;
+    return { state: inserted.mayBeLost ? 'taken over' : 'claimed', claim };
+  }
 
-    cancel,
+  /** Inserts once more where the attempt before was declined while the first statement ran, which did not see it. */
+  async function inTurn<R extends { readonly state: string }>(
+    insert: () => Promise<R | typeof ITS_TURN>,
+  ): Promise<R | typeof TOO_LATE> {
+    const first = await insert();
+    const last = first === ITS_TURN ? await insert() : first;
+    const result = last === ITS_TURN ? TOO_LATE : last;
+    if (result.state === 'too late') clock.synchronize().catch(() => {});
+    return result;
+  }
+
+  return {
+    claim: (attempt) => inTurn(() => claimOnce(attempt)),
+
+    cancel: (cancellation) => inTurn(() => cancelOnce(cancellation)),
 
     takeOver,
 

@@ -159,7 +159,7 @@ export const CANCEL: Statement = {
       AND ${ENDS_IN_TIME}
       AND ${ON_KNOWN_DATABASE}
       AND ($9::uuid IS NULL OR ${isTurnAfter('$9::uuid', '$10::float8')})
-      AND (NOT ${mayBeLost('$1::uuid')} OR ($12::boolean AND ($7::text IS NULL OR ${isAfterLoss('$11::float8')})))
+      AND (NOT ${mayBeLost('$1::uuid')} OR ($12::boolean AND ${isAfterLoss('$11::float8')}))
     ON CONFLICT (key) DO NOTHING
     RETURNING key`,
   commitOf: ([row]) => row && { key: row.key, epoch: 1, settled: true },

@@ -24,6 +24,11 @@ export function finalOf(row: FinalRow): FinalOutcome {
   return { outcome, fingerprint: row.fingerprint, client: row.client ?? undefined, expiresAt: row.expires_at ?? 0 };
 }
 
+/** Whether a row tells how its payment ended: one that was cancelled was none. */
+export function isOutcome({ state }: Pick<FinalRow, 'state'>): boolean {
+  return state === 'COMPLETED' || state === 'DECLINED';
+}
+
 /** As both databases keep it. */
 export function reasonOf(outcome: Outcome | undefined): string | null {
   return outcome?.state === 'DECLINED' ? outcome.reason : null;
