@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pay } from '../testkit/client/http-client.js';
+import { pay, sendJson } from '../testkit/client/http-client.js';
 import { GOOD_BODY as PAYMENT } from '../testkit/client/payment-bodies.js';
 import { pause } from '../testkit/time/until.js';
 import { type Load, runWrk, type WrkResult } from './wrk.js';
@@ -30,6 +30,7 @@ export function paymentsWith(file: string, mode: 'once' | 'cycle'): Load {
 export class Payer {
   readonly keys: string;
   readonly #paidKeys: string;
+  readonly #references: string;
   #keysForASecond = 0;
   #issued = 0;
 
@@ -42,12 +43,30 @@ export class Payer {
   ) {
     this.keys = join(folder, `${name}-keys`);
     this.#paidKeys = join(folder, `${name}-paid-keys`);
+    this.#references = join(folder, `${name}-references`);
   }
 
   /** Keys for a round of first payments; a round may not use them all. */
   async firstPayments(seconds: number): Promise<Load> {
     await this.#issue(Math.max(FIRST_KEYS, Math.ceil(this.#keysForASecond * seconds * SPARE_KEYS)));
     return paymentsWith(this.keys, 'once');
+  }
+
+  /** References for a round of payments of orders, none of which any round had before. */
+  async orders(seconds: number): Promise<Load> {
+    const count = Math.max(FIRST_KEYS, Math.ceil(this.#keysForASecond * seconds * SPARE_KEYS));
+    await writeLines(this.#references, Array.from({ length: count }, randomUUID));
+    const args = ['POST', '/api/payment?reference={token}', PAYMENT, this.#references, 'once'];
+    return { script: 'keyed.lua', args, headers: JSON_TYPE };
+  }
+
+  /** Throws when an order was not paid. */
+  async checkOrders({ requests }: WrkResult): Promise<void> {
+    const paid = (await linesOf(this.#references)).slice(1, Math.min(requests, CHECKED_PAYMENTS));
+    for (const reference of paid) {
+      const { text, headers } = await sendJson(`${this.url}/api/payment?reference=${reference}`, 'POST', PAYMENT);
+      assert.equal(headers['idempotent-replayed'], 'true', `${this.name}: an order was not paid: ${text}`);
+    }
   }
 
   /** The same for a server that stores nothing, so it may get a key twice. */

@@ -67,6 +67,7 @@ export function describeRows(servers: Contestants, folder: string): readonly Mea
     payers.first('first payment in two commits', delayed),
     payers.first('first payment over HTTP', overHttp),
     { ...payers.first('first payment (256 connections)', alone), ...many },
+    payers.orders('first payment of an order'),
     payers.again('repeat', withPayments, (payer) => payer.repeats()),
     { ...payers.again('repeat (256 connections)', alone, (payer) => payer.repeats()), ...many },
     transactions.knownList('list 304', alone),
@@ -109,6 +110,24 @@ class Payers {
           this.#of(server).noteRate(result);
           if (!STORE_NOTHING.includes(part)) await this.#of(server).checkFirstPayments(result);
         }
+      },
+    };
+  }
+
+  /** In one request, by a reference of its own, next to a payment whose key was issued before (`keyed`). */
+  orders(name: string): MeasuredRow {
+    const entrants = { bare: 'bare', ours: 'ours', keyed: 'ours' };
+    return {
+      name,
+      entrants,
+      loads: async (seconds) => ({
+        bare: this.#of('bare').anyPayments(),
+        ours: await this.#of('ours').orders(seconds),
+        keyed: await this.#of('ours').firstPayments(seconds),
+      }),
+      verify: async ({ ours, keyed }) => {
+        if (keyed) await this.#of('ours').checkFirstPayments(keyed);
+        if (ours) await this.#of('ours').checkOrders(ours);
       },
     };
   }
