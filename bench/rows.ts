@@ -121,7 +121,7 @@ class Payers {
       name,
       entrants,
       loads: async (seconds) => ({
-        bare: this.#of('bare').anyPayments(),
+        bare: (await this.#of('bare').firstPayments(seconds)) && this.#of('bare').anyPayments(),
         ours: await this.#of('ours').orders(seconds),
         keyed: await this.#of('ours').firstPayments(seconds),
       }),

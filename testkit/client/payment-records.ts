@@ -3,7 +3,7 @@ import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, sendJson } from './http-client.js';
 
 const MEMBERS = [
-  ...['idempotencyKey', 'state', 'amount', 'currency', 'transactionId', 'processor', 'attempts', 'reason'],
+  ...['idempotencyKey', 'state', 'amount', 'currency', 'transactionId', 'processor', 'executions', 'reason'],
   ...['resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
 /** Null until the payment is claimed. */
@@ -56,7 +56,7 @@ export function shownPayment(text: string): ShownPayment {
 
   const isClaimed = payment.state !== 'PENDING';
   for (const member of CLAIMED) expect(payment[member] !== null, member).toBe(isClaimed);
-  expect(payment.attempts > 0, 'attempts').toBe(isClaimed);
+  expect(payment.executions > 0, 'attempts').toBe(isClaimed);
   expect(settledAt !== null, 'settledAt').toBe(payment.state === 'COMPLETED' || payment.state === 'DECLINED');
   expect(payment.reason !== null, 'reason').toBe(payment.state === 'DECLINED');
   return payment;
