@@ -112,18 +112,18 @@ export function paymentLifeContract(ports: ContractPorts): void {
   test('2: of many steps the first eight and the last forty are kept, in a column that stops growing', async () => {
     let claim = await given.claim();
     const cause = '語'.repeat(200);
-    for (let attempt = 1; attempt <= 40; attempt += 1) {
+    for (let execution = 1; execution <= 40; execution += 1) {
       await ledger.abandon(claim, 0, undefined, { sent: true, lookedUp: 'no record', cause });
       claim = await given.takeover(claim);
       const { events, omitted } = await lifeOf(claim.key);
-      expect(events.length + omitted).toBe(2 * attempt);
+      expect(events.length + omitted).toBe(2 * execution);
       expect(events.length).toBeLessThanOrEqual(48);
     }
     const { events, omitted } = await lifeOf(claim.key);
     expect([events.length, omitted]).toEqual([48, 32]);
-    const attempts = events.map(({ attempt }) => attempt);
-    expect(attempts.slice(0, 8)).toEqual([1, 2, 2, 3, 3, 4, 4, 5]);
-    expect(attempts.slice(8, 11)).toEqual([21, 22, 22]);
-    expect(attempts.at(-1)).toBe(41);
+    const executions = events.map(({ execution }) => execution);
+    expect(executions.slice(0, 8)).toEqual([1, 2, 2, 3, 3, 4, 4, 5]);
+    expect(executions.slice(8, 11)).toEqual([21, 22, 22]);
+    expect(executions.at(-1)).toBe(41);
   });
 }

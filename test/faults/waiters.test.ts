@@ -114,7 +114,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
   }
 
-  /** All got 200 and one id, as a repeat but for one who may have finished it, and it was charged once. Returns the id and the attempts. */
+  /** All got 200 and one id, as a repeat but for one who may have finished it, and it was charged once. Returns the id and the executions. */
   async function expectToldOnce(key: string, told: readonly Waited[], url: string) {
     expect(told.length).toBeGreaterThan(0);
     const taker = told.find(({ answer }) => !('idempotent-replayed' in answer.headers));
@@ -168,7 +168,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     const tookMs = Math.round(performance.now() - killedAt);
     expect(waited.filter(({ sends }) => sends > 1).length).toBeGreaterThanOrEqual(Math.floor(WAITERS / PROCESSES));
     const { executions } = await expectToldOnce(key, waited, urls[1] as string);
-    console.log(`all told ${tookMs} ms after the kill; attempts ${executions}, ${JSON.stringify(sent())}`);
+    console.log(`all told ${tookMs} ms after the kill; executions ${executions}, ${JSON.stringify(sent())}`);
     expect(tookMs).toBeLessThan(LEASE_MS + AFTER_LEASE_MS + BUSY_MACHINE_MS);
     // They come back to the processor once, not all of them: the rest was a second look by chance.
     expect(sent().charges + sent().lookUps).toBeLessThanOrEqual(4);
@@ -184,7 +184,7 @@ describe(`${WAITERS} requests that wait for one payment at ${PROCESSES} processe
     await processor.restart({ latencyMs: 0 });
     const told = (await waiting).filter(({ answer }) => answer.status !== 504);
     const { id } = await expectToldOnce(key, told, owner.url);
-    console.log(`${executions} attempts in ${AWAY_MS} ms; ${WAITERS - told.length} were told 504`);
+    console.log(`${executions} executions in ${AWAY_MS} ms; ${WAITERS - told.length} were told 504`);
     expect(executions).toBeGreaterThan(1);
     expect(executions).toBeLessThanOrEqual(MOST_TRIES_WHILE_AWAY);
     expectReplay(await pay(owner.url, key), id);

@@ -49,12 +49,12 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     const answer = await readPayment(shared.url, key);
     const { createdAt } = shownIn(answer);
     expect(answer.text).toBe(
-      `{"idempotencyKey":"${key}","state":"PENDING","amount":null,"currency":null,"transactionId":null,` +
-        `"processor":null,"attempts":0,"reason":null,"resolution":null,` +
+      `{"idempotencyKey":"${key}","reference":null,"attempt":null,"state":"PENDING","amount":null,"currency":null,` +
+        `"transactionId":null,"processor":null,"executions":0,"reason":null,"resolution":null,` +
         `"createdAt":"${createdAt}","claimedAt":null,"settledAt":null}`,
     );
-    expect(Date.parse(createdAt)).toBeGreaterThanOrEqual(before - CLOCKS_APART_MS);
-    expect(Date.parse(createdAt)).toBeLessThanOrEqual(Date.now() + CLOCKS_APART_MS);
+    expect(Date.parse(createdAt as string)).toBeGreaterThanOrEqual(before - CLOCKS_APART_MS);
+    expect(Date.parse(createdAt as string)).toBeLessThanOrEqual(Date.now() + CLOCKS_APART_MS);
     expectError(await pay(shared.url, key, { amount: '-1', currency: 'USD' }), 400, /amount/);
     expect((await readPayment(shared.url, key)).text).toBe(answer.text);
   });
@@ -65,11 +65,11 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     const answer = await readPayment(shared.url, key);
     const { createdAt, claimedAt, settledAt } = shownIn(answer);
     expect(answer.text).toBe(
-      `{"idempotencyKey":"${key}","state":"COMPLETED","amount":"7.50","currency":"EUR",` +
-        `"transactionId":"${transactionId}","processor":"simulated","attempts":1,"reason":null,"resolution":null,` +
+      `{"idempotencyKey":"${key}","reference":null,"attempt":null,"state":"COMPLETED","amount":"7.50",` +
+        `"currency":"EUR","transactionId":"${transactionId}","processor":"simulated","executions":1,"reason":null,"resolution":null,` +
         `"createdAt":"${createdAt}","claimedAt":"${claimedAt}","settledAt":"${settledAt}"}`,
     );
-    expect(Date.parse(createdAt)).toBeGreaterThanOrEqual(before - CLOCKS_APART_MS);
+    expect(Date.parse(createdAt as string)).toBeGreaterThanOrEqual(before - CLOCKS_APART_MS);
     expect(Date.parse(settledAt as string)).toBeLessThanOrEqual(Date.now() + CLOCKS_APART_MS);
     expectReplay(await pay(shared.url, key, { amount: '7', currency: 'USD' }), transactionId);
     for (const form of [key, key.toUpperCase(), `%22${key}%22`, `%20${key}%20`]) {
@@ -164,7 +164,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
       return answer.status !== 304 && answer;
     });
     const shown = shownIn(processing);
-    expect(shown).toMatchObject({ state: 'PROCESSING', amount: '9.90', currency: 'USD', attempts: 1 });
+    expect(shown).toMatchObject({ state: 'PROCESSING', amount: '9.90', currency: 'USD', executions: 1 });
 
     const transactionId = expectFirst(await finished);
     const completed = await readPayment(slow.url, key);
@@ -181,7 +181,7 @@ describeDeployments('GET /api/payments/{key}', (deployment) => {
     const key = await generateKey(url);
     expectError(await pay(url, key), 402, 'Payment declined: insufficient funds');
     const payment = await shownPaymentOf(url, key);
-    expect(payment).toMatchObject({ state: 'DECLINED', reason: 'insufficient funds', resolution: null, attempts: 1 });
+    expect(payment).toMatchObject({ state: 'DECLINED', reason: 'insufficient funds', resolution: null, executions: 1 });
     expect(payment.processor).toBe(`${processor.url}?no-user`);
     const [charge] = await processor.chargesOf(key);
     expect(payment.transactionId).toBe(charge?.transactionId);

@@ -133,9 +133,9 @@ describeDeployments('POST /api/payments/{key}/resolution', (deployment) => {
       const before = await shownPaymentOf(url, key);
       const resolved = await resolveWhenOfAge(key, COMPLETED);
       const payment = shownIn(resolved);
-      const { settledAt, attempts, ...rest } = payment;
+      const { settledAt, executions, ...rest } = payment;
       const expected = { ...before, state: 'COMPLETED', resolution: COMPLETED.reason };
-      expect({ ...rest, settledAt: null, attempts: before.attempts }).toEqual(expected);
+      expect({ ...rest, settledAt: null, executions: before.executions }).toEqual(expected);
       const ageMs = Date.parse(settledAt as string) - Date.parse(rest.claimedAt as string);
       // By whichever of the store's clock and the wall clock says that more time has passed: they run apart by milliseconds.
       expect(ageMs).toBeGreaterThan(DEDUP_SECONDS * 1_000 - 100);

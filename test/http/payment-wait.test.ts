@@ -242,7 +242,7 @@ describeDeployments('a request that waits for an attempt that ends without an ou
     if (status === 200) expect(transactionIdOf(answer)).toBe(transactionId);
     const payment = await shownPaymentOf(url, key);
     expect(payment).toMatchObject({ state: 'COMPLETED', transactionId });
-    expect(payment.attempts).toBeGreaterThanOrEqual(2);
+    expect(payment.executions).toBeGreaterThanOrEqual(2);
     expect(await processor.chargesOf(key)).toHaveLength(1);
   });
 });

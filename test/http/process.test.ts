@@ -123,7 +123,7 @@ describeDeployments('a drain', (deployment) => {
     await service.stop();
 
     const next = await stores.serve();
-    expect(await shownPaymentOf(next.url, key)).toMatchObject({ state: 'COMPLETED', attempts: 1 });
+    expect(await shownPaymentOf(next.url, key)).toMatchObject({ state: 'COMPLETED', executions: 1 });
     expectReplay(await pay(next.url, key), transactionId);
   });
 

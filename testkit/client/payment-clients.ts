@@ -13,7 +13,7 @@ const MOST_AT_ONCE = 3;
 const FINISH_WIDTH = 16;
 const LOOK_EVERY_MS = 100;
 /** Each attempt doubles the time until recovery tries the payment again: a second, two ... */
-const MOST_ATTEMPTS = 2;
+const MOST_EXECUTIONS = 2;
 /** Each with as many decimals as it has, so that every amount below is written as it is kept. */
 const DECIMALS = { EUR: 2, USD: 2, JPY: 0, KWD: 3 } as const;
 const KEY_TEXT = /^"([0-9a-f-]{36})"$/;
@@ -172,13 +172,13 @@ export class PaymentClients {
     return hasSucceeded(await this.status(key, this.#any(random)));
   }
 
-  /** Still PROCESSING, after so few attempts that recovery tries it again after a lease and one period. */
+  /** Still PROCESSING, after so few executions that recovery tries it again after a lease and one period. */
   async #isLeftToRecovery({ key }: KeyHistory): Promise<boolean> {
     await pause(LOOK_EVERY_MS);
     const { status, text } = await this.history.send(this.#any(), `/api/payments/${key}`);
     if (status !== 200) return false;
-    const { state, attempts } = JSON.parse(text) as { state: string; attempts: number };
-    return state === 'PROCESSING' && attempts <= MOST_ATTEMPTS;
+    const { state, executions } = JSON.parse(text) as { state: string; executions: number };
+    return state === 'PROCESSING' && executions <= MOST_EXECUTIONS;
   }
 
   #ended(key: KeyHistory, exchange: Exchange): Exchange {

@@ -1,21 +1,29 @@
 import { expect } from 'vitest';
+import { isComputed } from '#idempay/payments/values/reference.js';
 import { expectError } from './error-body.js';
 import { type Answer, type Ask, ask, sendJson } from './http-client.js';
 
 const MEMBERS = [
-  ...['idempotencyKey', 'state', 'amount', 'currency', 'transactionId', 'processor', 'executions', 'reason'],
-  ...['resolution', 'createdAt', 'claimedAt', 'settledAt'],
+  ...['idempotencyKey', 'reference', 'attempt', 'state', 'amount', 'currency', 'transactionId', 'processor'],
+  ...['executions', 'reason', 'resolution', 'createdAt', 'claimedAt', 'settledAt'],
 ];
-/** Null until the payment is claimed. */
-const CLAIMED = ['amount', 'currency', 'transactionId', 'processor', 'claimedAt'] as const;
-type Nullable = (typeof CLAIMED)[number] | 'reason' | 'resolution' | 'settledAt';
+/** Null until the payment is claimed, and where it was cancelled instead. */
+const CLAIMED = ['amount', 'currency', 'transactionId', 'processor'] as const;
+type Nullable =
+  | (typeof CLAIMED)[number]
+  | 'reference'
+  | 'reason'
+  | 'resolution'
+  | 'createdAt'
+  | 'claimedAt'
+  | 'settledAt';
 
 /** A payment as `GET /api/payments/{key}`, the list and the export show it: every member always. */
 export interface ShownPayment extends Readonly<Record<Nullable, string | null>> {
   readonly idempotencyKey: string;
-  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  readonly attempt: number | null;
+  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
   readonly executions: number;
-  readonly createdAt: string;
 }
 
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
@@ -54,10 +62,14 @@ export function shownPayment(text: string): ShownPayment {
   for (const moment of moments) expect(moment).toMatch(MOMENT);
   expect(moments, 'the times are in order').toEqual([...moments].sort());
 
-  const isClaimed = payment.state !== 'PENDING';
+  const isClaimed = payment.state !== 'PENDING' && payment.state !== 'CANCELLED';
   for (const member of CLAIMED) expect(payment[member] !== null, member).toBe(isClaimed);
-  expect(payment.executions > 0, 'attempts').toBe(isClaimed);
-  expect(settledAt !== null, 'settledAt').toBe(payment.state === 'COMPLETED' || payment.state === 'DECLINED');
+  expect(payment.executions > 0, 'executions').toBe(isClaimed);
+  expect(claimedAt !== null, 'claimedAt').toBe(payment.state !== 'PENDING');
+  expect(settledAt !== null, 'settledAt').toBe(payment.state !== 'PENDING' && payment.state !== 'PROCESSING');
+  // A computed key has no time in it.
+  expect(createdAt === null, 'createdAt').toBe(isComputed(payment.idempotencyKey));
+  expect(payment.reference === null, 'reference').toBe(payment.attempt === null);
   expect(payment.reason !== null, 'reason').toBe(payment.state === 'DECLINED');
   return payment;
 }
