@@ -17,8 +17,8 @@ export interface ObservedPayment extends StoredPayment {
 /** What the statements of a store have made of the payments' rows: for the checker. */
 export class ObservedPayments {
   readonly byKey = new Map<string, ObservedPayment>();
-  /** Rows that retention removed, as they were, with the moment. */
-  readonly removed = new Map<string, { readonly row: ObservedPayment; readonly at: number }>();
+  /** Rows that retention removed, as they were, with the moment. An order may be paid anew then, so that a key may be among them twice. */
+  readonly removed: { readonly row: ObservedPayment; readonly at: number }[] = [];
   /** What no store may ever do. */
   readonly broken: string[] = [];
   private readonly stored = new Map<string, StoredPayment>();
@@ -26,7 +26,13 @@ export class ObservedPayments {
   constructor(private readonly simulation: Simulation) {}
 
   rowOf(name: string): ObservedPayment | undefined {
-    return this.byKey.get(name) ?? this.removed.get(name)?.row;
+    return this.rowsOf(name)[0];
+  }
+
+  /** The newest one first. */
+  rowsOf(name: string): ObservedPayment[] {
+    const removed = this.removed.filter(({ row }) => row.key === name).map(({ row }) => row);
+    return [this.byKey.get(name) ?? [], removed.reverse()].flat();
   }
 
   observeAll(rows: Iterable<StoredPayment>, judgedAt: (key: string) => number): void {
@@ -35,7 +41,12 @@ export class ObservedPayments {
       keys.add(row.key);
       this.observe(row, undefined, judgedAt(row.key));
     }
-    for (const key of this.stored.keys()) if (!keys.has(key)) this.remove(key);
+    const removed = [...this.stored.keys()].filter((key) => !keys.has(key)).map((key) => this.remove(key));
+    for (const { key, reference, client } of removed) {
+      const isLeft = (row: StoredPayment) => row.reference === reference && row.client === client;
+      if (reference === null || ![...this.stored.values()].some(isLeft)) continue;
+      this.broken.push(`${key}: a row was removed and others of its reference were not`);
+    }
   }
 
   /** Records a row as it is stored now. `fence` says who wrote it, where only its holder may. */
@@ -46,7 +57,7 @@ export class ObservedPayments {
     const name = nameOf(row.key);
     const seen = this.byKey.get(name);
     this.countChange(name, row, before);
-    if (!before && this.removed.has(name)) {
+    if (!before && row.reference === null && this.rowOf(name)) {
       this.broken.push(`${name}: a key was claimed again after its row had been removed`);
     }
     if (fence && (before?.owner !== fence.owner || before.epoch !== fence.epoch)) {
@@ -63,8 +74,10 @@ export class ObservedPayments {
 
   private countChange(name: string, row: StoredPayment, before: StoredPayment | undefined): void {
     const { simulation } = this;
-    if (!before) simulation.count('payments');
-    else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
+    if (!before) {
+      simulation.count('payments');
+      if (row.reference !== null) simulation.count(`payments of references, attempt ${row.attempt}`);
+    } else if (row.epoch > before.epoch && row.state === 'PROCESSING') {
       simulation.count('takeovers');
       simulation.note(`${name} is now owned by ${row.owner}, epoch ${row.epoch}`);
     }
@@ -72,18 +85,19 @@ export class ObservedPayments {
       if (row.unsent_epoch === row.epoch) simulation.count('given up unsent');
       return;
     }
-    simulation.count(row.state === 'COMPLETED' ? 'completed' : 'declined');
+    simulation.count(row.state.toLowerCase());
     if (row.resolution !== null) simulation.count('resolved by an operator');
   }
 
-  private remove(key: string): void {
+  private remove(key: string): ObservedPayment {
     const name = nameOf(key);
     const row = this.byKey.get(name) as ObservedPayment;
     this.simulation.count('payments removed');
     if (row.state === 'PROCESSING') this.broken.push(`${name}: a row was removed that was not final`);
-    this.removed.set(name, { row, at: this.simulation.time });
+    this.removed.push({ row, at: this.simulation.time });
     this.stored.delete(key);
     this.byKey.delete(name);
+    return row;
   }
 }
 

@@ -89,12 +89,12 @@ export function distributedStores(
       }
       return;
     }
-    const keys = Array.isArray(values[0]) ? (values[0] as string[]) : [];
+    const keys = [values[0]].flat() as string[];
     const judgedAt = (key: string) =>
       (at[keys.indexOf(key)] ?? now(walls.postgres)()) - EPOCH_MS - walls.postgres.aheadMs;
     payments.observeAll(tables.payments.values(), judgedAt);
-    if (statement !== 'claim') return;
-    for (const [index, claimBefore] of (values[8] as number[]).entries()) {
+    if (statement !== 'claim' && statement !== 'claim_turns') return;
+    for (const [index, claimBefore] of (values[9] as number[]).entries()) {
       if ((at[index] ?? 0) > claimBefore) simulation.count('claims too late');
     }
   }
@@ -206,5 +206,6 @@ function withLockRule(store: KeyStore, locks: ReadonlyMap<string, Lock>, broken:
   return decorated(store, {
     finish: (next) => (key, owner, final) => unlock(key, owner, () => next(key, owner, final)),
     release: (next) => (key, owner) => unlock(key, owner, () => next(key, owner)),
+    forget: (next) => (key, owner) => unlock(key, owner, () => next(key, owner)),
   });
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Turn } from '#idempay/payments/ports/ledger.js';
 import type { Claim } from '#idempay/payments/values/payment.js';
+import { createComputeKey } from '#idempay/payments/values/reference.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { connected, connectRedis } from '#idempay/stores/redis/connection/client.js';
 import type { RedisClient } from '#idempay/stores/redis/connection/masters.js';
@@ -12,7 +14,7 @@ import { createModelledServers, NAMES, openModelledPorts } from '../../proof/sim
 import { directLine } from '../../proof/simulator/models/line.js';
 import { connectRedis as connectModel } from '../../proof/simulator/models/redis-client.js';
 import { claimAttempt, LONG_MS, newKey, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
-import { openDistributedPorts, type Ports } from '../../testkit/protocol/ports.js';
+import { type ContractPorts, openDistributedPorts } from '../../testkit/protocol/ports.js';
 import { locationsAt, nothingRemembered } from '../../testkit/protocol/redis-process.js';
 import { type Random, seededRandom, seedFrom } from '../../testkit/random.js';
 import { type RedisServer, startRedis } from '../../testkit/servers/redis.js';
@@ -21,6 +23,8 @@ import { untilPast } from '../../testkit/time/until.js';
 
 /** A few, the same in every run; with SIDE_BY_SIDE_OPERATIONS so many, of a fresh seed that is printed. */
 const OPERATIONS = Number(process.env.SIDE_BY_SIDE_OPERATIONS ?? 120);
+/** So many that payments are removed among them. */
+const MANY = 1_000;
 const SEED = process.env.SIDE_BY_SIDE_OPERATIONS ? seedFrom('SIDE_BY_SIDE_SEED') : 1;
 const timeout = 60_000 + OPERATIONS * 100;
 /** Times, and names that each side makes for itself: both sides must have one, but its value may differ. */
@@ -66,8 +70,19 @@ class Kept<T> {
   }
 }
 
+/** Longer than a retention of one, and the hours around it. */
+const HOURS = 4;
 const OWNERS = ['one', 'another'];
 const CLIENTS = [undefined, 'key:a', 'jwt:b'];
+const computeKey = createComputeKey('side by side');
+
+/** One of the first attempts at one of a few orders, with its key. */
+function attemptAt(random: Random, order: string) {
+  const reference = { text: order, attempt: 1 + random.below(3), client: random.pick(CLIENTS) };
+  const previousKey = reference.attempt > 1 ? computeKey({ ...reference, attempt: reference.attempt - 1 }) : undefined;
+  const turn: Turn = { reference, previousKey, lateMs: random.pick([undefined, HOUR_MS]), waitAfterLossMs: 0 };
+  return { key: computeKey(reference), client: reference.client, turn };
+}
 
 function final(random: Random) {
   const outcomes = [
@@ -120,11 +135,19 @@ describe('the model of Redis answers as Redis', () => {
     });
     const asked = (random: Random) => ({ key: random.pick(keys), client: random.pick(CLIENTS) });
     const attempt = (random: Random, leaseMs: number) => {
-      return { ...asked(random), owner: random.pick(OWNERS), leaseMs, fingerprint: 'print' };
+      const { turn, ...named } = attemptAt(random, 'order-1');
+      const makes = random.below(2) === 0 ? { makes: { reference: turn.reference, lifeMs: LONG_MS } } : {};
+      const subject = random.below(3) === 0 ? { ...named, ...makes } : asked(random);
+      return { ...subject, owner: random.pick(OWNERS), leaseMs, fingerprint: 'print' };
     };
+    const anyKey = (random: Random) => random.pick([...keys, attemptAt(random, 'order-1').key]);
 
     await sideBySide([await open(client), await open(connectModel(model, directLine))], {
-      issue: ({ keys: store }, random) => store.issue(random.pick(keys), LONG_MS, random.pick(CLIENTS)),
+      issue: ({ keys: store }, random) => store.issue(random.pick(keys), LONG_MS, { client: random.pick(CLIENTS) }),
+      'issue the key of a reference': ({ keys: store }, random) => {
+        const { key, client, turn } = attemptAt(random, 'order-1');
+        return store.issue(key, LONG_MS, { client, reference: turn.reference });
+      },
       'issue, and let the key expire': ({ keys: store }, random) =>
         store.issue(random.pick(keys), SHORT_MS).then(() => untilPast(SHORT_MS)),
       begin: ({ keys: store }, random) => store.begin(attempt(random, LONG_MS)),
@@ -132,9 +155,10 @@ describe('the model of Redis answers as Redis', () => {
         await store.begin(attempt(random, SHORT_MS)),
         await untilPast(SHORT_MS),
       ],
-      look: ({ keys: store }, random) => store.look(random.pick(keys), random.pick(CLIENTS)),
-      finish: ({ keys: store }, random) => store.finish(random.pick(keys), random.pick(OWNERS), final(random)),
-      release: ({ keys: store }, random) => store.release(random.pick(keys), random.pick(OWNERS)),
+      look: ({ keys: store }, random) => store.look(anyKey(random), random.pick(CLIENTS)),
+      finish: ({ keys: store }, random) => store.finish(anyKey(random), random.pick(OWNERS), final(random)),
+      release: ({ keys: store }, random) => store.release(anyKey(random), random.pick(OWNERS)),
+      forget: ({ keys: store }, random) => store.forget(anyKey(random), random.pick(OWNERS)),
       'look up': async ({ cache }, random, side) => {
         const found = await cache.lookUp(random.pick(ids));
         tokens.keep(side, found.state === 'miss' ? found.token : undefined);
@@ -170,7 +194,7 @@ describe('the model of Redis answers as Redis', () => {
 });
 
 describe('the model of PostgreSQL answers as PostgreSQL', () => {
-  let sides: readonly [Ports, Ports];
+  let sides: readonly [ContractPorts, ContractPorts];
   beforeAll(async () => {
     sides = [await openDistributedPorts(), await openModelledPorts()];
   });
@@ -178,14 +202,22 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
 
   test('to random claims, settlements, changes, removals and lists', { timeout }, async () => {
     const keys = Array.from({ length: 5 }, newKey);
+    let orders = ['order-1', 'order-2'];
+    const passed = { seenMs: [0, 0] as [number, number], lowestKeyMs: 0, removed: 0 };
+    const named = (random: Random) =>
+      random.below(2) === 0
+        ? { key: random.pick(keys), client: random.pick(CLIENTS) }
+        : attemptAt(random, random.pick(orders));
     const claims = new Kept<Claim | undefined>();
     const someId = (random: Random) => 100_000_000_000_001 + random.below(12);
     const statuses = (random: Random) => (random.below(3) === 0 ? [random.pick(TRANSACTION_STATUSES)] : undefined);
+    const ownIds = (random: Random) => {
+      return { owner: `owner ${random.below(1e9)}`, transactionId: `TXN${random.below(1e9)}` };
+    };
     const claim =
-      (leaseMs: number, lateMs: number): Operation<Ports> =>
+      (leaseMs: number, lateMs: number): Operation<ContractPorts> =>
       async ({ ledger }, random, side) => {
-        const [key, owner] = [random.pick(keys), `owner ${random.below(1e9)}`];
-        const attempt = { key, owner, transactionId: `TXN${random.below(1e9)}`, client: random.pick(CLIENTS), leaseMs };
+        const attempt = { ...named(random), ...ownIds(random), leaseMs };
         const claimBy = performance.now() + LONG_MS - lateMs;
         const answer = await ledger.claim(claimAttempt({ ...attempt, claimBy }));
         claims.keep(side, 'claim' in answer ? answer.claim : undefined);
@@ -193,7 +225,7 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
         return answer;
       };
     const ofClaim =
-      (run: (ledger: Ports['ledger'], claim: Claim, random: Random) => unknown): Operation<Ports> =>
+      (run: (ledger: ContractPorts['ledger'], claim: Claim, random: Random) => unknown): Operation<ContractPorts> =>
       ({ ledger }, random, side) => {
         const held = claims.pick(side, random);
         return held && run(ledger, held, random);
@@ -203,28 +235,41 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       claim: claim(LONG_MS, 0),
       'claim, and let the lease end': claim(SHORT_MS, 0),
       'claim too late': claim(LONG_MS, 2 * LONG_MS),
+      cancel: ({ ledger }, random) => {
+        const cancellation = { ...named(random), ...ownIds(random), isLookedUp: random.below(2) === 0 };
+        const claimBy = performance.now() + LONG_MS - random.pick([0, 0, 2 * LONG_MS]);
+        return ledger.cancel({ ...cancellation, claimBy, idempotencyTtlMs: random.pick([SHORT_MS, LONG_MS]) });
+      },
       renew: ofClaim((ledger, held) => ledger.renew(held, LONG_MS)),
-      settle: ofClaim((ledger, held, random) => ledger.settle(held, final(random).outcome, LONG_MS)),
+      settle: ofClaim((ledger, held, random) =>
+        ledger.settle(held, final(random).outcome, random.pick([SHORT_MS, LONG_MS])),
+      ),
       abandon: ofClaim((ledger, held, random) => ledger.abandon(held, 0, random.below(2) ? 'unsent' : undefined)),
       'take over': async ({ ledger }, random, side) => {
-        const takeover = { key: random.pick(keys), owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
+        const takeover = { key: named(random).key, owner: random.pick(OWNERS), leaseMs: LONG_MS, processor: 'test' };
         return claims.keep(side, await ledger.takeOver(takeover));
       },
       resolve: ({ ledger }, random) =>
         ledger.resolve({
-          ...{ key: random.pick(keys), owner: 'operator', state: random.pick(['COMPLETED', 'DECLINED'] as const) },
+          ...{ key: named(random).key, owner: 'operator', state: random.pick(['COMPLETED', 'DECLINED'] as const) },
           ...{ reason: 'asked', dedupMs: random.pick([0, LONG_MS]), idempotencyTtlMs: LONG_MS },
         }),
       find: async ({ ledger, paymentHistory }, random) => {
-        const key = random.pick(keys);
-        return [await ledger.find(key), await ledger.find(key, random.pick(CLIENTS)), await paymentHistory.find(key)];
+        const { key } = named(random);
+        return [
+          ...[await ledger.find(key), await ledger.find(key, random.pick(CLIENTS)), await paymentHistory.find(key)],
+          await paymentHistory.newestAttempt(random.pick(orders), random.pick(CLIENTS)),
+        ];
       },
       'a new key': (_ports, random, side) => {
         if (side === 0) keys[random.below(keys.length)] = newKey();
       },
-      'count abandoned, list, note time': async ({ ledger, paymentHistory }, random) => {
-        const all = { state: undefined, createdFrom: undefined, createdTo: undefined, before: undefined, limit: 50 };
-        const key = random.pick(keys).replaceAll('-', '');
+      'a new order': (_ports, random, side) => {
+        if (side === 0) orders = [random.pick(orders), `order-${random.below(1e9)}`];
+      },
+      'count abandoned, list': async ({ ledger, paymentHistory }, random) => {
+        const all = { state: undefined, claimedFrom: undefined, claimedTo: undefined, before: undefined, limit: 50 };
+        const key = named(random).key.replaceAll('-', '');
         const find = random.pick([
           { keyDigits: key.slice(0, 14) },
           { transactionId: 'TXN1' },
@@ -236,11 +281,28 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
           await paymentHistory.newest(all, readLimit),
           await paymentHistory.newest({ ...all, client: 'key:a' }, readLimit),
           await paymentHistory.newest({ ...all, client: 'key:a', state: 'PROCESSING' }, readLimit),
+          await paymentHistory.newest({ ...all, reference: random.pick(orders) }, readLimit),
+          await paymentHistory.newest({ ...all, reference: random.pick(orders), client: 'key:a' }, readLimit),
           await paymentHistory.newest({ ...all, find, processor: random.pick(['test', 'other']) }, readLimit),
           await paymentHistory.newest({ ...all, find, client: random.pick(['key:a', undefined]) }, readLimit),
-          await ledger.noteElapsed({ sinceMs: 0, elapsedMs: HOUR_MS, lowestKeyMs: Date.now() - HOUR_MS }),
-          await ledger.removeSettled(HOUR_MS, 10),
         ];
+      },
+      'let hours pass, and remove': async ({ ledger, endClaims }, random, side) => {
+        if (random.below(2) > 0) return undefined;
+        // What was settled until now may go, and keys of before are refused.
+        if (side === 0) passed.lowestKeyMs = Date.now();
+        const { lowestKeyMs } = passed;
+        const answers: unknown[] = [];
+        for (let hour = 0; hour < HOURS; hour += 1) {
+          const noted = await ledger.noteElapsed({ sinceMs: passed.seenMs[side], elapsedMs: HOUR_MS, lowestKeyMs });
+          passed.seenMs[side] = noted.seenMs;
+          await endClaims();
+          const removal = await ledger.removeSettled(HOUR_MS, random.pick([1, 3, 10]));
+          passed.removed += removal.removed;
+          answers.push(noted, removal);
+        }
+        if (side === 1) keys.splice(0, keys.length, ...keys.map(() => newKey()));
+        return answers;
       },
       create: ({ transactions }, random) => {
         const [fromAccount, toAccount] = random.pick([['A', 'B'] as const, ['B', 'C'] as const]);
@@ -262,5 +324,6 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
         return [...seen, ...rows, (await transactions.listVersion()) === snapshot.version];
       },
     });
+    if (OPERATIONS >= MANY) expect(passed.removed, 'payments removed').toBeGreaterThan(0);
   });
 });

@@ -14,12 +14,27 @@ const SHRINK_LIMIT_MS = 10_000;
 /** The shortest history that shows a planted mistake has fewer lines than this: a screen and a half. */
 const SHORT_TRACE = 120;
 
-const PAYMENT_COUNTS = ['takeovers', 'crashes', 'losses', 'pauses', 'drains', 'group commits', 'payments removed'];
+const PAYMENT_COUNTS = [
+  'takeovers',
+  'crashes',
+  'losses',
+  'pauses',
+  'drains',
+  'group commits',
+  'payments removed',
+  'cancelled',
+];
+const REFERENCES = 'payments of references, attempt ';
 const TRANSACTION_COUNTS = ['hits', 'misses', 'crashes', 'losses', 'drains', 'answers: set', 'answers: list'];
 
 describe('the simulator', () => {
   test.each([
-    ['payments keep every promise', ENVIRONMENTS.payments(), SEEDS, PAYMENT_COUNTS],
+    [
+      'payments keep every promise',
+      ENVIRONMENTS.payments(),
+      SEEDS,
+      [...PAYMENT_COUNTS, `${REFERENCES}1`, `${REFERENCES}2`],
+    ],
     ['the cache is coherent', ENVIRONMENTS.transactions(), SEEDS / 2, TRANSACTION_COUNTS],
   ])('%s through its seeds', { timeout: LIMIT_MS }, async (_what, environment, seeds, counted) => {
     const broken: { seed: number; violations: readonly string[] }[] = [];
@@ -44,7 +59,12 @@ describe('the simulator', () => {
   });
 
   test.each([
-    ['a ledger that grants a claim twice', ENVIRONMENTS.payments(grantTwice), /charged|claimed again/],
+    ['a ledger that grants a claim twice', ENVIRONMENTS.payments(grantTwice), /charged|claimed again|was the first/],
+    [
+      'a ledger that does not ask about the attempt before',
+      ENVIRONMENTS.payments(grantTurns),
+      /is paid by|was not declined/,
+    ],
     ['a cache in which no write mark stands', ENVIRONMENTS.transactions(loseMarks), /was read|have no order/],
   ])('finds %s, and shows it in a few lines', { timeout: LIMIT_MS }, async (_what, environment, violation) => {
     const { trace, violations } = await shortestFailure(environment);
@@ -59,6 +79,25 @@ function grantTwice({ postgres }: Stores): void {
   postgres.execute = (statement, values, ...rest) => {
     if (statement.name === 'claim') for (const key of values[0] as string[]) postgres.tables.payments.delete(key);
     return execute(statement, values, ...rest);
+  };
+}
+
+function grantTurns({ postgres }: Stores): void {
+  if (!postgres) return;
+  const execute = postgres.execute.bind(postgres);
+  postgres.execute = (statement, values, ...rest) => {
+    const isAsked = statement.name === 'claim_turns';
+    // The keys of the attempts before.
+    return execute(
+      statement,
+      isAsked
+        ? values.with(
+            15,
+            [values[15]].flat().map(() => null),
+          )
+        : values,
+      ...rest,
+    );
   };
 }
 

@@ -27,7 +27,8 @@ const LONG_CACHE_TTL_MS = 600_000;
 /** Longer than a claim can run that missed a raise of the horizon. */
 const CLAIMS_END_MS = 7_001;
 
-export const NAMES = createKeyNames('0123456789abcdef');
+const DEPLOYMENT = '0123456789abcdef';
+export const NAMES = createKeyNames(DEPLOYMENT);
 
 export type ModelledServers = { readonly redis: RedisServer; readonly postgres: PostgresServer };
 
@@ -60,6 +61,7 @@ export async function openDistributedModel(
     clock,
   );
   return {
+    id: DEPLOYMENT,
     clock,
     keys: createRedisKeyStore(client, NAMES, lockEnds, { clock, remembered }),
     ledger: createPostgresLedger(database, databaseClock, confirmDurable),

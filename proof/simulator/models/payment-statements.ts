@@ -3,7 +3,7 @@ import type { PaymentRow } from '#idempay/stores/postgres/payment-row.js';
 import { StatementRefused } from '#idempay/stores/postgres/postgres.js';
 import type { HistoryRow } from '#idempay/stores/shared/rows.js';
 import type { ModelledStatement, Statements, Tables, Values } from './postgres-server.js';
-import { currentHour, settledAfter } from './retention-statements.js';
+import { ageOfHour, currentHour, settledAfter } from './retention-statements.js';
 
 /** A row of the payments' table, as both databases have it: times are milliseconds since the epoch. */
 export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_ms' | 'repeatable'> & {
@@ -13,13 +13,21 @@ export type StoredPayment = Omit<PaymentRow & HistoryRow, 'remaining_ms' | 'age_
   readonly events: string | null;
 };
 type State = StoredPayment['state'];
-type NewRow = [
-  ...texts: [string, string, string, string, string, client: string | null, string, string],
-  leaseMs: number,
-  claimBefore: number,
-  outcome: State | null,
-  reason: string | null,
-  ttlMs: number | null,
+/** As `claim` and `claim_turns` send it, which has the columns from `reference` on. */
+const CLAIM_COLUMNS = [
+  ...['key', 'transaction_id', 'amount', 'currency', 'fingerprint', 'client', 'processor', 'owner', 'leaseMs'],
+  ...['claimBefore', 'outcome', 'reason', 'ttlMs', 'reference', 'attempt', 'previousKey', 'lateMs'],
+];
+type NewRow = Pick<StoredPayment, 'key' | 'transaction_id' | 'amount' | 'currency' | 'fingerprint' | 'client'> &
+  Pick<StoredPayment, 'processor' | 'owner' | 'reason' | 'reference' | 'attempt'> &
+  Readonly<Record<'leaseMs' | 'claimBefore', number>> &
+  Readonly<Record<'ttlMs' | 'lateMs', number | null>> & {
+    readonly outcome: State | null;
+    readonly previousKey: string | null;
+  };
+type Cancelled = [
+  ...[key: string, transactionId: string, client: string | null, owner: string, claimBefore: number, ttlMs: number],
+  ...[reference: string | null, attempt: number | null, previousKey: string | null, lateMs: number | null],
 ];
 type Fenced = readonly [key: string, epoch: number, owner: string, ...more: unknown[]];
 type TakeOver = readonly [owner: string, leaseMs: number, processor: string];
@@ -101,50 +109,74 @@ function takeOverDue(order: (one: StoredPayment, other: StoredPayment) => number
 function oldestUnderWay({ payments }: Tables, limit: number): StoredPayment[] {
   return [...payments.values()]
     .filter((row) => row.state === 'PROCESSING')
-    .sort((one, other) => (one.key < other.key ? -1 : 1))
+    .sort((one, other) => (one.transaction_id < other.transaction_id ? -1 : 1))
     .slice(0, limit);
+}
+
+/** With a state of its end, and the time until which it is repeated. */
+const endedAt = (now: number, ttlMs: number | null, { retention }: Tables) => {
+  return { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour };
+};
+
+/** No server is replaced here, so no row of this or an earlier attempt is ever lost. */
+function isTurnAfter({ payments, retention }: Tables, previousKey = '', lateMs: number | null = null): boolean {
+  const { state, settled_hour } = payments.get(previousKey) ?? {};
+  return state === 'DECLINED' && (lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs);
+}
+
+function claim(tables: Tables, values: Values, at: readonly number[]) {
+  const { payments, retention } = tables;
+  const inserted: StoredPayment[] = [];
+  const ids = new Set([...payments.values()].map(({ transaction_id }) => transaction_id));
+  for (const [index, now] of at.entries()) {
+    const columns = CLAIM_COLUMNS.map((name, column) => [
+      name,
+      (values[column] as unknown[] | undefined)?.[index] ?? null,
+    ]);
+    const { leaseMs, claimBefore, outcome, ttlMs, previousKey, lateMs, ...row } = Object.fromEntries(columns) as NewRow;
+    const { key, transaction_id } = row;
+    if (now > claimBefore || key < retention.keysBefore || payments.has(key)) continue;
+    if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) continue;
+    if (ids.has(transaction_id)) {
+      for (const before of inserted) payments.delete(before.key);
+      throw new StatementRefused('23505', new Error(`${transaction_id} is there already`));
+    }
+    const claimed: StoredPayment = {
+      ...{ ...row, epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
+      ...{ unsent_epoch: null, resolution: null, events: null, state: outcome ?? 'PROCESSING' },
+      ...(outcome ? endedAt(now, ttlMs, tables) : { expires_at: null, settled_at: null, settled_hour: null }),
+    };
+    payments.set(key, claimed);
+    ids.add(transaction_id);
+    inserted.push(claimed);
+  }
+  return inserted.map(({ owner, expires_at }) => {
+    return { owner, may_be_lost: false, age_ms: 0, expires_at: floor(expires_at) };
+  });
 }
 
 /** What `ledger-statements.ts` and `payment-history-statements.ts` say. */
 export const PAYMENT_STATEMENTS: Statements = {
-  claim({ payments, retention }, values, at) {
-    const inserted: StoredPayment[] = [];
-    const ids = new Set([...payments.values()].map(({ transaction_id }) => transaction_id));
-    for (const [index, now] of at.entries()) {
-      const [
-        key,
-        transaction_id,
-        amount,
-        currency,
-        fingerprint,
-        client,
-        processor,
-        owner,
-        leaseMs,
-        claimBefore,
-        ...end
-      ] = rowOf<NewRow>(values, index);
-      const [outcome, reason, ttlMs] = end;
-      if (now > claimBefore || key < retention.keysBefore || payments.has(key)) continue;
-      if (ids.has(transaction_id)) {
-        for (const row of inserted) payments.delete(row.key);
-        throw new StatementRefused('23505', new Error(`${transaction_id} is there already`));
-      }
-      const row: StoredPayment = {
-        ...{ key, transaction_id, amount, currency, fingerprint, client, processor, owner },
-        ...{ epoch: 1, lease_until: now + leaseMs, recover_at: now + leaseMs, claimed_at: now },
-        ...{ unsent_epoch: null, resolution: null, events: null, state: outcome ?? 'PROCESSING', reason },
-        ...(outcome
-          ? { expires_at: now + Number(ttlMs), settled_at: now, settled_hour: currentHour(retention).hour }
-          : { expires_at: null, settled_at: null, settled_hour: null }),
-      };
-      payments.set(key, row);
-      ids.add(transaction_id);
-      inserted.push(row);
-    }
-    return inserted.map(({ owner, expires_at }) => {
-      return { owner, may_be_lost: false, age_ms: 0, expires_at: floor(expires_at) };
+  claim,
+  claim_turns: claim,
+
+  cancel(tables, values: Cancelled, [now]) {
+    const { payments, retention } = tables;
+    const [key, transaction_id, client, owner, claimBefore, ttlMs, reference, attempt, previousKey, lateMs] = values;
+    if (now > claimBefore || key < retention.keysBefore || payments.has(key)) return [];
+    if (previousKey && !isTurnAfter(tables, previousKey, lateMs)) return [];
+    payments.set(key, {
+      ...{ key, transaction_id, amount: null, currency: null, fingerprint: '', client, processor: null, owner },
+      ...{ reference, attempt, epoch: 1, lease_until: 0, recover_at: now, claimed_at: now, state: 'CANCELLED' },
+      ...{ unsent_epoch: null, resolution: null, events: null, reason: null, ...endedAt(now, ttlMs, tables) },
     });
+    return [{ key }];
+  },
+
+  explain_turn({ payments, retention }, [, previousKey, lateMs]: [string, string | null, number | null]) {
+    const { state = null, settled_hour } = payments.get(previousKey ?? '') ?? {};
+    const inTime = lateMs === null || (ageOfHour(retention, settled_hour) ?? Infinity) < lateMs;
+    return [{ mayBeLost: false, previous: state, inTime, remainingMs: 0 }];
   },
 
   /** No server is replaced here: no row is ever lost. */
@@ -221,21 +253,30 @@ export const PAYMENT_STATEMENTS: Statements = {
 
   find_record: ({ payments }, [key]: [string]) => [payments.get(key) ?? []].flat().map(recordColumnsOf),
 
+  newest_attempt({ payments }, [reference, client]: [string, string | null]) {
+    const attempts = [...payments.values()].filter((row) => row.reference === reference && row.client === client);
+    return attempts
+      .sort((one, other) => Number(other.attempt) - Number(one.attempt))
+      .slice(0, 1)
+      .map(recordColumnsOf);
+  },
+
   newest_payments: newest(() => true),
   newest_declined: newest(({ state }) => state === 'DECLINED'),
   newest_processing: newest(({ state }) => state === 'PROCESSING'),
   newest_of_client: newest(() => true),
-  named_payments: newest(() => true),
+  payments_of_keys: newest(() => true),
+  payments_of_reference: newest((row, reference) => row.reference === reference),
 
-  count_named({ payments }, [first, last, atMost]: [string, string, number]) {
-    const named = [...payments.values()].filter(({ transaction_id: id }) => id >= first && id <= last);
-    return [{ named: Math.min(named.length, atMost) }];
+  count_keys({ payments }, [first, last, atMost]: [string, string, number]) {
+    const found = [...payments.keys()].filter((key) => key >= first && key <= last);
+    return [{ keys: Math.min(found.length, atMost) }];
   },
 
-  nth_key: nthKey(() => true),
-  nth_declined_key: nthKey(({ state }) => state === 'DECLINED'),
-  nth_processing_key: nthKey(({ state }) => state === 'PROCESSING'),
-  nth_key_of_client: nthKey((row, client) => row.client === client),
+  nth_id: nthId(() => true),
+  nth_declined_id: nthId(({ state }) => state === 'DECLINED'),
+  nth_processing_id: nthId(({ state }) => state === 'PROCESSING'),
+  nth_id_of_client: nthId((row, client) => row.client === client),
 
   settled_payments(tables, [afterUs, afterKey, from, to, limit]: [number, string, number, number, number]) {
     const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us >= from * 1000 && us < to * 1000);
@@ -248,43 +289,49 @@ export const PAYMENT_STATEMENTS: Statements = {
     const count = (state: State) => page.filter(({ row }) => row.state === state).length;
     const last = page.at(-1);
     const position = { key: last?.row.key ?? null, last_settled_at: last?.us ?? null };
-    return [{ completed: count('COMPLETED'), declined: count('DECLINED'), ...position }];
+    return [{ counted: page.length, completed: count('COMPLETED'), declined: count('DECLINED'), ...position }];
   },
 };
 
 type Filters = readonly (string | null)[];
 
 /** A null leaves nothing out. */
-function newest(isOne: (row: StoredPayment) => boolean): Statements[string] {
+function newest(isOne: (row: StoredPayment, reference?: string | null) => boolean): Statements[string] {
   return (tables, [from, below, limit, ...filters]: [string, string, number, ...Filters]) => {
-    const [state, processor, first, last, client] = filters;
+    const [state, processor, first, last, client, reference] = filters;
     return newestIn(tables, from, below)
-      .filter((row) => isOne(row) && (state ?? row.state) === row.state)
+      .filter((row) => isOne(row, reference) && (state ?? row.state) === row.state)
       .filter((row) => (processor ?? row.processor) === row.processor && (client ?? row.client) === row.client)
-      .filter(({ transaction_id: id }) => id >= (first ?? id) && id <= (last ?? id))
+      .filter(({ key }) => key >= (first ?? key) && key <= (last ?? key))
       .slice(0, limit)
       .map(recordColumnsOf);
   };
 }
 
-function nthKey(isOne: (row: StoredPayment, client: unknown) => boolean): Statements[string] {
+function nthId(isOne: (row: StoredPayment, client: unknown) => boolean): Statements[string] {
   return (tables, [from, below, n, client]: [string, string, number, unknown]) =>
     newestIn(tables, from, below)
       .filter((row) => isOne(row, client))
       .slice(n - 1, n)
-      .map(({ key }) => ({ key }));
+      .map(({ transaction_id }) => ({ transaction_id }));
 }
 
 function newestIn({ payments }: Tables, from: string, below: string): StoredPayment[] {
   return [...payments.values()]
-    .filter(({ key }) => key >= from && key < below)
-    .sort((one, other) => (one.key < other.key ? 1 : -1));
+    .filter(({ transaction_id: id }) => id >= from && id < below)
+    .sort((one, other) => (one.transaction_id < other.transaction_id ? 1 : -1));
 }
 
-const columnsOf = ({ lease_until, claimed_at, expires_at, ...columns }: StoredPayment, now: number) => ({
-  ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
-  ...{ expires_at: floor(expires_at), repeatable: (expires_at ?? 0) > now },
-});
+/** A payment with a reference never expires: its outcome is repeated for as long again. */
+function columnsOf({ lease_until, claimed_at, ...columns }: StoredPayment, now: number) {
+  const { reference, settled_at, expires_at } = columns;
+  const isForEver = reference !== null && expires_at !== null;
+  return {
+    ...{ ...columns, remaining_ms: Math.max(0, lease_until - now), age_ms: now - claimed_at },
+    expires_at: floor(isForEver ? now + expires_at - Number(settled_at) : expires_at),
+    repeatable: reference !== null || (expires_at ?? 0) > now,
+  };
+}
 
 function recordColumnsOf(row: StoredPayment): object {
   const settledAtUs = row.settled_at === null ? null : Math.floor(row.settled_at * 1000);

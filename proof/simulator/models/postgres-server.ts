@@ -47,8 +47,8 @@ const STATEMENTS: Statements = {
 
 /** What a statement locks until its commit, one after the other. The others lock nothing. */
 function locksOf(name: string, [first]: Values): Locks {
-  if (/^(claim|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
-  if (/^(take_over|resolve|change_status)$/.test(name)) return [first as string];
+  if (/^(claim|claim_turns|renew|abandon|settle|settle_noted)$/.test(name)) return first as string[];
+  if (/^(cancel|take_over|resolve|change_status)$/.test(name)) return [first as string];
   if (/^(note_elapsed|begin_hour|forget_hours|advance_horizon)$/.test(name)) return ['retention'];
   if (/^create_transactions/.test(name)) return ['the list'];
   return name === 'remove_transaction' ? [first as number, 'the list'] : [];

@@ -1,4 +1,5 @@
 import { HOUR_MS } from '#idempay/stores/shared/retention-hour.js';
+import type { StoredPayment } from './payment-statements.js';
 import type { Statements, Tables } from './postgres-server.js';
 
 interface Hour {
@@ -29,6 +30,15 @@ export function createRetention(now: number): Retention {
 }
 
 export const currentHour = ({ hours }: Retention) => hours.at(-1) as Hour;
+
+/** As an attempt is judged by it that follows a decline of this hour; undefined for one that was forgotten. */
+export function ageOfHour({ hours }: Retention, hour: number | null | undefined): number | undefined {
+  const old = hours.find((each) => each.hour === hour);
+  if (!old) return undefined;
+  const confirmed = hours.filter((each) => each.hour > old.hour && each.confirmed);
+  const confirmedMs = confirmed.reduce((sum, { unseen_ms }) => sum + unseen_ms, 0);
+  return (hours.at(-1) as Hour).until_ms - old.until_ms + confirmedMs;
+}
 
 /** The final rows after a place in the order of their ends, with those in microseconds. */
 export const settledAfter = ({ payments }: Tables, afterUs: number, afterKey: string) =>
@@ -94,17 +104,23 @@ export const RETENTION_STATEMENTS: Statements = {
     return [];
   },
 
-  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). */
+  /** Rows that somebody is changing are left alone (`SKIP LOCKED`). Those of a reference go together, or none does. */
   remove_settled(tables, values: [number, string, number, number, number], [now], isLocked) {
     const { payments, retention } = tables;
     const [afterUs, afterKey, before, hour, limit] = values;
     const settled = settledAfter(tables, afterUs, afterKey).filter(({ us }) => us < before * 1000);
     const looked = settled.slice(0, limit);
-    const removable = looked.filter(({ row: { key, settled_hour, expires_at } }) => {
-      const isOver = (settled_hour ?? Infinity) <= hour && (expires_at ?? Infinity) <= now;
-      return isOver && key < retention.removableBefore && !isLocked(key);
-    });
-    for (const { row } of removable) payments.delete(row.key);
+    const isOver = ({ settled_hour, expires_at }: StoredPayment) =>
+      (settled_hour ?? Infinity) <= hour && (expires_at ?? Infinity) <= now;
+    const over = looked.map(({ row }) => row).filter(isOver);
+    const single = over.filter(({ key, reference }) => reference === null && key < retention.removableBefore);
+    const references = new Set(over.flatMap(({ reference }) => reference ?? []));
+    const attempts = [...payments.values()].filter(({ reference }) => reference !== null && references.has(reference));
+    const isRemovable = ({ reference, client }: StoredPayment) =>
+      attempts.every((row) => row.reference !== reference || row.client !== client || isOver(row));
+    // A claim that meets a row changes nothing of it, so that nobody else locks a final row of a reference.
+    const removable = [...single.filter(({ key }) => !isLocked(key)), ...attempts.filter(isRemovable)];
+    for (const { key } of removable) payments.delete(key);
     const last = looked.length === limit ? looked.at(-1) : undefined;
     return [{ removed: removable.length, settledAtUs: last?.us ?? null, key: last?.row.key ?? null }];
   },

@@ -115,6 +115,7 @@ export class SqliteFile {
     const locks = new Map<string, Lock>();
     return {
       locks,
+      id: 'a file',
       clock: storeClock,
       keys: createEmbeddedKeyStore(writer, reader, counters, { rememberedRecords: REMEMBERED, locks }),
       ledger: createEmbeddedLedger(writer, reader, storeClock, clock.now),

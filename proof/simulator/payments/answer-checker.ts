@@ -1,7 +1,8 @@
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
-import { type Asked, describe, describeOutcome, type Issued, isFinal } from './clients.js';
+import { type Asked, describe, describeOutcome, type Issued, isAskedAgain, isFinal } from './clients.js';
+import { attemptName, nameOf } from './keys.js';
 import type { PaymentHistory } from './run.js';
 
 type Row = ObservedPayment | undefined;
@@ -15,19 +16,31 @@ const WORST_MS = 150_000;
 
 /** What the clients of one key were told, against its row. */
 export function checkAnswers(issued: Issued, history: PaymentHistory): string[] {
-  const { asked, inquiries, script } = issued;
-  const row = history.stores.payments.rowOf(issued.key);
+  const { asked, inquiries } = issued;
+  const rows = history.stores.payments.rowsOf(issued.key);
+  const [row] = rows;
   const processed = asked.filter((request) => stateOf(request) === 'processed').length;
+  const resolved = rows.filter(({ resolution }) => resolution !== null).length;
   const violations = [
     ...asked.flatMap((request) => checkAnswer(request, issued, row, history)),
+    ...checkTurns(issued, history),
+    ...checkCancellations(issued, history),
     ...whatIsTrue({
-      [`${processed} answers say that theirs was the first`]: processed > 1,
-      'an answer says it processed what an operator resolved': processed > 0 && typeof row?.resolution === 'string',
-      'was asked again and again for nothing': script.asksAgain && !asked.some(isFinal),
+      // An order may be paid anew when all its rows were removed.
+      [`${processed} answers say that theirs was the first`]: processed > Math.max(1, rows.length),
+      'an answer says it processed what an operator resolved': resolved > 0 && processed > rows.length - resolved,
+      'was asked again and again for nothing': isAskedAgain(issued) && !asked.some(isFinal),
+    }),
+    ...issued.orderInquiries.flatMap(({ answer, answeredAt = 0, completedAtSend }) => {
+      if (typeof answer !== 'object') return whatIsTrue({ 'an inquiry was never answered': answer === undefined });
+      const { key, final } = answer;
+      const told = `told that ${nameOf(key)} counts`;
+      if (final) return wrongOutcome(told, final, history.stores.payments.rowsOf(nameOf(key)), answeredAt);
+      return whatIsTrue({ [`${told}, which has no outcome, of an order that is paid`]: completedAtSend });
     }),
     // Inquiries get no outcome before the payment is final, and always one after it.
     ...inquiries.flatMap(({ answer, answeredAt = 0, finalAtSend }) => {
-      if (typeof answer === 'object') return wrongOutcome(`told ${describeOutcome(answer)}`, answer, row, answeredAt);
+      if (typeof answer === 'object') return wrongOutcome(`told ${describeOutcome(answer)}`, answer, rows, answeredAt);
       const isWronglyNone = answer === 'none' && finalAtSend && !mayHaveExpired(history, row, answeredAt);
       return whatIsTrue({
         'an inquiry was never answered': answer === undefined,
@@ -40,7 +53,8 @@ export function checkAnswers(issued: Issued, history: PaymentHistory): string[] 
 
 function checkAnswer(request: Asked, issued: Issued, row: Row, history: PaymentHistory): string[] {
   const { answer, answeredAt = 0, sentAt, amount, kind } = request;
-  const rejects = history.plan.shape.payloadMismatch === 'reject';
+  const { reference } = issued;
+  const rejects = history.plan.shape.payloadMismatch === 'reject' || reference !== undefined;
   const allTheSame = issued.asked.every((other) => other.amount === amount && other.kind === 'pay');
   const state = stateOf(request);
   const which = `a request sent at ${sentAt.toFixed(0)}`;
@@ -48,25 +62,97 @@ function checkAnswer(request: Asked, issued: Issued, row: Row, history: PaymentH
     [`${which} was never answered`]: answer === undefined,
     [`${which} was answered too late`]: isLate(request, history),
     [`${which} waited for nothing`]: waitedForNothing(request, row, history),
-    [`was said to be under way at ${sentAt.toFixed(0)}, and was finished`]: isBusyForNothing(request, issued),
+    [`was said to be under way at ${sentAt.toFixed(0)}, and was finished`]: isBusyForNothing(request, issued, history),
     'was called invalid while it was good': state === 'invalid key' && isGood(request, issued, row, history),
     'a good request was called bad': state === 'invalid content' && kind === 'pay',
-    'was told of another payment that nobody asked for': state === 'mismatch' && (!rejects || allTheSame),
+    'was told of another payment that nobody asked for': isMismatch(request) && (!rejects || allTheSame),
+    'an order was told to be the payment of a key': state === 'mismatch' && reference !== undefined,
+    'was told that rows are lost': state === 'too soon',
     'nonsense was paid': state === 'processed' && kind === 'pay nonsense',
   });
   if (typeof answer !== 'object' || !('final' in answer)) return violations;
   const told = `answered ${describe(answer)}`;
-  const wrong = wrongOutcome(told, answer.final, row, answeredAt);
-  if (wrong.length === 0 && isRepeatedTooLate(request, row, history)) wrong.push(`${told} after it had expired`);
-  const isOther = rejects && row && (row.amount !== amount || kind === 'pay nonsense');
+  const rows = history.stores.payments.rowsOf(issued.key);
+  const wrong = wrongOutcome(told, answer.final, rows, answeredAt);
+  if (wrong.length === 0 && !reference && isRepeatedTooLate(request, row, history))
+    wrong.push(`${told} after it had expired`);
+  const isOther = rejects && row && (rows.every((each) => each.amount !== amount) || kind === 'pay nonsense');
   if (isOther) wrong.push(`asked to pay ${amount} (${kind}), and was told of ${row.amount}`);
   return [...violations, ...wrong];
 }
 
 const stateOf = ({ answer }: Asked) => (typeof answer === 'object' ? answer.state : undefined);
 
-/** An outcome that somebody was told, against the row. */
-function wrongOutcome(told: string, { outcome }: FinalOutcome, row: Row, answeredAt: number): string[] {
+const isMismatch = (request: Asked) => stateOf(request)?.endsWith('mismatch') ?? false;
+
+/** An attempt is refused for what the one before is, and superseded by one that is there. */
+function checkTurns({ asked, cancelled, reference, script }: Issued, { stores, plan }: PaymentHistory): string[] {
+  if (!reference) return [];
+  const { payments } = stores;
+  const rowsOf = (attempt: number) => payments.rowsOf(attemptName(`k${script.number}`, attempt));
+  return [...asked, ...cancelled].flatMap(({ answer, previousAtSend, sentAt }) => {
+    if (typeof answer !== 'object') return [];
+    if (answer.state === 'superseded') {
+      const { attempt = 0, state } = answer.newest;
+      const isThere = rowsOf(attempt).some((row) => row.state === state || state === 'PROCESSING');
+      return whatIsTrue({
+        [`was superseded by attempt ${attempt}, which is not ${state}`]: !isThere || attempt <= reference.attempt,
+      });
+    }
+    if (answer.state !== 'not its turn') return [];
+    const { previous } = answer;
+    const before = rowsOf(reference.attempt - 1);
+    const mayBeRemoved = plan.shape.retentionMs !== undefined;
+    return whatIsTrue({
+      [`the first attempt was refused its turn at ${sentAt.toFixed(0)}`]: reference.attempt === 1,
+      [`was refused after a decline: ${previous}`]: previousAtSend === 'DECLINED' && !mayBeRemoved,
+      [`was refused for an attempt that is not ${previous}`]:
+        (previous === 'completed' || previous === 'cancelled') &&
+        !before.some(({ state }) => state === previous.toUpperCase()),
+      'was refused for an attempt that is there':
+        previous === 'absent' && previousAtSend !== undefined && !mayBeRemoved,
+      'was refused as too late': previous === 'declined too long ago' && !mayBeRemoved,
+    });
+  });
+}
+
+/** What a payer or a cancellation is told of a payment that was closed, or was not. */
+function checkCancellations(issued: Issued, history: PaymentHistory): string[] {
+  const { asked, cancelled } = issued;
+  const rows = history.stores.payments.rowsOf(issued.key);
+  const isThere = (state: ObservedPayment['state'], by: number) =>
+    rows.some((row) => row.state === state && (row.finalAt ?? Infinity) <= by);
+  return [...asked, ...cancelled].flatMap(({ answer, answeredAt = 0, sentAt }) => {
+    const state = typeof answer === 'object' ? answer.state : undefined;
+    const transactionId = typeof answer === 'object' && 'transactionId' in answer ? answer.transactionId : undefined;
+    const isEnded = rows.some(({ finalAt = Infinity }) => finalAt < sentAt);
+    return whatIsTrue({
+      'was never answered': answer === undefined,
+      'was told to be cancelled, and is not': state === 'cancelled' && !isThere('CANCELLED', answeredAt),
+      'was told to be completed, and is not': state === 'completed' && !isThere('COMPLETED', answeredAt),
+      'was told to be another payment':
+        state === 'completed' && !rows.some((row) => row.transaction_id === transactionId),
+      'was told to be declined, and is not': state === 'declined' && !isThere('DECLINED', answeredAt),
+      'was told that rows are lost': state === 'too soon' || state === 'charged before',
+      'an order was told to be unknown': state === 'invalid key' && isEnded && issued.reference !== undefined,
+    });
+  });
+}
+
+/** An outcome that somebody was told, against the row, or the rows of an order that was paid anew. */
+function wrongOutcome(
+  told: string,
+  final: FinalOutcome,
+  rows: readonly ObservedPayment[],
+  answeredAt: number,
+): string[] {
+  const wrong = rows.map((row) => wrongOutcomeOf(told, final, row, answeredAt));
+  return wrong.some((each) => each.length === 0)
+    ? []
+    : (wrong[0] ?? wrongOutcomeOf(told, final, undefined, answeredAt));
+}
+
+function wrongOutcomeOf(told: string, { outcome }: FinalOutcome, row: Row, answeredAt: number): string[] {
   if (!row || row.state !== outcome.state) return [`${told}, and is ${row?.state ?? 'not there'}`];
   if (outcome.state === 'COMPLETED' && outcome.transactionId !== row.transaction_id) {
     return [`${told}, and is ${row.transaction_id}`];
@@ -93,8 +179,10 @@ const isRepeatedTooLate = (request: Asked, row: Row, history: PaymentHistory) =>
   stateOf(request) === 'replayed' && !wasAnyClockMoved(history) && request.sentAt > (row?.expiresAt ?? 0);
 
 /** After one client got the outcome, no client gets "in progress", even if the key store lost data (decisions P17). */
-function isBusyForNothing(request: Asked, { asked }: Issued): boolean {
+function isBusyForNothing(request: Asked, { asked, key }: Issued, history: PaymentHistory): boolean {
   if (stateOf(request) !== 'in progress') return false;
+  // An order that is paid anew.
+  if (history.stores.payments.rowsOf(key).length > 1) return false;
   return asked.some(
     ({ answer, answeredAt = Infinity }) =>
       typeof answer === 'object' && 'final' in answer && answeredAt < request.sentAt,
@@ -102,13 +190,16 @@ function isBusyForNothing(request: Asked, { asked }: Issued): boolean {
 }
 
 /** A key is good while its payment is known, and before that until it expires, unless the key store forgot it. */
-function isGood(request: Asked, { key, askedForAt }: Issued, row: Row, history: PaymentHistory): boolean {
-  const { knownAtSend, answeredAt = 0 } = request;
-  // A key that was claimed and finished meanwhile may have expired since.
-  if (mayHaveExpired(history, row, answeredAt)) return false;
+function isGood(request: Asked, { key, reference }: Issued, row: Row, history: PaymentHistory): boolean {
+  const { knownAtSend, keyFrom, answeredAt = 0 } = request;
+  const { retentionMs, idempotencyTtlMs } = history.plan.shape;
+  // A request that names its reference is always good.
+  if (keyFrom === undefined) return true;
+  // A key that was claimed and finished meanwhile may have expired since; an order never expires, and may be removed.
+  if (reference ? retentionMs !== undefined : mayHaveExpired(history, row, answeredAt)) return false;
   if (knownAtSend) return true;
-  const isForgotten = history.faults.mayHaveForgotten(key, askedForAt, answeredAt);
-  return !isForgotten && answeredAt < askedForAt + history.plan.shape.idempotencyTtlMs;
+  const isForgotten = history.faults.mayHaveForgotten(key, keyFrom, answeredAt);
+  return !isForgotten && answeredAt < keyFrom + idempotencyTtlMs;
 }
 
 const mayHaveExpired = (history: PaymentHistory, row: Row, at: number) =>

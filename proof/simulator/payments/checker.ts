@@ -3,7 +3,7 @@ import { setBackMs } from '../faults.js';
 import type { ObservedPayment } from '../observed.js';
 import { whatIsTrue } from '../violation-kinds.js';
 import { checkAnswers } from './answer-checker.js';
-import { nameOf } from './keys.js';
+import { attemptName, attemptOf, nameOf, orderOf } from './keys.js';
 import { FAULTS_END_MS } from './plan.js';
 import type { PaymentHistory } from './run.js';
 
@@ -22,22 +22,24 @@ const FOR_EVER_MS = 1_000_000;
 export function checkPayments(history: PaymentHistory): string[] {
   const { stores, processor, clients, plan } = history;
   const { byKey, removed } = stores.payments;
-  const rows = [...byKey.values(), ...[...removed.values()].map(({ row }) => row)];
+  const rows = [...byKey.values(), ...removed.map(({ row }) => row)];
   const { retentionMs = Infinity } = plan.shape;
   return [
     ...history.bugs.map((bug) => `a bug: ${bug}`),
     ...clients.issued.flatMap((issued) => checkAnswers(issued, history)),
     ...rows.flatMap((row) => checkRow(row, history).map((text) => `${row.key}: ${text}`)),
-    ...[...removed].flatMap(([key, { row, at }]) => {
+    ...checkOrders(history),
+    ...removed.flatMap(({ row, at }) => {
       const keptMs = at - (row.finalAt ?? at);
-      return keptMs < retentionMs ? [`${key}: was removed after ${keptMs} ms`] : [];
+      return keptMs < retentionMs ? [`${row.key}: was removed after ${keptMs} ms`] : [];
     }),
     ...processor.charges.flatMap(({ reference }) =>
       stores.payments.rowOf(reference) ? [] : [`${reference} was charged without a row`],
     ),
     ...stores.recordedOutcomes().flatMap(([key = '', value]) => {
       const row = stores.payments.rowOf(nameOf(key));
-      const outcome = { PROCESSING: undefined, COMPLETED: row?.transaction_id, DECLINED }[row?.state ?? 'PROCESSING'];
+      const outcomes = { PROCESSING: undefined, CANCELLED: undefined, COMPLETED: row?.transaction_id, DECLINED };
+      const outcome = outcomes[row?.state ?? 'PROCESSING'];
       if (outcome === value) return [];
       return [`${nameOf(key)}: its record says ${value}, its row ${row?.state ?? 'nothing'} ${row?.transaction_id}`];
     }),
@@ -47,14 +49,17 @@ export function checkPayments(history: PaymentHistory): string[] {
 function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
   const { plan, processor, faults, stores, clients } = history;
   const { state, finalAt, transaction_id, amount } = row;
-  const charges = processor.charges.filter(({ reference }) => reference === row.key);
+  const isPaidAnew = stores.payments.rowsOf(row.key).length > 1;
+  const charges = processor.charges.filter(
+    (charge) => charge.reference === row.key && (!isPaidAnew || charge.transactionId === transaction_id),
+  );
   const needsOperator = plan.shape.dedupMs <= FOR_EVER_MS;
   const isLeftUnsent = mayBeLeftUnsent(row, history);
-  const isStuck = !needsOperator && !isLeftUnsent && (finalAt ?? 0) > stuckUntil(history);
+  const isStuck = !needsOperator && !isLeftUnsent && (finalAt ?? 0) > stuckUntil(row, history);
   const isResolvedEarly = row.resolution !== null && !isLeftUnsent && (!needsOperator || wasUnsent(row));
   const issued = clients.issued.find(({ key }) => key === row.key);
   // A client that never heard of its key has asked nothing, so the amount that its script plans is compared instead.
-  const planned = plan.scripts.filter(({ number }) => `k${number}` === row.key);
+  const planned = plan.scripts.filter(({ number }) => `k${number}` === orderOf(row.key));
   const goodUntil = (stores.goodUntil.get(row.key) ?? 0) + TRANSIT_MS;
   const isKnowable = charges.some(({ sentAt }) => !couldNotKnow(row, sentAt, history));
   return [
@@ -66,15 +71,54 @@ function checkRow(row: ObservedPayment, history: PaymentHistory): string[] {
     ),
     ...whatIsTrue({
       [`charged ${charges.length} times`]: charges.length > 1,
-      'is COMPLETED and was not charged': state === 'COMPLETED' && charges.length === 0 && !plan.shape.isCertain,
+      // What is paid anew is deduplicated, where the processor remembers for longer than the rows were kept.
+      'is COMPLETED and was not charged':
+        state === 'COMPLETED' && charges.length === 0 && !plan.shape.isCertain && !isPaidAnew,
+      'is CANCELLED and was charged': state === 'CANCELLED' && charges.length > 0,
       'was claimed and not settled': plan.shape.isCertain && (row.epoch !== 1 || row.resolution !== null),
       'is DECLINED and was charged': state === 'DECLINED' && isKnowable,
       'is still PROCESSING long after everything was well': finalAt === undefined,
       [`was stuck until ${finalAt?.toFixed(0)}`]: isStuck,
       'an operator was let in too early': isResolvedEarly,
-      [`nobody asked to pay ${amount}`]: !(issued?.asked ?? planned).some((asked) => asked.amount === amount),
-      'was claimed after its key had expired': !faults.clockWasMoved() && row.firstThereAt > goodUntil,
+      [`nobody asked to pay ${amount}`]:
+        state !== 'CANCELLED' && !(issued?.asked ?? planned).some((asked) => asked.amount === amount),
+      // The key of a reference is made by its request.
+      'was claimed after its key had expired':
+        row.reference === null && !faults.clockWasMoved() && row.firstThereAt > goodUntil,
     }),
+  ];
+}
+
+/** One reference, one payment that is not declined; an attempt comes only after the decline of the one before. */
+function checkOrders({ stores, processor }: PaymentHistory): string[] {
+  const { payments } = stores;
+  const { byKey, removed } = payments;
+  const lives = [
+    ...[...byKey.values()].map((row) => ({ row, until: Infinity })),
+    ...removed.map(({ row, at }) => ({ row, until: at })),
+  ].filter(({ row }) => row.reference !== null);
+  const charged = lives.filter(({ row: { state } }) => state === 'COMPLETED' || state === 'PROCESSING');
+  return [
+    ...charged.flatMap(({ row, until }) =>
+      charged
+        .filter((other) => other.row !== row && orderOf(other.row.key) === orderOf(row.key))
+        .filter((other) => other.row.firstThereAt >= row.firstThereAt && other.row.firstThereAt < until)
+        .map((other) => `${orderOf(row.key)}: is paid by ${row.key} and by ${other.row.key}`),
+    ),
+    ...lives
+      .filter(({ row }) => attemptOf(row.key) > 1)
+      .flatMap(({ row }) => {
+        const { key, state, finalAt = Infinity, transaction_id } = row;
+        const before = payments.rowsOf(attemptName(orderOf(key), attemptOf(key) - 1));
+        const own = (charge: { transactionId: string }) => charge.transactionId === transaction_id;
+        const chargedAt = processor.charges.filter(own).map(({ sentAt }) => sentAt);
+        const isTurn = (by: number) =>
+          before.some((each) => each.state === 'DECLINED' && (each.finalAt ?? Infinity) <= by);
+        return whatIsTrue({
+          [`${key}: is ${state}, and the attempt before it was not declined`]: !isTurn(finalAt),
+          [`${key}: was charged before the attempt before it was declined`]: chargedAt.some((at) => !isTurn(at)),
+        });
+      }),
   ];
 }
 
@@ -100,8 +144,8 @@ function mayBeLeftUnsent(row: ObservedPayment, { plan, faults }: PaymentHistory)
 }
 
 /** By then recovery must have finished everything that can be finished. */
-function stuckUntil({ plan }: PaymentHistory): number {
+function stuckUntil({ firstThereAt }: ObservedPayment, { plan }: PaymentHistory): number {
   const { leaseMs, processorTimeoutMs } = plan.shape;
   const leftOverMs = leaseMs + setBackMs(plan) + LONGEST_CHARGE_MS + 6 * processorTimeoutMs;
-  return FAULTS_END_MS + leftOverMs + BACK_OFF_CAP_MS + ROUND_MS + ATTEMPT_MS;
+  return Math.max(FAULTS_END_MS, firstThereAt) + leftOverMs + BACK_OFF_CAP_MS + ROUND_MS + ATTEMPT_MS;
 }

@@ -1,19 +1,26 @@
 import type { PayAnswer } from '#idempay/payments/answers.js';
+import type { CancelAnswer } from '#idempay/payments/cancel.js';
+import type { NewestOutcome } from '#idempay/payments/outcomes.js';
 import type { PaymentArea } from '#idempay/payments/payment-area.js';
 import type { FinalOutcome } from '#idempay/payments/values/payment.js';
+import type { Reference } from '#idempay/payments/values/reference.js';
 import type { Random } from '../../../testkit/random.js';
+import type { ObservedPayment } from '../observed.js';
 import { isNoAnswer, type NoAnswer, type Request } from '../processes.js';
 import type { World } from '../world.js';
-import { nameOf } from './keys.js';
-import type { KeyScript, PaymentPlan, PlannedRequest } from './plan.js';
+import { attemptName, attemptOf, computeKey, nameOf, referenceOf } from './keys.js';
+import type { KeyScript, PaymentPlan, PlannedOrder, PlannedRequest } from './plan.js';
 
 const ASK_AGAIN_EVERY_MS = 5_000;
 /** A client that asks again when the faults are over often waits. */
 const PATIENCE_IN_THE_QUIET_MS = 8_000;
 const REPEAT_WITHIN_MS = 3_000;
+/** How often a cancellation is asked for, while the answer leaves it open or names another attempt. */
+const CANCELLATIONS = 6;
 
+const ONCE: PlannedOrder = { form: 'one request', attempt: 1, triesAgain: 0 };
 const LATE_REQUEST = { kind: 'pay', otherAmount: undefined, patienceMs: 0, repeats: 0 } as const;
-type SentRequest = Pick<PlannedRequest, keyof typeof LATE_REQUEST>;
+type SentRequest = Pick<PlannedRequest, keyof typeof LATE_REQUEST> & { readonly order?: PlannedOrder | undefined };
 
 export interface Asked extends Request<PayAnswer> {
   readonly kind: PlannedRequest['kind'];
@@ -21,6 +28,10 @@ export interface Asked extends Request<PayAnswer> {
   readonly patienceMs: number;
   /** Whether a row existed when it was sent: then the key is known. */
   readonly knownAtSend: boolean;
+  /** What the attempt before was then. */
+  readonly previousAtSend: ObservedPayment['state'] | undefined;
+  /** Sent with the key alone: when that was asked for, at the earliest. Undefined: the request names the reference. */
+  keyFrom: number | undefined;
   stoppedMs?: number;
 }
 
@@ -28,13 +39,18 @@ export interface Issued {
   /** Its name, and the key itself. */
   readonly key: string;
   readonly uuid: string;
+  /** From which the key is computed. */
+  readonly reference: Reference | undefined;
   readonly script: KeyScript;
   readonly askedForAt: number;
   readonly asked: Asked[];
+  readonly cancelled: (Request<CancelAnswer> & Pick<Asked, 'previousAtSend'>)[];
   readonly inquiries: (Request<FinalOutcome | 'none'> & { readonly finalAtSend: boolean })[];
+  /** Which attempt at the order counts. */
+  readonly orderInquiries: (Request<NewestOutcome> & { readonly completedAtSend: boolean })[];
 }
 
-/** The payers: each has one key, pays with it in several ways, and knows only its answers. */
+/** The payers: each has one key, or one order, pays it in several ways, and knows only its answers. */
 export function createPaymentClients({ simulation, processes, stores }: World<PaymentArea>, plan: PaymentPlan) {
   const { byKey } = stores.payments;
   const issued: Issued[] = [];
@@ -50,54 +66,164 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     });
     if (isNoAnswer(uuid)) return;
     simulation.count('keys issued');
-    const key = nameOf(uuid);
-    const known: Issued = { key, uuid, script, askedForAt, asked: [], inquiries: [] };
-    issued.push(known);
-    for (const request of script.requests) {
-      const own = simulation.stream(`request ${request.number} of ${key}`);
-      const send = () =>
-        request.kind === 'ask for the outcome'
-          ? inquire(known, request.instance, own)
-          : pay(known, request, request.instance, own);
-      simulation.after(request.afterMs, processes.clients, send);
-    }
-    if (!isFaulty) await askUntilFinal(known, random);
+    await use(known(script, nameOf(uuid), uuid, undefined, askedForAt), random);
   }
 
-  async function pay(known: Issued, request: SentRequest, first: number, random: Random): Promise<void> {
-    const { key, uuid, script, asked } = known;
-    const { kind, patienceMs, repeats } = request;
+  function known(
+    script: KeyScript,
+    key: string,
+    uuid: string,
+    reference: Reference | undefined,
+    askedForAt = simulation.time,
+  ): Issued {
+    const lists = { asked: [], cancelled: [], inquiries: [], orderInquiries: [] };
+    const made: Issued = { key, uuid, reference, script, askedForAt, ...lists };
+    issued.push(made);
+    return made;
+  }
+
+  /** An attempt at the script's order: nothing is asked for before it is paid. */
+  function attemptAt(script: KeyScript, attempt: number): Issued {
+    const reference = referenceOf(script.number, attempt);
+    const uuid = computeKey(reference);
+    const name = attemptName(`k${script.number}`, attempt);
+    return issued.find(({ key }) => key === name) ?? known(script, name, uuid, reference);
+  }
+
+  async function use(one: Issued, random: Random): Promise<void> {
+    const { key, script } = one;
+    for (const request of script.requests) {
+      const own = simulation.stream(`request ${request.number} of ${key}`);
+      const order = script.order?.[request.number];
+      const send = () => {
+        if (request.kind === 'ask for the outcome') return inquire(one, request.instance, own);
+        return pay(order ? attemptAt(script, order.attempt) : one, { ...request, order }, request.instance, own);
+      };
+      simulation.after(request.afterMs, processes.clients, send);
+    }
+    const { cancelAfterMs } = script;
+    const own = simulation.stream(`cancellation of ${key}`);
+    if (cancelAfterMs !== undefined) simulation.after(cancelAfterMs, processes.clients, () => cancel(one, own));
+    if (!isFaulty) await askUntilFinal(one, random);
+  }
+
+  async function pay(one: Issued, request: SentRequest, first: number, random: Random): Promise<void> {
+    const { key, script, asked } = one;
+    const { kind, patienceMs, repeats, order = ONCE } = request;
     const amount = request.otherAmount ?? script.amount;
-    const money = kind === 'pay' ? { amount, currency: 'EUR' } : { problem: 'this is no amount' };
-    const patience = patienceMs > 0 ? { ms: patienceMs, gone: new AbortController().signal } : undefined;
     let instance = first;
     for (let left = repeats; ; left -= 1) {
-      const row = byKey.get(key);
-      const knownAtSend = row !== undefined && (row.expiresAt ?? Infinity) > simulation.time;
-      const one: Asked = { kind, amount, patienceMs, sentAt: simulation.time, knownAtSend };
-      asked.push(one);
+      const sent: Asked = { kind, amount, patienceMs, ...atSend(one) };
+      asked.push(sent);
       const pausedMs = processes.pausedMs(instance);
-      const answer = await processes.call(instance, random, `${kind} ${amount} with ${key}`, async ({ payments }) =>
-        payments.pay(uuid, money, patience),
-      );
+      const answer = await send(one, sent, order.form, [instance, random]);
       const stoppedMs = processes.pausedMs(instance) - pausedMs;
-      Object.assign(one, { answer, answeredAt: simulation.time, stoppedMs });
+      Object.assign(sent, { answer, answeredAt: simulation.time, stoppedMs });
       hear(key, answer);
-      if (isFinal(one) || left === 0 || !isFaulty) return;
+      if (isDeclined(answer) && order.triesAgain > 0) return tryAgain(one, { ...request, order }, random);
+      if (isFinal(sent) || left === 0 || !isFaulty) return;
       instance = random.below(processes.size);
       await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
     }
   }
 
-  function hear(key: string, answer: PayAnswer | NoAnswer): void {
+  async function send(
+    { key, uuid, reference }: Issued,
+    sent: Asked,
+    form: PlannedOrder['form'],
+    [instance, random]: readonly [number, Random],
+  ): Promise<PayAnswer | NoAnswer> {
+    const { kind, amount, patienceMs } = sent;
+    const money = kind === 'pay' ? { amount, currency: 'EUR' } : { problem: 'this is no amount' };
+    const patience = patienceMs > 0 ? { ms: patienceMs, gone: new AbortController().signal } : undefined;
+    const client = reference?.client;
+    const what = `${kind} ${amount} with ${key}`;
+    if (reference && form === 'one request') {
+      return processes.call(instance, random, what, async ({ payments }) =>
+        payments.pay({ key: uuid, client, reference }, money, patience),
+      );
+    }
+    if (reference) {
+      const keyFrom = simulation.time;
+      const answer = await processes.call(instance, random, `issue the key of ${key}`, ({ payments }) =>
+        payments.issueComputedKey(uuid, reference),
+      );
+      if (typeof answer === 'string' || answer.state !== 'issued') return answer as PayAnswer | NoAnswer;
+      sent.keyFrom = keyFrom;
+    }
+    return processes.call(instance, random, what, async ({ payments }) =>
+      payments.pay({ key: uuid, client }, money, patience),
+    );
+  }
+
+  /** The payer decides after a decline, and names the next attempt. Nothing else charges again. */
+  async function tryAgain({ key, script }: Issued, request: SentRequest & { order: PlannedOrder }, random: Random) {
+    simulation.count('attempts after a decline');
+    await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
+    const order = { ...request.order, triesAgain: request.order.triesAgain - 1 };
+    await pay(attemptAt(script, attemptOf(key) + 1), { ...request, order }, random.below(processes.size), random);
+  }
+
+  function atSend(one: Issued) {
+    const row = byKey.get(one.key);
+    const lives = row?.reference !== null || (row.expiresAt ?? Infinity) > simulation.time;
+    return {
+      sentAt: simulation.time,
+      knownAtSend: row !== undefined && lives,
+      previousAtSend: previousOf(one),
+      keyFrom: one.reference ? undefined : one.askedForAt,
+    };
+  }
+
+  const previousOf = ({ reference, script }: Issued) =>
+    reference && byKey.get(attemptName(`k${script.number}`, reference.attempt - 1))?.state;
+
+  function hear(key: string, answer: PayAnswer | CancelAnswer | NoAnswer): void {
     simulation.witness(describe(answer));
     simulation.note(`the client of ${key} hears: ${describe(answer)}`);
     simulation.count(`answers: ${typeof answer === 'string' ? answer : answer.state}`);
-    if (typeof answer === 'object' && answer.waited) simulation.count('answers after a wait');
+    if (typeof answer === 'object' && 'waited' in answer) simulation.count('answers after a wait');
   }
 
-  async function inquire({ key, uuid, inquiries }: Issued, instance: number, random: Random): Promise<void> {
-    const inquiry = { sentAt: simulation.time, finalAtSend: byKey.get(key)?.finalAt !== undefined };
+  /** Follows the answers: where it was declined, the next attempt is the one to cancel. */
+  async function cancel(one: Issued, random: Random): Promise<void> {
+    let subject = one;
+    for (let asked = 0; asked < CANCELLATIONS; asked += 1) {
+      const { uuid, reference, cancelled } = subject;
+      const sent = { sentAt: simulation.time, previousAtSend: previousOf(subject) };
+      cancelled.push(sent);
+      const named = { key: uuid, client: reference?.client, reference };
+      const answer = await processes.call(
+        random.below(processes.size),
+        random,
+        `cancel ${subject.key}`,
+        ({ payments }) => payments.cancel(named),
+      );
+      Object.assign(sent, { answer, answeredAt: simulation.time });
+      simulation.count(`cancellations: ${typeof answer === 'string' ? answer : answer.state}`);
+      hear(subject.key, answer);
+      if (typeof answer === 'object' && answer.state === 'declined' && reference) {
+        subject = attemptAt(subject.script, reference.attempt + 1);
+      } else if (typeof answer === 'object' && answer.state !== 'in progress') return;
+      await simulation.wait(random.below(REPEAT_WITHIN_MS), processes.clients);
+    }
+  }
+
+  async function inquire(one: Issued, instance: number, random: Random): Promise<void> {
+    const { key, uuid, reference, inquiries, orderInquiries, script } = one;
+    simulation.count('inquiries');
+    if (reference) {
+      const attempts = issued.filter((other) => other.script === script).map((other) => byKey.get(other.key));
+      const completedAtSend = attempts.some((row) => row?.state === 'COMPLETED' && row.finalAt !== undefined);
+      const inquiry = { sentAt: simulation.time, completedAtSend };
+      orderInquiries.push(inquiry);
+      const answer = await processes.call(instance, random, `tell the outcome of ${key}`, ({ payments }) =>
+        payments.newestOutcome({ key: uuid, client: reference.client, reference }),
+      );
+      Object.assign(inquiry, { answer, answeredAt: simulation.time });
+      return;
+    }
+    const inquiry = { sentAt: simulation.time, finalAtSend: hasOutcome(byKey.get(key)) };
     inquiries.push(inquiry);
     const answer = await processes.call(
       instance,
@@ -106,13 +232,12 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
       async ({ payments }) => (await payments.outcome(uuid)) ?? 'none',
     );
     Object.assign(inquiry, { answer, answeredAt: simulation.time });
-    simulation.count('inquiries');
   }
 
-  async function askUntilFinal(known: Issued, random: Random): Promise<void> {
-    while (known.script.asksAgain && !known.asked.some(isFinal)) {
+  async function askUntilFinal(one: Issued, random: Random): Promise<void> {
+    while (isAskedAgain(one) && !one.asked.some(isFinal)) {
       const patienceMs = random.below(2) === 0 ? PATIENCE_IN_THE_QUIET_MS : 0;
-      pay(known, { ...LATE_REQUEST, patienceMs }, random.below(processes.size), random);
+      pay(one, { ...LATE_REQUEST, patienceMs }, random.below(processes.size), random);
       await simulation.wait(ASK_AGAIN_EVERY_MS, processes.clients);
     }
   }
@@ -122,36 +247,56 @@ export function createPaymentClients({ simulation, processes, stores }: World<Pa
     /** The client that the next key is for: so keys keep their names. */
     askingForKey: () => askingForKey,
     begin() {
-      for (const script of plan.scripts) simulation.after(script.at, processes.clients, () => issue(script));
+      for (const script of plan.scripts as readonly KeyScript[]) {
+        const begin = () =>
+          script.order ? use(attemptAt(script, 1), simulation.stream(`client ${script.number}`)) : issue(script);
+        simulation.after(script.at, processes.clients, begin);
+      }
     },
     /** The faults have ended: a client that asks again does so until the answer is final. */
     askAgain() {
       isFaulty = false;
-      for (const known of issued) askUntilFinal(known, simulation.stream(`quiet client ${known.key}`));
+      for (const one of issued) askUntilFinal(one, simulation.stream(`quiet client ${one.key}`));
     },
-    /** Hours later: some repeat their payment, whose row may be removed by then. */
+    /** Hours later: some repeat their payment, whose row may be removed by then, or try an order again. */
     comeBack() {
-      for (const known of issued) {
-        const random = simulation.stream(`late client ${known.key} at ${simulation.time}`);
+      for (const one of [...issued]) {
+        const random = simulation.stream(`late client ${one.key} at ${simulation.time}`);
         if (random.below(4) > 0) continue;
-        const send = () => pay(known, LATE_REQUEST, random.below(processes.size), random);
+        const order = { ...ONCE, triesAgain: 1 };
+        const send = () => pay(one, { ...LATE_REQUEST, order }, random.below(processes.size), random);
         simulation.after(random.below(REPEAT_WITHIN_MS), processes.clients, send);
       }
     },
     haveTheirAnswers: () =>
-      issued.every(({ asked, inquiries, script }) => {
-        const isAnswered = [...asked, ...inquiries].every(({ answer }) => answer !== undefined);
-        return isAnswered && (!script.asksAgain || asked.some(isFinal));
+      issued.every((one) => {
+        const all = [...one.asked, ...one.cancelled, ...one.inquiries, ...one.orderInquiries];
+        const isAnswered = all.every(({ answer }) => answer !== undefined);
+        return isAnswered && (!isAskedAgain(one) || one.asked.some(isFinal));
       }),
   };
 }
 
-/** After such an answer the client does not ask again. */
-export const isFinal = ({ answer }: Asked) =>
-  typeof answer === 'object' && ['processed', 'replayed', 'invalid key', 'mismatch'].includes(answer.state);
+/** A later attempt is made only by a payer who decided so. */
+export const isAskedAgain = ({ script, key }: Issued) => script.asksAgain && attemptOf(key) === 1;
 
-export function describe(answer: PayAnswer | NoAnswer): string {
+const ENDS: readonly string[] = ['processed', 'replayed', 'mismatch', 'reference mismatch', 'cancelled', 'superseded'];
+
+/** After such an answer the client does not ask again. With a reference it asks again also where its key was forgotten. */
+export function isFinal({ answer, keyFrom, sentAt }: Asked): boolean {
+  if (typeof answer !== 'object') return false;
+  if (answer.state === 'invalid key') return keyFrom === undefined || keyFrom < sentAt;
+  return ENDS.includes(answer.state) || (answer.state === 'not its turn' && answer.previous !== 'under way');
+}
+
+export const hasOutcome = (row: ObservedPayment | undefined) => row?.finalAt !== undefined && row.state !== 'CANCELLED';
+
+const isDeclined = (answer: PayAnswer | NoAnswer) =>
+  typeof answer === 'object' && 'final' in answer && answer.final.outcome.state === 'DECLINED';
+
+export function describe(answer: PayAnswer | CancelAnswer | NoAnswer): string {
   if (typeof answer === 'string') return answer;
+  if ('previous' in answer) return `${answer.state}: the one before is ${answer.previous}`;
   return 'final' in answer ? `${answer.state} ${describeOutcome(answer.final)}` : answer.state;
 }
 

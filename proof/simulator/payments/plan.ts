@@ -4,7 +4,9 @@ import { networkFault } from '../network.js';
 import type { ProcessorBehaviour } from './processor.js';
 
 export type PaymentPlan = ReturnType<typeof planPayments>;
-export type KeyScript = PaymentPlan['scripts'][number];
+export type KeyScript = Omit<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs'> &
+  Partial<Pick<PaymentPlan['scripts'][number], 'order' | 'cancelAfterMs'>>;
+export type PlannedOrder = NonNullable<KeyScript['order']>[number];
 export type PlannedRequest = KeyScript['requests'][number];
 
 /** Faults come within this time; what follows is quiet. */
@@ -24,6 +26,9 @@ const OPERATIONS_OF_A_KEY = 24;
 const FIRST_OPERATIONS = 6;
 /** Where every key has a triggered fault, a process must soon be there again. */
 const RESTART_MS = 1_500;
+/** One in so many scripts pays an order by its reference; one in so many payments is to be cancelled. */
+const ORDERS = 3;
+const CANCELLATIONS = 6;
 const LONG_LEASE_MS = 10_000;
 /** One in so many plans is about what happens between two steps. */
 const MANY_TRIGGERED = 3;
@@ -93,6 +98,24 @@ function scriptOf(number: number, random: Random, { instances }: Shape) {
     requests,
     /** Whether it asks again when the faults are over; else only recovery can finish the payment. */
     asksAgain: random.below(2) === 0,
+    ...byReference(random, requests.length),
+  };
+}
+
+/** Drawn after everything else, so that scripts with keys are what they were before there were references. */
+function byReference(random: Random, requests: number) {
+  const order = Array.from({ length: requests }, () => ({
+    form: random.pick(['one request', 'two requests'] as const),
+    /** Mostly the first; the second one is rarely permitted. */
+    attempt: random.below(8) === 0 ? 2 : 1,
+    /** How often its payer tries again after a decline, each time with the next attempt. */
+    triesAgain: random.pick([0, 0, 1, 3]),
+  }));
+  return {
+    /** How each request pays an order by its reference; undefined: the script has a key of its own. */
+    order: random.below(ORDERS) === 0 ? order : undefined,
+    /** After the first request; undefined: nobody cancels it. */
+    cancelAfterMs: random.below(CANCELLATIONS) === 0 ? someMs(random, LONGEST_MS) : undefined,
   };
 }
 

@@ -9,7 +9,7 @@ import type { Process } from '../simulation.js';
 import type { SimulatedPorts } from '../stores.js';
 import { createWorld, type Sabotage } from '../world.js';
 import { createPaymentClients } from './clients.js';
-import { keyOf } from './keys.js';
+import { computeKey, keyOf } from './keys.js';
 import { FAULTS_END_MS, type PaymentPlan } from './plan.js';
 import { createSimulatedProcessor, LATEST_ARRIVAL_TIMEOUTS } from './processor.js';
 
@@ -65,6 +65,7 @@ export async function runPayments(plan: PaymentPlan, how: readonly [trace: boole
       clock,
       keyClock: ports.clock,
       newKey: (atMs) => keyOf(clients.askingForKey(), atMs),
+      computeKey,
       newTransactionId: () => `TXN${++transactionIds}`,
       newOwner: () => `${process.name}:${++owners}`,
       events: {
