@@ -80,7 +80,7 @@ describeDeployments('a service over a processor', (deployment) => {
     expect(taken).toMatchObject({ attempt: 2, detail: `from process ${killed}, which left it without an outcome` });
     // The charge that was under way may still have been at work when it was looked up first.
     const end = rest.slice(-3);
-    const attempt = end.at(-1)?.attempt;
+    const attempt = end.at(-1)?.execution;
     expect(end.at(-1)).toMatchObject({ event: 'settled', process: other, detail: 'COMPLETED' });
     const found = { event: 'looked up', attempt, process: other, detail: 'the processor knows its outcome' };
     if (wasCharged) expect(end.at(-2)).toMatchObject(found);

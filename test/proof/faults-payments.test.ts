@@ -34,7 +34,7 @@ const answers = (...exchanges: Exchange[]) => ({ keys: [history(exchanges)] });
 const charge = (more: Partial<ChargeLine> = {}): ChargeLine =>
   ({ reference: KEY, transactionId: 'TXN1', ...MONEY, status: 'succeeded', at: '', ...more }) as ChargeLine;
 const kept = (more: Partial<KeptPayment> = {}): KeptPayment => {
-  return { idempotencyKey: KEY, state: 'COMPLETED', ...MONEY, transactionId: 'TXN1', attempts: 1, ...more };
+  return { idempotencyKey: KEY, state: 'COMPLETED', ...MONEY, transactionId: 'TXN1', executions: 1, ...more };
 };
 /** Claimed at that moment of the clients' clock. */
 const claimedAt = (moment: number): Evidence => {

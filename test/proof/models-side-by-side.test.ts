@@ -236,7 +236,12 @@ describe('the model of PostgreSQL answers as PostgreSQL', () => {
       'claim, and let the lease end': claim(SHORT_MS, 0),
       'claim too late': claim(LONG_MS, 2 * LONG_MS),
       cancel: ({ ledger }, random) => {
-        const cancellation = { ...named(random), ...ownIds(random), isLookedUp: random.below(2) === 0 };
+        const cancellation = {
+          ...named(random),
+          ...ownIds(random),
+          isLookedUp: random.below(2) === 0,
+          waitAfterLossMs: 0,
+        };
         const claimBy = performance.now() + LONG_MS - random.pick([0, 0, 2 * LONG_MS]);
         return ledger.cancel({ ...cancellation, claimBy, idempotencyTtlMs: random.pick([SHORT_MS, LONG_MS]) });
       },
