@@ -125,8 +125,6 @@ const OUT_OF_TURN = {
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
 
-/** Keys are paid and expire continuously, so room is free again soon. */
-
 /** Longer than a restart of the processor and one round of recovery. */
 const PROCESSOR_RETRY_SECONDS = 5;
 
