@@ -57,7 +57,6 @@ export interface PaymentSettings {
   readonly payloadMismatch: 'replay' | 'reject';
   /** Payments under way at once in this process, at most. */
   readonly maxInFlight: number;
-  /** Keys that are issued, unpaid and unexpired, at most; undefined: as many as are asked for. */
   /** How long a finished payment is kept after its end; undefined: for ever. */
   readonly retentionMs: number | undefined;
 }
@@ -89,7 +88,6 @@ const MAX_TTL_SECONDS = MAX_TTL_DAYS * DAY_SECONDS;
 const MOST_IN_FLIGHT = { http: 192, simulated: 10_000 } as const;
 /** More than the fastest service serves in a minute: a higher limit would have no effect. */
 const MOST_REQUESTS = 10_000_000;
-/** Some hundred gigabytes of memory in Redis. */
 /** How much longer than a call a lease must be: the commit of the claim uses a part of it, so with less no charge could be sent. */
 const COMMIT_MARGIN_MS = 100;
 /** `setTimeout` fires at once for anything longer than 2^31 - 1 ms. */

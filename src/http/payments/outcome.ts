@@ -4,7 +4,7 @@ import { publicErrorOf } from '../errors/errors.js';
 import type { PaymentOutcome } from '../requests/measures.js';
 
 /** How an answer of the payment area is counted. */
-export function outcomeOf(answer: PayAnswer): PaymentOutcome {
+export function countedAs(answer: PayAnswer): PaymentOutcome {
   switch (answer.state) {
     case 'processed':
       return answer.final.outcome.state === 'DECLINED' ? 'declined' : 'processed';
@@ -31,7 +31,7 @@ export function outcomeOf(answer: PayAnswer): PaymentOutcome {
 }
 
 /** How a request is counted that ended in an exception. */
-export function outcomeOfFault(fault: Error): PaymentOutcome {
+export function faultCountedAs(fault: Error): PaymentOutcome {
   const { status } = publicErrorOf(fault as FastifyError);
   if (status === 503) return 'unavailable';
   return status === 500 ? 'error' : 'refused';

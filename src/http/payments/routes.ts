@@ -13,7 +13,7 @@ import { requiredBody } from '../requests/body-parser.js';
 import type { HttpMeasures } from '../requests/measures.js';
 import { preferredWaitSeconds } from '../requests/prefer.js';
 import * as descriptions from './description.js';
-import { outcomeOf, outcomeOfFault } from './outcome.js';
+import { countedAs, faultCountedAs } from './outcome.js';
 import {
   isAttemptNamed,
   type NamedReference,
@@ -42,12 +42,12 @@ export function registerPaymentRoutes(
 
   /** Every answer is counted once: here, or where its exception is answered. */
   function answerPayment(reply: FastifyReply, answer: PayAnswer): void {
-    measures.paid(outcomeOf(answer));
+    measures.paid(countedAs(answer));
     sendAnswer(reply, answer);
   }
 
   function countFault(_request: FastifyRequest, _reply: FastifyReply, fault: Error, done: () => void): void {
-    measures.paid(outcomeOfFault(fault));
+    measures.paid(faultCountedAs(fault));
     done();
   }
 

@@ -5,14 +5,13 @@ import { type Claim, type Fence, isVisibleTo } from '../../payments/values/payme
 import type { Clock } from '../../platform/clock.js';
 import type { StoreUnavailable } from '../../platform/faults.js';
 import { abandonedEvent, settledEvent } from '../shared/payment-events.js';
+import { FIND } from './ledger-statements.js';
 import { endStateOf, type PaymentRow } from './payment-row.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
 
 /** The note in the timeline for a claim that was written after its request had been answered. */
 const CLAIMED_LATE: ExecutionNote = { sent: false, cause: 'the claim was written too late for its request' };
-
-const FIND = 'SELECT * FROM payments WHERE key = ?';
 
 /** Rows are removed in the commit that raises the horizon, so both are of one snapshot here. */
 const ENDED_UNCLAIMED = `

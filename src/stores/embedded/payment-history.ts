@@ -8,8 +8,8 @@ import type { PreparedRead, Reader } from './reader.js';
 /** Times are kept in milliseconds. */
 const UNITS_PER_MS = 1;
 
-/** Reads on the main thread: pages are short, and each comes from an index or the table in its own order. */
-export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => number): PaymentHistory {
+/** `now`: the store's clock. Reads on the main thread: pages are short, and each comes from an index or the table in its own order. */
+export function createEmbeddedPaymentHistory(reader: Reader, now: () => number): PaymentHistory {
   const find = reader.prepare(statements.FIND);
   const findLife = reader.prepare(statements.FIND_LIFE);
   const settled = reader.prepare(statements.SETTLED);
@@ -44,7 +44,7 @@ export function createEmbeddedPaymentHistory(reader: Reader, wallClock: () => nu
     },
 
     async findLife(key) {
-      const row = findLife.get(key, wallClock()) as LifeRow | undefined;
+      const row = findLife.get(key, now()) as LifeRow | undefined;
       return row && lifeOf(row);
     },
 
