@@ -35,6 +35,7 @@ const HEADERS_OF_STATUS: Readonly<Record<string, string[]>> = { 401: ['WWW-Authe
 
 /** Clients are generated from these names. */
 const OPERATION_IDS = [
+  'cancelPayment',
   'changeTransactionStatus',
   'createTransaction',
   'createTransactions',

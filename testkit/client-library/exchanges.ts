@@ -29,6 +29,10 @@ const NAMED = [
   /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z/g,
 ];
 
+/** Opaque to clients: where the page before ended. */
+const CURSOR = /(?<=\bcursor=)[\w-]+/g;
+const transactionIdIn = (cursor: string) => Buffer.from(cursor, 'base64url').toString('latin1');
+
 /** The same requests to any service that begins empty, and what it answers: the real one and the fake must not differ. */
 export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
   const seen: SeenAnswer[] = [];
@@ -40,7 +44,8 @@ export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
     if (!names.has(name)) names.set(name, `<${names.size + 1}>`);
     return names.get(name) as string;
   };
-  const nameIn = (text: string) => NAMED.reduce((rest, pattern) => rest.replace(pattern, nameOf), text);
+  const nameIn = (text: string) =>
+    NAMED.reduce((rest, pattern) => rest.replace(pattern, nameOf), text.replace(CURSOR, transactionIdIn));
 
   let named = (text: string) => nameIn(text.replace(PAYMENT_TAG, nameOf));
 

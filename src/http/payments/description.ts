@@ -9,7 +9,7 @@ import {
   sometimes,
 } from '../openapi/headers.js';
 import type { ParameterDescription, ResponseHeader, RouteDescription } from '../openapi/route-description.js';
-import { attemptOf } from './reference-request.js';
+import { attemptOf, clientMissing } from './reference-request.js';
 import { readPaymentRequest } from './request.js';
 
 const { idempotencyKey, prefer } = REQUEST_HEADERS;
@@ -33,7 +33,11 @@ const referenceErrors = {
   attemptWithoutReference: publicErrors.withoutReference('attempt'),
   keyOfAnotherReference: publicErrors.keyOfAnotherReference(),
 };
-const invalidClient = publicErrors.clientForOperators();
+const clientErrors = {
+  invalidClient: publicErrors.clientForOperators(),
+  clientMissing: clientMissing(),
+  clientWithoutReference: publicErrors.withoutReference('client'),
+};
 const turnErrors = {
   attemptBeforeUnderWay: publicErrors.attemptBeforeUnderWay(2, 1),
   attemptBeforeAbsent: publicErrors.attemptOutOfTurn(2, 'absent'),
@@ -160,7 +164,7 @@ export const paymentStatus: RouteDescription = {
   errors: {
     missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
     ...referenceErrors,
-    invalidClient,
+    ...clientErrors,
     paymentNotFound: publicErrors.paymentNotFound(),
   },
   errorHeaders: computedKeyOf(400, 404, 503),
@@ -188,7 +192,7 @@ export const cancelPayment: RouteDescription = {
     missingIdempotencyKey: publicErrors.missingIdempotencyKey(),
     invalidIdempotencyKey: publicErrors.invalidIdempotencyKey(),
     ...referenceErrors,
-    invalidClient,
+    ...clientErrors,
     attemptBeforeUnderWay: turnErrors.attemptBeforeUnderWay,
     attemptBeforeAbsent: turnErrors.attemptBeforeAbsent,
     attemptBeforeCompleted: turnErrors.attemptBeforeCompleted,

@@ -93,7 +93,8 @@ export const getPaymentTimeline: RouteDescription = {
           state: { type: 'string', enum: ['PENDING', ...STATES] },
           events: {
             type: 'array',
-            minItems: 1,
+            description:
+              'Oldest first. A key that is computed from a reference is not issued: before its payment there is none.',
             items: whole({
               at: {
                 type: ['string', 'null'],

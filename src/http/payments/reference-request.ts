@@ -9,7 +9,7 @@ import {
   type Reference,
   readAttempt,
 } from '../../payments/values/reference.js';
-import { publicErrors } from '../errors/public-errors.js';
+import { type PublicError, publicErrors } from '../errors/public-errors.js';
 
 const Text = Type.Optional(Type.String());
 
@@ -74,11 +74,15 @@ export function attemptOf(value: unknown): number {
   throw publicErrors.invalidRequest(`'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`);
 }
 
+export function clientMissing(): PublicError {
+  return publicErrors.invalidRequest("'client' must say whose reference it is, such as 'key:shop'.");
+}
+
 /** A client has references of its own. An operator that pays nothing itself has none, and names a client. */
 function clientOf({ caller }: FastifyRequest, named: unknown): string | undefined {
   if (named === undefined) {
     if (caller && !caller.scopes.has('payments:write') && caller.scopes.has('operations')) {
-      throw publicErrors.invalidRequest("'client' must say whose reference it is, such as 'key:shop'.");
+      throw clientMissing();
     }
     return caller?.client;
   }

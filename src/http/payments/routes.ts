@@ -39,6 +39,8 @@ export function registerPaymentRoutes(
   measures: Pick<HttpMeasures, 'paid'>,
 ): void {
   app.decorateRequest('payment', undefined);
+  // Asked for with a request only: the description is also made of a server that has no payments.
+  const computeKey: ComputeKey = (reference) => payments.computeKey(reference);
 
   /** Every answer is counted once: here, or where its exception is answered. */
   function answerPayment(reply: FastifyReply, answer: PayAnswer): void {
@@ -61,7 +63,7 @@ export function registerPaymentRoutes(
     (request, reply) => {
       const asked = referenceIn(request);
       if (asked) {
-        issueComputedKey(reply, named(asked, payments.computeKey));
+        issueComputedKey(reply, named(asked, computeKey));
         return;
       }
       answerWith(reply, payments.issueKey(request.caller?.client), (key) => {
@@ -81,7 +83,7 @@ export function registerPaymentRoutes(
   app.post(
     '/api/payment',
     {
-      onRequest: nameOf(payments.computeKey, 'client'),
+      onRequest: nameOf(computeKey, 'client'),
       onError: countFault,
       schema: { querystring: ReferenceQuery },
       config: { operation: 'pay', scopes: ['payments:write'], description: descriptions.pay },
@@ -105,7 +107,7 @@ export function registerPaymentRoutes(
   app.get(
     '/api/payment-status',
     {
-      onRequest: nameOf(payments.computeKey, 'question'),
+      onRequest: nameOf(computeKey, 'question'),
       schema: { querystring: OperatedReferenceQuery },
       config: {
         operation: 'payment status',
@@ -136,7 +138,7 @@ export function registerPaymentRoutes(
   app.post(
     '/api/payment-cancellation',
     {
-      onRequest: nameOf(payments.computeKey, 'operator'),
+      onRequest: nameOf(computeKey, 'operator'),
       schema: { querystring: OperatedReferenceQuery },
       config: {
         operation: 'cancel payment',
