@@ -23,17 +23,93 @@ export abstract class IdempayError extends Error {
   }
 }
 
-/** Declined by the processor (402). Final: nothing was charged, and nothing will be. Pay by other means, with `pay`. */
-export class DeclinedError extends IdempayError {
+/** Which payment an error is about. */
+export interface PaymentName<Key = string> {
+  /** Of a reference: as an answer named it. */
+  readonly key: Key;
+  /** Undefined for a payment without one, and its attempt as well. */
+  readonly reference?: string | undefined;
+  readonly attempt?: number | undefined;
+}
+
+/** The base of the errors about one payment. */
+export abstract class PaymentError<Key = string> extends IdempayError implements PaymentName<Key> {
+  readonly key: Key;
+  readonly reference: string | undefined;
+  readonly attempt: number | undefined;
+
+  constructor(message: string, { key, reference, attempt }: PaymentName<Key>, details: ErrorDetails) {
+    super(message, details);
+    this.key = key;
+    this.reference = reference;
+    this.attempt = attempt;
+  }
+}
+
+/** The number of the last attempt at a reference. */
+export const LAST_ATTEMPT = 99;
+
+const attemptAfter = (attempt: number | undefined) =>
+  attempt !== undefined && attempt < LAST_ATTEMPT ? attempt + 1 : undefined;
+
+/**
+ * Declined by the processor (402). Final: nothing was charged, and nothing will be with this key. Where the payer wants to try again,
+ * pay the same reference with `nextAttempt`; without a reference call `pay`, which takes another key. Never by itself: only a payer tries again.
+ */
+export class DeclinedError extends PaymentError {
   override readonly name = 'DeclinedError';
+  /** Undefined without a reference, and after the last attempt. */
+  readonly nextAttempt: number | undefined;
   constructor(
     message: string,
     /** As the processor gave it. */
     readonly reason: string,
-    readonly key: string,
+    payment: PaymentName,
     details: ErrorDetails,
   ) {
-    super(message, details);
+    super(message, payment, details);
+    this.nextAttempt = attemptAfter(payment.attempt);
+  }
+}
+
+/** The payment was closed with `cancel` (410). Final: nothing was charged, and nothing will be with this key, or this reference and attempt. */
+export class CancelledError extends PaymentError {
+  override readonly name = 'CancelledError';
+}
+
+/**
+ * It is not this attempt's turn (422), and this call did nothing. `why` is about the attempt before it, which must be declined:
+ * `previous-absent`, `previous-completed`, `previous-cancelled`, or `previous-too-old`, which is declined and about to be removed. Or it is
+ * `superseded`: this attempt was declined, and a later one was made. Ask for the newest one with `status({ reference })`.
+ */
+export class OutOfTurnError extends PaymentError {
+  override readonly name = 'OutOfTurnError';
+  constructor(
+    message: string,
+    readonly why: 'previous-absent' | 'previous-completed' | 'previous-cancelled' | 'previous-too-old' | 'superseded',
+    payment: PaymentName,
+    details: ErrorDetails,
+  ) {
+    super(message, payment, details);
+  }
+}
+
+/**
+ * It cannot be cancelled, because it has an outcome (422). `completed`: it is paid, and can be refunded at the processor. `declined`:
+ * nothing was charged; cancel `nextAttempt` to close the order. `outcome-at-processor`: only the processor has it; `pay` the same
+ * reference and attempt again, which charges nothing and records it.
+ */
+export class NotCancelledError extends PaymentError {
+  override readonly name = 'NotCancelledError';
+  readonly nextAttempt: number | undefined;
+  constructor(
+    message: string,
+    readonly why: 'completed' | 'declined' | 'outcome-at-processor',
+    payment: PaymentName,
+    details: ErrorDetails,
+  ) {
+    super(message, payment, details);
+    this.nextAttempt = why === 'declined' ? attemptAfter(payment.attempt) : undefined;
   }
 }
 
@@ -43,29 +119,24 @@ export class InvalidRequestError extends IdempayError {
 }
 
 /**
- * The key belongs to a payment, or a create, with other content (422). This call did nothing. Give the content that belongs to it.
- * For payments only with `PAYLOAD_MISMATCH=reject`; without it `resume` resolves, and its result has the amount that was paid.
+ * The reference, or the key, belongs to a payment, or a create, with other content (422). This call did nothing. Give the content that
+ * belongs to it. For payments by key only with `PAYLOAD_MISMATCH=reject`; without it `resume` resolves, and its result has the amount that was paid.
  */
-export class MismatchError extends IdempayError {
+export class MismatchError extends PaymentError {
   override readonly name = 'MismatchError';
-  constructor(
-    message: string,
-    readonly key: string,
-    details: ErrorDetails,
-  ) {
-    super(message, details);
-  }
 }
 
 /**
- * It is not known yet whether the payment was charged, or will be. Keep `key`, and go on with `resume(key, payment)`, now or
- * later. Never pay the same thing with `pay`: it takes another key, and may charge a second time.
+ * It is not known yet whether the payment was charged, or will be. With a reference: `pay` again with the same `reference` and
+ * `attempt`, now or later, from any machine. Without one: keep `key`, and go on with `resume(key, payment)`; never pay the same thing
+ * with `pay`, which takes another key, and may charge a second time. `key` is undefined only with a reference.
  */
-export class UnknownOutcomeError extends IdempayError {
+export class UnknownOutcomeError extends PaymentError<string | undefined> {
   override readonly name: 'UnknownOutcomeError' | 'DeadKeyError' = 'UnknownOutcomeError';
   constructor(
     message: string,
-    readonly key: string,
+    payment: PaymentName<string | undefined>,
+    /** How often this call sent the payment. */
     readonly attempts: number,
     /**
      * The payment's record, which is looked for where the service refused the key. It is null where the service has none, and undefined
@@ -74,7 +145,7 @@ export class UnknownOutcomeError extends IdempayError {
     readonly record: Payment | null | undefined,
     details: ErrorDetails,
   ) {
-    super(message, details);
+    super(message, payment, details);
   }
 }
 
@@ -84,27 +155,21 @@ export class UnknownOutcomeError extends IdempayError {
  */
 export class DeadKeyError extends UnknownOutcomeError {
   override readonly name = 'DeadKeyError';
+  declare readonly key: string;
 }
 
 /**
  * The service refuses the key, and is certain that nothing was charged with it, and that nothing will be. Discard the key, and call
  * `pay`, which takes a new one. This is the only error after which a program may do so by itself.
  */
-export class UnusedKeyError extends IdempayError {
+export class UnusedKeyError extends PaymentError {
   override readonly name = 'UnusedKeyError';
-  constructor(
-    message: string,
-    readonly key: string,
-    details: ErrorDetails,
-  ) {
-    super(message, details);
-  }
 }
 
 /**
- * It is not known whether a transaction was created, changed or removed, or a payment was resolved. Where an `idempotencyKey` was
- * given, and the service's `IDEMPOTENCY_TTL_SECONDS` are not over: repeat with the same one. Else look first, and repeat only what is
- * still wanted.
+ * It is not known whether a transaction was created, changed or removed, or a payment was resolved or cancelled. A cancellation may be
+ * repeated at any time. Where an `idempotencyKey` was given, and the service's `IDEMPOTENCY_TTL_SECONDS` are not over: repeat with the
+ * same one. Else look first, and repeat only what is still wanted.
  */
 export class UnknownChangeError extends IdempayError {
   override readonly name = 'UnknownChangeError';
@@ -118,8 +183,8 @@ export class UnknownChangeError extends IdempayError {
 }
 
 /**
- * Not possible now: the service is away or busy, the deadline passed, or the caller aborted. Nothing was charged or changed, and
- * nothing will be. Call again later. `retryAfterSeconds`: not before, where the service said so.
+ * Not possible now: the service is away or busy, the deadline passed, or the caller aborted. This call charged or changed nothing, and
+ * will not; another one with the same reference may have. Call again later. `retryAfterSeconds`: not before, where the service said so.
  */
 export class UnavailableError extends IdempayError {
   override readonly name = 'UnavailableError';

@@ -2,10 +2,12 @@ export type { Clock } from './clock.js';
 export * from './errors.js';
 export type { CallOptions } from './http/call.js';
 export { Idempay } from './idempay.js';
+export type { CancelResult, CancelTarget } from './payments/cancel.js';
 export { isSamePayment, type PaidMoney } from './payments/money.js';
-export type { PayOptions, PayResult } from './payments/pay.js';
+export type { KeyOptions, PayOptions, PayResult, ReferenceOptions } from './payments/pay.js';
 export type { PaymentFilter, PaymentList } from './payments/payment-records.js';
 export type { Payments } from './payments/payments.js';
+export type { OperatedReference, PaymentReference } from './payments/references.js';
 export type * from './representations.js';
 export type { Fetch, IdempayOptions, TokenSource } from './settings.js';
 export type {

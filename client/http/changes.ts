@@ -61,7 +61,7 @@ function refusedBy<T>(change: Change<T>, answer: Answer, mayBeDone: boolean): T 
   const message = provenMessageOf(answer);
   if (message === undefined || isMomentary(status)) return undefined;
   if (status === 422 && idempotencyKey !== undefined) {
-    return new MismatchError(message, idempotencyKey, detailsOf(answer));
+    return new MismatchError(message, { key: idempotencyKey }, detailsOf(answer));
   }
   const refusal = refusalOf(answer);
   if (!mayBeDone || isAboutContent(status, message)) return refusal;

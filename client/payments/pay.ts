@@ -2,22 +2,40 @@ import { type IdempayError, InvalidRequestError, UnavailableError, UnknownOutcom
 import { type Call, type CallOptions, unlessAborted } from '../http/call.js';
 import { type GivenUp, repeat } from '../http/repeat.js';
 import { type Requests, unavailable } from '../http/requests.js';
-import type { Transport } from '../http/transport.js';
+import type { Outgoing, Transport } from '../http/transport.js';
 import type { PaymentRequest } from '../representations.js';
 import type { Settings } from '../settings.js';
 import { type IdempotencyKeys, KEY } from './idempotency-keys.js';
 import type { PaidMoney } from './money.js';
-import { type PaymentAnswer, readPaymentAnswer } from './payment-answers.js';
+import { type Paid, type PaymentAnswer, readPaymentAnswer } from './payment-answers.js';
 import { ofKey, paymentIn } from './payment-records.js';
+import {
+  type AskedPayment,
+  askedReference,
+  namesReference,
+  type PaymentReference,
+  referenceQuery,
+  withKeyOf,
+} from './references.js';
 import { outcomeOfRefusedKey, type Settled } from './refused-key.js';
 
-export interface PayOptions extends CallOptions {
+/** For a payment without a reference. */
+export interface KeyOptions extends CallOptions {
   /**
    * Called once for each call of `pay` with the key, and awaited before anything is sent. Store the key with the payment where a
    * crash does not lose them. If it fails, nothing is sent.
    */
   readonly onKey?: ((key: string) => void | Promise<void>) | undefined;
+  readonly reference?: never;
+  readonly attempt?: never;
 }
+
+/** With a reference nothing has to be kept: the same call, from anywhere, pays once. */
+export interface ReferenceOptions extends CallOptions, PaymentReference {
+  readonly onKey?: never;
+}
+
+export type PayOptions = ReferenceOptions | KeyOptions;
 
 /**
  * `amount` and `currency` are what was paid: what `pay` was asked for, or what the record says where the key may have paid something else
@@ -28,18 +46,18 @@ export interface PayResult extends PaidMoney {
   /** The service answered from the stored result: an earlier attempt, of this call or another one, had paid. */
   readonly replayed: boolean;
   readonly key: string;
-  /** How many attempts this call made. */
+  /** How often this call sent the payment. */
   readonly attempts: number;
 }
 
-type Ended = Exclude<PaymentAnswer, { state: 'again' }> & { readonly attempts: number };
+type Ended = Exclude<PaymentAnswer<Paid>, { state: 'again' }> & { readonly attempts: number };
 
 /** How long the service is asked to wait for a payment under way; more would only hold connections. */
 const LONGEST_WAIT_SECONDS = 10;
 /** The part of an attempt's time-out that is left for the network. */
 const AROUND_WAIT_MS = 2_000;
 
-/** One payment for one key, whatever happens on the way. */
+/** One payment for one reference, or for one key, whatever happens on the way. */
 export class Payer {
   constructor(
     private readonly settings: Settings,
@@ -53,17 +71,30 @@ export class Payer {
    * continues, whether anything was sent or not. So one call never uses a second key: a caller that stored only the first would
    * resume a payment that the second key has paid.
    */
-  async pay(payment: PaymentRequest, { onKey, ...options }: PayOptions): Promise<PayResult> {
+  async pay(payment: PaymentRequest, options: PayOptions): Promise<PayResult> {
+    if (namesReference(options)) return this.#payReference(payment, options);
+    const { onKey } = options;
     const wanted = checked(payment);
-    const asked = { amount: wanted.amount, currency: wanted.currency.toUpperCase() };
     return this.requests.within(options, async (call) => {
       const key = await this.keys.take(call);
       await handOver(onKey, key, call);
-      const { money, ...settled } = await this.#settle(call, key, wanted, false);
+      const { money, ...settled } = await this.#settle(call, { key }, wanted, false);
       // A first attempt that repeats a payment: somebody had paid with this key before.
       const wasPaidBefore = settled.replayed && settled.attempts === 1;
-      return { ...settled, ...(money ?? (wasPaidBefore ? await this.#paid(call, key, settled.transactionId) : asked)) };
+      const paid = wasPaidBefore ? await this.#paid(call, key, settled.transactionId) : moneyOf(wanted);
+      return { ...settled, ...(money ?? paid) };
     });
+  }
+
+  /** What is paid is what was asked for: the service refuses another amount of the same reference. */
+  async #payReference(payment: PaymentRequest, options: ReferenceOptions): Promise<PayResult> {
+    const asked = askedReference(options);
+    if (options.onKey !== undefined) throw new InvalidRequestError(KEY_OF_REFERENCE);
+    const wanted = checked(payment);
+    return this.requests.within(options, async (call) => ({
+      ...(await this.#settle(call, asked, wanted, false)),
+      ...moneyOf(wanted),
+    }));
   }
 
   /** An attempt before the caller's crash may have arrived, and may even be on its way. */
@@ -73,43 +104,56 @@ export class Payer {
     }
     const wanted = checked(payment);
     return this.requests.within(options, async (call) => {
-      const { money, ...settled } = await this.#settle(call, key, wanted, true);
+      const { money, ...settled } = await this.#settle(call, { key }, wanted, true);
       return { ...settled, ...(money ?? (await this.#paid(call, key, settled.transactionId))) };
     });
   }
 
-  async #settle(call: Call, key: string, payment: PaymentRequest, arrivedBefore: boolean): Promise<Settled> {
+  async #settle(call: Call, asked: AskedPayment, payment: PaymentRequest, arrivedBefore: boolean): Promise<Settled> {
     const body = JSON.stringify(payment);
     let mayHaveArrived = arrivedBefore;
+    let named = asked;
     const end = await repeat<Ended>(this.settings, call, async (attempts) => {
-      const answer = await this.#attempt(call, key, body);
+      const result = await this.transport.send(call, this.#requestOf(call, asked, body));
+      const answer = readPaymentAnswer(result, named);
+      if (result.state === 'answered') named = withKeyOf(result, named);
       if (answer.state !== 'again') return { state: 'done', value: { ...answer, attempts } };
       mayHaveArrived ||= answer.mayHaveArrived;
       return answer;
     });
-    if (end.state === 'given up') throw mayHaveArrived ? unknownAtEnd(call, key, end) : unavailable(call, end);
+    if (end.state === 'given up') throw mayHaveArrived ? unknownAtEnd(call, named, end) : unavailable(call, end);
     const { value } = end;
     switch (value.state) {
       case 'paid':
-        return { transactionId: value.transactionId, replayed: value.replayed, key, attempts: value.attempts };
+        return {
+          transactionId: value.transactionId,
+          replayed: value.replayed,
+          key: value.key,
+          attempts: value.attempts,
+        };
       case 'final':
         throw value.error;
       case 'refused':
-        throw mayHaveArrived ? refusedAfterwards(key, value.attempts, value.error) : value.error;
+        throw mayHaveArrived ? refusedAfterwards(named, value.attempts, value.error) : value.error;
       case 'key refused':
         this.keys.forget();
-        return outcomeOfRefusedKey(this.requests, call, { key, attempts: value.attempts, refusal: value.error });
+        return outcomeOfRefusedKey(this.requests, call, {
+          key: asked.key as string,
+          attempts: value.attempts,
+          refusal: value.error,
+        });
     }
   }
 
-  async #attempt(call: Call, key: string, body: string): Promise<PaymentAnswer> {
+  #requestOf(call: Call, { key, reference, attempt }: AskedPayment, body: string): Outgoing {
     const timeMs = Math.min(this.settings.attemptTimeoutMs, call.remainingMs());
     const waitSeconds = Math.min(Math.floor((timeMs - AROUND_WAIT_MS) / 1000), LONGEST_WAIT_SECONDS);
-    const headers = { 'idempotency-key': key, ...(waitSeconds > 0 && { prefer: `wait=${waitSeconds}` }) };
-    return readPaymentAnswer(
-      await this.transport.send(call, { method: 'POST', path: '/api/payment', headers, body }),
-      key,
-    );
+    const prefer = waitSeconds > 0 && { prefer: `wait=${waitSeconds}` };
+    if (reference === undefined) {
+      return { method: 'POST', path: '/api/payment', headers: { 'idempotency-key': key as string, ...prefer }, body };
+    }
+    const query = referenceQuery(reference, attempt === 1 ? undefined : attempt);
+    return { method: 'POST', path: `/api/payment?${query}`, headers: { ...prefer }, body };
   }
 
   /** What was paid, by one look at the record: the payment is made, so nothing may go wrong any more. */
@@ -125,19 +169,27 @@ export class Payer {
 const REFUSED =
   'It is not known whether the payment was charged: an attempt may have arrived, and the last one was refused';
 
-function refusedAfterwards(key: string, attempts: number, cause: IdempayError): UnknownOutcomeError {
+function refusedAfterwards(payment: AskedPayment, attempts: number, cause: IdempayError): UnknownOutcomeError {
   const { status, requestId, message } = cause;
-  return new UnknownOutcomeError(`${REFUSED}. ${message}`, key, attempts, undefined, { status, requestId, cause });
+  return new UnknownOutcomeError(`${REFUSED}. ${message}`, payment, attempts, undefined, { status, requestId, cause });
 }
 
-function unknownAtEnd(call: Call, key: string, { attempts, last }: GivenUp): UnknownOutcomeError {
+function unknownAtEnd(call: Call, payment: AskedPayment, { attempts, last }: GivenUp): UnknownOutcomeError {
+  const { reference, attempt } = payment;
   const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+  const [what, next] =
+    reference === undefined
+      ? ['the payment', 'Resume it with its key.']
+      : [`${reference} (attempt ${attempt})`, 'Pay the same reference and attempt again.'];
   const tail = last ? ` The last attempt: ${last.message}` : '';
-  const message = `It is not known whether the payment was charged: ${why} before an answer. Resume it with its key.${tail}`;
+  const message = `It is not known whether ${what} was charged: ${why} before an answer. ${next}${tail}`;
   const { status, requestId } = last ?? {};
   const cause = last ?? call.signal.reason;
-  return new UnknownOutcomeError(message, key, attempts, undefined, { status, requestId, cause });
+  return new UnknownOutcomeError(message, payment, attempts, undefined, { status, requestId, cause });
 }
+
+const KEY_OF_REFERENCE = "'onKey' is for payments without a 'reference', whose key has to be kept. Leave it out.";
+const moneyOf = ({ amount, currency }: PaymentRequest) => ({ amount, currency: currency.toUpperCase() });
 
 async function handOver(onKey: PayOptions['onKey'], key: string, call: Call): Promise<void> {
   if (!onKey || call.signal.aborted) return;

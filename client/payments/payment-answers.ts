@@ -1,12 +1,22 @@
-import { DeclinedError, type IdempayError, MismatchError, type UnavailableError } from '../errors.js';
+import {
+  CancelledError,
+  DeclinedError,
+  type IdempayError,
+  InvalidRequestError,
+  MismatchError,
+  type PaymentName,
+  type UnavailableError,
+} from '../errors.js';
 import { detailsOf, failureOf, isAboutContent, isMomentary, refusalOf, retryAfterMs } from '../http/answers.js';
 import { jsonOf } from '../http/forms.js';
 import { provenMessageOf } from '../http/proof.js';
 import type { Answer, Lost } from '../http/transport.js';
+import { type RefusedAttempt, refusedAttempt } from './attempt-states.js';
+import { type AskedPayment, isComputed, keyOfAnswer } from './references.js';
 
-/** What one attempt at a payment says. */
-export type PaymentAnswer =
-  | { readonly state: 'paid'; readonly transactionId: string; readonly replayed: boolean }
+/** What one attempt at a payment, or at its cancellation, says. */
+export type PaymentAnswer<Done> =
+  | Done
   /** Final for the payment, or for this content, which no attempt can have paid. */
   | { readonly state: 'final'; readonly error: IdempayError }
   /** The service does not know the key, or not any more: an attempt before this one may have been charged all the same. */
@@ -21,18 +31,38 @@ export type PaymentAnswer =
       readonly error: UnavailableError;
     };
 
+export interface Paid {
+  readonly state: 'paid';
+  readonly transactionId: string;
+  readonly replayed: boolean;
+  readonly key: string;
+}
+
+export interface Cancelled {
+  readonly state: 'cancelled';
+  readonly key: string;
+}
+
 /** Spec 2.4. The text says whether it is a repeat: a browser may not show the header. */
 const PAID = /^(Payment processed successfully with )?Transaction ID: (TXN\d+)$/;
-/** Spec 7, word for word: only this 400 is about the key. */
+const CANCELLED = 'Payment cancelled.';
+/** Spec 7, word for word: only these 400 are about the key. */
 const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
+const KEY_MISSING = 'Missing Idempotency-Key header.';
 const DECLINED = 'Payment declined: ';
+/** What follows the processor's reason where a reference was paid. */
+const OF_ATTEMPT =
+  / \(attempt (\d{1,2})(?:, the last one)?\)\. (?:Where the payer wants to try again|Pay with another reference),? .*$/;
 
 /** Only what is surely the service's own answer is believed (rule P23): everything else may mean a charge. */
-export function readPaymentAnswer(result: Answer | Lost, key: string): PaymentAnswer {
+export function readPaymentAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Paid> {
   if (result.state === 'lost') return again(result, result.mayHaveArrived);
+  const key = keyOfAnswer(result, asked);
   const sentence = jsonOf(result);
   const [, first, transactionId] = (typeof sentence === 'string' && PAID.exec(sentence)) || [];
-  if (transactionId !== undefined) return { state: 'paid', transactionId, replayed: first === undefined };
+  if (transactionId !== undefined && key !== undefined) {
+    return { state: 'paid', transactionId, replayed: first === undefined, key };
+  }
 
   const { status } = result;
   const message = provenMessageOf(result);
@@ -40,18 +70,57 @@ export function readPaymentAnswer(result: Answer | Lost, key: string): PaymentAn
   // A rate limit is checked before everything else.
   if (status === 429) return again(result, false);
   if (status === 409 || isMomentary(status)) return again(result, true);
-
-  const details = detailsOf(result);
-  if (status === 402) {
-    return { state: 'final', error: new DeclinedError(message, message.slice(DECLINED.length), key, details) };
-  }
-  if (status === 422) return { state: 'final', error: new MismatchError(message, key, details) };
-  const error = refusalOf(result);
-  if (message === KEY_REFUSED) return { state: 'key refused', error };
-  return { state: isAboutContent(status, message) ? 'final' : 'refused', error };
+  if (status !== 402 && status !== 410 && status !== 422) return refused(result, message, asked);
+  return (key !== undefined && finalOf(result, message, { ...asked, key })) || again(result, true);
 }
 
-function again(result: Answer | Lost, mayHaveArrived: boolean): PaymentAnswer {
+/** The same for a cancellation, of which each refusal says that it cancelled nothing. */
+export function readCancelAnswer(result: Answer | Lost, asked: AskedPayment): PaymentAnswer<Cancelled> {
+  if (result.state === 'lost') return again(result, result.mayHaveArrived);
+  const key = keyOfAnswer(result, asked);
+  if (key !== undefined && jsonOf(result) === CANCELLED) return { state: 'cancelled', key };
+
+  const { status } = result;
+  const message = provenMessageOf(result);
+  if (message === undefined) return again(result, true);
+  if (status === 409 || status === 429 || status === 503) return again(result, false);
+  if (isMomentary(status)) return again(result, true);
+  if (status !== 422) return refused(result, message, asked);
+  return (key !== undefined && refusedAttempt(result, message, { ...asked, key })) || again(result, true);
+}
+
+/** A refusal that a row of the service gives. Undefined for a 422 that does not say why. */
+function finalOf(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | undefined {
+  const { status } = answer;
+  if (status === 402) return { state: 'final', error: declined(answer, message, payment) };
+  if (status === 410) return { state: 'final', error: new CancelledError(message, payment, detailsOf(answer)) };
+  if (isComputed(payment.key)) return refusedAttempt(answer, message, payment);
+  return { state: 'final', error: new MismatchError(message, payment, detailsOf(answer)) };
+}
+
+function declined(answer: Answer, message: string, payment: PaymentName): DeclinedError {
+  const told = message.slice(DECLINED.length);
+  const [tail, number] = (isComputed(payment.key) && OF_ATTEMPT.exec(told)) || [];
+  const attempt = payment.attempt ?? (number === undefined ? undefined : Number(number));
+  const reason = tail === undefined ? told : told.slice(0, -tail.length);
+  return new DeclinedError(message, reason, { ...payment, attempt }, detailsOf(answer));
+}
+
+function refused<Done>(answer: Answer, message: string, { reference }: AskedPayment): PaymentAnswer<Done> {
+  if (reference !== undefined && message === KEY_MISSING) {
+    return { state: 'refused', error: new InvalidRequestError(`${UNREAD} ${message}`, detailsOf(answer)) };
+  }
+  // Whoever names the reference has its key: to ask again is always right.
+  if (reference !== undefined && message === KEY_REFUSED) return again(answer, true);
+  const error = refusalOf(answer);
+  if (message === KEY_REFUSED) return { state: 'key refused', error };
+  return { state: isAboutContent(answer.status, message) ? 'final' : 'refused', error };
+}
+
+const UNREAD =
+  "The service did not see 'reference': it is of a version without references, or something in between removed the query.";
+
+function again(result: Answer | Lost, mayHaveArrived: boolean) {
   const waitMs = result.state === 'lost' ? 0 : retryAfterMs(result.headers);
-  return { state: 'again', mayHaveArrived, retryAfterMs: waitMs, error: failureOf(result) };
+  return { state: 'again', mayHaveArrived, retryAfterMs: waitMs, error: failureOf(result) } as const;
 }

@@ -8,14 +8,17 @@ import type { Requests } from '../http/requests.js';
 import { linesOf } from '../http/streams.js';
 import type { Answer, Outgoing } from '../http/transport.js';
 import type { Payment, Resolution } from '../representations.js';
+import { checkedReference } from './references.js';
 
 export interface PaymentFilter {
+  /** Exactly this one: all its attempts. */
+  readonly reference?: string | undefined;
   /** How the key begins (hexadecimal digits), or the transaction id (`TXN` and digits). */
   readonly find?: string | undefined;
   /** Exactly this processor. */
   readonly processor?: string | undefined;
   readonly state?: Exclude<Payment['state'], 'PENDING'> | undefined;
-  /** When the key was issued: a day (`'2026-11-20'`, UTC) or a moment (`'2026-11-20T13:00:00Z'`); this one included. */
+  /** When it was paid with first: a day (`'2026-11-20'`, UTC) or a moment (`'2026-11-20T13:00:00Z'`); this one included. */
   readonly from?: string | Date | undefined;
   /** This one not included. */
   readonly to?: string | Date | undefined;
@@ -107,10 +110,12 @@ export class PaymentRecords {
 
   async *#pages(filter: PaymentFilter, options: CallOptions): AsyncGenerator<readonly Payment[]> {
     const { find, state, processor, limit } = filter;
+    const reference = filter.reference === undefined ? undefined : checkedReference(filter.reference);
     const [from, to] = [momentOf('from', filter.from), momentOf('to', filter.to)];
     let cursor: string | undefined;
     do {
-      const path = `/api/payments${queryOf({ find, state, processor, from, to, limit: limit?.toString(), cursor })}`;
+      const size = limit?.toString();
+      const path = `/api/payments${queryOf({ reference, find, state, processor, from, to, limit: size, cursor })}`;
       const page = await this.requests.send(options, { method: 'GET', path }, pageIn);
       yield page.payments;
       cursor = page.next;

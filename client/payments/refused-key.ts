@@ -1,4 +1,5 @@
 import {
+  CancelledError,
   DeadKeyError,
   DeclinedError,
   type IdempayError,
@@ -33,7 +34,7 @@ export async function outcomeOfRefusedKey(
   type Kind = typeof UnknownOutcomeError | typeof DeadKeyError;
   function unclear(kind: Kind, what: string, record?: Payment | null, cause = refusal): UnknownOutcomeError {
     const { status, requestId, message } = cause;
-    return new kind(`${what}. ${message}`, key, attempts, record, { status, requestId, cause });
+    return new kind(`${what}. ${message}`, { key }, attempts, record, { status, requestId, cause });
   }
 
   let found: LookUpResult;
@@ -47,18 +48,21 @@ export async function outcomeOfRefusedKey(
   const { status, requestId } = refusal;
   const details = { status, requestId, cause: refusal };
   if (found.state === 'absent') {
-    throw found.isCertain ? new UnusedKeyError(UNUSED, key, details) : unclear(DeadKeyError, NO_RECORD, null);
+    throw found.isCertain ? new UnusedKeyError(UNUSED, { key }, details) : unclear(DeadKeyError, NO_RECORD, null);
   }
   const { payment } = found;
   const { transactionId, amount, currency } = payment;
+  const named = { key, reference: payment.reference ?? undefined, attempt: payment.attempt ?? undefined };
   switch (payment.state) {
     case 'COMPLETED':
       if (transactionId === null) break;
       return { transactionId, replayed: true, key, attempts, money: { amount, currency } };
     case 'DECLINED': {
       const reason = payment.reason ?? '';
-      throw new DeclinedError(`Payment declined: ${reason}`, reason, key, details);
+      throw new DeclinedError(`Payment declined: ${reason}`, reason, named, details);
     }
+    case 'CANCELLED':
+      throw new CancelledError(CANCELLED, named, details);
     // Issued, and refused all the same: the service takes no payment with it any more, after a restore for example.
     case 'PENDING':
       throw unclear(DeadKeyError, UNPAID, payment);
@@ -66,6 +70,7 @@ export async function outcomeOfRefusedKey(
   throw unclear(UnknownOutcomeError, UNDECIDED, payment);
 }
 
+const CANCELLED = 'The payment was cancelled. Nothing was charged, and nothing will be with this key.';
 const LOOK = 'An attempt may have been charged all the same: look for the key at the processor before you pay again';
 const UNREADABLE = `The service refuses the key (expired or lost), and its record cannot be read. ${LOOK}`;
 const UNDECIDED =

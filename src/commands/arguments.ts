@@ -18,6 +18,14 @@ export const OPTIONS = {
 } as const;
 
 export const KEY = new Argument('<key>', 'an idempotency key');
+export const KEY_UNLESS_REFERENCE = new Argument('[key]', 'an idempotency key, where no --reference is given');
+export const REFERENCE = {
+  reference: new Option('--reference <text>', 'what is paid once, such as an order: order-17'),
+  attempt: new Option('--attempt <number>', 'which attempt at the reference: 2 after a decline, and so on').argParser(
+    (text) => wholeNumber('--attempt', text, 1, 99),
+  ),
+  client: new Option('--client <name>', 'for operators: whose reference it is, such as key:shop'),
+} as const;
 export const ID = new Argument('<id>', 'the id of a transaction');
 
 /** The examples at the end of a command's help: the command, and what it is for. */

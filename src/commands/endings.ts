@@ -12,6 +12,9 @@ const EXIT_CODES: Readonly<Record<string, ExitCode>> = {
   UnknownOutcomeError: EXIT.unknown,
   DeadKeyError: EXIT.deadKey,
   UnusedKeyError: EXIT.notFound,
+  CancelledError: EXIT.conflict,
+  OutOfTurnError: EXIT.conflict,
+  NotCancelledError: EXIT.conflict,
   UnknownChangeError: EXIT.unknown,
   UnavailableError: EXIT.unavailable,
   NotAuthorizedError: EXIT.notAuthorized,
@@ -28,14 +31,19 @@ export interface Ending {
   readonly message: string;
   /** To go on with, where the error has one. */
   readonly idempotencyKey?: string | undefined;
+  readonly reference?: string | undefined;
+  readonly attempt?: number | undefined;
+  /** Where the payer may try again. */
+  readonly nextAttempt?: number | undefined;
   readonly status?: number | undefined;
   readonly requestId?: string | undefined;
 }
 
 /** Undefined for a fault of this program: it is shown with its stack. */
 export function endingOf(error: unknown): Ending | undefined {
-  const { name, message, key, idempotencyKey, status, requestId, syscall, code } = error as Record<string, never> &
-    Error;
+  const fault = error as Record<string, never> & Error;
+  const { name, message, key, idempotencyKey, reference, attempt, nextAttempt, status, requestId } = fault;
+  const { syscall, code } = fault;
   const exitCode = EXIT_CODES[name] ?? (syscall !== undefined ? EXIT.mistake : undefined);
   if (exitCode === undefined) return undefined;
   // Help and version are no mistakes; help where a command is missing is all that there is to say.
@@ -49,6 +57,9 @@ export function endingOf(error: unknown): Ending | undefined {
     exitCode,
     message: hint ? `${sentence}\n${hint}` : sentence,
     idempotencyKey: key ?? idempotencyKey,
+    reference,
+    attempt,
+    nextAttempt,
     status,
     requestId,
   };

@@ -34,11 +34,11 @@ export async function runCommand(parameters: readonly string[]): Promise<void> {
   }
 }
 
-function tell({ exitCode, message, idempotencyKey, status, requestId }: Ending, asJson: boolean): void {
+function tell({ exitCode, message, ...named }: Ending, asJson: boolean): void {
   if (!asJson) {
     console.error(message.split('\n').map(harmless).join('\n'));
     return;
   }
   const [error] = Object.entries(EXIT).find(([, code]) => code === exitCode) ?? [];
-  console.error(JSON.stringify({ error, exitCode, message, idempotencyKey, status, requestId }));
+  console.error(JSON.stringify({ error, exitCode, message, ...named }));
 }

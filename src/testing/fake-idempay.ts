@@ -20,6 +20,7 @@ export interface FakeIdempayOptions {
 export type FakeOperation =
   | 'generateKey'
   | 'pay'
+  | 'cancelPayment'
   | 'getPaymentStatus'
   | 'getPayment'
   | 'listPayments'
@@ -40,7 +41,7 @@ export type FakeFault =
   | { readonly cut: true }
   /** Answered with this status, before anything is done, or after all of it. */
   | { readonly status: number; readonly after?: true; readonly retryAfterSeconds?: number }
-  /** For `pay`: the processor declines for this reason. */
+  /** For `pay`: the processor declines for this reason. A reference may then be paid with the next attempt. */
   | { readonly decline: string }
   /** For `pay`: charged, but the processor's reply is lost. 504; the next repeat finds the charge. */
   | 'unknown';
@@ -70,7 +71,7 @@ export class FakeIdempay {
     this.#apiKey = apiKey;
   }
 
-  /** What was charged: never two for one key. */
+  /** What was charged: never two for one key, and so for one attempt at a reference. */
   get charges(): readonly FakeCharge[] {
     return this.#payments.charges;
   }
@@ -80,7 +81,7 @@ export class FakeIdempay {
     for (let time = 0; time < times; time += 1) this.#faults.push({ operation, fault });
   }
 
-  /** All keys that are not paid yet are unknown from now on, as after a loss of the key-value store. */
+  /** All keys that are not paid yet are unknown from now on, as after a loss of the key-value store. References are paid as before. */
   forgetKeys(): void {
     this.#payments.forgetKeys();
   }
@@ -139,9 +140,11 @@ export class FakeIdempay {
     const [payments, transactions] = [this.#payments, this.#transactions];
     switch (operation) {
       case 'generateKey':
-        return payments.issueKey();
+        return payments.issueKey(request);
       case 'pay':
         return payments.pay(request, processing);
+      case 'cancelPayment':
+        return payments.cancel(request);
       case 'getPaymentStatus':
         return payments.status(request);
       case 'getPayment':
@@ -178,6 +181,7 @@ interface Route {
 const ROUTES: readonly Route[] = [
   { operation: 'generateKey', method: 'GET', path: /^\/api\/server-generated\/generate-key$/ },
   { operation: 'pay', method: 'POST', path: /^\/api\/payment$/ },
+  { operation: 'cancelPayment', method: 'POST', path: /^\/api\/payment-cancellation$/ },
   { operation: 'getPaymentStatus', method: 'GET', path: /^\/api\/payment-status$/ },
   { operation: 'exportPayments', method: 'GET', path: /^\/api\/payments\/export$/ },
   { operation: 'getPayment', method: 'GET', path: /^\/api\/payments\/([^/]+)$/ },

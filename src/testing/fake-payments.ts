@@ -14,25 +14,34 @@ import { quoted } from '../http/requests/entity-tags.js';
 import { evaluateRead } from '../http/requests/preconditions.js';
 import { ExportTotals } from '../payments/history/export-totals.js';
 import { paymentJson, paymentTag } from '../payments/history/payment-representation.js';
-import type { ClaimedPayment, Prefix } from '../payments/ports/payment-history.js';
+import type { ClaimedPayment, PaymentRecord, Prefix } from '../payments/ports/payment-history.js';
 import { generateIdempotencyKey, readKeyHeader } from '../payments/values/idempotency-key.js';
 import { fingerprintOf, type Money } from '../payments/values/money.js';
+import { isComputed, type Reference } from '../payments/values/reference.js';
 import { createTransactionIds } from '../payments/values/transaction-id.js';
 import type { FakeAnswer, FakeCharge, FakeRequest } from './fake-exchange.js';
-import { answerJson, answerNothing, requiredBodyOf } from './fake-requests.js';
+import { answerAbout, computeKey, namedPayment } from './fake-names.js';
+import { answerError, answerJson, answerNothing, requiredBodyOf } from './fake-requests.js';
 
 /** What its processor does with the next payment. `unknown`: it charges, and its reply is lost; the next repeat finds the charge. */
 export type FakeProcessing = { readonly decline: string } | 'unknown' | undefined;
 
-type Row = { -readonly [Member in keyof ClaimedPayment]: ClaimedPayment[Member] };
+/** `id`: the transaction id, which a cancelled one does not show. */
+type Kept = { readonly id: string; expiresAt: number };
+type Row = { -readonly [Member in keyof ClaimedPayment]: ClaimedPayment[Member] } & Kept;
+type AnyRow = Row | (Extract<PaymentRecord, { state: 'CANCELLED' }> & Kept);
+interface IssuedKey {
+  readonly endsAt: number;
+  readonly reference: Reference | undefined;
+}
 const PROCESSOR = 'simulated';
+const UNDER_WAY_RETRY_SECONDS = 1;
 
 /** Keys and payments in memory, by the rules of the service and with its readers and texts. */
 export class FakePayments {
   readonly charges: FakeCharge[] = [];
-  /** Issued, with the time of their end. */
-  readonly #keys = new Map<string, number>();
-  readonly #rows = new Map<string, Row & { expiresAt: number }>();
+  readonly #keys = new Map<string, IssuedKey>();
+  readonly #rows = new Map<string, AnyRow>();
   readonly #newTransactionId: () => string;
 
   constructor(
@@ -48,42 +57,123 @@ export class FakePayments {
     this.#keys.clear();
   }
 
-  issueKey(): FakeAnswer {
-    const key = generateIdempotencyKey(this.now());
-    this.#keys.set(key, this.now() + this.keyLifeMs);
+  issueKey(request: FakeRequest): FakeAnswer {
+    if (request.query.reference === undefined && request.query.attempt === undefined) {
+      return this.#issue(generateIdempotencyKey(this.now()), undefined);
+    }
+    const payment = namedPayment(request, 'client');
+    return answerAbout(payment, () => {
+      const { key, reference } = payment as { key: string; reference: Reference };
+      const row = this.#rows.get(key);
+      if (row?.state === 'CANCELLED') throw publicErrors.paymentCancelled();
+      if (!row) this.#requireTurn(reference);
+      return this.#issue(key, reference);
+    });
+  }
+
+  #issue(key: string, reference: Reference | undefined): FakeAnswer {
+    this.#keys.set(key, { endsAt: this.now() + this.keyLifeMs, reference });
     return answerJson(`"${key}"`);
   }
 
   pay(request: FakeRequest, processing: FakeProcessing): FakeAnswer {
-    const header = readKeyHeader(request.headers['idempotency-key']);
-    if (header.state === 'missing') throw publicErrors.missingIdempotencyKey();
-    const body = requiredBodyOf(request);
-    if (header.state === 'invalid') throw publicErrors.invalidIdempotencyKey();
-    const { key } = header;
-    const money = readPaymentRequest(body);
-    const row = this.#rows.get(key);
-    if (row) {
-      if (row.expiresAt <= this.now()) throw publicErrors.invalidIdempotencyKey();
-      return this.#repeat(row, money);
-    }
-    if ((this.#keys.get(key) ?? 0) <= this.now()) throw publicErrors.invalidIdempotencyKey();
-    if ('problem' in money) throw publicErrors.invalidBody(money.problem);
-    return this.#first(key, money, processing);
+    const payment = namedPayment(request, 'client');
+    return answerAbout(payment, () => {
+      const body = requiredBodyOf(request);
+      if (!payment) throw publicErrors.invalidIdempotencyKey();
+      const { key } = payment;
+      const money = readPaymentRequest(body);
+      const row = this.#rows.get(key);
+      if (row) {
+        if (row.expiresAt <= this.now()) throw publicErrors.invalidIdempotencyKey();
+        return this.#repeat(row, money);
+      }
+      const reference = payment.reference ?? this.#issued(key).reference;
+      if ('problem' in money) throw publicErrors.invalidBody(money.problem);
+      if (reference) this.#requireTurn(reference);
+      return this.#first(key, reference, money, processing);
+    });
   }
 
   status(request: FakeRequest): FakeAnswer {
-    const header = readKeyHeader(request.headers['idempotency-key']);
-    if (header.state === 'missing') throw publicErrors.missingIdempotencyKey();
-    const row = header.state === 'present' ? this.#rows.get(header.key) : undefined;
-    if (row?.state !== 'COMPLETED' || row.expiresAt <= this.now()) throw publicErrors.paymentNotFound();
-    return answerJson(`"Transaction ID: ${row.transactionId}"`);
+    const payment = namedPayment(request, 'question');
+    const newest = request.query.attempt === undefined ? this.#newestOf(request.query.reference) : undefined;
+    const asked = payment && newest ? { ...payment, key: newest.key } : payment;
+    return answerAbout(asked, () => {
+      const row = asked && this.#rows.get(asked.key);
+      if (row?.state !== 'COMPLETED' || row.expiresAt <= this.now()) throw publicErrors.paymentNotFound();
+      return answerJson(`"Transaction ID: ${row.transactionId}"`);
+    });
+  }
+
+  cancel(request: FakeRequest): FakeAnswer {
+    const payment = namedPayment(request, 'operator');
+    return answerAbout(payment, () => {
+      if (!payment) throw publicErrors.invalidIdempotencyKey();
+      const { key } = payment;
+      const row = this.#rows.get(key);
+      if (row) this.#requireCancelled(row, payment.reference?.attempt);
+      else this.#close(key, payment.reference ?? this.#issued(key).reference);
+      return answerJson('"Payment cancelled."');
+    });
+  }
+
+  #requireCancelled(row: AnyRow, attempt: number | undefined): void {
+    if (row.expiresAt <= this.now()) throw publicErrors.invalidIdempotencyKey();
+    switch (row.state) {
+      case 'COMPLETED':
+        throw publicErrors.cancelledTooLate(row.transactionId);
+      case 'DECLINED':
+        throw publicErrors.cancelledAfterDecline(attempt);
+      case 'PROCESSING':
+        throw publicErrors.paymentInProgress(UNDER_WAY_RETRY_SECONDS);
+    }
+  }
+
+  #close(key: string, reference: Reference | undefined): void {
+    if (reference) this.#requireTurn(reference);
+    const now = this.now();
+    this.#rows.set(key, {
+      ...this.#newRow(key, reference),
+      state: 'CANCELLED',
+      executions: 0,
+      settledAt: now,
+      expiresAt: reference ? Number.POSITIVE_INFINITY : now + this.keyLifeMs,
+    });
+    this.#keys.delete(key);
+  }
+
+  #issued(key: string): IssuedKey {
+    const issued = this.#keys.get(key);
+    if (!issued || issued.endsAt <= this.now()) throw publicErrors.invalidIdempotencyKey();
+    return issued;
+  }
+
+  /** Without a retention no decline is too long ago. */
+  #requireTurn({ attempt, ...rest }: Reference): void {
+    if (attempt === 1) return;
+    switch (this.#rows.get(computeKey({ ...rest, attempt: attempt - 1 }))?.state) {
+      case undefined:
+        throw publicErrors.attemptOutOfTurn(attempt, 'absent');
+      case 'COMPLETED':
+        throw publicErrors.attemptOutOfTurn(attempt, 'completed');
+      case 'CANCELLED':
+        throw publicErrors.attemptOutOfTurn(attempt, 'cancelled');
+      case 'PROCESSING':
+        throw publicErrors.attemptBeforeUnderWay(attempt, UNDER_WAY_RETRY_SECONDS);
+    }
+  }
+
+  #newestOf(reference: string | undefined): AnyRow | undefined {
+    const attempts = [...this.#rows.values()].filter((row) => reference !== undefined && row.reference === reference);
+    return attempts.sort((one, other) => (other.attempt ?? 0) - (one.attempt ?? 0))[0];
   }
 
   get(key: string, request: FakeRequest): FakeAnswer {
     const header = readKeyHeader(key);
     if (header.state !== 'present') throw publicErrors.recordNotFound();
     const row = this.#rows.get(header.key);
-    if (!row && (this.#keys.get(header.key) ?? 0) <= this.now()) throw publicErrors.recordNotFound();
+    if (!row && (this.#keys.get(header.key)?.endsAt ?? 0) <= this.now()) throw publicErrors.recordNotFound();
     const json = paymentJson(row ?? { state: 'PENDING', key: header.key });
     const headers = { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' };
     switch (evaluateRead(request.headers, paymentTag(json))) {
@@ -99,17 +189,27 @@ export class FakePayments {
   list({ query }: FakeRequest): FakeAnswer {
     refuseUnknownParameters(query, LIST_PARAMETERS);
     const selection = readSelection(query);
-    const { find, state, processor, claimedFrom = 0, claimedTo = Number.POSITIVE_INFINITY, before, limit } = selection;
+    const {
+      reference,
+      find,
+      state,
+      processor,
+      claimedFrom = 0,
+      claimedTo = Number.POSITIVE_INFINITY,
+      before,
+      limit,
+    } = selection;
     const found = [...this.#rows.values()]
+      .filter((row) => reference === undefined || row.reference === reference)
       .filter((row) => find === undefined || beginsWith(row, find))
       .filter((row) => state === undefined || row.state === state)
       .filter((row) => processor === undefined || row.processor === processor)
-      .filter(({ transactionId }) => before === undefined || transactionId < before)
+      .filter(({ id }) => before === undefined || id < before)
       .filter(({ claimedAt }) => claimedAt >= claimedFrom && claimedAt < claimedTo)
-      .sort((one, other) => (one.transactionId < other.transactionId ? 1 : -1));
+      .sort((one, other) => (one.id < other.id ? 1 : -1));
     const page = found.slice(0, limit);
     const last = found.length > page.length ? page.at(-1) : undefined;
-    const next = last && cursorFor(last.transactionId);
+    const next = last && cursorFor(last.id);
     const parameters = LIST_PARAMETERS.map((name) => [name, name === 'cursor' ? next : query[name]]).filter(
       ([, value]) => value,
     );
@@ -122,6 +222,7 @@ export class FakePayments {
     const { from, to } = readDay(query.day);
     const { processor } = query;
     const rows = [...this.#rows.values()]
+      .filter(({ state }) => state !== 'CANCELLED')
       .filter(({ settledAt = -1 }) => settledAt >= from && settledAt < to)
       .filter((row) => !processor || row.processor === processor);
     const totals = new ExportTotals();
@@ -145,58 +246,73 @@ export class FakePayments {
     return answerJson(json, { etag: quoted(paymentTag(json)), 'cache-control': 'private, no-cache' });
   }
 
-  #first(key: string, money: Money, processing: FakeProcessing): FakeAnswer {
-    const now = this.now();
-    const transactionId = this.#newTransactionId();
-    const row: Row & { expiresAt: number } = {
+  #newRow(key: string, reference: Reference | undefined) {
+    return {
       key,
+      id: this.#newTransactionId(),
       client: undefined,
-      transactionId,
+      reference: reference?.text,
+      attempt: reference?.attempt,
+      reason: undefined,
+      resolution: undefined,
+      claimedAt: this.now(),
+      expiresAt: Number.POSITIVE_INFINITY,
+    };
+  }
+
+  #first(key: string, reference: Reference | undefined, money: Money, processing: FakeProcessing): FakeAnswer {
+    const kept = this.#newRow(key, reference);
+    const transactionId = kept.id;
+    const row: Row = {
+      ...kept,
       ...money,
+      transactionId,
       state: 'PROCESSING',
       processor: PROCESSOR,
       executions: 1,
-      reference: undefined,
-      attempt: undefined,
-      reason: undefined,
-      resolution: undefined,
-      claimedAt: now,
       settledAt: undefined,
-      expiresAt: Number.POSITIVE_INFINITY,
     };
     this.#rows.set(key, row);
     if (processing === undefined || processing === 'unknown') this.charges.push({ key, transactionId, ...money });
     if (processing === 'unknown') throw publicErrors.paymentOutcomeUnknown();
     this.#settle(row, processing?.decline);
-    if (processing) throw publicErrors.paymentDeclined(processing.decline);
+    if (processing) throw declined(row);
     return answerJson(`"Payment processed successfully with Transaction ID: ${transactionId}"`);
   }
 
-  #repeat(row: Row & { expiresAt: number }, money: ReturnType<typeof readPaymentRequest>): FakeAnswer {
+  #repeat(row: AnyRow, money: ReturnType<typeof readPaymentRequest>): FakeAnswer {
+    if (row.state === 'CANCELLED') throw publicErrors.paymentCancelled();
     if (row.state === 'PROCESSING') {
       row.executions += 1;
       this.#settle(row);
     }
     const asked = 'problem' in money ? money.ended : money;
     const isSame = asked !== undefined && fingerprintOf(asked) === fingerprintOf(row);
-    if (this.rejectsMismatch && !isSame) throw publicErrors.paymentMismatch();
+    if (!isSame && isComputed(row.key)) throw publicErrors.referenceMismatch();
+    if (!isSame && this.rejectsMismatch) throw publicErrors.paymentMismatch();
     const headers = { 'idempotent-replayed': 'true' };
     if (row.state === 'COMPLETED') return answerJson(`"Transaction ID: ${row.transactionId}"`, headers);
-    const declined = publicErrors.paymentDeclined(row.reason ?? '');
-    const body = JSON.stringify({ status: 402, error: 'Payment Required', message: declined.message });
-    return answerJson(body, headers, 402);
+    const newest = this.#newestOf(row.reference);
+    if (row.attempt !== undefined && newest?.attempt !== undefined && newest.attempt > row.attempt) {
+      throw publicErrors.attemptSuperseded(row.attempt, { ...newest, attempt: newest.attempt });
+    }
+    const answer = answerError(declined(row));
+    return { ...answer, headers: { ...answer.headers, ...headers } };
   }
 
-  #settle(row: Row & { expiresAt: number }, reason?: string): void {
+  #settle(row: Row, reason?: string): void {
     row.state = reason === undefined ? 'COMPLETED' : 'DECLINED';
     row.reason = reason;
     row.settledAt = this.now();
-    row.expiresAt = this.now() + this.keyLifeMs;
+    // A payment with a reference never expires.
+    if (row.reference === undefined) row.expiresAt = this.now() + this.keyLifeMs;
   }
 }
 
-function beginsWith({ key, transactionId }: Row, find: Prefix): boolean {
-  return 'keyDigits' in find
-    ? key.replaceAll('-', '').startsWith(find.keyDigits)
-    : transactionId.startsWith(find.transactionId);
+function declined({ reason = '', attempt }: Row) {
+  return attempt === undefined ? publicErrors.paymentDeclined(reason) : publicErrors.attemptDeclined(reason, attempt);
+}
+
+function beginsWith({ key, id }: AnyRow, find: Prefix): boolean {
+  return 'keyDigits' in find ? key.replaceAll('-', '').startsWith(find.keyDigits) : id.startsWith(find.transactionId);
 }

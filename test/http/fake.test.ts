@@ -1,7 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { FakeIdempay } from '#idempay/testing/index.js';
-import { exchangesWith } from '../../testkit/client-library/exchanges.js';
+import { declinesWith, exchangesWith } from '../../testkit/client-library/exchanges.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { setProcessorEnvironment } from '../../testkit/deployments/processor-environment.js';
 
 describeDeployments('the fake service of idempay/testing', (deployment) => {
   test.each(['replay', 'reject'] as const)(
@@ -18,4 +19,30 @@ describeDeployments('the fake service of idempay/testing', (deployment) => {
       expect(new Set(actual.map(({ status }) => status)).size).toBeGreaterThanOrEqual(10);
     },
   );
+
+  const environment = setProcessorEnvironment(deployment);
+
+  test('answers about declined attempts as the service does', async () => {
+    const { url } = await environment.serve();
+    const expected = await declinesWith(url, async (work) => {
+      await environment.processor.behave({ declineRate: 1 });
+      return work().finally(() => environment.processor.behave({ declineRate: 0 }));
+    });
+    const fake = new FakeIdempay();
+    const listener = await fake.listen();
+    onTestFinished(() => listener.close());
+    const actual = await declinesWith(listener.url, (work) => {
+      fake.next('pay', { decline: 'insufficient funds' });
+      return work();
+    });
+    expect(namedAlike(actual)).toEqual(namedAlike(expected));
+  });
 });
+
+/** The one processor is simulated, the other one speaks HTTP. */
+function namedAlike(seen: Awaited<ReturnType<typeof declinesWith>>) {
+  return seen.map(({ body, ...rest }) => ({
+    ...rest,
+    body: body.replace(/"processor":"[^"]+"/g, '"processor":"any"'),
+  }));
+}

@@ -14,6 +14,8 @@ const HEADERS = [
   'content-type',
   'cache-control',
   'etag',
+  'idempay-attempt-state',
+  'idempotency-key',
   'idempotent-replayed',
   'link',
   'location',
@@ -26,15 +28,48 @@ const PAYMENT_TAG = /\b[0-9a-f]{32}\b/g;
 const NAMED = [
   /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi,
   /TXN\d+/g,
+  /(?<=cursor=)[\w-]+/g,
   /\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z/g,
 ];
 
-/** Opaque to clients: where the page before ended. */
-const CURSOR = /(?<=\bcursor=)[\w-]+/g;
-const transactionIdIn = (cursor: string) => Buffer.from(cursor, 'base64url').toString('latin1');
-
 /** The same requests to any service that begins empty, and what it answers: the real one and the fake must not differ. */
 export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
+  const { send, seen, hideTags } = exchange(url);
+  hideTags(true);
+  await payments(send);
+  await references(send);
+  hideTags(false);
+  await transactions(send);
+  return seen;
+}
+
+/** The same of declined attempts. `decline`: what runs in it is declined, for insufficient funds. */
+export async function declinesWith(
+  url: string,
+  decline: <T>(work: () => Promise<T>) => Promise<T>,
+): Promise<SeenAnswer[]> {
+  const { send, seen, hideTags } = exchange(url);
+  hideTags(true);
+  const money = { amount: '100.50', currency: 'EUR' };
+  const pay = (attempt: number) => send('POST', `/api/payment?reference=order-1&attempt=${attempt}`, json(money));
+  const cancel = (attempt: number) => send('POST', `/api/payment-cancellation?reference=order-1&attempt=${attempt}`);
+  await decline(() => pay(1));
+  await pay(1);
+  await cancel(1);
+  await decline(() => pay(2));
+  await pay(1);
+  await pay(2);
+  await pay(3);
+  await pay(1);
+  await pay(2);
+  await cancel(2);
+  await send('GET', '/api/payment-status?reference=order-1');
+  await send('GET', '/api/payment-status?reference=order-1&attempt=2');
+  await send('GET', '/api/payments?reference=order-1');
+  return seen;
+}
+
+function exchange(url: string) {
   const seen: SeenAnswer[] = [];
   const names = new Map<string, string>();
   const nameOf = (text: string) => {
@@ -44,10 +79,8 @@ export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
     if (!names.has(name)) names.set(name, `<${names.size + 1}>`);
     return names.get(name) as string;
   };
-  const nameIn = (text: string) =>
-    NAMED.reduce((rest, pattern) => rest.replace(pattern, nameOf), text.replace(CURSOR, transactionIdIn));
-
-  let named = (text: string) => nameIn(text.replace(PAYMENT_TAG, nameOf));
+  const nameIn = (text: string) => NAMED.reduce((rest, pattern) => rest.replace(pattern, nameOf), text);
+  let named = nameIn;
 
   async function send(method: string, path: string, options: Pick<Ask, 'headers' | 'body'> = {}) {
     const answer = await ask(`${url}${path}`, { method, ...options });
@@ -59,21 +92,25 @@ export async function exchangesWith(url: string): Promise<SeenAnswer[]> {
     seen.push({ request, status: answer.status, headers: Object.fromEntries(headers), body: named(answer.text) });
     return answer;
   }
-  const json = (body: unknown, headers: Record<string, string> = {}) => ({
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  });
 
-  await payments(send, json);
-  named = nameIn;
-  await transactions(send, json);
-  return seen;
+  return {
+    send,
+    seen,
+    /** A payment's tag differs with its times. */
+    hideTags(isHidden: boolean) {
+      named = isHidden ? (text) => nameIn(text.replace(PAYMENT_TAG, nameOf)) : nameIn;
+    },
+  };
 }
 
-type Send = (method: string, path: string, options?: Pick<Ask, 'headers' | 'body'>) => ReturnType<typeof ask>;
-type Json = (body: unknown, headers?: Record<string, string>) => Pick<Ask, 'headers' | 'body'>;
+const json = (body: unknown, headers: Record<string, string> = {}) => ({
+  headers: { 'content-type': 'application/json', ...headers },
+  body: typeof body === 'string' ? body : JSON.stringify(body),
+});
 
-async function payments(send: Send, json: Json): Promise<void> {
+type Send = (method: string, path: string, options?: Pick<Ask, 'headers' | 'body'>) => ReturnType<typeof ask>;
+
+async function payments(send: Send): Promise<void> {
   const newKey = async () => (await send('GET', '/api/server-generated/generate-key')).json<string>();
   const pay = (body: unknown, key?: string) =>
     send('POST', '/api/payment', json(body, key ? { 'idempotency-key': key } : {}));
@@ -125,7 +162,78 @@ async function payments(send: Send, json: Json): Promise<void> {
   await send('POST', `/api/payments/${key}/resolution`, json({ outcome: 'lost' }));
 }
 
-async function transactions(send: Send, json: Json): Promise<void> {
+async function references(send: Send): Promise<void> {
+  const hundred = { amount: '100.5', currency: 'usd' };
+  const pay = (query: string, body: unknown = hundred, headers?: Record<string, string>) =>
+    send('POST', `/api/payment?${query}`, json(body, headers));
+  const cancel = (query: string, headers: Record<string, string> = {}) =>
+    send('POST', `/api/payment-cancellation${query}`, { headers });
+  const newKey = async (query = '') => (await send('GET', `/api/server-generated/generate-key${query}`)).json<string>();
+
+  for (const query of [
+    'reference=',
+    'reference=a+b',
+    'attempt=1',
+    'reference=a&attempt=0',
+    'reference=a&attempt=100',
+  ]) {
+    await newKey(`?${query}`);
+    await pay(query);
+    await send('GET', `/api/payment-status?${query}`);
+    await cancel(`?${query}`);
+  }
+  await cancel('?reference=a&client=shop');
+  await send('GET', '/api/payment-status?reference=a&client=shop');
+  await send('GET', '/api/payments?reference=a+b');
+
+  await send('GET', '/api/payment-status?reference=order-17');
+  await pay('reference=order-17', '');
+  await pay('reference=order-17', { amount: '1.234', currency: 'EUR' });
+  await pay('reference=order-17');
+  await pay('reference=order-17');
+  await pay('reference=order-17', hundred, { 'idempotency-key': UNKNOWN_KEY });
+  await pay('reference=order-17', hundred, { 'idempotency-key': ' ' });
+  await pay('reference=order-17', { amount: '7', currency: 'EUR' });
+  await pay('reference=order-17', {});
+  await pay('reference=order-17&attempt=2');
+  await pay('reference=order-17&attempt=3');
+  await newKey('?reference=order-17');
+  await newKey('?reference=order-17&attempt=2');
+  await newKey('?reference=order-17&attempt=3');
+  await cancel('?reference=order-17');
+  await cancel('?reference=order-17&attempt=2');
+  await cancel('?reference=order-17&attempt=3');
+  await send('GET', '/api/payment-status?reference=order-17');
+  await send('GET', '/api/payment-status?reference=order-17&attempt=2');
+
+  const key = await newKey('?reference=order-18');
+  await send('GET', `/api/payments/${key}`);
+  await send('POST', '/api/payment', json(hundred, { 'idempotency-key': key }));
+  await pay('reference=order-18');
+  await send('GET', `/api/payments/${key}`);
+
+  await cancel('?reference=order-19');
+  await cancel('?reference=order-19');
+  await pay('reference=order-19');
+  await pay('reference=order-19', {});
+  await pay('reference=order-19&attempt=2');
+  await newKey('?reference=order-19');
+  await send('GET', '/api/payment-status?reference=order-19');
+  await cancel('');
+  await cancel('', { 'idempotency-key': 'no-uuid' });
+  await cancel('', { 'idempotency-key': UNKNOWN_KEY });
+  const closed = await newKey();
+  await cancel('', { 'idempotency-key': closed });
+  await cancel('', { 'idempotency-key': closed });
+  await send('POST', '/api/payment', json(hundred, { 'idempotency-key': closed }));
+  await send('GET', `/api/payments/${closed}`);
+  for (const reference of ['order-17', 'order-18', 'order-19', 'order-20'])
+    await send('GET', `/api/payments?reference=${reference}`);
+  await send('GET', '/api/payments?state=CANCELLED');
+  await send('GET', '/api/payments');
+}
+
+async function transactions(send: Send): Promise<void> {
   const row = { fromAccount: 'alice', toAccount: 'bob', amount: '12.340' };
   const create = (body: unknown, headers?: Record<string, string>) =>
     send('POST', '/api/transactions', json(body, headers));

@@ -19,6 +19,8 @@ export const KEY = '01a20492-901c-70a0-943a-94814aa8fa0b';
 export const OTHER_KEY = '01a20492-901c-70a0-943a-94814aa8fa0c';
 export const PAID = 'Payment processed successfully with Transaction ID: TXN1';
 export const REPLAYED = 'Transaction ID: TXN1';
+/** Of a reference. */
+export const COMPUTED_KEY = 'f9f4cbd7-c89a-8e3d-8df2-2a15d2a4a0c7';
 export const KEY_REFUSED = 'Invalid or missing Idempotency-Key.';
 export const HUNDRED = { amount: '100.50', currency: 'USD' };
 
@@ -93,7 +95,7 @@ export function scripted(steps: readonly Step[], options: Partial<IdempayOptions
     clock,
     sent,
     /** The requests to pay that were sent, in their order. */
-    payments: () => sent.filter(({ path }) => path === '/api/payment'),
+    payments: () => sent.filter(({ path }) => /^\/api\/payment(\?|$)/.test(path)),
     keysUsed: () => [...new Set(sent.flatMap(({ headers }) => headers.get('idempotency-key') ?? []))],
   };
 }

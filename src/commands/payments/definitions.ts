@@ -1,5 +1,5 @@
 import { type Command, Option } from '@commander-js/extra-typings';
-import { examples, KEY, OPTIONS } from '../arguments.js';
+import { examples, KEY, KEY_UNLESS_REFERENCE, OPTIONS, REFERENCE } from '../arguments.js';
 
 const AMOUNT = new Option('--amount <amount>', 'a decimal number such as 100.50').makeOptionMandatory();
 const CURRENCY = new Option('--currency <code>', 'an ISO 4217 code such as USD').makeOptionMandatory();
@@ -7,6 +7,7 @@ const STATE = new Option('--state <state>', 'only payments in this state').choic
   'PROCESSING',
   'COMPLETED',
   'DECLINED',
+  'CANCELLED',
 ] as const);
 
 export function addPaymentCommands(program: Command): void {
@@ -14,11 +15,13 @@ export function addPaymentCommands(program: Command): void {
     .command('pay')
     .summary('pays once')
     .description(
-      'Pays once, with one idempotency key for all attempts. The key is printed on standard error before money moves. With --key-file it\nis also kept on disk: the same command may then be run again after a crash or any error, and pays once.\nExit code 11: trying again does not help, look for the key at the processor.',
+      'Pays once. With --reference nothing has to be kept: the same command may be run again after a crash or any error, on any machine.\nOnly after a decline, when the payer wants to try again, give the next --attempt.\nWithout a reference: one idempotency key for all requests, printed on standard error before money moves. With --key-file it is also\nkept on disk, and the same command may be run again. Exit code 11: trying again does not help, look for the key at the processor.',
     )
+    .addOption(REFERENCE.reference)
+    .addOption(REFERENCE.attempt)
     .addOption(AMOUNT)
     .addOption(CURRENCY)
-    .option('--key-file <file>', 'keeps the key of this one payment; written before money moves')
+    .option('--key-file <file>', 'without a reference: keeps the key of this one payment; written before money moves')
     .option('--resume <key>', 'goes on with the payment of this key')
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
@@ -27,7 +30,9 @@ export function addPaymentCommands(program: Command): void {
     .addHelpText(
       'after',
       examples(
-        ['idempay pay --amount 100.50 --currency USD --key-file order-17.key', 'run it again: it pays once'],
+        ['idempay pay --reference order-17 --amount 100.50 --currency USD', 'run it again, anywhere: it pays once'],
+        ['idempay pay --reference order-17 --attempt 2 --amount 100.50 --currency USD', 'after a decline'],
+        ['idempay pay --amount 100.50 --currency USD --key-file order-17.key', 'without a reference, run it again'],
         ['idempay pay --amount 100.50 --currency USD', 'prints the key first'],
         ['idempay pay --resume 0190f3a2-... --amount 100.50 --currency USD', 'after a crash, with that key'],
       ),
@@ -38,31 +43,35 @@ export function addPaymentCommands(program: Command): void {
     .command('status')
     .summary('shows the outcome of a payment')
     .description(
-      'Tells what became of a payment. Exit code: 0 completed, 3 declined, 4 not known yet, 7 no payment\nis known, and the message says whether it is certain that nothing was charged.',
+      'Tells what became of a payment: of a key, or of the newest attempt at a reference. Exit code: 0 completed, 3 declined, 4 not known\nyet, 8 cancelled, 7 no payment is known; of a key the message says whether it is certain that nothing was charged.',
     )
-    .addArgument(KEY)
+    .addArgument(KEY_UNLESS_REFERENCE)
+    .addOption(REFERENCE.reference)
+    .addOption(REFERENCE.attempt)
+    .addOption(REFERENCE.client)
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
     .addOption(OPTIONS.apiKeyFile)
     .addOption(OPTIONS.deadline)
-    .addHelpText('after', examples(['idempay status "$KEY" && echo paid', 'in a script']))
+    .addHelpText('after', examples(['idempay status --reference order-17 && echo paid', 'in a script']))
     .action(async (key, options) => {
       process.exitCode = await (await import('./payments.js')).showStatus(key, options);
     });
 
   const payments = program
     .command('payments')
-    .summary('list, get, resolve and export payments')
+    .summary('list, get, cancel, resolve and export payments')
     .description('The payments as the service keeps them.');
 
   payments
     .command('list')
     .description('Lists payments, the newest first.')
+    .option('--reference <text>', 'only the attempts at this reference')
     .option('--find <text>', 'how the key begins, or the transaction id: 0190f3, TXN1795')
     .addOption(STATE)
     .option('--processor <name>', 'only payments of this processor')
-    .option('--from <time>', 'issued at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
-    .option('--to <time>', 'issued before this day or moment')
+    .option('--from <time>', 'first paid with at this day or moment (UTC), or later: 2026-11-20, 2026-11-20T13:00:00Z')
+    .option('--to <time>', 'first paid with before this day or moment')
     .addOption(OPTIONS.limit)
     .addOption(OPTIONS.json)
     .addOption(OPTIONS.url)
@@ -71,6 +80,7 @@ export function addPaymentCommands(program: Command): void {
     .addHelpText(
       'after',
       examples(
+        ['idempay payments list --reference order-17', 'all attempts at it'],
         ['idempay payments list --state PROCESSING', 'those without an outcome'],
         ['idempay payments list --from 2026-11-20 --json | jq -r .transactionId', 'for a script'],
       ),
@@ -87,6 +97,30 @@ export function addPaymentCommands(program: Command): void {
     .addOption(OPTIONS.deadline)
     .addHelpText('after', examples(['idempay payments get "$KEY" --json | jq -r .state', 'one member']))
     .action(async (key, options) => (await import('./payments.js')).getPayment(key, options));
+
+  payments
+    .command('cancel')
+    .summary('closes a payment that is not to be made')
+    .description(
+      'Closes a payment that is not to be made, so that no late worker or stale page can ever charge it. Of a payment and its\ncancellation exactly one succeeds: run it again until it ends with 0, or with 8, which says what the outcome is.\nIt asks before it does so.',
+    )
+    .addArgument(KEY_UNLESS_REFERENCE)
+    .addOption(REFERENCE.reference)
+    .addOption(REFERENCE.attempt)
+    .addOption(REFERENCE.client)
+    .addOption(OPTIONS.yes)
+    .addOption(OPTIONS.json)
+    .addOption(OPTIONS.url)
+    .addOption(OPTIONS.apiKeyFile)
+    .addOption(OPTIONS.deadline)
+    .addHelpText(
+      'after',
+      examples(
+        ['idempay payments cancel --reference order-17 --yes', 'an order that was paid otherwise'],
+        ['idempay payments cancel --reference order-17 --client key:shop', 'as an operator'],
+      ),
+    )
+    .action(async (key, options) => (await import('./payments.js')).cancelPayment(key, options));
 
   payments
     .command('resolve')

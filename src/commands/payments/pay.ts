@@ -1,36 +1,55 @@
-import type { PaymentRequest, PayResult } from '@idempay/client';
+import type { PaymentReference, PaymentRequest, PayResult } from '@idempay/client';
 import { type Connection, type ConnectionOptions, connect } from '../connection.js';
 import { type OutputOptions, printRecord } from '../output/results.js';
 import { report } from '../output/terminal.js';
 import { UsageError } from '../usage.js';
 import { forgetPayment, keepPayment, newestPayment } from './key-file.js';
 
-export interface PayOptions extends ConnectionOptions, OutputOptions, PaymentRequest {
+export interface PayOptions extends ConnectionOptions, OutputOptions, PaymentRequest, Partial<PaymentReference> {
   readonly resume?: string | undefined;
   readonly keyFile?: string | undefined;
 }
 
 /**
- * `idempay pay`. The key is printed and stored in `onKey`, before the client sends the payment. With `--key-file` the same command may
- * be run again, however it ended, and pays once.
+ * `idempay pay`. With `--reference`, or with `--key-file`, the same command may be run again, however it ended, and pays once. Without a
+ * reference the key is printed and stored in `onKey`, before the client sends the payment.
  */
 export async function pay(options: PayOptions): Promise<void> {
-  const { amount, currency, resume, keyFile } = options;
-  if (resume !== undefined && keyFile !== undefined) {
-    throw new UsageError('Give --resume or --key-file, not both: the file holds its key.');
-  }
+  const { amount, currency, resume, keyFile, reference } = options;
+  refuseContradictions(options);
   const payment = { amount, currency };
   if (keyFile !== undefined) refuseOtherPayment(keyFile, payment);
   const connection = await connect(options);
   let result: PayResult;
   try {
-    if (resume !== undefined) result = await resumeKey(connection, resume, payment, options);
+    if (reference !== undefined)
+      result = await payReference(connection, { reference, attempt: options.attempt }, payment);
+    else if (resume !== undefined) result = await resumeKey(connection, resume, payment, options);
     else if (keyFile === undefined) result = await payNew(connection, payment, options, () => {});
     else result = await payWithFile(connection, keyFile, payment, options);
   } catch (error) {
     throw withAdvice(error as Error, options);
   }
   await tellPaid(result, payment, options);
+}
+
+function refuseContradictions({ resume, keyFile, reference, attempt }: PayOptions): void {
+  if (reference !== undefined && (keyFile !== undefined || resume !== undefined)) {
+    throw new UsageError('Give --reference without --key-file and --resume: its key has not to be kept.');
+  }
+  if (reference === undefined && attempt !== undefined) throw new UsageError('--attempt belongs to --reference.');
+  if (resume !== undefined && keyFile !== undefined) {
+    throw new UsageError('Give --resume or --key-file, not both: the file holds its key.');
+  }
+}
+
+/** Nothing is printed or kept before: whoever has the reference can go on. */
+function payReference(
+  { idempay, call }: Connection,
+  named: PaymentReference,
+  payment: PaymentRequest,
+): Promise<PayResult> {
+  return idempay.payments.pay(payment, { ...named, ...call });
 }
 
 /** Another command has kept a key for the same payment first. */
@@ -157,7 +176,9 @@ class OtherPaymentError extends Error {
 
 async function tellPaid(result: PayResult, wanted: PaymentRequest, options: PayOptions): Promise<void> {
   const { transactionId, amount, currency, replayed, key, attempts } = result;
-  await printRecord({ transactionId, amount, currency, replayed, idempotencyKey: key, attempts }, options);
+  const { reference, attempt = 1 } = options;
+  const named = reference !== undefined && { reference, attempt };
+  await printRecord({ transactionId, amount, currency, replayed, ...named, idempotencyKey: key, attempts }, options);
   if (amount === null || currency === null) {
     await tell('The amount that was paid could not be read. It needs the scope payments:read.', options);
     return;
@@ -171,10 +192,10 @@ async function tellPaid(result: PayResult, wanted: PaymentRequest, options: PayO
 }
 
 /** Adds what helps after an outcome that is not known. */
-function withAdvice(error: Error, { amount, currency, keyFile, resume }: PayOptions): Error {
+function withAdvice(error: Error, { amount, currency, keyFile, resume, reference }: PayOptions): Error {
   const { key } = error as Error & { key?: string };
   const again =
-    keyFile === undefined
+    keyFile === undefined && reference === undefined
       ? `idempay pay --resume ${key} --amount ${amount} --currency ${currency}`
       : 'the same command again';
   const afterwards = keyFile === undefined ? 'pay anew' : `remove ${keyFile} and run the command again`;

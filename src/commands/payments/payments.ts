@@ -1,11 +1,13 @@
-import type { Payment, PaymentFilter, Resolution } from '@idempay/client';
+import type { OperatedReference, Payment, PaymentFilter, Resolution } from '@idempay/client';
 import { type ConnectionOptions, connect } from '../connection.js';
 import { EXIT } from '../exit-codes.js';
 import { confirm } from '../output/confirmation.js';
 import { type ExportOptions, exportRows } from '../output/export.js';
 import { type Column, firstOf, type OutputOptions, printRecord, printRows } from '../output/results.js';
+import { UsageError } from '../usage.js';
 
 type Common = ConnectionOptions & OutputOptions;
+type Named = Partial<OperatedReference>;
 
 const COLUMNS: readonly Column<Payment>[] = [
   { title: 'key', of: ({ idempotencyKey }) => idempotencyKey },
@@ -13,19 +15,23 @@ const COLUMNS: readonly Column<Payment>[] = [
   { title: 'amount', of: ({ amount }) => amount },
   { title: 'currency', of: ({ currency }) => currency },
   { title: 'transaction id', of: ({ transactionId }) => transactionId },
-  { title: 'created', of: ({ createdAt }) => createdAt },
+  { title: 'claimed', of: ({ claimedAt }) => claimedAt },
+  { title: 'reference', of: ({ reference }) => reference },
+  { title: 'attempt', of: ({ attempt }) => attempt },
 ];
 
 /** Every member of a payment, in the order of the service. */
 const MEMBERS = [
   ...[
     'idempotencyKey',
+    'reference',
+    'attempt',
     'state',
     'amount',
     'currency',
     'transactionId',
     'processor',
-    'attempts',
+    'executions',
     'reason',
     'resolution',
   ],
@@ -33,11 +39,34 @@ const MEMBERS = [
 ] as const;
 
 /** `idempay status`: what became of a payment, for a script in the exit code. */
-export async function showStatus(key: string, options: Common): Promise<number> {
+export async function showStatus(key: string | undefined, options: Common & Named): Promise<number> {
+  const target = targetOf(key, options);
   const { idempay, call } = await connect(options);
-  const { state, transactionId, reason } = await idempay.payments.get(key, call);
-  await printRecord({ state, transactionId, ...(reason !== null && { reason }) }, options);
-  return { COMPLETED: EXIT.done, DECLINED: EXIT.declined, PROCESSING: EXIT.unknown, PENDING: EXIT.notFound }[state];
+  const { payments } = idempay;
+  const payment = await ('key' in target ? payments.get(target.key, call) : payments.status(target, call));
+  const { state, transactionId, attempt, reason } = payment;
+  const more = { ...(attempt !== null && { attempt }), ...(reason !== null && { reason }) };
+  await printRecord({ state, transactionId, ...more }, options);
+  return {
+    COMPLETED: EXIT.done,
+    DECLINED: EXIT.declined,
+    PROCESSING: EXIT.unknown,
+    PENDING: EXIT.notFound,
+    CANCELLED: EXIT.conflict,
+  }[state];
+}
+
+/** Exactly one of both, because the one that is left out may be a variable of a script that is empty by mistake. */
+function targetOf(
+  key: string | undefined,
+  { reference, attempt, client }: Named,
+): OperatedReference | { readonly key: string } {
+  if ((key === undefined) === (reference === undefined))
+    throw new UsageError('Give a key or --reference, one of both.');
+  if (reference !== undefined) return { reference, attempt, client };
+  if (attempt !== undefined || client !== undefined)
+    throw new UsageError('--attempt and --client belong to --reference.');
+  return { key: key as string };
 }
 
 export async function getPayment(key: string, options: Common): Promise<void> {
@@ -49,9 +78,25 @@ export async function listPayments(
   options: Common & Omit<PaymentFilter, 'limit'> & { limit?: number | undefined },
 ): Promise<void> {
   const { idempay, call } = await connect(options);
-  const { find, state, processor, from, to, limit } = options;
-  const payments = idempay.payments.list({ find, state, processor, from, to }, call);
+  const { reference, find, state, processor, from, to, limit } = options;
+  const payments = idempay.payments.list({ reference, find, state, processor, from, to }, call);
   await printRows(firstOf(payments, limit, options), COLUMNS, options);
+}
+
+export async function cancelPayment(
+  key: string | undefined,
+  { yes, ...options }: Common & Named & { yes?: true | undefined },
+): Promise<void> {
+  const target = targetOf(key, options);
+  const { reference, attempt = 1 } = options;
+  const what = reference === undefined ? `The payment ${key}` : `Attempt ${attempt} at ${reference}`;
+  await confirm(`${what} is closed, and can never be paid.`, { ...options, yes });
+  const { idempay, call } = await connect(options);
+  const cancelled = await idempay.payments.cancel(target, call);
+  await printRecord(
+    { state: 'CANCELLED', ...(reference !== undefined && { reference, attempt }), idempotencyKey: cancelled.key },
+    options,
+  );
 }
 
 export async function resolvePayment(

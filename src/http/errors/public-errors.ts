@@ -113,14 +113,35 @@ const UNAVAILABLE = {
   read: { unchanged: READ, unknown: READ },
 } as const;
 
-/** What the attempt before is, and what to do. */
+/** What the attempt before is, for programs, and what to do. */
 const OUT_OF_TURN = {
-  absent: 'and it was never made. Make it first, with the number before.',
-  completed: 'and it is completed: the order is paid. Nothing was charged now.',
-  cancelled: 'and it was cancelled: the order is closed. Nothing was charged.',
-  'declined too long ago':
+  absent: ['previous-absent', 'and it was never made. Make it first, with the number before.'],
+  completed: ['previous-completed', 'and it is completed: the order is paid. Nothing was charged now.'],
+  cancelled: ['previous-cancelled', 'and it was cancelled: the order is closed. Nothing was charged.'],
+  'declined too long ago': [
+    'previous-too-old',
     'which it was so long ago that its record is about to be removed. Pay with another reference, or ask the payer.',
+  ],
 } as const;
+
+interface NewestAttempt {
+  readonly attempt: number;
+  readonly state: 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
+  readonly transactionId?: string | undefined;
+}
+
+function whatBecameOf({ state, transactionId }: NewestAttempt): string {
+  switch (state) {
+    case 'COMPLETED':
+      return `is completed with Transaction ID: ${transactionId}`;
+    case 'DECLINED':
+      return 'was declined too';
+    case 'CANCELLED':
+      return 'was cancelled';
+    case 'PROCESSING':
+      return 'is being processed';
+  }
+}
 
 /** Long enough for a full disk or a restart to be noticed, short enough that a waiting payer does not give up. */
 const STORE_RETRY_SECONDS = 2;
@@ -133,6 +154,24 @@ const LOOK_UP_RETRY_SECONDS = 1;
 
 /** On the 404 of a payment's record: what is certain of its key. */
 const KEY_STATE_HEADER = 'Idempay-Key-State';
+
+/** On each 422 about a reference or a cancellation: why, for programs. */
+const ATTEMPT_STATE_HEADER = 'Idempay-Attempt-State';
+export const ATTEMPT_STATES = [
+  'previous-absent',
+  'previous-completed',
+  'previous-cancelled',
+  'previous-too-old',
+  'superseded',
+  'mismatch',
+  'completed',
+  'declined',
+  'outcome-at-processor',
+] as const;
+
+function attemptRefused(state: (typeof ATTEMPT_STATES)[number], message: string): PublicError {
+  return new PublicError(422, message, { [ATTEMPT_STATE_HEADER]: state });
+}
 
 export const publicErrors = {
   // Spec, table 7.
@@ -191,8 +230,8 @@ export const publicErrors = {
       'This Idempotency-Key is not the key of that reference and attempt. Leave the header out: the reference is enough.',
     ),
   referenceMismatch: () =>
-    new PublicError(
-      422,
+    attemptRefused(
+      'mismatch',
       'This reference is a payment of another amount or currency, which is never paid by this one. Repeat that payment as it was, or read what was paid. Another order has another reference.',
     ),
   paymentCancelled: () =>
@@ -203,12 +242,14 @@ export const publicErrors = {
       `Attempt ${attempt - 1} is still being processed, so attempt ${attempt} may not begin. Retry it after Retry-After seconds.`,
       { 'Retry-After': String(retryAfterSeconds) },
     ),
-  attemptOutOfTurn: (attempt: number, previous: keyof typeof OUT_OF_TURN) =>
-    new PublicError(422, `Attempt ${attempt} needs attempt ${attempt - 1} to be declined, ${OUT_OF_TURN[previous]}`),
-  attemptSuperseded: (attempt: number, newest: number, what: string) =>
-    new PublicError(
-      422,
-      `Attempt ${attempt} was declined, and attempt ${newest} ${what}. Ask for the newest one with GET /api/payment-status, without 'attempt'.`,
+  attemptOutOfTurn(attempt: number, previous: keyof typeof OUT_OF_TURN) {
+    const [state, what] = OUT_OF_TURN[previous];
+    return attemptRefused(state, `Attempt ${attempt} needs attempt ${attempt - 1} to be declined, ${what}`);
+  },
+  attemptSuperseded: (attempt: number, newest: NewestAttempt) =>
+    attemptRefused(
+      'superseded',
+      `Attempt ${attempt} was declined, and attempt ${newest.attempt} ${whatBecameOf(newest)}. Ask for the newest one with GET /api/payment-status, without 'attempt'.`,
     ),
   rowsLost: (retryAfterSeconds: number) =>
     new PublicError(
@@ -217,20 +258,20 @@ export const publicErrors = {
       { 'Retry-After': String(retryAfterSeconds) },
     ),
   cancelledTooLate: (transactionId: string) =>
-    new PublicError(
-      422,
+    attemptRefused(
+      'completed',
       `The payment is completed with Transaction ID: ${transactionId}. It can be refunded, and not cancelled.`,
     ),
   cancelledAfterDecline: (attempt: number | undefined) =>
-    new PublicError(
-      422,
+    attemptRefused(
+      'declined',
       attempt === undefined
         ? 'The payment was declined: nothing was charged, and nothing will be with this key.'
         : `Attempt ${attempt} was declined, so nothing was charged with it. To close the order, cancel attempt=${attempt + 1}.`,
     ),
   cancelledAtProcessor: () =>
-    new PublicError(
-      422,
+    attemptRefused(
+      'outcome-at-processor',
       'The processor has an outcome of this payment, whose row was lost. Repeat the payment to have it recorded; nothing is charged twice.',
     ),
   tooManyPayments: (retryAfterSeconds: number) =>

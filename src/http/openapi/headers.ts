@@ -1,5 +1,6 @@
 import { FIRST_TRANSACTION_ID } from '../../transactions/transaction.js';
 import { fixedHeaders } from '../connections/fixed-headers.js';
+import { ATTEMPT_STATES } from '../errors/public-errors.js';
 import type { JsonSchema, RequestHeader, ResponseHeader } from './route-description.js';
 
 const UUID = '01936d5e-7c1a-7f3e-8b5a-2f6c1d9e4b70';
@@ -228,6 +229,13 @@ export const ERROR_HEADERS: Readonly<Record<string, ResponseHeader>> = {
     '`expired-unpaid`: it is certain, for the client that asks, that nothing was and nothing can be charged with this key; a new key is safe. `unknown`: it is not certain. Without the header, or with another value: unknown.',
     { enum: ['expired-unpaid', 'unknown'] },
     'unknown',
+  ),
+  'Idempay-Attempt-State': always(
+    'Idempay-Attempt-State',
+    'Idempay-Attempt-State',
+    'Why the attempt is not paid, or not cancelled. `previous-...`: the attempt before is not there, or is `completed`, `cancelled` or declined `too-old`. `superseded`: it was declined, and a later attempt was made. `mismatch`: the reference is a payment of another amount or currency. A cancellation: the payment is `completed` or `declined`, or has an `outcome-at-processor`.',
+    { enum: ATTEMPT_STATES },
+    'superseded',
   ),
   Allow: always('Allow', 'Allow', 'The methods of this path.', { type: 'string' }, 'GET, HEAD'),
 };

@@ -123,7 +123,11 @@ export const pay: RouteDescription = {
     attemptDeclined: publicErrors.attemptDeclined('insufficient funds', 1),
     ...referenceErrors,
     ...turnErrors,
-    attemptSuperseded: publicErrors.attemptSuperseded(1, 2, `is completed with Transaction ID: ${EXAMPLE_PAYMENT_ID}`),
+    attemptSuperseded: publicErrors.attemptSuperseded(1, {
+      attempt: 2,
+      state: 'COMPLETED',
+      transactionId: EXAMPLE_PAYMENT_ID,
+    }),
     rowsLost: publicErrors.rowsLost(40),
     paymentInProgress: publicErrors.paymentInProgress(1),
     paymentMismatch: publicErrors.paymentMismatch(),

@@ -32,7 +32,10 @@ export type NamedReference = NamedPayment & { readonly reference: Reference };
  * What the query says of a reference (decisions P18); undefined where it names none. Throws the 400 that says what is wrong: a reference that
  * was meant, and cannot be read, must never become a payment with another key.
  */
-export function referenceIn(request: FastifyRequest, takesClient = false): AskedReference | undefined {
+export function referenceIn(
+  request: Pick<FastifyRequest, 'query' | 'caller'>,
+  takesClient = false,
+): AskedReference | undefined {
   const query = request.query as Readonly<Record<string, unknown>>;
   const { reference, attempt, client } = query;
   if (reference === undefined) {
@@ -79,7 +82,7 @@ export function clientMissing(): PublicError {
 }
 
 /** A client has references of its own. An operator that pays nothing itself has none, and names a client. */
-function clientOf({ caller }: FastifyRequest, named: unknown): string | undefined {
+function clientOf({ caller }: Pick<FastifyRequest, 'caller'>, named: unknown): string | undefined {
   if (named === undefined) {
     if (caller && !caller.scopes.has('payments:write') && caller.scopes.has('operations')) {
       throw clientMissing();

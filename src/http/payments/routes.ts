@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { PayAnswer, RefusedTurn } from '../../payments/answers.js';
 import type { CancelAnswer } from '../../payments/cancel.js';
 import type { Payments } from '../../payments/payments.js';
-import type { PaymentRecord } from '../../payments/ports/payment-history.js';
 import { readKeyHeader } from '../../payments/values/idempotency-key.js';
 import type { FinalOutcome } from '../../payments/values/payment.js';
 import type { ComputeKey, NamedPayment } from '../../payments/values/reference.js';
@@ -254,11 +253,10 @@ function refusalOf(answer: Exclude<PayAnswer, { state: 'processed' | 'replayed' 
     case 'not its turn':
       return outOfTurn(answer);
     case 'superseded':
-      return publicErrors.attemptSuperseded(
-        answer.attempt,
-        answer.newest.attempt ?? answer.attempt,
-        whatBecameOf(answer.newest),
-      );
+      return publicErrors.attemptSuperseded(answer.attempt, {
+        ...answer.newest,
+        attempt: answer.newest.attempt ?? answer.attempt,
+      });
     case 'too soon':
       return publicErrors.rowsLost(answer.retryAfterSeconds);
     case 'not sent':
@@ -276,19 +274,6 @@ function outOfTurn({ attempt, previous }: RefusedTurn): PublicError {
 
 /** Most payments take less. */
 const UNDER_WAY_RETRY_SECONDS = 1;
-
-function whatBecameOf(newest: PaymentRecord): string {
-  switch (newest.state) {
-    case 'COMPLETED':
-      return `is completed with Transaction ID: ${newest.transactionId}`;
-    case 'DECLINED':
-      return 'was declined too';
-    case 'CANCELLED':
-      return 'was cancelled';
-    case 'PROCESSING':
-      return 'is being processed';
-  }
-}
 
 function cancelRefusalOf(
   answer: Exclude<CancelAnswer, { state: 'cancelled' }>,

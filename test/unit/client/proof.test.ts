@@ -27,6 +27,21 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   recordNotFound: [publicErrors.recordNotFound()],
   paymentMismatch: [publicErrors.paymentMismatch()],
   paymentDeclined: [publicErrors.paymentDeclined('lost card')],
+  attemptDeclined: [publicErrors.attemptDeclined('lost card', 1), publicErrors.attemptDeclined('lost card', 99)],
+  invalidReference: [publicErrors.invalidReference()],
+  withoutReference: [publicErrors.withoutReference('attempt')],
+  clientForOperators: [publicErrors.clientForOperators()],
+  keyOfAnotherReference: [publicErrors.keyOfAnotherReference()],
+  referenceMismatch: [publicErrors.referenceMismatch()],
+  paymentCancelled: [publicErrors.paymentCancelled()],
+  attemptBeforeUnderWay: [publicErrors.attemptBeforeUnderWay(2, 1)],
+  attemptOutOfTurn: (['absent', 'completed', 'cancelled', 'declined too long ago'] as const).map((previous) =>
+    publicErrors.attemptOutOfTurn(2, previous),
+  ),
+  attemptSuperseded: [publicErrors.attemptSuperseded(1, { attempt: 2, state: 'DECLINED' })],
+  cancelledTooLate: [publicErrors.cancelledTooLate('TXN1')],
+  cancelledAfterDecline: [publicErrors.cancelledAfterDecline(undefined), publicErrors.cancelledAfterDecline(1)],
+  cancelledAtProcessor: [publicErrors.cancelledAtProcessor()],
   paymentFinal: [publicErrors.paymentFinal('COMPLETED')],
   resolutionTooEarly: [publicErrors.resolutionTooEarly(1)],
   otherProcessor: [publicErrors.otherProcessor('one')],
@@ -65,6 +80,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
 /** It did nothing, and may be sent again. */
 const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicError[]>> = {
   tooManyRequests: [publicErrors.tooManyRequests(60, 1)],
+  rowsLost: [publicErrors.rowsLost(1)],
   tooManyConnections: [publicErrors.tooManyConnections()],
   starting: [publicErrors.starting()],
   credentialsUnchecked: [publicErrors.credentialsUnchecked()],
@@ -76,6 +92,7 @@ const NOTHING_BEGUN: Partial<Record<keyof typeof publicErrors, readonly PublicEr
       'change status',
       'delete transaction',
       'resolve payment',
+      'cancel payment',
     ] as const
   ).map((operation) => unavailable('unchanged', operation)),
 };
@@ -118,6 +135,7 @@ test('an effect that is not known is no refusal', () => {
     'create once',
     'change status',
     'delete transaction',
+    'cancel payment',
   ] as const) {
     expect(provenMessageOf(answer(unavailable('unknown', operation)))).toBeUndefined();
   }

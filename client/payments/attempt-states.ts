@@ -1,0 +1,35 @@
+import { type IdempayError, MismatchError, NotCancelledError, OutOfTurnError, type PaymentName } from '../errors.js';
+import { detailsOf } from '../http/answers.js';
+import type { Answer } from '../http/transport.js';
+
+/** On each 422 about a reference or a cancellation: why. */
+const ATTEMPT_STATE_HEADER = 'idempay-attempt-state';
+
+export interface RefusedAttempt {
+  /** `refused`: it says nothing about requests before this one, because rows that were lost would be answered so too. */
+  readonly state: 'final' | 'refused';
+  readonly error: IdempayError;
+}
+
+/** What a 422 of the service means; undefined where it does not say why, for example because a gateway removed the header. */
+export function refusedAttempt(answer: Answer, message: string, payment: PaymentName): RefusedAttempt | undefined {
+  const why = answer.headers.get(ATTEMPT_STATE_HEADER)?.trim();
+  const details = detailsOf(answer);
+  switch (why) {
+    case 'previous-absent':
+    case 'previous-too-old':
+      return { state: 'refused', error: new OutOfTurnError(message, why, payment, details) };
+    case 'previous-completed':
+    case 'previous-cancelled':
+    case 'superseded':
+      return { state: 'final', error: new OutOfTurnError(message, why, payment, details) };
+    case 'mismatch':
+      return { state: 'final', error: new MismatchError(message, payment, details) };
+    case 'completed':
+    case 'declined':
+    case 'outcome-at-processor':
+      return { state: 'final', error: new NotCancelledError(message, why, payment, details) };
+    default:
+      return undefined;
+  }
+}

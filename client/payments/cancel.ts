@@ -1,0 +1,87 @@
+import { type IdempayError, InvalidRequestError, UnknownChangeError } from '../errors.js';
+import type { Call, CallOptions } from '../http/call.js';
+import { type GivenUp, repeat } from '../http/repeat.js';
+import { type Requests, unavailable } from '../http/requests.js';
+import type { Outgoing, Transport } from '../http/transport.js';
+import type { Settings } from '../settings.js';
+import { KEY } from './idempotency-keys.js';
+import { type Cancelled, type PaymentAnswer, readCancelAnswer } from './payment-answers.js';
+import {
+  type AskedPayment,
+  askedReference,
+  namesReference,
+  type OperatedReference,
+  referenceQuery,
+  withKeyOf,
+} from './references.js';
+
+/** What is to be cancelled: an attempt at a reference, or the payment of a key. */
+export type CancelTarget = OperatedReference | { readonly key: string; readonly reference?: never };
+
+export interface CancelResult {
+  readonly key: string;
+}
+
+type Ended = Exclude<PaymentAnswer<Cancelled>, { state: 'again' }>;
+
+/** Closes a payment that is not to be made. Repeated like a payment: it is cancelled once, or paid, and never both. */
+export class Canceller {
+  constructor(
+    private readonly settings: Settings,
+    private readonly transport: Transport,
+    private readonly requests: Requests,
+  ) {}
+
+  async cancel(target: CancelTarget, options: CallOptions): Promise<CancelResult> {
+    const asked = askedIn(target);
+    const request = requestOf(target, asked);
+    return this.requests.within(options, async (call) => {
+      let mayBeDone = false;
+      let named = asked;
+      const end = await repeat<Ended>(this.settings, call, async () => {
+        const result = await this.transport.send(call, request);
+        const answer = readCancelAnswer(result, named);
+        if (result.state === 'answered') named = withKeyOf(result, named);
+        if (answer.state !== 'again') return { state: 'done', value: answer };
+        mayBeDone ||= answer.mayHaveArrived;
+        return answer;
+      });
+      if (end.state === 'given up') throw mayBeDone ? unknownAtEnd(call, end) : unavailable(call, end);
+      const { value } = end;
+      if (value.state === 'cancelled') return { key: value.key };
+      throw value.state !== 'final' && mayBeDone ? refusedAfterwards(value.error) : value.error;
+    });
+  }
+}
+
+function askedIn(target: CancelTarget): AskedPayment {
+  if (namesReference(target)) return askedReference(target);
+  const { key } = target;
+  if (typeof key !== 'string' || !KEY.test(key)) {
+    throw new InvalidRequestError("Give the 'reference' of the payment, or its 'key'.");
+  }
+  return { key };
+}
+
+function requestOf(target: CancelTarget, { key, reference, attempt }: AskedPayment): Outgoing {
+  const path = '/api/payment-cancellation';
+  if (reference === undefined) return { method: 'POST', path, headers: { 'idempotency-key': key as string } };
+  const client = 'client' in target ? target.client : undefined;
+  return { method: 'POST', path: `${path}?${referenceQuery(reference, attempt, client)}` };
+}
+
+const UNKNOWN = 'It is not known whether the payment was cancelled';
+const AGAIN = 'Cancel the same again: it is cancelled once, or paid, and never both.';
+
+function refusedAfterwards(cause: IdempayError): UnknownChangeError {
+  const { status, requestId, message } = cause;
+  return new UnknownChangeError(`${UNKNOWN}. ${AGAIN} ${message}`, undefined, { status, requestId, cause });
+}
+
+function unknownAtEnd(call: Call, { last }: GivenUp): UnknownChangeError {
+  const why = call.wasAborted() ? 'the caller aborted' : 'the deadline ended';
+  const tail = last ? ` The last attempt: ${last.message}` : '';
+  const { status, requestId } = last ?? {};
+  const details = { status, requestId, cause: last ?? call.signal.reason };
+  return new UnknownChangeError(`${UNKNOWN}: ${why} before an answer. ${AGAIN}${tail}`, undefined, details);
+}

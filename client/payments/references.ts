@@ -1,0 +1,92 @@
+import { InvalidRequestError, LAST_ATTEMPT, type PaymentName } from '../errors.js';
+import { hasOwnHeader } from '../http/proof.js';
+import type { Answer } from '../http/transport.js';
+
+/** What is to be paid once, such as an order. */
+export interface PaymentReference {
+  /** Such as the number of the order: 1 to 128 of `A-Z a-z 0-9 - . _ ~ : / @`. */
+  readonly reference: string;
+  /** 1 if omitted, at most 99. One more only after a decline, when the payer wants to try again. */
+  readonly attempt?: number | undefined;
+}
+
+/** For operators: a reference of another client. */
+export interface OperatedReference extends PaymentReference {
+  /** Whose reference it is, such as `key:shop`. */
+  readonly client?: string | undefined;
+}
+
+/** A payment as a request names it. The key of a reference is undefined until an answer has named it. */
+export type AskedPayment = PaymentName<string | undefined>;
+
+const REFERENCE = /^[A-Za-z0-9\-._~:/@]{1,128}$/;
+const COMPUTED_KEY = /^f[0-9a-f]{7}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+const KEY_HEADER = 'idempotency-key';
+
+/** The service's own sentences, before anything is sent. */
+const INVALID_REFERENCE =
+  "'reference' must name one order by 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : / @, sent once. A '+' is read as a blank.";
+const INVALID_ATTEMPT = `'attempt' must be a whole number from 1 to ${LAST_ATTEMPT}, sent once.`;
+const WITHOUT_REFERENCE = "'attempt' says which payment of a 'reference' is meant: send both.";
+
+/**
+ * Whether a payment by reference is meant. One that is there and undefined counts: an order without its number must never get a key
+ * that nobody can find again.
+ */
+export function namesReference(options: object): options is PaymentReference {
+  if ('reference' in options) return true;
+  if ('attempt' in options && options.attempt !== undefined) throw new InvalidRequestError(WITHOUT_REFERENCE);
+  return false;
+}
+
+export function checkedReference(reference: unknown): string {
+  if (typeof reference === 'string' && REFERENCE.test(reference)) return reference;
+  throw new InvalidRequestError(INVALID_REFERENCE);
+}
+
+/** Undefined where none is named. */
+export function checkedAttempt(attempt: unknown): number | undefined {
+  if (attempt === undefined) return undefined;
+  if (Number.isInteger(attempt) && (attempt as number) >= 1 && (attempt as number) <= LAST_ATTEMPT) {
+    return attempt as number;
+  }
+  throw new InvalidRequestError(INVALID_ATTEMPT);
+}
+
+export function askedReference({ reference, attempt }: PaymentReference): AskedPayment {
+  return { key: undefined, reference: checkedReference(reference), attempt: checkedAttempt(attempt) ?? 1 };
+}
+
+/** The first attempt is named by the reference alone, as in every document. */
+export function referenceQuery(reference: string, attempt: number | undefined, client?: string): string {
+  const parameters = {
+    reference,
+    ...(attempt !== undefined && { attempt: `${attempt}` }),
+    ...(client !== undefined && { client }),
+  };
+  return new URLSearchParams(parameters).toString();
+}
+
+/**
+ * The key of the payment that an answer is about. That of a reference is proven by the answer: it is a computed one, and that of the
+ * answers before. Undefined where it is not, or where a gateway removed the header.
+ */
+export function keyOfAnswer(
+  { headers }: Pick<Answer, 'headers'>,
+  { key, reference }: AskedPayment,
+): string | undefined {
+  if (reference === undefined) return key;
+  const named = headers.get(KEY_HEADER)?.trim().toLowerCase() ?? '';
+  return isComputed(named) && (key ?? named) === named ? named : undefined;
+}
+
+/** The answers of one call are about one key: with another one something in between sends them to another service. */
+export function withKeyOf(answer: Answer, asked: AskedPayment): AskedPayment {
+  const key = hasOwnHeader(answer.headers) ? keyOfAnswer(answer, asked) : undefined;
+  return key === undefined ? asked : { ...asked, key };
+}
+
+/** Whether the key is one of a reference, by its form. */
+export function isComputed(key: string): boolean {
+  return COMPUTED_KEY.test(key);
+}
