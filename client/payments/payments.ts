@@ -6,23 +6,21 @@ import type { Payment, PaymentRequest, Resolution } from '../representations.js'
 import type { Settings } from '../settings.js';
 import { Canceller, type CancelResult, type CancelTarget } from './cancel.js';
 import { createIdempotencyKeys } from './idempotency-keys.js';
-import { type KeyOptions, Payer, type PayResult, type ReferenceOptions } from './pay.js';
+import { Payer, type PayOptions, type PayResult } from './pay.js';
 import { type PaymentFilter, type PaymentList, PaymentRecords } from './payment-records.js';
 import type { OperatedReference } from './references.js';
 import { statusOf } from './status.js';
 
 export interface Payments {
   /**
-   * Pays the reference once, however often it is called, by any number of processes, after any crash: nothing has to be kept. Rejects with
-   * one of the classes of errors.ts: after an UnknownOutcomeError call it again as it was. Only where the payer wants to try again after a
-   * DeclinedError, call it with the `nextAttempt` of the error.
-   */
-  pay(payment: PaymentRequest, options: ReferenceOptions): Promise<PayResult>;
-  /**
+   * With a reference: pays it once, however often this is called, by any number of processes, after any crash; nothing has to be kept.
+   * Rejects with one of the classes of errors.ts: after an UnknownOutcomeError call it again as it was. Only where the payer wants to try
+   * again after a DeclinedError, call it with the `nextAttempt` of the error.
+   *
    * Without a reference: pays once, with one new key for all requests of this call. After an UnknownOutcomeError money may have moved
    * or still move, and `resume` goes on; after a DeadKeyError, which is one too, a person looks at the processor.
    */
-  pay(payment: PaymentRequest, options?: KeyOptions): Promise<PayResult>;
+  pay(payment: PaymentRequest, options?: PayOptions): Promise<PayResult>;
   /**
    * Closes a payment that is not to be made, so that nothing can ever pay it: of `pay` and `cancel` exactly one succeeds. May be called any
    * number of times. Rejects with a NotCancelledError where it has an outcome.
@@ -61,7 +59,7 @@ export function createPayments(
   const canceller = new Canceller(settings, transport, requests);
   const records = new PaymentRecords(requests, change, settings.remembered);
   return {
-    pay: (payment: PaymentRequest, options: ReferenceOptions | KeyOptions = {}) => payer.pay(payment, options),
+    pay: (payment, options = {}) => payer.pay(payment, options),
     cancel: async (target, options = {}) => canceller.cancel(target, options),
     status: (reference, options = {}) => statusOf(requests, reference, options),
     resume: (key, payment, options = {}) => payer.resume(key, payment, options),

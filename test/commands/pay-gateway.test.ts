@@ -65,6 +65,21 @@ describe('idempay pay --key-file behind a gateway that answers by itself after i
     expect(readdirSync(folder)).toHaveLength(answers.length);
   });
 
+  it('by a reference ends with 4, and the same command past the gateway is a repeat', async () => {
+    const before = (await shared().processor.charges()).length;
+    const gateway = await startGateway(shared().url, async (_request, forward) => {
+      await forward();
+      return ownJson(402);
+    });
+    const parameters = ['pay', '--reference', 'order-17', ...PAYMENT];
+    const unknown = await runCommand(gateway.url, [...parameters, '--deadline', '1']);
+    await gateway.close();
+    expect([unknown.code, unknown.stderr]).toEqual([UNKNOWN, expect.stringContaining('order-17 (attempt 1)')]);
+    const again = await runCommand(shared().url, parameters);
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('replayed\ttrue') });
+    expect((await shared().processor.charges()).length).toBe(before + 1);
+  });
+
   it('sends nothing and keeps no file where the request for a key is answered so', async () => {
     const before = (await shared().processor.charges()).length;
     const gateway = await startGateway(shared().url, async () => ownJson(400));
@@ -79,6 +94,18 @@ describe('idempay pay --key-file behind a gateway that answers by itself after i
 
 describe('a change behind a gateway that answers by itself after it forwarded it', () => {
   const shared = shareProcessedService(embedded);
+
+  it('payments cancel ends with 4, and is repeated past the gateway', async () => {
+    const gateway = await startGateway(shared().url, async (_request, forward) => {
+      await forward();
+      return ownJson(422);
+    });
+    const parameters = ['payments', 'cancel', '--reference', 'order-18', '--yes'];
+    const result = await runCommand(gateway.url, [...parameters, '--deadline', '1']);
+    await gateway.close();
+    expect(result.code).toBe(UNKNOWN);
+    expect((await runCommand(shared().url, parameters)).code).toBe(0);
+  });
 
   it.each([
     ['transactions create', (_id: string) => ['create', '--from', 'alice', '--to', 'bob', '--amount', '5']],

@@ -38,6 +38,59 @@ describe('idempay pay', () => {
     expect(await chargesOf(key)).toBe(1);
   });
 
+  it('with --reference pays once, run again anywhere, by nothing that is kept', async () => {
+    const parameters = ['pay', '--reference', 'order-17', ...HUNDRED];
+    const results = await Promise.all(Array.from({ length: 4 }, () => idempay(...parameters, '--json')));
+    const paid = results.map(({ stdout }) => JSON.parse(stdout));
+    expect(new Set(paid.map(({ transactionId }) => transactionId)).size).toBe(1);
+    const [{ transactionId, idempotencyKey }] = paid;
+    expect(paid[0]).toMatchObject({ reference: 'order-17', attempt: 1, amount: '100.00', currency: 'USD' });
+    expect(await chargesOf(idempotencyKey)).toBe(1);
+    const again = await idempay(...parameters);
+    expect(again).toMatchObject({ code: 0, stderr: '' });
+    expect(again.stdout).toContain('replayed\ttrue\nreference\torder-17\nattempt\t1\n');
+    const other = await idempay('pay', '--reference', 'order-17', '--amount', '7', '--currency', 'USD', '--json');
+    expect([other.code, JSON.parse(other.stderr)]).toEqual([8, expect.objectContaining({ reference: 'order-17' })]);
+    expect(await idempay('status', '--reference', 'order-17', '--json')).toMatchObject({
+      code: 0,
+      stdout: `{"state":"COMPLETED","transactionId":"${transactionId}","attempt":1}\n`,
+    });
+  });
+
+  it('with --reference and a decline, only the next --attempt charges', async () => {
+    const pay = (...more: string[]) => idempay('pay', '--reference', 'order-18', ...HUNDRED, '--json', ...more);
+    await shared().processor.behave({ declineRate: 1 });
+    const declined = await pay();
+    await shared().processor.behave({ declineRate: 0 });
+    expect(declined.code).toBe(3);
+    const error = JSON.parse(declined.stderr);
+    expect(error).toMatchObject({ error: 'declined', reference: 'order-18', attempt: 1, nextAttempt: 2 });
+    expect((await pay()).code).toBe(3);
+    expect((await idempay('status', '--reference', 'order-18')).code).toBe(3);
+    expect(await pay('--attempt', '3')).toMatchObject({ code: 8, stderr: expect.stringContaining('never made') });
+    const paid = await pay('--attempt', '2');
+    expect([paid.code, JSON.parse(paid.stdout)]).toEqual([0, expect.objectContaining({ attempt: 2 })]);
+    expect(await pay()).toMatchObject({ code: 8, stderr: expect.stringContaining('attempt 2 is completed') });
+    const listed = await idempay('payments', 'list', '--reference', 'order-18', '--json');
+    const states = listed.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).state);
+    expect(states).toEqual(['COMPLETED', 'DECLINED']);
+  });
+
+  it('with --reference and no known outcome ends with 4, and the same command goes on', async () => {
+    await shared().processor.behave({ latencyMs: 3_000 });
+    const parameters = ['pay', '--reference', 'order-19', ...HUNDRED];
+    const paid = await idempay(...parameters, ...SECOND);
+    await shared().processor.behave({ latencyMs: 0 });
+    expect([paid.code, paid.stderr]).toEqual([4, expect.stringContaining('To go on: the same command again')]);
+    expect(paid.stderr).not.toContain('--resume');
+    const again = await idempay(...parameters, '--json');
+    expect(again.code).toBe(0);
+    expect(await chargesOf(JSON.parse(again.stdout).idempotencyKey)).toBe(1);
+  });
+
   it('run again with the same --key-file pays once, and refuses another payment', async () => {
     const file = join(folder, 'order-17.key');
     const [first, again] = [
@@ -142,6 +195,16 @@ describe('idempay pay', () => {
 
   it.each([
     ['--resume and --key-file together', ['--resume', 'x', '--key-file', 'y'], /not both/],
+    ['--reference and --key-file together', ['--reference', 'x', '--key-file', 'y'], /without --key-file/],
+    ['--reference and --resume together', ['--reference', 'x', '--resume', 'y'], /without --key-file and --resume/],
+    ['--attempt without --reference', ['--attempt', '2'], /belongs to --reference/],
+    ['a reference that is empty', ['--reference', ''], /'reference' must name one order/],
+    ['a reference with a blank', ['--reference', 'order 17'], /'reference' must name one order/],
+    [
+      'an attempt that is none',
+      ['--reference', 'x', '--attempt', '100'],
+      /--attempt takes a whole number from 1 to 99/,
+    ],
     ['a key that is none', ['--resume', 'x'], /must be the key/],
     ['a credential as an argument', ['--api-key', 'idem_x'], /unknown option '--api-key'/],
     ['an address that is none', ['--url', 'localhost'], /must be an http or https URL/],
@@ -180,7 +243,7 @@ describe('payments', () => {
     const exported = await idempay('payments', 'export', '--day', day, '--format', 'csv', '-o', file);
     expect(exported).toMatchObject({ code: 0, stdout: '' });
     expect(readFileSync(file, 'utf8')).toMatch(
-      new RegExp(`^idempotencyKey,state,amount,.*\n${paid.idempotencyKey},COMPLETED,100\\.00,USD,`),
+      new RegExp(`^idempotencyKey,reference,attempt,state,amount,.*\n${paid.idempotencyKey},,,COMPLETED,100\\.00,USD,`),
     );
     expect(await idempay('payments', 'export', '--day', day, '-o', file)).toMatchObject({ code: 1 });
 
@@ -190,7 +253,36 @@ describe('payments', () => {
     expect(await idempay(...resolution, '--yes')).toMatchObject({ code: 8 });
   });
 
-  it('an unknown key ends with 7', async () => {
+  it('are cancelled by a reference or a key, after a question, and then never paid', async () => {
+    const cancel = ['payments', 'cancel', '--reference', 'order-20'];
+    const unasked = await idempay(...cancel);
+    expect([unasked.code, unasked.stderr]).toEqual([1, expect.stringContaining('--yes')]);
+    const [first, again] = [await idempay(...cancel, '--yes', '--json'), await idempay(...cancel, '--yes', '--json')];
+    expect([first.code, again.stdout]).toEqual([0, first.stdout]);
+    expect(JSON.parse(first.stdout)).toMatchObject({ state: 'CANCELLED', reference: 'order-20', attempt: 1 });
+    const pay = ['pay', '--reference', 'order-20', ...HUNDRED];
+    expect(await idempay(...pay)).toMatchObject({ code: 8, stderr: expect.stringContaining('cancelled') });
+    expect((await idempay('status', '--reference', 'order-20')).code).toBe(8);
+    const listed = await idempay('payments', 'list', '--state', 'CANCELLED', '--json');
+    expect(JSON.parse(listed.stdout)).toMatchObject({ reference: 'order-20', amount: null });
+
+    const paid = JSON.parse((await idempay('pay', ...HUNDRED, '--json')).stdout);
+    const late = await idempay('payments', 'cancel', paid.idempotencyKey, '--yes');
+    expect([late.code, late.stderr]).toEqual([8, expect.stringContaining(`Transaction ID: ${paid.transactionId}`)]);
+    const operated = await idempay(...cancel, '--client', 'key:shop', '--yes');
+    expect([operated.code, operated.stderr]).toEqual([1, expect.stringContaining('for operators')]);
+    for (const [wrong, sentence] of [
+      [['payments', 'cancel', '--yes'], /one of both/],
+      [['payments', 'cancel', paid.idempotencyKey, '--reference', 'x', '--yes'], /one of both/],
+      [['payments', 'cancel', paid.idempotencyKey, '--attempt', '2', '--yes'], /belong to --reference/],
+      [['status'], /one of both/],
+    ] as const) {
+      expect(await idempay(...wrong)).toMatchObject({ code: 1, stderr: expect.stringMatching(sentence) });
+    }
+  });
+
+  it('an unknown key or reference ends with 7', async () => {
+    expect(await idempay('status', '--reference', 'order-none')).toMatchObject({ code: 7 });
     for (const parameters of [['status'], ['payments', 'get']]) {
       expect(await idempay(...parameters, '0190f3a2-0000-7000-8000-000000000000')).toMatchObject({ code: 7 });
     }

@@ -38,10 +38,13 @@ describeDeployments('the client through a faulty network', (deployment) => {
     CREATES * CALL_MS + AROUND_MS,
   );
 
-  test(
-    'goes on from the kept keys when its caller is killed',
-    async () => {
-      const { violations, tally } = await runCallerCrashes(deployment, CRASHES, seedFrom('CLIENT_SEED'));
+  test.each([
+    ['from the kept keys', 'key'],
+    ['by the references', 'reference'],
+  ] as const)(
+    'goes on %s when its caller is killed',
+    async (_, by) => {
+      const { violations, tally } = await runCallerCrashes(deployment, CRASHES, seedFrom('CLIENT_SEED'), by);
       console.log(deployment.name, JSON.stringify(tally));
       expectNoViolations(violations);
       expect(tally.resumed).toBeGreaterThan(0);

@@ -22,10 +22,13 @@ test(
   DEADLINE_MS,
 );
 
-test(
-  'a caller that is killed goes on from the keys that it kept',
-  async () => {
-    const { violations, tally } = await runCallerCrashes(embedded, CRASHES, seedFrom('CLIENT_SEED'));
+test.each([
+  ['from the keys that it kept', 'key'],
+  ['by the references of its orders, for which it kept nothing', 'reference'],
+] as const)(
+  'a caller that is killed goes on %s',
+  async (_, by) => {
+    const { violations, tally } = await runCallerCrashes(embedded, CRASHES, seedFrom('CLIENT_SEED'), by);
     expectNoViolations(violations);
     expect(tally.resumed).toBeGreaterThan(0);
   },

@@ -1,16 +1,21 @@
 import {
+  CancelledError,
   ConflictError,
+  DeclinedError,
   Idempay,
   InvalidRequestError,
   isSamePayment,
   MismatchError,
+  NotCancelledError,
   NotFoundError,
+  OutOfTurnError,
   UnknownOutcomeError,
 } from '@idempay/client';
 import { describe, expect, test } from 'vitest';
 import { UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { allOf, failureOf } from '../../testkit/client-library/scripted-fetch.js';
 import { describeDeployments } from '../../testkit/deployments/deployments.js';
+import { setProcessorEnvironment } from '../../testkit/deployments/processor-environment.js';
 import { shareService } from '../../testkit/deployments/shared-service.js';
 
 const PAYMENT = { amount: '100.50', currency: 'USD' };
@@ -62,6 +67,71 @@ describeDeployments('the client at the service', (deployment) => {
       await failureOf(NotFoundError, payments.get(UNKNOWN_KEY));
       const late = payments.resolve(key, { outcome: 'declined', reason: 'on the statement' });
       await failureOf(ConflictError, late);
+    });
+  });
+
+  describe('payments by reference', () => {
+    const environment = setProcessorEnvironment(deployment);
+
+    test('two clicks on two servers, with nothing kept, are one charge', async () => {
+      const { url } = await environment.serve();
+      const order = { reference: 'order-17' };
+      const servers = Array.from({ length: 8 }, () => new Idempay({ baseUrl: url }));
+      const results = await Promise.all(servers.map(({ payments }) => payments.pay(PAYMENT, order)));
+      expect(new Set(results.map(({ transactionId }) => transactionId)).size).toBe(1);
+      expect(results.filter(({ replayed }) => !replayed).length).toBeLessThanOrEqual(1);
+      const { payments } = new Idempay({ baseUrl: url });
+      const again = await payments.pay(PAYMENT, order);
+      expect(again).toMatchObject({ ...PAYMENT, replayed: true, key: results[0]?.key });
+      expect(await environment.processor.chargesOf(again.key)).toHaveLength(1);
+      const { transactionId } = again;
+      expect(await payments.status(order)).toMatchObject({ ...order, attempt: 1, state: 'COMPLETED', transactionId });
+      const other = payments.pay({ ...PAYMENT, amount: '7' }, order);
+      expect(await failureOf(MismatchError, other)).toMatchObject({ ...order, attempt: 1 });
+      expect(await failureOf(OutOfTurnError, payments.pay(PAYMENT, { ...order, attempt: 2 }))).toMatchObject({
+        why: 'previous-completed',
+      });
+      expect(await failureOf(NotCancelledError, payments.cancel(order))).toMatchObject({ why: 'completed' });
+    });
+
+    test('a decline names the next attempt, which is paid or cancelled', async () => {
+      const { url } = await environment.serve();
+      const { payments } = new Idempay({ baseUrl: url });
+      const order = { reference: 'order-18' };
+      await environment.processor.behave({ declineRate: 1 });
+      const first = await failureOf(DeclinedError, payments.pay(PAYMENT, order));
+      expect(first).toMatchObject({ ...order, attempt: 1, nextAttempt: 2, reason: 'insufficient funds' });
+      expect(await failureOf(DeclinedError, payments.pay(PAYMENT, order))).toMatchObject({ attempt: 1 });
+      const absent = payments.pay(PAYMENT, { ...order, attempt: 3 });
+      expect(await failureOf(OutOfTurnError, absent)).toMatchObject({ why: 'previous-absent' });
+      await failureOf(DeclinedError, payments.pay(PAYMENT, { ...order, attempt: first.nextAttempt }));
+      await environment.processor.behave({ declineRate: 0 });
+      const superseded = await failureOf(OutOfTurnError, payments.pay(PAYMENT, order));
+      expect(superseded).toMatchObject({ why: 'superseded', attempt: 1 });
+      const late = await failureOf(NotCancelledError, payments.cancel({ ...order, attempt: 2 }));
+      expect(late).toMatchObject({ why: 'declined', nextAttempt: 3 });
+      const { key } = await payments.cancel({ ...order, attempt: late.nextAttempt });
+      expect(await payments.cancel({ ...order, attempt: late.nextAttempt })).toEqual({ key });
+      const closed = await failureOf(CancelledError, payments.pay(PAYMENT, { ...order, attempt: 3 }));
+      expect(closed).toMatchObject({ ...order, attempt: 3, key });
+      expect(await payments.status(order)).toMatchObject({ state: 'CANCELLED', attempt: 3 });
+      expect(await payments.status({ ...order, attempt: 1 })).toMatchObject({ state: 'DECLINED' });
+      const listed = await allOf(payments.list({ ...order, limit: 2 }));
+      expect(listed.map(({ attempt, state }) => [attempt, state])).toEqual([
+        [3, 'CANCELLED'],
+        [2, 'DECLINED'],
+        [1, 'DECLINED'],
+      ]);
+      await failureOf(NotFoundError, payments.status({ reference: 'order-19' }));
+    });
+
+    test('a key without a reference is cancelled too, and its payment is refused for ever', async () => {
+      const { payments } = client();
+      const { key } = await payments.pay(PAYMENT);
+      expect(await failureOf(NotCancelledError, payments.cancel({ key }))).toMatchObject({ key, why: 'completed' });
+      const unpaid = (await (await fetch(`${service.url}/api/server-generated/generate-key`)).json()) as string;
+      expect(await payments.cancel({ key: unpaid })).toEqual({ key: unpaid });
+      expect(await failureOf(CancelledError, payments.resume(unpaid, PAYMENT))).toMatchObject({ key: unpaid });
     });
   });
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { checkClientCalls } from '../checkers/client-calls.js';
 import type { Deployment } from '../deployments/deployments.js';
 import type { Violation } from '../history/history.js';
+import type { ChargeLine } from '../processes/reference-processor.js';
 import { spawnProgram } from '../processes/service.js';
 import { ROOT } from '../programs.js';
 import { seededRandom } from '../random.js';
@@ -30,11 +31,15 @@ interface JournalLine {
   readonly told?: Told;
 }
 
-/** A caller that is killed again and again while it pays through a faulty network, and goes on from the keys that it kept. */
+/**
+ * A caller that is killed again and again while it pays through a faulty network, and goes on: from the keys that it kept, or by the
+ * reference of the order, for which it keeps nothing.
+ */
 export async function runCallerCrashes(
   deployment: Deployment,
   crashes: number,
   seed: number,
+  by: 'key' | 'reference' = 'key',
 ): Promise<CallerCrashesResult> {
   const random = seededRandom(seed);
   const settings = { IDEMPOTENCY_TTL_SECONDS: `${KEY_LIFE_SECONDS}` };
@@ -42,7 +47,12 @@ export async function runCallerCrashes(
   const folder = await mkdtemp(join(tmpdir(), 'idempay-caller-'));
   const journal = join(folder, 'journal.ndjson');
   const start = (more: Record<string, string> = {}) =>
-    spawnProgram(CALLER, { SERVICE_URL: environment.url, JOURNAL: journal, ...more });
+    spawnProgram(CALLER, {
+      SERVICE_URL: environment.url,
+      JOURNAL: journal,
+      ...(by === 'reference' && { BY_REFERENCE: '1' }),
+      ...more,
+    });
   try {
     await environment.killingDuring(async () => {
       for (let killed = 0; killed < crashes; killed += 1) {
@@ -58,7 +68,9 @@ export async function runCallerCrashes(
     const { code } = await start({ LAST: '1' }).ended;
     if (code !== 0) throw new Error(`the last caller ended with ${code}`);
     const { calls, resumed } = callsIn(readFileSync(journal, 'utf8'));
-    const violations = checkClientCalls(calls, await environment.processor.charges(), new Map());
+    const charges = await environment.processor.charges();
+    if (by === 'reference') for (const call of calls) call.keys.push(...keysOf(call, charges));
+    const violations = checkClientCalls(calls, charges, new Map());
     const tally: Record<string, number> = { crashes, kills: environment.kills(), calls: calls.length, resumed };
     for (const call of calls) {
       const name = lastTold(call)?.state ?? 'open';
@@ -69,6 +81,12 @@ export async function runCallerCrashes(
     await environment.close();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** The key of an order as the processor has it, or as the caller was told: the check is that there is one. */
+function keysOf({ amount, told }: PayCall, charges: readonly ChargeLine[]): string[] {
+  const charged = charges.filter((line) => line.amount === amount).map(({ reference }) => reference);
+  return [...new Set([...charged, ...told.flatMap((each) => ('key' in each ? [each.key] : []))])];
 }
 
 /** `resumed`: how often a caller went on with a key that was kept. */

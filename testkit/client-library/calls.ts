@@ -92,7 +92,7 @@ function toldByFault(fault: unknown): Told {
   if (fault instanceof DeclinedError) return { state: 'declined', key: fault.key };
   if (NOT_ATTEMPTED.some((kind) => fault instanceof kind)) return { state: 'not attempted' };
   if (fault instanceof UnknownOutcomeError) {
-    const { key, record } = fault;
+    const { key = '', record } = fault;
     return { state: 'unknown', key, record: record ? 'open' : record === null ? 'none' : 'not read' };
   }
   const { name, message, stack } = fault as Error;

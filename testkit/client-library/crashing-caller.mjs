@@ -1,5 +1,6 @@
 // A shop that is killed at any moment, and started again on its journal: what it wrote there is all that it knows. Each order is paid
 // by one call of `pay`, and after that by `resume` only. `SERVICE_URL`, `JOURNAL`; `LAST=1`: begins no new orders, and ends.
+// `BY_REFERENCE=1`: the order is paid by its number, again and again by the same call, and no key is ever read back.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
@@ -16,7 +17,7 @@ const WIDTH = 6;
 const DEADLINE_MS = 5_000;
 const LONGEST_KEEP_MS = 10;
 const NOT_ATTEMPTED = [UnavailableError, UnexpectedAnswerError, UnusedKeyError];
-const { SERVICE_URL, JOURNAL, LAST } = process.env;
+const { SERVICE_URL, JOURNAL, LAST, BY_REFERENCE } = process.env;
 
 const idempay = new Idempay({ baseUrl: SERVICE_URL, attemptTimeoutMs: 1_500 });
 const orders = ordersIn(JOURNAL);
@@ -34,15 +35,14 @@ async function work() {
 
 async function settle(number) {
   const payment = { amount: amountOf(number), currency: 'USD' };
-  const { key } = orders.get(number);
-  if (key !== undefined) note(number, { event: 'resumed' });
   try {
-    const paid = await (key === undefined
-      ? idempay.payments.pay(payment, { onKey: (given) => keep(number, given), deadlineMs: DEADLINE_MS })
-      : idempay.payments.resume(key, payment, { deadlineMs: DEADLINE_MS }));
+    const paid = await (BY_REFERENCE ? payOrder(number, payment) : payKey(number, payment));
     note(number, { event: 'ended', told: { state: 'paid', transactionId: paid.transactionId, key: paid.key } });
   } catch (fault) {
-    if (fault instanceof DeclinedError) note(number, { event: 'ended', told: { state: 'declined', key: fault.key } });
+    // Of this call alone: an order that was begun before may be paid, so the same is sent again.
+    if (BY_REFERENCE && isUnclear(fault)) open.push(number);
+    else if (fault instanceof DeclinedError)
+      note(number, { event: 'ended', told: { state: 'declined', key: fault.key } });
     else if (NOT_ATTEMPTED.some((kind) => fault instanceof kind))
       note(number, { event: 'ended', told: { state: 'not attempted' } });
     else if (fault instanceof DeadKeyError && fault.record === null) {
@@ -50,6 +50,26 @@ async function settle(number) {
     } else if (fault instanceof UnknownOutcomeError) open.push(number);
     else note(number, { event: 'ended', told: { state: 'wrong', what: String(fault?.stack) } });
   }
+}
+
+function isUnclear(fault) {
+  return [UnknownOutcomeError, UnavailableError, UnexpectedAnswerError].some((kind) => fault instanceof kind);
+}
+
+function payOrder(number, payment) {
+  const { isStarted } = orders.get(number);
+  if (isStarted) note(number, { event: 'resumed' });
+  else console.log('begun');
+  return idempay.payments.pay(payment, { reference: `order-${number}`, deadlineMs: DEADLINE_MS });
+}
+
+function payKey(number, payment) {
+  const { key } = orders.get(number);
+  if (key === undefined) {
+    return idempay.payments.pay(payment, { onKey: (given) => keep(number, given), deadlineMs: DEADLINE_MS });
+  }
+  note(number, { event: 'resumed' });
+  return idempay.payments.resume(key, payment, { deadlineMs: DEADLINE_MS });
 }
 
 /** As long as a write to a database takes. A kill in between loses the key: nothing may have been sent with it. */
@@ -70,7 +90,8 @@ function ordersIn(journal) {
   const text = existsSync(journal) ? readFileSync(journal, 'utf8') : '';
   for (const line of text.split('\n').slice(0, -1)) {
     const { number, key, told } = JSON.parse(line);
-    found.set(number, { ...found.get(number), ...(key && { key }), ...(told && { ended: true }) });
+    // Of an earlier life: it may have been sent.
+    found.set(number, { ...found.get(number), isStarted: true, ...(key && { key }), ...(told && { ended: true }) });
   }
   return found;
 }

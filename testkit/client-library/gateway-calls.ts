@@ -37,6 +37,17 @@ export async function newKey({ baseUrl, fetch }: Service): Promise<string> {
   return (await (await fetch(`${baseUrl}/api/server-generated/generate-key`)).json()) as string;
 }
 
+/** The reference of the one order of these calls: no other call uses its name. */
+const orderOf = ({ account }: Calls) => ({ reference: `order-${account}`, attempt: 1 });
+
+/** How many of the attempts at it are in this state. */
+async function attemptsOf(calls: Calls, state: 'COMPLETED' | 'CANCELLED'): Promise<number> {
+  let count = 0;
+  const { reference } = orderOf(calls);
+  for await (const payment of calls.direct.payments.list({ reference, state })) count += payment.attempt === 1 ? 1 : 2;
+  return count;
+}
+
 async function paymentsOf(calls: Calls): Promise<number> {
   const records = await Promise.all([...keysMet(calls)].map((key) => calls.direct.payments.get(key ?? '')));
   return records.filter(({ state }) => state === 'COMPLETED').length;
@@ -87,6 +98,26 @@ export const GATEWAY_OPERATIONS: readonly GatewayOperation[] = [
       return { call, done: () => paymentsOf(calls) };
     },
   },
+  {
+    name: 'pay by reference',
+    async begin(calls) {
+      return { call: calls.idempay.payments.pay(PAYMENT, orderOf(calls)), done: () => attemptsOf(calls, 'COMPLETED') };
+    },
+  },
+  {
+    name: 'cancel by reference',
+    async begin(calls) {
+      return { call: calls.idempay.payments.cancel(orderOf(calls)), done: () => attemptsOf(calls, 'CANCELLED') };
+    },
+  },
+  {
+    name: 'cancel by key',
+    async begin(calls) {
+      const key = await newKey(calls.service);
+      const done = async () => ((await calls.direct.payments.get(key)).state === 'CANCELLED' ? 1 : 0);
+      return { call: calls.idempay.payments.cancel({ key }), done };
+    },
+  },
   ...[true, false].flatMap((isOnce) => [createOf(isOnce, false), createOf(isOnce, true)]),
   ...[true, false].flatMap((isConditional) => [
     changeOf('change of status', isConditional),
@@ -115,7 +146,7 @@ export async function faultsOfCall(
   const times = await done();
   const faults: string[] = [];
   if (times > 1) faults.push(`was carried out ${times} times`);
-  if (end !== 'done') faults.push(...faultsOfError(end, keysMet(calls)));
+  if (end !== 'done') faults.push(...faultsOfError(end, calls));
   // A gateway that writes the service's own header on a 204 cannot be told from it.
   const isForged = own.status === 204 && own.header === 'kept';
   if (end === 'done' && times !== 1 && !isForged) faults.push('resolved without having been carried out');
@@ -127,8 +158,12 @@ export async function faultsOfCall(
   return faults.map((fault) => `${operation.name}: ${nameOf(own)}: ${fault}`);
 }
 
-function faultsOfError(error: Error, keys: ReadonlySet<string | null>): string[] {
-  if (error instanceof UnknownOutcomeError) return keys.has(error.key) ? [] : ['ended with another key'];
+function faultsOfError(error: Error, calls: Calls): string[] {
+  if (error instanceof UnknownOutcomeError) {
+    const { key, reference } = error;
+    const isNamed = reference === undefined ? keysMet(calls).has(key ?? '') : reference === orderOf(calls).reference;
+    return isNamed ? [] : ['ended with the name of another payment'];
+  }
   return error instanceof UnknownChangeError
     ? []
     : [`ended as if nothing had been done: ${error.name}: ${error.message}`];

@@ -1,8 +1,10 @@
 import {
+  CancelledError,
   DeadKeyError,
   DeclinedError,
   Idempay,
   NotAuthorizedError,
+  OutOfTurnError,
   UnknownChangeError,
   UnknownOutcomeError,
 } from '@idempay/client';
@@ -32,6 +34,37 @@ test.each<[string, FakeFault]>([
   const { transactionId, key, attempts } = await idempay.payments.pay(PAYMENT);
   expect(attempts).toBe(2);
   expect(fake.charges).toEqual([{ key, transactionId, ...PAYMENT }]);
+});
+
+test.each<FakeFault>([{ lose: 'answer' }, { status: 504 }, 'unknown'])(
+  'an order is charged once: %o',
+  async (fault) => {
+    const { fake, idempay } = clientOf();
+    const order = { reference: 'order-17' };
+    fake.next('pay', fault);
+    const results = await Promise.all([idempay.payments.pay(PAYMENT, order), idempay.payments.pay(PAYMENT, order)]);
+    fake.forgetKeys();
+    results.push(await idempay.payments.pay(PAYMENT, order));
+    const [{ key, transactionId }] = results as [(typeof results)[0]];
+    expect(new Set(results.map((result) => result.transactionId))).toEqual(new Set([transactionId]));
+    expect(fake.charges).toEqual([{ key, transactionId, ...PAYMENT }]);
+  },
+);
+
+test('a declined order is paid by its next attempt, and a cancelled one never', async () => {
+  const { fake, idempay } = clientOf();
+  const { payments } = idempay;
+  fake.next('pay', { decline: 'lost card' });
+  const order = { reference: 'order-18' };
+  const error = await failureOf(DeclinedError, payments.pay(PAYMENT, order));
+  expect(error).toMatchObject({ ...order, attempt: 1, nextAttempt: 2, reason: 'lost card' });
+  await payments.pay(PAYMENT, { ...order, attempt: error.nextAttempt });
+  expect(await failureOf(OutOfTurnError, payments.pay(PAYMENT, order))).toMatchObject({ why: 'superseded' });
+  expect(await payments.status(order)).toMatchObject({ attempt: 2, state: 'COMPLETED' });
+  fake.next('cancelPayment', { lose: 'answer' });
+  await payments.cancel({ reference: 'order-19' });
+  await failureOf(CancelledError, payments.pay(PAYMENT, { reference: 'order-19' }));
+  expect(fake.charges).toHaveLength(1);
 });
 
 test('faults of one operation are met in their order, as often as was asked', async () => {

@@ -65,6 +65,7 @@ describe('through a gateway that answers by itself', () => {
         list: () => allOf(transactions.list()),
         payment: () => payments.get('01a20492-901c-70a0-943a-94814aa8fa0b'),
         payments: () => allOf(payments.list()),
+        status: () => payments.status({ reference: 'order-17' }),
         export: () => allOf(payments.export('2026-11-25')),
         key: () => payments.prefetchKeys(1),
         pay: () => payments.pay(HUNDRED),
