@@ -15,9 +15,9 @@ describe('completion', () => {
   it.each<[string, string[], string[]]>([
     ['commands', ['pa'], ['pay', 'payments']],
     ['commands of a group', ['transactions', 'set'], ['set-status']],
-    ['options', ['pay', '--re'], ['--resume']],
-    ['states', ['payments', 'list', '--state', 'C'], ['COMPLETED']],
-    ['states after a sign', ['payments', 'list', '--state', '=', 'C'], ['COMPLETED']],
+    ['options', ['pay', '--re'], ['--reference', '--resume']],
+    ['states', ['payments', 'list', '--state', 'C'], ['CANCELLED', 'COMPLETED']],
+    ['states after a sign', ['payments', 'list', '--state', '=', 'C'], ['CANCELLED', 'COMPLETED']],
     ['statuses', ['transactions', 'set-status', '100000000000001', 'F'], ['FLAGGED', 'FAILED']],
     ['currencies', ['pay', '--currency', 'US'], ['USD', 'USN']],
     ['options after their values', ['pay', '--amount', '1', '--cur'], ['--currency']],

@@ -55,10 +55,10 @@ describe('idempay pay with a key that the service refuses', () => {
   it('ends the documented loop', async () => {
     const page = readFileSync(join(ROOT, 'docs', 'reference', 'command-line.md'), 'utf8');
     const [loop] =
-      /^until idempay pay --amount 100\.50 .* --key-file order-17\.key; do\n.*\n.*\ndone$/m.exec(page) ?? [];
+      /^until idempay pay --amount 100\.50 .* --key-file donation-7\.key; do\n.*\n.*\ndone$/m.exec(page) ?? [];
     if (loop === undefined) throw new Error('docs/reference/command-line.md has no such loop');
     const kept = { idempotencyKey: lostKey(), amount: '100.50', currency: 'USD' };
-    writeFileSync(join(folder, 'order-17.key'), JSON.stringify(kept));
+    writeFileSync(join(folder, 'donation-7.key'), JSON.stringify(kept));
     const script = `cd '${folder}'; program=("$@"); idempay() { "\${program[@]}" "$@"; }; ${loop}`;
     const { code, stderr } = await runCommand(shared().url, [], {}, ['bash', '-c', script, 'bash']);
     expect(stderr.match(/look for the key \S+ at/g)).toHaveLength(1);

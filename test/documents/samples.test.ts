@@ -14,7 +14,8 @@ import { makeCertificates } from '../../testkit/servers/certificates.js';
 const PAGE_MS = 120_000;
 /** What the TypeScript of a page prints; others print nothing. */
 const PRINTED: Readonly<Record<string, RegExp>> = {
-  'docs/reference/client.md': /TXN\d+ false 1\ntrue\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
+  'docs/reference/client.md':
+    /^TXN\d+ false 1\nCANCELLED 1\n1 COMPLETED\ntrue\nTXN\d+ false 1\ntrue\nCOMPLETED 100\.50 TXN[\s\S]*\n5 1\n/,
 };
 const TESTS = [(name: string) => `test/examples/${name}.test.ts`, (name: string) => `test/browser/${name}.test.ts`];
 const inRoot = (path: string) => join(ROOT, path);
