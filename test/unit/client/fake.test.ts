@@ -45,7 +45,7 @@ test.each<FakeFault>([{ lose: 'answer' }, { status: 504 }, 'unknown'])(
     const results = await Promise.all([idempay.payments.pay(PAYMENT, order), idempay.payments.pay(PAYMENT, order)]);
     fake.forgetKeys();
     results.push(await idempay.payments.pay(PAYMENT, order));
-    const [{ key, transactionId }] = results as [(typeof results)[0]];
+    const { key, transactionId } = results[0];
     expect(new Set(results.map((result) => result.transactionId))).toEqual(new Set([transactionId]));
     expect(fake.charges).toEqual([{ key, transactionId, ...PAYMENT }]);
   },
