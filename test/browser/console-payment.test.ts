@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { credentialOf } from '../../testkit/client/credentials.js';
-import { ask, generateKey, pay } from '../../testkit/client/http-client.js';
+import { ask, generateKey, pay, sendJson } from '../../testkit/client/http-client.js';
 import { UNKNOWN_KEY } from '../../testkit/client/payment-answers.js';
 import { resolvePayment, shownPaymentOf } from '../../testkit/client/payment-records.js';
 import { accessibilityProblems, consoles } from '../../testkit/console/console.js';
@@ -156,6 +156,20 @@ describeDeployments('a resolution', (deployment) => {
     expect(await accessibilityProblems(page)).toEqual([]);
     await takeScreenshots(page, `payment-changed-${deployment.name}`);
     expect(await shownPaymentOf(url, key)).toMatchObject({ state: 'COMPLETED', resolution: other.reason });
+  });
+
+  test('as declined says that it lets the next attempt at the order charge', { timeout: TIMEOUT_MS }, async () => {
+    const { url } = processed();
+    const body = { amount: '1200.50', currency: 'USD' };
+    const answer = await sendJson(`${url}/api/payment?reference=order-17`, 'POST', body);
+    const { page } = await open(String(answer.headers['idempotency-key']));
+    await fill(page, 'declined', 'not on the statement');
+    const words = 'It lets the next attempt at the order order-17 charge: a charge of this one that arrives late';
+    await page.getByRole('dialog').getByText(words).waitFor();
+    await takeScreenshots(page, 'payment-confirm-attempt');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await fill(page, 'completed', 'on the statement');
+    expect(await page.getByRole('dialog').textContent()).not.toContain('next attempt');
   });
 
   test('against the processor’s answer must be typed', { timeout: TIMEOUT_MS }, async () => {

@@ -22,7 +22,7 @@ const AT_ONCE = 40;
 const rows = (page: Page) => page.locator('tbody tr');
 const expectRows = (page: Page, count: number) =>
   until(`${count} rows`, 10_000, async () => (await rows(page).count()) === count);
-const findField = (page: Page) => page.getByLabel('Key or transaction id');
+const findField = (page: Page) => page.getByLabel('Order number, key or transaction id');
 
 describeDeployments('the view of payments', (deployment) => {
   const processed = shareProcessedService(deployment);
@@ -59,7 +59,7 @@ describeDeployments('the view of payments', (deployment) => {
     const shown = await rows(page).locator('a').allInnerTexts();
     expect(shown).toEqual(payments.map(({ idempotencyKey }) => idempotencyKey));
     const time = rows(page).first().locator('time');
-    expect(await time.getAttribute('datetime')).toBe(declined.createdAt);
+    expect(await time.getAttribute('datetime')).toBe(declined.claimedAt);
     expect(await time.getAttribute('title')).toContain('UTC');
 
     const added = await generateKey(processed().url);
@@ -73,6 +73,7 @@ describeDeployments('the view of payments', (deployment) => {
     const { page } = await open();
     const { idempotencyKey: key, transactionId } = completed;
     await findField(page).fill(` ${key.slice(0, -1).toUpperCase()} `);
+    await page.getByRole('link', { name: 'Look for keys that begin so' }).click();
     await expectRows(page, 1);
     await page.getByRole('link', { name: key }).waitFor();
     await findField(page).fill(transactionId?.slice(0, -2).toLowerCase() ?? '');
@@ -96,7 +97,7 @@ describeDeployments('the view of payments', (deployment) => {
     await expectRows(first.page, 50);
     await first.page.getByLabel('State').selectOption('declined');
     await expectRows(first.page, 1);
-    await first.page.getByLabel('Generated from').fill('2026-01-01T09:00');
+    await first.page.getByLabel('Claimed from').fill('2026-01-01T09:00');
     await first.page.getByLabel('Processor').fill(declined.processor ?? '');
     await until('the filters in the address', 10_000, () => first.page.url().includes('processor='));
     await expectRows(first.page, 1);
@@ -105,7 +106,7 @@ describeDeployments('the view of payments', (deployment) => {
     await expectRows(shared.page, 1);
     expect(await shared.page.getByLabel('State').inputValue()).toBe('DECLINED');
     // In the reader's zone, nine hours before UTC.
-    expect(await shared.page.getByLabel('Generated from').inputValue()).toBe('2026-01-01T09:00');
+    expect(await shared.page.getByLabel('Claimed from').inputValue()).toBe('2026-01-01T09:00');
     expect(new URLSearchParams(hash.split('?')[1]).get('from')).toBe('2026-01-01T00:00:00.000Z');
     await shared.page.getByLabel('before').fill('2026-01-02T09:00');
     await shared.page.getByRole('heading', { name: 'No payment matches' }).waitFor();
@@ -115,8 +116,8 @@ describeDeployments('the view of payments', (deployment) => {
 
   test('says what is wrong with a search, and shows hostile filters as text', { timeout: TIMEOUT_MS }, async () => {
     const { page } = await open();
-    await findField(page).fill('order-17');
-    await page.getByText("'find' must be the beginning of a key").waitFor();
+    await findField(page).fill('order 17');
+    await page.getByText("'reference' must name one order").waitFor();
     const hostile = `<img src=x onerror="document.title='owned'">\u202e${'🧾'.repeat(64)}`;
     await page.getByLabel('Processor').fill(hostile);
     await findField(page).fill('');
@@ -128,7 +129,7 @@ describeDeployments('the view of payments', (deployment) => {
 describe('the view of payments, where few of many rows are found', { timeout: 180_000 }, () => {
   const tabs = consoles();
 
-  test('says how far back it searched, and goes on', async () => {
+  test('says that it did not search all of them, and goes on', async () => {
     const stores = await embedded.open();
     const processor = await serveReferenceProcessor();
     try {
@@ -144,9 +145,9 @@ describe('the view of payments, where few of many rows are found', { timeout: 18
       await Promise.all(Array.from({ length: AT_ONCE }, payMany));
 
       const { page } = await tabs.open(url, { hash: `#/payments?processor=${encodeURIComponent(name ?? '')}` });
-      await page.getByText('Nothing found yet. Searched back to').waitFor();
+      await page.getByText('Nothing found yet. Older payments were not searched so far.').waitFor();
       expect(await accessibilityProblems(page)).toEqual([]);
-      await takeScreenshots(page, 'payments-searched-back');
+      await takeScreenshots(page, 'payments-searched-in-part');
       await page.getByRole('button', { name: 'Go on' }).click();
       await page.getByRole('link', { name: key }).waitFor();
       expect(await page.getByRole('button', { name: 'Go on' }).count()).toBe(0);

@@ -39,6 +39,11 @@ export function sentenceOf(error: unknown): string {
   return 'Something went wrong that has no description. Reload the page.';
 }
 
+/** Whether a request that was to change something may have done so all the same. */
+export function mayHaveArrived(error: unknown): boolean {
+  return error instanceof ServiceError ? error.status >= 500 || !error.isProven : error instanceof Unreachable;
+}
+
 /** Whether an error only says that we ended the request ourselves. */
 export function isAborted(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError';

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import './parts.css';
 
-export type Tone = 'good' | 'warn' | 'bad' | 'active' | 'plain';
+export type Tone = 'good' | 'warn' | 'bad' | 'active' | 'closed' | 'plain';
 
 /** A state in one word. The tone only repeats what the word says. */
 export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ComponentChildren }) {
@@ -17,6 +17,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   FLAGGED: 'warn',
   ON_HOLD: 'warn',
   PROCESSING: 'active',
+  CANCELLED: 'closed',
 };
 
 export function StatusBadge({ status }: { status: string }) {

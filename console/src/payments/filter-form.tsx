@@ -2,21 +2,27 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { hashOf, navigate } from '../navigation/route.js';
 import { type Filters, hashOfFilters, localMoment, utcMoment } from './filters.js';
 import { isWholeKey } from './payment.js';
+import { otherReadingOf, searchFor, textOf } from './search.js';
 
 /** A pause in typing. */
 const TYPED_MS = 350;
-const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED'];
+const STATES = ['PROCESSING', 'COMPLETED', 'DECLINED', 'CANCELLED'];
 
 /** What is typed is applied after a pause, or with Enter; a whole key leads to its payment with Enter. */
 export function FilterForm({ filters }: { filters: Filters }) {
-  const [find, setFind] = useState(filters.find);
+  const shown = textOf(filters);
+  const [text, setText] = useState(shown);
   const [processor, setProcessor] = useState(filters.processor);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => setFind(filters.find), [filters.find]);
+  useEffect(() => setText(shown), [shown]);
   useEffect(() => setProcessor(filters.processor), [filters.processor]);
   useEffect(() => () => clearTimeout(timer.current), []);
 
-  const typed = { ...filters, find: find.trim(), processor: processor.trim() };
+  const typed = {
+    ...filters,
+    ...(text.trim() !== shown && searchFor(text.trim(), filters)),
+    processor: processor.trim(),
+  };
 
   function apply(changes: Partial<Filters>) {
     clearTimeout(timer.current);
@@ -37,19 +43,20 @@ export function FilterForm({ filters }: { filters: Filters }) {
   return (
     <form class="payment-filters" aria-label="Filters" onSubmit={submit}>
       <div class="find">
-        <label for="find">Key or transaction id</label>
+        <label for="find">Order number, key or transaction id</label>
         <input
           id="find"
           type="search"
           autocomplete="off"
           spellcheck={false}
-          placeholder="its beginning is enough: 0198f3, TXN1795"
-          value={find}
+          placeholder="order-17, or the beginning of a key or an id: 0198f3, TXN1795"
+          value={text}
           onInput={({ currentTarget: { value } }) => {
-            setFind(value);
-            applySoon({ find: value.trim() });
+            setText(value);
+            applySoon(searchFor(value.trim(), filters));
           }}
         />
+        <OtherReading filters={filters} />
       </div>
       <div>
         <label for="state">State</label>
@@ -62,7 +69,7 @@ export function FilterForm({ filters }: { filters: Filters }) {
           ))}
         </select>
       </div>
-      <Moment name="from" label="Generated from" value={filters.from} apply={(from) => apply({ from })} />
+      <Moment name="from" label="Claimed from" value={filters.from} apply={(from) => apply({ from })} />
       <Moment name="to" label="before" value={filters.to} apply={(to) => apply({ to })} />
       <div>
         <label for="processor">Processor</label>
@@ -82,6 +89,20 @@ export function FilterForm({ filters }: { filters: Filters }) {
         Search
       </button>
     </form>
+  );
+}
+
+/** Some texts are the beginning of a key as well as an order number. */
+function OtherReading({ filters }: { filters: Filters }) {
+  const other = otherReadingOf(filters);
+  if (!other) return null;
+  return (
+    <p class="muted other-reading">
+      {filters.reference === '' ? 'Looked for as the beginning of a key. ' : 'Looked for as an order number. '}
+      <a href={hashOfFilters({ ...filters, ...other })}>
+        {other.reference === '' ? 'Look for keys that begin so' : 'Look for the order of this number'}
+      </a>
+    </p>
   );
 }
 

@@ -2,6 +2,8 @@ import { hashOf, type Route } from '../navigation/route.js';
 
 /** What a list is asked for; in the address, so that it can be shared. */
 export interface Filters {
+  /** A whole order number, as the client sent it. */
+  readonly reference: string;
   /** The beginning of a key or of a transaction id. */
   readonly find: string;
   readonly state: string;
@@ -14,6 +16,7 @@ export interface Filters {
 export function filtersOf({ query }: Route): Filters {
   const text = (name: string) => query.get(name) ?? '';
   return {
+    reference: text('reference'),
     find: text('find'),
     state: text('state'),
     from: text('from'),
@@ -22,7 +25,9 @@ export function filtersOf({ query }: Route): Filters {
   };
 }
 
-export const hashOfFilters = (filters: Filters) => hashOf('payments', '', { ...filters });
+export const NO_FILTERS: Filters = { reference: '', find: '', state: '', from: '', to: '', processor: '' };
+
+export const hashOfFilters = (filters: Partial<Filters>) => hashOf('payments', '', { ...filters });
 
 /** For a `datetime-local` field, in the reader's zone; empty for what is no moment. */
 export function localMoment(text: string): string {

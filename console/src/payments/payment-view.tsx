@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import type { Access } from '../access/session.js';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
@@ -7,26 +8,32 @@ import { Fact } from '../parts/facts.js';
 import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { Time } from '../parts/time.js';
+import type { Asked } from '../parts/use-answer.js';
+import { OrderFacts } from './order-facts.js';
 import type { Payment } from './payment.js';
+import { PaymentClosing } from './payment-closing.js';
 import { Resolution } from './resolution.js';
 import { ResolutionNote, type ResolutionResult } from './resolution-note.js';
 import { TimelineList } from './timeline.js';
+import { useOtherAttempts } from './use-other-attempts.js';
 import { usePayment } from './use-payment.js';
 import './payments.css';
 
 /** One payment: what is known of it, what happened, what comes next, and what an operator can do. */
-export default function PaymentView({ http, route, may }: ViewProperties) {
-  const key = route.rest.trim();
+export default function PaymentView(properties: ViewProperties) {
+  const key = properties.route.rest.trim();
   // Another payment begins with nothing of this one: no decision that was begun, and no note.
-  return <OnePayment key={key} name={key} http={http} may={may} />;
+  return <OnePayment key={key} name={key} access={properties} />;
 }
 
-function OnePayment({ name: key, http, may }: { name: string } & Pick<ViewProperties, 'http' | 'may'>) {
+function OnePayment({ name: key, access }: { name: string; access: Access }) {
+  const { http, may } = access;
   const [isDeciding, setDeciding] = useState(false);
   const [resolved, setResolved] = useState<ResolutionResult>();
   const watched = usePayment(http, key, isDeciding);
   const { seen, timeline, isUnknown, problem, timelineProblem, again } = watched;
   const payment = seen?.payment;
+  const others = useOtherAttempts(http, payment);
   const isForOperator = payment?.state === 'PROCESSING' && may('operations') && timeline?.next.what !== 'under way';
   return (
     <div class="payment-view">
@@ -40,9 +47,12 @@ function OnePayment({ name: key, http, may }: { name: string } & Pick<ViewProper
             {payment && <StatusBadge status={payment.state} />}
           </h1>
         </div>
-        <button type="button" onClick={again}>
-          Refresh
-        </button>
+        <div class="actions">
+          {payment && <PaymentClosing access={access} payment={payment} others={others.answer} closed={again} />}
+          <button type="button" onClick={again}>
+            Refresh
+          </button>
+        </div>
       </div>
       {resolved && <ResolutionNote result={resolved} dismiss={() => setResolved(undefined)} />}
       {isUnknown && <Unknown text={key} />}
@@ -51,7 +61,7 @@ function OnePayment({ name: key, http, may }: { name: string } & Pick<ViewProper
       {payment && (
         <div class="payment-body">
           <section class="panel summary">
-            <Facts payment={payment} />
+            <Facts payment={payment} others={others} />
           </section>
           {(isForOperator || isDeciding) && seen && (
             <Resolution
@@ -88,8 +98,8 @@ function Unknown({ text }: { text: string }) {
   );
 }
 
-function Facts({ payment }: { payment: Payment }) {
-  const { state, amount, currency, transactionId, processor, attempts, reason, resolution } = payment;
+function Facts({ payment, others }: { payment: Payment; others: Asked<readonly Payment[]> }) {
+  const { state, amount, currency, transactionId, processor, executions, reason, resolution } = payment;
   return (
     <>
       {amount !== null && (
@@ -97,7 +107,9 @@ function Facts({ payment }: { payment: Payment }) {
           <Money amount={amount} currency={currency} />
         </p>
       )}
+      {state === 'CANCELLED' && <p class="amount">Closed: never charged</p>}
       <dl class="facts">
+        <OrderFacts payment={payment} others={others} />
         <Fact name="Key">
           <Copyable text={payment.idempotencyKey} what="the key" />
         </Fact>
@@ -111,12 +123,18 @@ function Facts({ payment }: { payment: Payment }) {
             <bdi>{processor}</bdi>
           </Fact>
         )}
-        <Fact name="Generated">
-          <Time at={payment.createdAt} />
-        </Fact>
-        {state === 'PENDING' ? (
-          <Fact name="Paid">Nobody has paid with this key yet.</Fact>
-        ) : (
+        {payment.createdAt !== null && (
+          <Fact name="Generated">
+            <Time at={payment.createdAt} />
+          </Fact>
+        )}
+        {state === 'PENDING' && <Fact name="Paid">Nobody has paid with this key yet.</Fact>}
+        {state === 'CANCELLED' && (
+          <Fact name="Closed">
+            <Time at={payment.settledAt} />
+          </Fact>
+        )}
+        {state !== 'PENDING' && state !== 'CANCELLED' && (
           <>
             <Fact name="Claimed">
               <Time at={payment.claimedAt} />
@@ -124,7 +142,7 @@ function Facts({ payment }: { payment: Payment }) {
             <Fact name="Settled">
               <Time at={payment.settledAt} />
             </Fact>
-            <Fact name="Attempts">{attempts}</Fact>
+            <Fact name="Executions">{executions}</Fact>
           </>
         )}
         {reason !== null && (

@@ -1,25 +1,34 @@
 /** As `GET /api/payments/{key}` shows it. */
 export interface Payment {
   readonly idempotencyKey: string;
-  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED';
+  /** What was to be paid, such as an order, and which attempt at paying it this is; null: it has a key of its own. */
+  readonly reference: string | null;
+  readonly attempt: number | null;
+  readonly state: 'PENDING' | 'PROCESSING' | 'COMPLETED' | 'DECLINED' | 'CANCELLED';
   readonly amount: string | null;
   readonly currency: string | null;
   readonly transactionId: string | null;
   readonly processor: string | null;
-  readonly attempts: number;
+  /** How often the service took it up, after a crash or an unclear answer. */
+  readonly executions: number;
   readonly reason: string | null;
   readonly resolution: string | null;
+  /** Null for a key that is computed from a reference. */
   readonly createdAt: string | null;
   readonly claimedAt: string | null;
   readonly settledAt: string | null;
 }
 
-export const isFinal = ({ state }: Payment) => state === 'COMPLETED' || state === 'DECLINED';
+export const isFinal = ({ state }: Payment) => state !== 'PENDING' && state !== 'PROCESSING';
+
+/** `order-17 · attempt 2`; undefined where it has no reference. */
+export const orderTextOf = ({ reference, attempt }: Payment): string | undefined =>
+  reference === null ? undefined : `${reference} · attempt ${attempt}`;
 
 export interface TimelineEvent {
   readonly at: string | null;
   readonly event: string;
-  readonly attempt: number | null;
+  readonly execution?: number | null;
   readonly process: string | null;
   readonly detail: string | null;
 }
@@ -39,14 +48,9 @@ export interface ProcessorAnswer {
   readonly reason: string | null;
 }
 
-/** A key as it may be typed: 32 hexadecimal digits, with their dashes. */
-const WHOLE_KEY = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+/** A key as it may be typed: a UUIDv7, or the UUIDv8 of a reference. Other UUIDs are order numbers. */
+const WHOLE_KEY = /^(?:[0-9a-f]{8}-[0-9a-f]{4}-7|f[0-9a-f]{7}-[0-9a-f]{4}-8)[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 export const isWholeKey = (text: string) => WHOLE_KEY.test(text);
-
-/** When a key was generated: the first 48 bits of a UUIDv7. Undefined for other keys. */
-export function keyTimeOf(key: string): number | undefined {
-  return isWholeKey(key) && key[14] === '7' ? Number.parseInt(key.slice(0, 8) + key.slice(9, 13), 16) : undefined;
-}
 
 /** A payment and the tag that says which one we saw. */
 export interface Seen {
@@ -69,7 +73,7 @@ export function changesBetween(
 
 const CHANGING = [
   ['state', 'State'],
-  ['attempts', 'Attempts'],
+  ['executions', 'Executions'],
   ['reason', 'Reason'],
   ['resolution', 'Resolution'],
   ['processor', 'Processor'],

@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks';
 import type { ViewProperties } from '../navigation/route.js';
 import { hashOf } from '../navigation/route.js';
 import { StatusBadge } from '../parts/badge.js';
@@ -5,25 +6,39 @@ import { Money } from '../parts/money.js';
 import { EmptyState, ErrorState, LoadingState } from '../parts/states.js';
 import { type Column, Table } from '../parts/table.js';
 import { Time } from '../parts/time.js';
+import type { Order } from './closing.js';
 import { FilterForm } from './filter-form.js';
-import { type Filters, filtersOf, hashOfFilters } from './filters.js';
-import { isWholeKey, type Payment } from './payment.js';
+import { type Filters, filtersOf, hashOfFilters, NO_FILTERS } from './filters.js';
+import { OrderClosing } from './order-closing.js';
+import { isWholeKey, orderTextOf, type Payment } from './payment.js';
 import { usePaymentPages } from './use-payment-pages.js';
 import './payments.css';
 
 /** All payments that the credential may see, newest first, as the address asks for them. */
-export default function PaymentsView({ http, route, may }: ViewProperties) {
+export default function PaymentsView(properties: ViewProperties) {
+  const { http, route, may } = properties;
+  const [closing, setClosing] = useState<Partial<Order>>();
   const filters = filtersOf(route);
   const pages = usePaymentPages(http, filters);
-  const { payments, searchedBackTo, hasMore, isLoading, problem } = pages;
+  const { payments, endedEarly, hasMore, isLoading, problem } = pages;
+  const mayClose = may('payments:write', 'operations');
+  const closeOrder = mayClose ? () => setClosing({ reference: filters.reference }) : undefined;
   return (
     <div class="payments-view">
       <div class="view-head">
         <h1>Payments</h1>
-        <button type="button" disabled={isLoading} onClick={pages.refresh}>
-          Refresh
-        </button>
+        <div class="actions">
+          {closeOrder && (
+            <button type="button" onClick={closeOrder}>
+              Close an order…
+            </button>
+          )}
+          <button type="button" disabled={isLoading} onClick={pages.refresh}>
+            Refresh
+          </button>
+        </div>
       </div>
+      {closing && <OrderClosing access={properties} known={closing} close={() => setClosing(undefined)} />}
       <FilterForm filters={filters} />
       {!may('operations') && (
         <p class="muted note">These are your own payments. All payments need the scope operations.</p>
@@ -42,21 +57,23 @@ export default function PaymentsView({ http, route, may }: ViewProperties) {
         <ErrorState sentence={problem} action={{ label: 'Try again', run: hasMore ? pages.more : pages.refresh }} />
       )}
       {isLoading && payments.length === 0 && <LoadingState what="payments" />}
-      {!isLoading && !problem && payments.length === 0 && !hasMore && <Nothing filters={filters} />}
+      {!isLoading && !problem && payments.length === 0 && !hasMore && (
+        <Nothing filters={filters} closeOrder={closeOrder} />
+      )}
       {hasMore && !problem && (
-        <More searchedBackTo={searchedBackTo} isLoading={isLoading} found={payments.length} more={pages.more} />
+        <More endedEarly={endedEarly} isLoading={isLoading} found={payments.length} more={pages.more} />
       )}
     </div>
   );
 }
 
 function More({
-  searchedBackTo,
+  endedEarly,
   isLoading,
   found,
   more,
 }: {
-  searchedBackTo: number | undefined;
+  endedEarly: boolean;
   isLoading: boolean;
   found: number;
   more(): void;
@@ -64,18 +81,18 @@ function More({
   return (
     <div class="more">
       <button type="button" disabled={isLoading} onClick={more}>
-        {searchedBackTo === undefined ? 'Show older payments' : 'Go on'}
+        {endedEarly ? 'Go on' : 'Show older payments'}
       </button>
-      {searchedBackTo !== undefined && (
+      {endedEarly && (
         <p class="muted" role="status">
-          {found === 0 ? 'Nothing found yet. ' : ''}Searched back to <Time at={searchedBackTo} />.
+          {found === 0 ? 'Nothing found yet. ' : ''}Older payments were not searched so far.
         </p>
       )}
     </div>
   );
 }
 
-function Nothing({ filters }: { filters: Filters }) {
+function Nothing({ filters, closeOrder }: { filters: Filters; closeOrder: (() => void) | undefined }) {
   if (isWholeKey(filters.find)) {
     return (
       <EmptyState title="No payment has this key">
@@ -84,31 +101,51 @@ function Nothing({ filters }: { filters: Filters }) {
       </EmptyState>
     );
   }
+  if (isOnly(filters, 'reference')) {
+    return (
+      <EmptyState title={`No payment of the order “${filters.reference}”`}>
+        Nobody has paid it yet, or its number is not complete.{' '}
+        {closeOrder && (
+          <button type="button" onClick={closeOrder}>
+            Close this order…
+          </button>
+        )}
+      </EmptyState>
+    );
+  }
   if (Object.values(filters).every((value) => value === '')) {
     return <EmptyState title="No payments yet">They appear here when a client pays for the first time.</EmptyState>;
   }
   return (
     <EmptyState title="No payment matches">
-      <a href={hashOfFilters({ find: '', state: '', from: '', to: '', processor: '' })}>Show all payments</a>
+      <a href={hashOfFilters(NO_FILTERS)}>Show all payments</a>
     </EmptyState>
   );
 }
 
+const isOnly = (filters: Filters, name: keyof Filters) =>
+  filters[name] !== '' && Object.entries(filters).every(([other, value]) => other === name || value === '');
+
 const COLUMNS: readonly Column<Payment>[] = [
   {
     title: 'Payment',
-    cell: ({ idempotencyKey, transactionId }) => (
-      <div class="reference">
-        <a class="key" href={hashOf('payment', idempotencyKey)}>
-          <code>{idempotencyKey}</code>
-        </a>
-        <code class="muted transaction">{transactionId}</code>
-      </div>
-    ),
+    cell: (payment) => {
+      const { idempotencyKey, transactionId } = payment;
+      const order = orderTextOf(payment);
+      return (
+        <div class="reference">
+          <a class={order === undefined ? 'key' : 'order'} href={hashOf('payment', idempotencyKey)}>
+            {order === undefined ? <code>{idempotencyKey}</code> : <bdi>{order}</bdi>}
+          </a>
+          {order !== undefined && <code class="muted transaction">{idempotencyKey}</code>}
+          <code class="muted transaction">{transactionId}</code>
+        </div>
+      );
+    },
   },
   { title: 'State', cell: ({ state }) => <StatusBadge status={state} /> },
   { title: 'Amount', isNumber: true, cell: ({ amount, currency }) => <Money amount={amount} currency={currency} /> },
-  { title: 'Generated', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { title: 'Claimed', cell: ({ claimedAt }) => <Time at={claimedAt} /> },
   { title: 'Processor', cell: ({ processor }) => <bdi>{processor}</bdi> },
-  { title: 'Attempts', isNumber: true, cell: ({ attempts }) => attempts },
+  { title: 'Executions', isNumber: true, cell: ({ executions }) => executions },
 ];

@@ -41,6 +41,15 @@ export function ResolutionConfirmation({ payment, outcome, reason, contradicted,
         <p class="detail">
           <bdi>{reason}</bdi>
         </p>
+        {outcome === 'declined' && payment.reference !== null && (
+          <p>
+            It lets the next attempt at the order{' '}
+            <strong>
+              <bdi>{payment.reference}</bdi>
+            </strong>{' '}
+            charge: a charge of this one that arrives late would be a second one.
+          </p>
+        )}
         {contradicted && (
           <>
             <p class="problem">

@@ -1,5 +1,5 @@
 import type { Http } from '../http/http.js';
-import { ServiceError, sentenceOf, Unreachable } from '../http/service-error.js';
+import { mayHaveArrived, ServiceError, sentenceOf } from '../http/service-error.js';
 import { Time } from '../parts/time.js';
 import { Countdown } from './countdown.js';
 import { changesBetween, type Payment } from './payment.js';
@@ -75,9 +75,7 @@ function Value({ text }: { text: string }) {
 
 /** Why it was not recorded, and what to do now. */
 export async function refusalOf(error: unknown, http: Http, before: Payment): Promise<ResolutionResult> {
-  const isUnknown =
-    error instanceof ServiceError ? error.status >= 500 || !error.isProven : error instanceof Unreachable;
-  if (isUnknown) {
+  if (mayHaveArrived(error)) {
     return {
       kind: 'other',
       sentence: `${sentenceOf(error)} It may have been recorded: look at the state of the payment.`,

@@ -19,6 +19,7 @@ const EVENTS: ReadonlyMap<string, { readonly title: string; readonly tone?: Tone
   ['taken over', { title: 'Taken over', tone: 'active' }],
   ['settled', { title: 'Settled', tone: 'good' }],
   ['resolved', { title: 'Resolved by an operator', tone: 'good' }],
+  ['cancelled', { title: 'Closed', tone: 'closed' }],
 ]);
 
 /** The life of a payment from top to bottom, and what comes next at its end. */
@@ -52,7 +53,7 @@ export function TimelineList({ life, state }: { life: Life; state: Payment['stat
 }
 
 function Event({
-  event: { at, event, attempt, process, detail },
+  event: { at, event, execution = null, process, detail },
   after,
   state,
 }: {
@@ -72,7 +73,7 @@ function Event({
             <strong>
               <bdi>{title}</bdi>
             </strong>
-            {attempt !== null && <span class="muted">attempt {attempt}</span>}
+            {execution !== null && <span class="muted">execution {execution}</span>}
             {process !== null && (
               <span class="muted">
                 by <code title={`Process ${process}`}>{process.slice(0, SHORT_ID)}</code>

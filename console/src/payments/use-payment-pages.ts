@@ -3,7 +3,7 @@ import type { Http } from '../http/http.js';
 import { isAborted, sentenceOf } from '../http/service-error.js';
 import { nextCursor } from '../parts/pager.js';
 import type { Filters } from './filters.js';
-import { keyTimeOf, type Payment } from './payment.js';
+import type { Payment } from './payment.js';
 
 const PAGE = 50;
 
@@ -23,8 +23,8 @@ export interface PaymentPages {
   readonly hasMore: boolean;
   readonly isLoading: boolean;
   readonly problem: string | undefined;
-  /** Set where a page ended before it was full. */
-  readonly searchedBackTo: number | undefined;
+  /** The last page ended before it was full, and there is more. */
+  readonly endedEarly: boolean;
   more(): void;
   refresh(): void;
 }
@@ -73,7 +73,7 @@ export function usePaymentPages(http: Http, filters: Filters): PaymentPages {
     hasMore: cursor !== undefined,
     isLoading,
     problem,
-    searchedBackTo: isShort && cursor !== undefined ? keyTimeOf(cursor) : undefined,
+    endedEarly: isShort,
     more: () => void load(pages),
     refresh: () => setRound((count) => count + 1),
   };

@@ -1,0 +1,121 @@
+import { useState } from 'preact/hooks';
+import type { Access } from '../access/session.js';
+import { hashOf, navigate } from '../navigation/route.js';
+import { Dialog } from '../parts/dialog.js';
+import type { Order } from './closing.js';
+import { ClosingConfirmation } from './closing-confirmation.js';
+
+interface Properties {
+  readonly access: Access;
+  /** What is known of the order. */
+  readonly known: Partial<Order>;
+  close(): void;
+}
+
+/** Closes an order that has no payment yet, or whose last attempt was declined; then its payment is shown. */
+export function OrderClosing({ access: { http, session, may }, known, close }: Properties) {
+  const [order, setOrder] = useState<Order>({ reference: '', attempt: '1', client: '', ...known });
+  const [isConfirming, setConfirming] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  /** One's own order needs no name; who may close any says whose. */
+  const namesClient = session.access === 'required' && may('operations');
+
+  function submit(event: SubmitEvent) {
+    event.preventDefault();
+    const found = problemOf(order, namesClient);
+    setProblem(found);
+    setConfirming(found === undefined);
+  }
+
+  if (isConfirming) {
+    return (
+      <ClosingConfirmation
+        http={http}
+        closing={order}
+        closed={(key) => {
+          close();
+          navigate(hashOf('payment', key));
+        }}
+        back={() => setConfirming(false)}
+      />
+    );
+  }
+  const field = (name: keyof Order) => ({
+    value: order[name],
+    set: (value: string) => setOrder({ ...order, [name]: value.trim() }),
+  });
+  return (
+    <Dialog title="Close an order" close={close}>
+      <form onSubmit={submit} class="confirmation" noValidate>
+        <p class="muted">
+          For an order that was paid otherwise, or given up: nothing can charge it afterwards, however late it comes.
+        </p>
+        {namesClient && (
+          <Field
+            id="closing-client"
+            label="Client"
+            hint="key:shop"
+            note="As the service knows it. An order of the same number of another client stays open."
+            {...field('client')}
+          />
+        )}
+        <Field id="closing-reference" label="Order number (reference)" hint="order-17" {...field('reference')} />
+        <Field
+          id="closing-attempt"
+          label="Attempt"
+          hint="1"
+          note="1, or the one after the last declined."
+          {...field('attempt')}
+        />
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+        <div class="actions">
+          <button type="button" onClick={close}>
+            Back
+          </button>
+          <button type="submit" class="primary">
+            Close…
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function problemOf({ reference, attempt, client }: Order, namesClient: boolean): string | undefined {
+  if (namesClient && client === '') return 'Say whose order it is.';
+  if (reference === '') return 'Say which order it is.';
+  return attempt === '' ? 'Say which attempt it is.' : undefined;
+}
+
+interface FieldProperties {
+  readonly id: string;
+  readonly label: string;
+  readonly hint: string;
+  readonly note?: string;
+  readonly value: string;
+  set(value: string): void;
+}
+
+function Field({ id, label, hint, note, value, set }: FieldProperties) {
+  return (
+    <>
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        autocomplete="off"
+        spellcheck={false}
+        placeholder={hint}
+        value={value}
+        aria-describedby={note === undefined ? undefined : `${id}-note`}
+        onInput={(event) => set(event.currentTarget.value)}
+      />
+      {note !== undefined && (
+        <p id={`${id}-note`} class="muted note">
+          {note}
+        </p>
+      )}
+    </>
+  );
+}
