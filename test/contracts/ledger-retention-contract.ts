@@ -7,6 +7,8 @@ import {
   inState,
   LONG_MS,
   newKey,
+  newReference,
+  turnsOf,
 } from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts } from '../../testkit/protocol/ports.js';
@@ -19,6 +21,7 @@ const RETENTION_MS = 24 * HOUR_MS;
 /** After so many hours it is over for what was settled before: with those by which it may be longer. */
 const RETENTION_HOURS = 24 + 2;
 const DEADLINE_MS = 15_000;
+const ROUNDS = 4;
 
 /**
  * What every Ledger guarantees of `removeSettled` beyond its types:
@@ -26,10 +29,13 @@ const DEADLINE_MS = 15_000;
  *  2. and nothing else. 3. Each row is removed once. 4. The key of a removed row is expired for ever, and so is a key as old
  *     that has no row. 5. Rows that are there go on as before. 6. Younger keys are claimed.
  *  7. Ages are the time that was noted: the wall clock of a process or of the store, however wrong, makes no payment older.
+ *  8. All attempts at a reference go together, when the last of them may go, and none while one is under way. Then it is new: its
+ *     keys have no time, so they are claimed again.
  */
 export function ledgerRetentionContract(ports: ContractPorts): void {
   const { keys, ledger, paymentHistory: history, clock, pass } = ports;
   const given = paymentSteps(ports);
+  const turn = turnsOf(ports.id);
   let claims: Claim[];
   /** Generated with the claims, and never claimed. */
   let unused: string[];
@@ -162,6 +168,128 @@ export function ledgerRetentionContract(ports: ContractPorts): void {
     const claimed = await Promise.all([newKey(), second, newKey()].map(claim));
     expect(claimed.map(({ state }) => state)).toEqual(['claimed', 'expired', 'claimed']);
     expect(await ledger.find(second)).toEqual({ state: 'absent' });
+  });
+
+  /** In some rounds: a store may have to be sure that all its processes know how far the first one may go. */
+  async function removeReferences(): Promise<number> {
+    let removed = 0;
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await ports.endClaims();
+      removed += await removeOld(ledger, RETENTION_MS);
+    }
+    return removed;
+  }
+  const attemptsOf = (text: string, count: number) =>
+    Array.from({ length: count }, (_, index) => turn(text, index + 1));
+  const keptOf = async (text: string) => {
+    const found = await Promise.all(attemptsOf(text, 9).map(({ key }) => history.find(key)));
+    return found.flatMap((payment) => payment?.attempt ?? []);
+  };
+
+  /**
+   * Bug: PostgreSQL was taken for a database that had lost rows, and first payments were looked up for 30 days. Cause: the newest commit
+   * that a process remembers may be that of a payment with a reference, and after its removal nothing said that it may have been
+   * removed, because its key has no time. Fix: the commit has one.
+   */
+  test('8: a reference of one attempt, whatever became of it, is removed, and claimed, declined and cancelled anew', async () => {
+    const [paid, declined, closed, resolved] = Array.from({ length: 4 }, newReference) as [
+      string,
+      string,
+      string,
+      string,
+    ];
+    await given.settled(await given.claim(turn(paid)), { ttlMs: 1 });
+    await given.declined(turn(declined), 1);
+    await given.cancelled({ ...turn(closed), idempotencyTtlMs: 1 });
+    await given.resolve((await given.abandoned(turn(resolved))).key, { idempotencyTtlMs: 1 });
+    await pass(1);
+    await passHours(ledger, RETENTION_HOURS - 3);
+    expect(await removeReferences()).toBe(0);
+    await passHours(ledger, 3);
+    expect(await removeReferences()).toBe(4);
+    for (const text of [paid, declined, closed, resolved]) {
+      expect(await ledger.find(turn(text).key)).toEqual({ state: 'absent' });
+      // An attempt that follows none is refused, as in the beginning.
+      expect(await ledger.claim(claimAttempt(turn(text, 2)))).toMatchObject({ previous: 'absent' });
+    }
+    expect(await ledger.claim(claimAttempt(turn(paid)))).toMatchObject({ state: 'claimed', claim: { epoch: 1 } });
+    await given.cancelled(turn(closed));
+  });
+
+  test('8: attempts that were made hours apart are removed together, when the last of them is old enough', async () => {
+    const text = newReference();
+    const [first, second, third] = attemptsOf(text, 3) as [
+      ReturnType<typeof turn>,
+      ReturnType<typeof turn>,
+      ReturnType<typeof turn>,
+    ];
+    for (const attempt of [first, second]) {
+      await given.declined(attempt, 1);
+      await passHours(ledger, 20);
+      expect(await removeReferences()).toBe(0);
+    }
+    await given.settled(await given.claim(third), { ttlMs: 1 });
+    await pass(1);
+    // The first two were settled longer ago than the retention.
+    await passHours(ledger, RETENTION_HOURS - 3);
+    expect(await removeReferences()).toBe(0);
+    expect(await keptOf(text)).toEqual([1, 2, 3]);
+    await passHours(ledger, 3);
+    expect(await removeReferences()).toBe(3);
+    expect(await keptOf(text)).toEqual([]);
+  });
+
+  test('8: none of them is removed while one is under way, is repeated as another payment is, or is that of another client', async () => {
+    const [open, repeated, shared] = Array.from({ length: 3 }, newReference) as [string, string, string];
+    for (const text of [open, repeated]) await given.declined(turn(text), 1);
+    const last = await given.claim(turn(open, 2));
+    await given.settled(await given.claim(turn(repeated, 2)), { ttlMs: LONG_MS });
+    await given.declined(turn(shared, 1), 1);
+    const foreign = turn(shared, 1, { client: 'key:shop' });
+    await given.claim(foreign);
+    await pass(1);
+    await passHours(ledger, 3 * RETENTION_HOURS);
+    expect(await removeReferences()).toBe(1);
+    expect(await keptOf(open)).toEqual([1, 2]);
+    expect(await keptOf(repeated)).toEqual([1, 2]);
+    // The text is another client's as well, whose payment is under way.
+    expect(await keptOf(shared)).toEqual([]);
+    expect(await ledger.find(foreign.key)).toMatchObject({ state: 'under way' });
+    // What is under way goes on, and nothing it needs has gone.
+    await given.settled(last, { outcome: DECLINED, ttlMs: 1 });
+    expect(await ledger.claim(claimAttempt(turn(open, 3)))).toMatchObject({ state: 'claimed' });
+    await pass(1);
+    await passHours(ledger, RETENTION_HOURS);
+    expect(await removeReferences()).toBe(0);
+    expect(await keptOf(open)).toEqual([1, 2, 3]);
+  });
+
+  test('8: between the last hour in which an attempt may follow a decline and its removal there is an hour without either', async () => {
+    const lateMs = RETENTION_MS - HOUR_MS;
+    const texts = Array.from({ length: RETENTION_HOURS + 3 }, newReference);
+    for (const text of texts) await given.declined(turn(text), 1);
+    await pass(1);
+    const answers: string[] = [];
+    for (const text of texts) {
+      const answer = await ledger.claim(claimAttempt(turn(text, 2, { lateMs })));
+      answers.push(answer.state === 'not its turn' ? answer.previous : answer.state);
+      await passHours(ledger, 1);
+      await removeReferences();
+    }
+    const claimed = answers.filter((answer) => answer === 'claimed').length;
+    const refused = answers.filter((answer) => answer === 'declined too long ago').length;
+    expect(claimed).toBeGreaterThanOrEqual(RETENTION_HOURS - 4);
+    expect(refused).toBeGreaterThanOrEqual(1);
+    const removed = Array(answers.length - claimed - refused).fill('absent');
+    expect(removed.length).toBeGreaterThanOrEqual(1);
+    expect(answers).toEqual([
+      ...Array(claimed).fill('claimed'),
+      ...Array(refused).fill('declined too long ago'),
+      ...removed,
+    ]);
+    // Each attempt that was claimed has kept the decline that it follows; all others have gone.
+    const kept = await Promise.all(texts.map(keptOf));
+    expect(kept).toEqual(answers.map((answer) => (answer === 'claimed' ? [1, 2] : [])));
   });
 
   test('7: an hour counts once, however many processes saw it, and no more of one call', async () => {

@@ -1,6 +1,6 @@
 import { FIRST_COMPUTED_KEY, LOOK_UP_REFERENCES_MS } from '../shared/lost-references.js';
 import { CLOCKS_DIFFER_MS, GAP } from '../shared/replaced-database.js';
-import { lowestKeyAt } from './payment-horizon-statements.js';
+import { lowestKeyAt, timeOfMs } from './payment-horizon-statements.js';
 import type { Statement } from './postgres.js';
 
 const LIVE = `
@@ -22,13 +22,15 @@ export const ON_KNOWN_DATABASE = `EXISTS (
 export const GENERATION = '(SELECT known.generation FROM idempay.deployment AS known)';
 
 /**
- * Whether a commit is missing in this database. $1 to $5 have a value for each: the key of a payment, its epoch, whether it is settled;
- * the id of a transaction; its version, or without an id that of the list. A payment below the horizon may have been removed since, and
- * a transaction that was given its id may have been deleted. Each is read by a primary key (docs/engineering/decisions/0038).
+ * Whether a commit is missing in this database. $1 to $6 have a value for each: the key of a payment, its epoch, whether it is settled;
+ * the id of a transaction; its version, or without an id that of the list; of a computed key the time. A payment below the horizon may
+ * have been removed since, and a transaction that was given its id may have been deleted. Each is read by a primary key
+ * (docs/engineering/decisions/0038).
  */
 const IS_MISSING = `
   CASE WHEN sent.key IS NOT NULL THEN
-    sent.key >= (SELECT keys_before FROM idempay.payment_horizon) AND NOT coalesce((
+    (SELECT sent.key >= keys_before AND coalesce(sent.at_ms >= ${timeOfMs('keys_before')} + ${CLOCKS_DIFFER_MS}, true)
+      FROM idempay.payment_horizon) AND NOT coalesce((
       SELECT payment.epoch >= sent.epoch AND (payment.settled_at IS NOT NULL OR NOT sent.settled)
       FROM idempay.payments AS payment WHERE payment.key = sent.key), false)
   WHEN sent.id IS NOT NULL THEN
@@ -55,8 +57,8 @@ export const MISSING_COMMITS: Statement = {
   text: `
     SELECT ${START} AS start, ARRAY(
       SELECT position::integer
-      FROM unnest($1::uuid[], $2::integer[], $3::boolean[], $4::bigint[], $5::bigint[]) WITH ORDINALITY
-        AS sent (key, epoch, settled, id, version, position)
+      FROM unnest($1::uuid[], $2::integer[], $3::boolean[], $4::bigint[], $5::bigint[], $6::float8[]) WITH ORDINALITY
+        AS sent (key, epoch, settled, id, version, at_ms, position)
       WHERE ${IS_MISSING}) AS missing`,
 };
 

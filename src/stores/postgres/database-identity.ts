@@ -208,6 +208,7 @@ async function findMissing(query: Query, commits: readonly Commit[]) {
     column((commit) => ('key' in commit ? commit.settled : undefined)),
     column((commit) => ('id' in commit ? commit.id : undefined)),
     column((commit) => ('id' in commit ? commit.version : 'key' in commit ? undefined : commit.listVersion)),
+    column((commit) => ('key' in commit ? commit.atMs : undefined)),
   ]);
   const missing = new Set(row?.missing.flatMap((position) => commits[position - 1] ?? []));
   return { start: row?.start ?? '', missing };

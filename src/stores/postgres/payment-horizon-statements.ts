@@ -41,23 +41,27 @@ export const ADVANCE_HORIZON: Statement = {
     WHERE seen_at IS NULL OR seen_at <= clock_timestamp() - $2::float8 * interval '1 millisecond'`,
 };
 
+const IS_BELOW_HORIZON = `settled_at < to_timestamp((SELECT ${timeOfMs('keys_before')} FROM idempay.payment_horizon) / 1000.0)`;
+
 /**
  * Looks at the next `$5` payments after `$1` (microseconds) and `$2` that were settled before `$3`, and removes those of the
  * hour `$4` or before. Concurrent calls skip rows that another one removes. All attempts at a reference go in one statement, or none: an attempt
- * is only claimed after the one before it ended, so the last one decides, and it may not be under way.
+ * is only claimed after the one before it ended, so the last one decides, and it may not be under way. Their keys have no time, so they
+ * were all settled before the time of the horizon: by that it is known which rows may have been removed (`IS_MISSING`).
  */
 export const REMOVE_SETTLED: Statement = {
   name: 'remove_settled',
   text: `
     WITH looked AS MATERIALIZED (
-      SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now()
-          AND (reference IS NOT NULL OR key < (SELECT removable_before FROM idempay.payment_horizon)) AS removable, reference, client
+      SELECT key, settled_at, settled_hour <= $4::integer AND expires_at <= now() AND CASE WHEN reference IS NULL
+          THEN key < (SELECT removable_before FROM idempay.payment_horizon) ELSE ${IS_BELOW_HORIZON} END AS removable,
+        reference, client
       FROM idempay.payments
       WHERE (settled_at, key) > ('epoch'::timestamptz + $1::float8 * interval '1 microsecond', $2::uuid)
         AND settled_at < 'epoch'::timestamptz + $3::float8 * interval '1 millisecond'
       ORDER BY settled_at, key LIMIT $5::integer
     ), attempts AS MATERIALIZED (
-      SELECT payment.key, bool_and(coalesce(payment.settled_hour <= $4::integer AND payment.expires_at <= now(), false))
+      SELECT payment.key, bool_and(coalesce(settled_hour <= $4::integer AND expires_at <= now() AND ${IS_BELOW_HORIZON}, false))
           OVER (PARTITION BY payment.reference, payment.client) AS removable
       FROM idempay.payments AS payment
       WHERE payment.reference = ANY (ARRAY(SELECT reference FROM looked WHERE removable AND reference IS NOT NULL))

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { isComputed } from '../../payments/values/reference.js';
 import type { Clock } from '../../platform/clock.js';
 
 /** A process that has written nothing for this long has probably ended. */
@@ -9,7 +10,13 @@ const IDLE_MS = 600_000;
  * A database in which the row is older, or was never written, has lost the commit.
  */
 export type Commit =
-  | { readonly key: string; readonly epoch: number; readonly settled: boolean }
+  | {
+      readonly key: string;
+      readonly epoch: number;
+      readonly settled: boolean;
+      /** When it was known, ms since the epoch: only of a computed key, which has no time that says whether retention may have removed its row. */
+      readonly atMs?: number;
+    }
   /** A transaction was created or changed. */
   | { readonly id: number; readonly version: number }
   | { readonly listVersion: number };
@@ -91,9 +98,14 @@ export class LastCommits {
    */
   add(commit: Commit, begunAt = 0): void {
     this.count += 1;
-    this.known = [...this.known.filter(({ knownAt }) => knownAt > begunAt), { commit, begunAt, knownAt: this.count }];
+    const known = { commit: this.dated(commit), begunAt, knownAt: this.count };
+    this.known = [...this.known.filter(({ knownAt }) => knownAt > begunAt), known];
     // A settled payment is not charged; its commit may be sent with the other commands of this turn.
     this.write('settled' in commit && !commit.settled).catch(() => {});
+  }
+
+  private dated(commit: Commit): Commit {
+    return 'key' in commit && isComputed(commit.key) ? { ...commit, atMs: this.clock.now() } : commit;
   }
 
   /** The database is in this incarnation now. Of the commits that were asked for it lacks `missing`. */
