@@ -1,8 +1,18 @@
 import { expect, test } from 'vitest';
-import type { LookResult, Watch } from '#idempay/payments/ports/key-store.js';
+import type { BeginAttempt, LookResult, RecordOwner, Watch } from '#idempay/payments/ports/key-store.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { decorated } from '#idempay/platform/decorated.js';
-import { DECLINED, inState, LONG_MS, newKey, newOwner, SHORT_MS } from '../../testkit/protocol/payment-attempts.js';
+import {
+  DECLINED,
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+  newReference,
+  SHORT_MS,
+  type TurnMembers,
+  turnsOf,
+} from '../../testkit/protocol/payment-attempts.js';
 import { paymentSteps, statesAtOnce, untilTold } from '../../testkit/protocol/payment-steps.js';
 import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
 
@@ -16,12 +26,25 @@ import type { ContractPorts, OpenPorts } from '../../testkit/protocol/ports.js';
  * 10. `claimBy` is within the lease. 11. Issuing, finishing and releasing twice is the same as once.
  * 12. `watch` finds what `look` finds. 13. The end of the lock that it found is announced to every watch of the key; 14. so is
  *     the finish by another owner, but not its release. 15. After `unwatch` nothing is announced.
- * 16. What follows a lock that died may be announced to nobody, until it is watched.
+ * 16. What follows a lock that died may be announced to nobody, until it is watched. 17. A key of a client is absent for every other.
+ * 18. Who names the reference begins on its key without a record, with its client; what is taken, locked or final stays so.
+ * 19. A computed key that is issued again keeps its value, and without one lives for as long again. Who begins on it by the key
+ *     alone learns its reference. 20. `forget` removes the record, and the lock of its owner alone, whose end it announces.
  * Only what was settled is finished, as the protocol does: a deployment may write the record's value where it settles.
  */
 export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
   const { keys, pass } = ports;
-  const { begin, issuedKey, lockedKey, settledKey, watching } = paymentSteps(ports);
+  const { begin, issuedKey, lockedKey, settledKey, watching, cancelled, claim, settled } = paymentSteps(ports);
+  const turn = turnsOf(ports.id);
+  const referenced = (client?: string) => {
+    const given = turn(newReference(), 1, client === undefined ? {} : { client });
+    return { ...given, reference: given.turn.reference };
+  };
+  /** As a request does that names the reference. */
+  function beginNamed({ key, reference, client }: ReturnType<typeof referenced>, members: Partial<BeginAttempt> = {}) {
+    const makes = { reference, lifeMs: LONG_MS };
+    return keys.begin({ key, owner: newOwner(), leaseMs: LONG_MS, fingerprint: '1.00 USD', client, makes, ...members });
+  }
 
   test('1, 9: a key is absent until it is issued, and looking or beginning on it before leaves no lock behind', async () => {
     const key = newKey();
@@ -173,6 +196,114 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
     await pass(SHORT_MS);
     expect(await keys.look(short, 'jwt:shop')).toEqual({ state: 'absent' });
     expect(await keys.look(short, 'key:shop')).toMatchObject({ state: 'locked' });
+  });
+
+  test('18: whoever names the reference takes the lock of its key without a record, with its client, and gives it back', async () => {
+    for (const client of ['key:shop', undefined]) {
+      const named = referenced(client);
+      const { key, reference } = named;
+      const [owner, before] = [newOwner(), performance.now()];
+      // By the key alone nothing is known of it.
+      expect(await begin(key)).toEqual({ state: 'absent' });
+      const taken = inState(await beginNamed(named, { owner }), 'taken');
+      expect(taken).toEqual({ state: 'taken', claimBy: expect.any(Number), client, reference });
+      expect(taken.claimBy).toBeLessThanOrEqual(performance.now() + LONG_MS);
+      expect(taken.claimBy).toBeGreaterThan(before + LONG_MS / 2);
+      expect(await beginNamed(named, { owner })).toMatchObject({ state: 'taken', reference });
+      expect(await beginNamed(named)).toMatchObject({ state: 'locked', fingerprint: '1.00 USD' });
+      expect(await keys.look(key)).toMatchObject({ state: 'locked' });
+      if (client) expect(await keys.look(key, 'key:rival')).toEqual({ state: 'absent' });
+      await keys.release(key, newOwner());
+      expect(await beginNamed(named)).toMatchObject({ state: 'locked' });
+      await keys.release(key, owner);
+      // A deployment may have made a record, or none.
+      expect(['generated', 'absent']).toContain((await keys.look(key)).state);
+      expect(await beginNamed(named, { leaseMs: SHORT_MS })).toMatchObject({ state: 'taken', reference });
+      await pass(SHORT_MS);
+      expect(await beginNamed(named)).toMatchObject({ state: 'taken', reference });
+    }
+  });
+
+  test('18: of a hundred begins that name a reference at once exactly one is taken, and the others find it locked', async () => {
+    const named = referenced('key:shop');
+    expect(await statesAtOnce(100, async () => beginNamed(named))).toEqual({ taken: 1, locked: 99 });
+  });
+
+  test('18: a record that was issued is taken, one that has expired is no obstacle, and what is final is answered', async () => {
+    const [issued, expired, paid, forgotten] = [referenced(), referenced(), referenced(), referenced()] as const;
+    await keys.issue(issued.key, LONG_MS, issued);
+    await keys.issue(expired.key, SHORT_MS, expired);
+    for (const named of [paid, forgotten]) await beginNamed(named, { owner: 'first' });
+    const final = await settled(await claim(paid), { ttlMs: LONG_MS });
+    await keys.finish(paid.key, 'first', final);
+    await pass(SHORT_MS);
+    expect(await begin(expired.key)).toEqual({ state: 'absent' });
+    for (const named of [issued, expired]) expect(await beginNamed(named)).toMatchObject({ state: 'taken' });
+    for (const asked of [beginNamed(paid), begin(paid.key), keys.look(paid.key)]) {
+      const { outcome, fingerprint } = inState(await asked, 'final').final;
+      expect({ outcome, fingerprint }).toEqual({ outcome: final.outcome, fingerprint: final.fingerprint });
+    }
+    expect(await beginNamed(forgotten)).toMatchObject({ state: 'locked' });
+  });
+
+  test('19: a computed key that is issued again lives from then on, and is begun by the key alone with its reference', async () => {
+    for (const client of ['key:shop', undefined]) {
+      const { key, reference } = referenced(client);
+      await keys.issue(key, SHORT_MS, { client, reference });
+      await keys.issue(key, LONG_MS, { client, reference });
+      await pass(SHORT_MS);
+      expect(await keys.look(key)).toEqual({ state: 'generated' });
+      if (client) expect(await keys.look(key, 'key:rival')).toEqual({ state: 'absent' });
+      expect(await begin(key)).toMatchObject({ state: 'taken', client, reference });
+      // A key that is locked stays so.
+      await keys.issue(key, LONG_MS, { client, reference });
+      expect(await begin(key)).toMatchObject({ state: 'locked' });
+    }
+    const { key, reference } = referenced();
+    await keys.issue(key, SHORT_MS, { reference });
+    await pass(SHORT_MS);
+    expect(await keys.look(key)).toEqual({ state: 'absent' });
+    await keys.issue(key, LONG_MS, { reference });
+    expect(await begin(key)).toMatchObject({ state: 'taken', reference });
+  });
+
+  test('19: a computed key that was paid keeps its outcome, however often it is issued', async () => {
+    const named = referenced();
+    await keys.issue(named.key, SHORT_MS, named);
+    const final = await settled(await claim(named), { outcome: DECLINED });
+    await keys.finish(named.key, newOwner(), final);
+    for (let time = 0; time < 2; time += 1) {
+      await keys.issue(named.key, LONG_MS, named);
+      await pass(SHORT_MS);
+      expect(await keys.look(named.key)).toMatchObject({ state: 'final', final: { outcome: DECLINED } });
+    }
+  });
+
+  test.each<[of: string, arrange: () => Promise<Pick<TurnMembers, 'key'> & Partial<TurnMembers> & RecordOwner>]>([
+    ['a generated key', async () => ({ key: await issuedKey() })],
+    ['a computed key', async () => referenced('key:shop')],
+  ])(
+    '20: forget, once or twice, removes the record and the lock of %s that was cancelled, and announces it',
+    async (_of, arrange) => {
+      const given = await arrange();
+      const [{ key }, owner] = [given, newOwner()];
+      await keys.issue(key, LONG_MS, given);
+      expect(await begin(key, owner)).toMatchObject({ state: 'taken' });
+      const watch = await watching(key);
+      await cancelled(given);
+      for (let time = 0; time < 2; time += 1) await keys.forget(key, owner);
+      await untilTold(watch);
+      for (const asked of [keys.look(key), begin(key)]) expect(await asked).toEqual({ state: 'absent' });
+    },
+  );
+
+  test('20: forget by another owner leaves the lock, which is answered first; once it is gone the key is absent', async () => {
+    const { key, owner } = await lockedKey();
+    await cancelled({ key });
+    await keys.forget(key, newOwner());
+    expect(await keys.look(key)).toMatchObject({ state: 'locked' });
+    await keys.release(key, owner);
+    expect(await keys.look(key)).toEqual({ state: 'absent' });
   });
 
   /** A key that is locked, and a watch of it. */
