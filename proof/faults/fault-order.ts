@@ -9,7 +9,7 @@ const STORES: readonly Hit[] = ['redis', 'redis', 'redis', 'postgres', 'postgres
 /** A crash point on a busy step lies up to so many steps ahead. */
 const MOST_STEPS = 30;
 /** Steps that only some payments take: a crash there must not wait for many. */
-const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove', 'resolve'];
+const RARE = ['take-over', 'renew', 'abandon', 'look-up', 'release', 'evict', 'remove', 'resolve', 'cancel', 'forget'];
 
 /** The order in which faults happen: random, but none twice before all others of its kind had their turns. */
 export function* faultOrder(faults: readonly Fault[], random: Random): Generator<Fault, never> {

@@ -31,6 +31,8 @@ const MOST_REPLIES_LOST = 6;
 const WRITES = [
   ...[
     'claim',
+    'claim_turns',
+    'cancel',
     'settle',
     'settle_noted',
     'take_over',

@@ -36,7 +36,7 @@ export class Operator {
     const work = async () => {
       while (!stop.aborted) {
         const isDue = ({ key, issuedAt }: KeyHistory) =>
-          performance.now() >= (this.#notBefore.get(key) ?? issuedAt + OPERATOR_AFTER_MS);
+          key !== '' && performance.now() >= (this.#notBefore.get(key) ?? issuedAt + OPERATOR_AFTER_MS);
         const due = this.payments.openKeys.filter(isDue);
         if (due.length === 0) await pause(LOOK_EVERY_MS);
         else await this.#lookAt(this.random.pick(due).key);

@@ -1,7 +1,7 @@
 import { checkRestored, type RestoredEvidence } from '../../testkit/checkers/restored.js';
 import { Load } from '../../testkit/client/load.js';
 import { gate, inParallel } from '../../testkit/concurrency.js';
-import { History, KEY_HEADER, type Target, type Violation } from '../../testkit/history/history.js';
+import { History, type Target, type Violation } from '../../testkit/history/history.js';
 import type { TransactionHistory } from '../../testkit/history/transactions.js';
 import type { ReferenceProcessor } from '../../testkit/processes/reference-processor.js';
 import type { SupervisedService } from '../../testkit/processes/supervised-service.js';
@@ -40,7 +40,7 @@ export interface Lost {
 export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): Promise<Violation[]> {
   const { services, postgres, random } = rest;
   const history = new History(services);
-  const load = new Load(history, random.fork());
+  const load = new Load(history, random.fork(), { withOrders: true });
   const { opened: restored, open: letStart } = gate();
   try {
     const restore = await load.during(CLIENTS, async () => {
@@ -61,7 +61,7 @@ export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): 
     await restore();
     letStart();
     await Promise.all(services.map((service) => service.up()));
-    return await examine(history, rest, lost);
+    return await examine(load, rest, lost);
   } finally {
     letStart();
     history.close();
@@ -72,7 +72,7 @@ export async function restoreUnderLoad(backUp: BackUp, rest: Rest, lost: Lost): 
 const isThere = ({ accesses }: TransactionHistory) => accesses.every(({ input }) => input.what !== 'delete');
 
 /** Nothing else happens meanwhile. */
-async function examine(history: History, rest: Rest, lost: Lost): Promise<Violation[]> {
+async function examine({ history, payments }: Load, rest: Rest, lost: Lost): Promise<Violation[]> {
   const { services, processor, postgres, random } = rest;
   const rows = await postgres.transactions();
   const kept = new Set(rows.map(({ id }) => id));
@@ -107,10 +107,8 @@ async function examine(history: History, rest: Rest, lost: Lost): Promise<Violat
   const ids = [...history.transactions.map(({ id }) => id), ...(await createSome(history, services))];
   // Any process, twice: a payment that is charged again would be charged by then.
   for (const _ of ['first', 'second']) {
-    await eachOf(tried.slice(-MOST_CHECKED), async ({ key, amount, currency }) => {
-      const headers = { [KEY_HEADER]: key, 'Content-Type': 'application/json' };
-      const body = JSON.stringify({ amount, currency });
-      await history.send(random.pick(services), '/api/payment', { method: 'POST', headers, body });
+    await eachOf(tried.slice(-MOST_CHECKED), async (key) => {
+      await payments.pay(key, random.pick(services));
     });
   }
   const charges = (await processor.charges()).map(({ reference }) => reference);

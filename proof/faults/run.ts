@@ -98,7 +98,7 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
   try {
     await Promise.all(services.map((service) => service.up()));
     history.targets = services;
-    const load = new Load(history, random);
+    const load = new Load(history, random, { withOrders: true });
     const operator = new Operator(history, processor, load.payments, random.fork());
     const scraper = new Scraper(history);
     const collected = new AbortController();
@@ -127,7 +127,12 @@ async function runSession(options: Required<RunOptions>, crashPoints: CrashPoint
       ...scraper.violations,
       ...checkHistory(history, { charges, kept, leaseMs: LEASE_MS, verdicts, stuckAfterMs }),
       ...others.flatMap((other, index) => differences(kept, other, `service ${index + 2}`)),
-      ...differences(kept, exported ?? [], 'the export'),
+      // An export is of payments that were carried out.
+      ...differences(
+        kept.filter(({ state }) => state !== 'CANCELLED'),
+        exported ?? [],
+        'the export',
+      ),
     ];
     if (violations.length === 0) violations.push(...(await restores(options, environment, random)));
     countHistory(tally, history);

@@ -9,7 +9,7 @@ import {
 import { checkRefusals, type RefusalEvidence } from '../../testkit/checkers/refusals.js';
 import { type Disturbance, PROCESSOR_REPLIES } from '../../testkit/history/disturbances.js';
 import type { Refusal } from '../../testkit/history/history.js';
-import { CLAIMED_TEXT, DECLINED, type Exchange, type KeyHistory } from '../../testkit/history/payments.js';
+import { CANCELLED, CLAIMED_TEXT, DECLINED, type Exchange, type KeyHistory } from '../../testkit/history/payments.js';
 
 const KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee5';
 const OTHER_KEY = '01a1f94b-4fd8-7058-b4d2-b234378f0ee6';
@@ -71,6 +71,32 @@ const twoKeys: Evidence = {
   charges: [charge(), charge({ reference: OTHER_KEY })],
   kept: [kept(), kept({ idempotencyKey: OTHER_KEY })],
 };
+/** Attempts at one reference, each with a key of its own, and what the processor's log and the rows say of them. */
+function attempts(
+  ...states: readonly (readonly ['succeeded' | 'declined' | undefined, KeptPayment['state']])[]
+): Evidence {
+  const of = states.map(([status, state], index) => {
+    const [key, order] = [`${KEY.slice(0, -1)}${index}`, { reference: 'order-17', attempt: index + 1 }];
+    const id = `TXN${index + 1}`;
+    const outcome = { COMPLETED: id, DECLINED, CANCELLED }[state as string];
+    const money = state === 'CANCELLED' ? { amount: null, currency: null, transactionId: null } : { transactionId: id };
+    const line = { reference: key, transactionId: id, status, ...(status === 'declined' && { reason: 'no' }) };
+    return {
+      history: history(outcome ? [exchange(100 * index, 200, { outcome, key })] : [], { key, order }),
+      charges: status ? [charge(line as Partial<ChargeLine>)] : [],
+      kept: kept({ idempotencyKey: key, state, ...money }),
+    };
+  });
+  const [keys, charges] = [of.map((each) => each.history), of.flatMap((each) => each.charges)];
+  return { keys, charges, kept: of.map((each) => each.kept) };
+}
+const twoKeysOfAReference = {
+  keys: [
+    history([first(100), { ...repeat(200), key: KEY }, { ...repeat(300), key: OTHER_KEY }], {
+      order: { reference: 'order-17', attempt: 1 },
+    }),
+  ],
+};
 const besideOtherKey = { keys: [history([exchange(100, 409)]), history([exchange(95, 0)], { key: OTHER_KEY })] };
 const leftProcessing = { ...answers(exchange(1, 504)), ...processing, unresolved: new Set([KEY]) };
 const forgot = disturbed('redis', 20, 40, 'everything');
@@ -95,6 +121,11 @@ describe('the checker of payments accepts', () => {
     ['a decline, of which payment-status knows nothing', declined, answers(decline(1), status(30, 404))],
     ["an operator's decline where the processor has no charge", verdict, { charges: [] }],
     ['a key that was never paid', unpaid()],
+    [
+      'a third attempt after two declines',
+      attempts(['declined', 'DECLINED'], ['declined', 'DECLINED'], ['succeeded', 'COMPLETED']),
+    ],
+    ['an attempt that was cancelled after a decline', attempts(['declined', 'DECLINED'], [undefined, 'CANCELLED'])],
     ['simulated payments, of which there is no log', simulated],
     ['a payment that is left PROCESSING on purpose', leftProcessing, { stuckAfterMs: undefined as never }],
     ['409 while another request of the key was under way', answers(first(100), exchange(105, 409))],
@@ -110,10 +141,37 @@ describe('the checker of payments accepts', () => {
 });
 
 describe('the checker of payments rejects', () => {
-  const { oneCharge, paidMeansCharged, oneOutcome, nothingLost, notStuck, chargedMeansCompleted, promisedAnswers } =
-    PAYMENT_RULES;
+  const {
+    oneCharge,
+    oneChargePerReference,
+    inTurn,
+    oneKey,
+    paidMeansCharged,
+    oneOutcome,
+    nothingLost,
+    notStuck,
+    chargedMeansCompleted,
+    promisedAnswers,
+  } = PAYMENT_RULES;
   test.each<[string, string, ...Evidence[]]>([
     ['a second charge of a key', oneCharge, { charges: [charge(), charge()] }],
+    [
+      'a second charge of a reference',
+      oneChargePerReference,
+      attempts(['succeeded', 'COMPLETED'], ['succeeded', 'COMPLETED']),
+    ],
+    [
+      'a charge of an attempt after one that is paid',
+      inTurn,
+      attempts(['succeeded', 'COMPLETED'], ['declined', 'DECLINED']),
+    ],
+    [
+      'a charge of an attempt after one that was cancelled',
+      inTurn,
+      attempts([undefined, 'CANCELLED'], ['succeeded', 'COMPLETED']),
+    ],
+    ['two keys of one attempt', oneKey, twoKeysOfAReference],
+    ['a charge of what was cancelled', chargedMeansCompleted, attempts(['succeeded', 'CANCELLED'])],
     ['a 2xx without a charge', paidMeansCharged, { charges: [] }],
     ['a 2xx for a decline', paidMeansCharged, { charges: declined.charges }],
     ['a decline that was charged', paidMeansCharged, answers(decline(1))],
@@ -226,6 +284,7 @@ describe('the checker of refusals', () => {
     ['a connection that was cut long after the kill', cut, during('service 1', 1_000, 9_000)],
     ['a payment that was not sent, whose key is younger than the fault', notSent, away, issued(9_000)],
     ['a payment long after the processor was away, as it may have been sent', refusal(PAY), away, issued(1_000)],
+    ['a payment by reference without any fault', refusal('POST /api/payment?reference=a&attempt=1'), []],
     ['a payment at the limit of payments in flight', refusal(PAY), [], inFlight(3)],
     ['a payment when another process is at its limit', refusal(PAY), [], inFlight(4, 'service 2')],
     ['a list when its process is at its limit', refusal(LIST), [], inFlight(4)],

@@ -2,9 +2,15 @@ import type { ChargeLine } from '#idempay/reference-processor/charge-log.js';
 import type { ShownPayment } from '../client/payment-records.js';
 import { type Disturbance, wasDisturbed } from '../history/disturbances.js';
 import { PROMISED_ANSWERS, type Violation } from '../history/history.js';
-import { DECLINED, type Exchange, type KeyHistory } from '../history/payments.js';
+import { CANCELLED, DECLINED, type Exchange, isPaid, type KeyHistory } from '../history/payments.js';
 
 const STATE_OF = { succeeded: 'COMPLETED', declined: 'DECLINED' } as const;
+const STATE_OF_OUTCOME: Readonly<Record<string, string>> = { [DECLINED]: 'DECLINED', [CANCELLED]: 'CANCELLED' };
+/** What the processor's log says where this was answered; nothing for what was cancelled. */
+const CHARGE_OF_OUTCOME: Readonly<Record<string, string | undefined>> = {
+  [DECLINED]: 'declined',
+  [CANCELLED]: undefined,
+};
 /** What a busy machine adds between the end of a lease and our knowledge of it. */
 const LEASE_SLACK_MS = 1_000;
 /** How far the clock that dates claims may be from ours, on one machine. */
@@ -16,6 +22,9 @@ const OPEN_ANSWERS = [0, 503, 504];
 
 export const PAYMENT_RULES = {
   oneCharge: 'at most one charge per key',
+  oneChargePerReference: 'at most one charge per reference that is not declined',
+  oneKey: 'one attempt at a reference has one key',
+  inTurn: 'an attempt is charged only after the one before it was declined',
   paidMeansCharged: 'every 2xx has exactly one charge',
   oneOutcome: 'every answer of one key names the same id',
   nothingLost: 'nothing acknowledged is missing',
@@ -56,15 +65,41 @@ interface Subject {
 
 /** Compares the clients' history, the processor's log, and what the service shows. */
 export function checkPayments(evidence: PaymentEvidence): Violation[] {
-  const histories = groupBy(evidence.keys, ({ key }) => key);
+  const histories = groupBy(evidence.keys, ({ key, order }) => key || JSON.stringify(order));
   const charges = groupBy(evidence.charges ?? [], ({ reference }) => reference);
   const kept = groupBy(evidence.kept, ({ idempotencyKey }) => idempotencyKey);
   const ownerOf = new Map<string, string>();
-  return [...new Set([...histories.keys(), ...charges.keys(), ...kept.keys()])].flatMap((subject) => {
+  const ofKeys = [...new Set([...histories.keys(), ...charges.keys(), ...kept.keys()])].flatMap((subject) => {
     const own = [histories, charges, kept].map((groups) => groups.get(subject) ?? []);
     const [[history], ownCharges, ownKept] = own as [KeyHistory[], ChargeLine[], KeptPayment[]];
     const findings = [...checkKey(history, ownCharges, ownKept, evidence), ...checkOwner(history, ownerOf)];
     return findings.map(([rule, what]) => ({ rule, subject, what, history: [history, ...ownCharges, ...ownKept] }));
+  });
+  return [...ofKeys, ...checkReferences(evidence, charges, kept)];
+}
+
+/** One reference, one charge that is not declined. */
+function checkReferences(
+  { keys }: PaymentEvidence,
+  charges: ReadonlyMap<string, readonly ChargeLine[]>,
+  kept: ReadonlyMap<string, readonly KeptPayment[]>,
+): Violation[] {
+  const references = groupBy(
+    keys.filter(({ order }) => order),
+    ({ order }) => order?.reference ?? '',
+  );
+  return [...references].flatMap(([subject, attempts]) => {
+    const keyOf = new Map(attempts.map(({ key, order }) => [order?.attempt ?? 0, key]));
+    const lines = attempts.flatMap(({ key }) => charges.get(key) ?? []);
+    const charged = lines.filter(({ status }) => status === 'succeeded');
+    const early = attempts.filter(({ key, order }) => {
+      const before = kept.get(keyOf.get((order?.attempt ?? 1) - 1) ?? '')?.[0];
+      return order?.attempt !== 1 && charges.has(key) && before?.state !== 'DECLINED';
+    });
+    const findings: Finding[] = [];
+    if (charged.length > 1) findings.push([RULES.oneChargePerReference, `${charged.length} charges`]);
+    for (const { order } of early) findings.push([RULES.inTurn, `attempt ${order?.attempt} was charged`]);
+    return findings.map(([rule, what]) => ({ rule, subject, what, history: [...attempts, ...lines] }));
   });
 }
 
@@ -82,6 +117,8 @@ function* checkKey(
   const subject: Subject = { history, charge: charges[0], payment, claimedAt, evidence };
   const outcomes = new Set(history.exchanges.flatMap(({ outcome }) => outcome ?? []));
   if (outcomes.size > 1) yield [RULES.oneOutcome, [...outcomes].join(', ')];
+  const keys = new Set(history.exchanges.flatMap((exchange) => exchange.key ?? []));
+  if (history.order && keys.size > 1) yield [RULES.oneKey, [...keys].join(', ')];
   yield* checkCharge(subject);
   for (const outcome of outcomes) yield* checkOutcome(outcome, subject);
   yield* checkKept(subject, outcomes.size > 0);
@@ -106,18 +143,20 @@ function* checkCharge({ history, charge, payment, evidence: { unresolved } }: Su
 }
 
 function* checkOutcome(outcome: string, { history, charge, payment, evidence }: Subject): Generator<Finding> {
-  const isPaid = outcome !== DECLINED;
-  const isVerdict = !charge && !isPaid && evidence.verdicts?.has(history.key);
+  const isVerdict = !charge && outcome === DECLINED && evidence.verdicts?.has(history.key);
   const isSimulated = !evidence.charges || payment?.processor === 'simulated';
-  if (!isVerdict && !isSimulated && charge?.status !== (isPaid ? 'succeeded' : 'declined')) {
+  if (!isVerdict && !isSimulated && charge?.status !== chargeOf(outcome)) {
     yield [RULES.paidMeansCharged, `answered ${outcome}, charge ${charge?.status ?? 'missing'}`];
   }
-  if (payment?.state !== (isPaid ? 'COMPLETED' : 'DECLINED')) {
+  if (payment?.state !== (STATE_OF_OUTCOME[outcome] ?? 'COMPLETED')) {
     yield [RULES.nothingLost, `answered ${outcome}, payment ${payment?.state ?? 'missing'}`];
   }
   const id = charge?.transactionId ?? payment?.transactionId;
-  if (isPaid && id && id !== outcome) yield [RULES.oneOutcome, `answered ${outcome}, charged or kept as ${id}`];
+  if (isPaid(outcome) && id && id !== outcome)
+    yield [RULES.oneOutcome, `answered ${outcome}, charged or kept as ${id}`];
 }
+
+const chargeOf = (outcome: string) => (isPaid(outcome) ? 'succeeded' : CHARGE_OF_OUTCOME[outcome]);
 
 function* checkKept({ history, payment, evidence }: Subject, isAnswered: boolean): Generator<Finding> {
   const { key, finishedAfterMs } = history;
@@ -128,7 +167,8 @@ function* checkKept({ history, payment, evidence }: Subject, isAnswered: boolean
     yield [RULES.notStuck, `its outcome came ${Math.round(finishedAfterMs)} ms after healing`];
   }
   if (!payment || payment.state === 'PENDING') return;
-  if (!isSameMoney(payment, history)) yield [RULES.chargedMeansCompleted, 'kept with another amount than was asked'];
+  if (payment.state !== 'CANCELLED' && !isSameMoney(payment, history))
+    yield [RULES.chargedMeansCompleted, 'kept with another amount than was asked'];
   if (payment.resolution && !verdicts?.has(key)) yield [RULES.oneOutcome, `resolved by nobody: ${payment.resolution}`];
   if (payment.state === 'PROCESSING') {
     if (!unresolved?.has(key)) yield [RULES.notStuck, 'it is PROCESSING'];
@@ -156,16 +196,23 @@ function* checkExchanges(subject: Subject): Generator<Finding> {
 
 const nameOf = ({ what, to, status }: Exchange) => `${what} at ${to}: ${status}`;
 
+const NEVER_ANSWERED: Readonly<Record<Exchange['what'], readonly number[]>> = {
+  pay: [404],
+  status: [400],
+  cancel: [400, 404],
+};
+
 /** Checks an answer that names no outcome. */
 function* checkRefusal(exchange: Exchange, subject: Subject, isAfterOutcome: boolean): Generator<Finding> {
   const { what, status } = exchange;
   const { exchanges } = subject.history;
   const name = nameOf(exchange);
-  if (status === (what === 'pay' ? 404 : 400)) yield [RULES.promisedAnswers, name];
+  if (NEVER_ANSWERED[what].includes(status)) yield [RULES.promisedAnswers, name];
   // The status of a decline is 404 too. Decisions P17: before every 409 the row is asked.
-  const isDecline = what === 'status' && status === 404 && exchanges.some((each) => each.outcome === DECLINED);
+  const isUnpaid = (each: Exchange) => each.outcome !== undefined && !isPaid(each.outcome);
+  const isDecline = what === 'status' && status === 404 && exchanges.some(isUnpaid);
   if (isAfterOutcome && !isDecline) yield [RULES.nothingLost, `${name} after its outcome`];
-  else if (what === 'pay' && status === 409 && !mayBeUnderWay(exchange, subject)) {
+  else if (what !== 'status' && status === 409 && !mayBeUnderWay(exchange, subject)) {
     yield [RULES.promisedAnswers, `${name} with no other request of the key under way`];
   } else if (what === 'pay' && status === 400) yield* checkInvalidKey(exchange, subject);
 }
@@ -183,7 +230,7 @@ function* checkInvalidKey(exchange: Exchange, subject: Subject): Generator<Findi
  */
 function mayBeUnderWay(exchange: Exchange, { history, claimedAt = Number.POSITIVE_INFINITY, evidence }: Subject) {
   return history.exchanges.some((other) => {
-    if (other === exchange || other.what !== 'pay' || other.sentAt > exchange.endedAt) return false;
+    if (other === exchange || other.what === 'status' || other.sentAt > exchange.endedAt) return false;
     if (other.endedAt >= exchange.sentAt) return true;
     if (!OPEN_ANSWERS.includes(other.status) || other.failure === 'refused') return false;
     return claimedAt - CLOCK_SLACK_MS <= exchange.endedAt || exchange.sentAt <= lockedUntil(other, evidence);
@@ -213,7 +260,7 @@ function wasForgotten({ endedAt }: Exchange, { history, evidence }: Subject): bo
 }
 
 function* checkOwner(history: KeyHistory | undefined, ownerOf: Map<string, string>): Generator<Finding> {
-  const id = history?.exchanges.find(({ outcome }) => outcome && outcome !== DECLINED)?.outcome;
+  const id = history?.exchanges.find(({ outcome }) => outcome && isPaid(outcome))?.outcome;
   if (!history || id === undefined) return;
   const owner = ownerOf.get(id);
   if (owner !== undefined) yield [RULES.oneOutcome, `${id} was also answered for ${owner}`];

@@ -9,11 +9,14 @@ const NOTICED_MS = 2_000;
 /** A request that took so long may have missed a deadline of its process: the machine was too slow for it. */
 const DEADLINE_MS = 1_000;
 
+/** By a key, or by a reference. */
+const PAYMENT = /^POST \/api\/payment(\?|$)/;
+
 /** What an answer needs besides its own process; the first line that fits. Reads by id and lists do without Redis. */
 const NEEDS: readonly (readonly [request: RegExp, needs: readonly string[]])[] = [
-  [/^POST \/api\/payment$/, ['redis', 'postgres', 'disk', 'processor']],
+  [PAYMENT, ['redis', 'postgres', 'disk', 'processor']],
   [/^(GET|POST) \/api\/transactions/, ['postgres', 'disk']],
-  [/^GET \/api\/server-generated/, ['redis', 'disk']],
+  [/^GET \/api\/server-generated\/generate-key$/, ['redis', 'disk']],
   [/./, ['redis', 'postgres', 'disk']],
 ];
 
@@ -48,6 +51,6 @@ function hasReason(refusal: Refusal, { keys, disturbances, maxInFlight = Infinit
   return (
     endedAt - sentAt >= DEADLINE_MS ||
     wasDisturbed(disturbances, [to, ...of], since - RECONNECTED_MS, endedAt + NOTICED_MS) ||
-    (what === 'POST /api/payment' && keys.flatMap(({ exchanges }) => exchanges.filter(isInFlight)).length > maxInFlight)
+    (PAYMENT.test(what) && keys.flatMap(({ exchanges }) => exchanges.filter(isInFlight)).length > maxInFlight)
   );
 }

@@ -18,9 +18,9 @@ export class Load {
     readonly history: History,
     random: Random,
     /** False when the oldest running version does not support keys of creates. */
-    { withKeysOfCreates = true } = {},
+    { withKeysOfCreates = true, withOrders = false } = {},
   ) {
-    this.payments = new PaymentClients(history, random.fork());
+    this.payments = new PaymentClients(history, random.fork(), withOrders);
     this.transactions = new TransactionClients(history, random.fork(), withKeysOfCreates);
   }
 

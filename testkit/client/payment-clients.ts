@@ -1,12 +1,29 @@
+import { randomUUID } from 'node:crypto';
 import { ASK_AGAIN_AFTER_MS } from '#idempay/stores/redis/remembered-outcomes.js';
 import { inParallel } from '../concurrency.js';
 import { type History, KEY_HEADER, type Target } from '../history/history.js';
-import { answered, begun, DECLINED, type Exchange, type KeyHistory, outcomeOf } from '../history/payments.js';
+import {
+  answered,
+  begun,
+  CANCELLED,
+  DECLINED,
+  type Exchange,
+  type KeyHistory,
+  type Order,
+  outcomeOf,
+} from '../history/payments.js';
 import type { Random } from '../random.js';
 import { pause, until } from '../time/until.js';
 
 /** Parts of a hundred steps of a client; the rest are repeats of finished payments. */
 const STEPS = { payOpenAgain: 8, newKey: 34, status: 18 };
+/** Where clients pay by references: so many of a hundred new payments. */
+const ORDERS = 40;
+/** All at once, in one request or in two. */
+const CALLERS_OF_AN_ORDER = 4;
+/** One in so many orders is cancelled while it is paid, and after one in so many declines nobody tries again. */
+const CANCELLATIONS = 10;
+const GIVEN_UP = 3;
 /** Keys that a client keeps unpaid at most, so that some wait for their payment while processes are killed. */
 const STOCK = 4;
 const MOST_AT_ONCE = 3;
@@ -27,6 +44,8 @@ export class PaymentClients {
   constructor(
     private readonly history: History,
     private readonly random: Random,
+    /** A part of the payments is known by references alone, which are paid by several callers. */
+    private readonly withOrders = false,
   ) {}
 
   get openKeys(): readonly KeyHistory[] {
@@ -52,18 +71,43 @@ export class PaymentClients {
     return history;
   }
 
-  async pay(key: KeyHistory, to: Target, prefer?: string): Promise<Exchange> {
+  /** By its reference, where it has one. */
+  async pay(key: KeyHistory, to: Target, prefer?: string, byKey = key.order === undefined): Promise<Exchange> {
     const exchange = begun(key, 'pay', to.name);
-    const headers = { [KEY_HEADER]: key.key, 'Content-Type': 'application/json', ...(prefer && { Prefer: prefer }) };
+    const named: Record<string, string> = byKey ? { [KEY_HEADER]: key.key } : {};
+    const headers = { ...named, 'Content-Type': 'application/json', ...(prefer && { Prefer: prefer }) };
     const body = `{"amount":"${key.amount}","currency":"${key.currency}"}`;
-    const request = { method: 'POST', headers, body };
-    return this.#ended(key, answered(exchange, await this.history.send(to, '/api/payment', request)));
+    const path = `/api/payment${byKey ? '' : queryOf(key.order)}`;
+    const reply = await this.history.send(to, path, { method: 'POST', headers, body });
+    return this.#ended(key, answered(exchange, reply));
   }
 
   async status(key: KeyHistory, to: Target): Promise<Exchange> {
     const exchange = begun(key, 'status', to.name);
-    const request = { headers: { [KEY_HEADER]: key.key } };
-    return this.#ended(key, answered(exchange, await this.history.send(to, '/api/payment-status', request)));
+    const headers: Record<string, string> = key.order ? {} : { [KEY_HEADER]: key.key };
+    const path = `/api/payment-status${queryOf(key.order)}`;
+    return this.#ended(key, answered(exchange, await this.history.send(to, path, { headers })));
+  }
+
+  async #cancel(key: KeyHistory, to: Target): Promise<Exchange> {
+    const exchange = begun(key, 'cancel', to.name);
+    const path = `/api/payment-cancellation${queryOf(key.order)}`;
+    return this.#ended(key, answered(exchange, await this.history.send(to, path, { method: 'POST' })));
+  }
+
+  /** Asks for the key of the reference, and pays by that alone. Undefined: there was no key. */
+  async #payInTwoRequests(key: KeyHistory, random: Random): Promise<Exchange | undefined> {
+    const path = `/api/server-generated/generate-key${queryOf(key.order)}`;
+    const reply = await this.history.send(this.#any(random), path);
+    const [, computed] = KEY_TEXT.exec(reply.text) ?? [];
+    if (reply.status === 200 && computed !== undefined) {
+      key.key ||= computed;
+      key.receivedAt = reply.endedAt;
+      if (computed === key.key) return this.pay(key, this.#any(random), undefined, true);
+    }
+    // It was cancelled meanwhile.
+    if (reply.status !== 410) this.history.unexpected(JSON.stringify(key.order), reply);
+    return undefined;
   }
 
   /**
@@ -113,7 +157,10 @@ export class PaymentClients {
       const status = await this.status(history, to);
       const record = await this.history.send(to, `/api/health/redis/key/${history.key}`);
       const value = outcome === DECLINED ? 'DECLINED' : outcome;
-      if (repeat.outcome && (status.outcome || outcome === DECLINED) && record.text.includes(`"${value}"`)) return;
+      if (repeat.outcome === CANCELLED && outcome === CANCELLED) return;
+      // The row of a reference answers by itself: the embedded deployment keeps no record of a payment in one request.
+      const isRecorded = record.text.includes(`"${value}"`) || (history.order && record.status === 404);
+      if (repeat.outcome && (status.outcome || outcome === DECLINED) && isRecorded) return;
       const what = `not repeated by ${to.name}: ${repeat.status}, ${status.status}, ${record.status} ${record.text}`;
       missing.push({ history, what });
     });
@@ -138,6 +185,10 @@ export class PaymentClients {
 
   /** Several times at once, mostly at different processes, or one after the other, after a success too. */
   async #payNew(stock: KeyHistory[], open: KeyHistory[], random: Random, stop: AbortSignal): Promise<boolean> {
+    if (this.withOrders && random.below(100) < ORDERS) {
+      const order = { reference: `order-${randomUUID()}`, attempt: 1 };
+      return this.#payOrder({ order, ...someMoney(random) }, open, random);
+    }
     const issued = await this.issue(random);
     if (!issued) return false;
     stock.push(issued);
@@ -153,6 +204,25 @@ export class PaymentClients {
     return isWell;
   }
 
+  /** Several callers at once, which know the order and nothing else. After a decline its payer may decide to try again. */
+  async #payOrder(
+    named: Pick<KeyHistory, 'amount' | 'currency'> & { readonly order: Order },
+    open: KeyHistory[],
+    random: Random,
+  ): Promise<boolean> {
+    const now = performance.now();
+    const key: KeyHistory = { key: '', ...named, issuedAt: now, receivedAt: now, exchanges: [] };
+    this.history.keys.push(key);
+    this.#open.add(key);
+    const callers = Array.from({ length: CALLERS_OF_AN_ORDER }, () => this.#paySomewhere(key, random));
+    if (random.below(CANCELLATIONS) === 0) callers.push(this.#cancel(key, this.#any(random)).then(hasSucceeded));
+    const isWell = (await Promise.all(callers)).includes(true);
+    if (this.#open.has(key)) open.push(key);
+    if (outcomeOf(key) !== DECLINED || random.below(GIVEN_UP) === 0) return isWell;
+    const { reference, attempt } = named.order;
+    return this.#payOrder({ ...named, order: { reference, attempt: attempt + 1 } }, open, random);
+  }
+
   /** Comes back to a payment without an outcome now and then, while recovery is at work on it or a process is killed. */
   async #payOpenAgain(open: KeyHistory[], random: Random): Promise<boolean> {
     const [key] = open.splice(random.below(open.length), 1) as [KeyHistory];
@@ -163,6 +233,10 @@ export class PaymentClients {
   }
 
   async #paySomewhere(key: KeyHistory, random: Random): Promise<boolean> {
+    if (key.order && random.below(2) === 0) {
+      const exchange = await this.#payInTwoRequests(key, random);
+      return exchange !== undefined && hasSucceeded(exchange);
+    }
     return hasSucceeded(await this.pay(key, this.#any(random), random.below(6) === 0 ? 'wait=1' : undefined));
   }
 
@@ -183,9 +257,12 @@ export class PaymentClients {
 
   #ended(key: KeyHistory, exchange: Exchange): Exchange {
     const { isFirst, status, sentAt, outcome } = exchange;
+    if (key.order) key.key ||= exchange.key ?? '';
     if (isFirst && status === 200) this.history.lastPaymentSentAt = Math.max(this.history.lastPaymentSentAt, sentAt);
     // With 400 it was forgotten before it was paid: the checker says whether it may be.
-    const isOver = (outcome !== undefined || status === 400) && this.#open.delete(key);
+    // That of a reference is asked for again.
+    const isForgotten = status === 400 && !key.order;
+    const isOver = (outcome !== undefined || isForgotten) && this.#open.delete(key);
     if (isOver && outcome !== undefined) this.finished.push(key);
     return exchange;
   }
@@ -194,6 +271,8 @@ export class PaymentClients {
     return this.history.choose(random.fraction());
   }
 }
+
+const queryOf = (order: Order | undefined) => (order ? `?reference=${order.reference}&attempt=${order.attempt}` : '');
 
 const hasSucceeded = ({ status }: Exchange) => ![0, 503, 409, 504].includes(status);
 

@@ -92,7 +92,8 @@ export class History {
     this.answers.set(status, (this.answers.get(status) ?? 0) + 1);
     if (status === 0) this.#avoidedUntil.set(to, reply.endedAt + AVOIDED_MS);
     if (status === 503 || failure === 'cut' || failure === 'refused') {
-      const key = request.headers?.[KEY_HEADER] as string | undefined;
+      const named = request.headers?.[KEY_HEADER] ?? headers['idempotency-key'];
+      const key = named as string | undefined;
       this.refusals.push({ ...reply, what: `${request.method ?? 'GET'} ${path}`, to: to.name, key });
     }
     return reply;

@@ -2,9 +2,11 @@ import type { Reply } from './history.js';
 
 /** What stands for a decline where a transaction id stands for a completed payment. */
 export const DECLINED = 'declined';
+/** The same for a payment that was closed. */
+export const CANCELLED = 'cancelled';
 
 export interface Exchange {
-  readonly what: 'pay' | 'status';
+  readonly what: 'pay' | 'status' | 'cancel';
   readonly to: string;
   readonly sentAt: number;
   /** When the answer came, or when it was known that none will. */
@@ -12,6 +14,8 @@ export interface Exchange {
   status: number;
   failure?: Reply['failure'];
   outcome?: string;
+  /** The key that the answer names: that of the reference, where the request names one. */
+  key?: string;
   isFirst?: true;
   /** Answered that nothing was charged yet and that it will be (decisions P15): the payment has its row. */
   isClaimed?: true;
@@ -19,13 +23,22 @@ export interface Exchange {
   text?: string;
 }
 
+/** An attempt at what is paid once. */
+export interface Order {
+  readonly reference: string;
+  readonly attempt: number;
+}
+
 export interface KeyHistory {
-  readonly key: string;
+  /** '' until an answer names it, where the payment is known by its reference. */
+  key: string;
+  readonly order?: Order;
   /** What its first request is to pay. */
   readonly amount: string;
   readonly currency: string;
   readonly issuedAt: number;
-  readonly receivedAt: number;
+  /** Also each time that the key of a reference is asked for again. */
+  receivedAt: number;
   readonly exchanges: Exchange[];
   /** How long after healing the outcome, or its absence, was known; undefined if it never was. */
   finishedAfterMs?: number;
@@ -38,12 +51,20 @@ export const CLAIMED_TEXT = 'The payment is under way and will be charged';
 /** What the other answers say, by their status. */
 const TEXTS: Readonly<Record<number, string>> = {
   400: '"message":"Invalid or missing Idempotency-Key."',
-  402: '"message":"Payment declined: insufficient funds"',
+  402: '"message":"Payment declined: insufficient funds',
   404: '"message":"No payment found for this Idempotency-Key."',
   409: '"message":"Payment is already being processed."',
+  410: '"message":"The payment was cancelled.',
   503: '"status":503',
   504: '"message":"The outcome of the payment is not known yet',
 };
+
+const CANCELLED_TEXT = '"Payment cancelled."';
+/** Answered to a cancellation that came too late. */
+const COMPLETED_BEFORE = /"message":"The payment is completed with Transaction ID: (TXN\d+)\./;
+const DECLINED_BEFORE = /"message":"Attempt \d+ was declined, so nothing was charged with it\./;
+/** Answered to an attempt that was declined, when another one follows it. */
+const SUPERSEDED = /"message":"Attempt \d+ was declined, and attempt \d+ (is|was) /;
 
 export function begun(key: KeyHistory, what: Exchange['what'], to: string): Exchange {
   const exchange = { what, to, sentAt: performance.now(), endedAt: Number.POSITIVE_INFINITY, status: 0 };
@@ -55,13 +76,30 @@ export function answered(exchange: Exchange, reply: Omit<Reply, 'sentAt'>): Exch
   const { status, headers, text, failure, endedAt } = reply;
   Object.assign(exchange, { status, endedAt, ...(failure && { failure }) });
   const isFirst = exchange.what === 'pay' && headers['idempotent-replayed'] !== 'true';
-  const id = status === 200 ? (isFirst ? FIRST_TEXT : REPEAT_TEXT).exec(text)?.[1] : undefined;
-  if (id !== undefined) exchange.outcome = id;
+  const outcome = exchange.what === 'cancel' ? toldToCancel(reply) : toldToPay(reply, isFirst);
+  if (outcome !== undefined) exchange.outcome = outcome;
   else if (status !== 0 && !text.includes(TEXTS[status] ?? '\0')) exchange.text = text;
-  else if (status === 402) exchange.outcome = DECLINED;
+  const key = headers['idempotency-key'];
+  if (typeof key === 'string') exchange.key = key;
   if (isFirst && (status === 200 || status === 402)) exchange.isFirst = true;
   if (text.includes(CLAIMED_TEXT)) exchange.isClaimed = true;
   return exchange;
 }
+
+function toldToPay({ status, text }: Pick<Reply, 'status' | 'text'>, isFirst: boolean): string | undefined {
+  if (status === 200) return (isFirst ? FIRST_TEXT : REPEAT_TEXT).exec(text)?.[1];
+  if (status === 402 || status === 422) {
+    return (status === 402 ? text.includes(TEXTS[402] as string) : SUPERSEDED.test(text)) ? DECLINED : undefined;
+  }
+  return status === 410 && text.includes(TEXTS[410] as string) ? CANCELLED : undefined;
+}
+
+function toldToCancel({ status, text }: Pick<Reply, 'status' | 'text'>): string | undefined {
+  if (status === 200) return text === CANCELLED_TEXT ? CANCELLED : undefined;
+  if (status !== 422) return undefined;
+  return COMPLETED_BEFORE.exec(text)?.[1] ?? (DECLINED_BEFORE.test(text) ? DECLINED : undefined);
+}
+
+export const isPaid = (outcome: string) => outcome !== DECLINED && outcome !== CANCELLED;
 
 export const outcomeOf = ({ exchanges }: KeyHistory) => exchanges.find(({ outcome }) => outcome !== undefined)?.outcome;
