@@ -103,7 +103,7 @@ export function createClaims(collaborators: {
         took(clock.monotonic() - askedAt);
         return { state: 'processed', final: claimed.final, attempt: reference?.attempt };
       case 'taken over':
-        return finishTakeover(claimed.claim, askedAt, fingerprint);
+        return finishTakeover(claimed.claim, askedAt, fingerprint, reference?.attempt);
       case 'final':
         await endings.finish(key, owner, claimed.final);
         return replay(key, claimed.final, fingerprint);
@@ -135,8 +135,13 @@ export function createClaims(collaborators: {
   }
 
   /** Pays the row's amount, never the request's. A mismatching request is rejected after the takeover completes. */
-  async function finishTakeover(claim: Claim, askedAt: number, fingerprint: string): Promise<PayAnswer> {
-    return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint);
+  async function finishTakeover(
+    claim: Claim,
+    askedAt: number,
+    fingerprint: string,
+    attempt?: number,
+  ): Promise<PayAnswer> {
+    return answerOf(claim, await carryOut(claim, askedAt, 'repeat'), fingerprint, attempt);
   }
 
   function answerOf(

@@ -196,6 +196,21 @@ describe('the rules of references (decisions P18, P21 and P22)', () => {
       ]);
     });
 
+    /**
+     * Bug: a 402 did not say which attempt it was of. Cause: what a takeover settles was answered without the reference of the request.
+     * Fix: it is passed on.
+     */
+    test('a decline that a repeat finds after an unknown outcome names its attempt', async () => {
+      const { url } = await serve();
+      const reference = newReference();
+      await environment.processor.behave({ failRate: 1 });
+      expectUnknown(await payOrder(url, reference));
+      await environment.processor.behave({ failRate: 0, declineRate: 1 });
+      const declined = await payOrder(url, reference);
+      await paying();
+      expectError(declined, 402, /\(attempt 1\)\. .* send attempt=2\.$/);
+    });
+
     test('an attempt waits for the one before it, whose outcome is not known', async () => {
       const { url } = await serve();
       const reference = newReference();
