@@ -74,7 +74,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → return leaseMs > 0 ? { state: 'invalid key' } : payFromRow(attempt);`,
     'a locked key is in progress although its row is final': `return conflict(attempt.key, attempt.fingerprint, begun);
 → return leaseMs > 0
-          ? answers.inProgress(begun, attempt.fingerprint)
+          ? { state: 'in progress', retryAfterSeconds: 1 }
           : conflict(attempt.key, attempt.fingerprint, begun);`,
     'fail open: pays when the key store is down': `return outcomeWithoutKeyStore(ledger, key, client, fault);
 → void outcomeWithoutKeyStore;
@@ -84,7 +84,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
     "takeover with the request's amount":
       'finishTakeover(claimed.claim, askedAt → finishTakeover({ ...claimed.claim, ...money }, askedAt',
     'claim after expiry accepted':
-      '        claimBy,\n        settleAs →         claimBy: claimBy + 3_600_000,\n        settleAs',
+      '        claimBy,\n        turn →         claimBy: claimBy + 3_600_000,\n        turn',
+  },
+  'src/payments/values/reference.ts': {
+    'computed keys lie among those that are generated': '${FIRST_DIGIT}${digits.slice(1, 8)} → ${digits.slice(0, 8)}',
+    'two clients have one key for the same reference':
+      '[deploymentId, client, text, String(attempt)] → [deploymentId, text, String(attempt)]',
   },
   'src/payments/answers.ts': {
     'Retry-After rounded up beyond the remaining lease': 'Math.floor(running.rem → Math.ceil(running.rem',
@@ -107,15 +112,21 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${POSTGRES}/ledger-statements.ts`]: {
     'a first claim whose earlier row may be lost is settled at once, in PostgreSQL':
-      'outcome IS NOT NULL AND key >= look_up_before AS settles → outcome IS NOT NULL AS settles',
+      'outcome IS NOT NULL AND NOT may_be_lost AS settles → outcome IS NOT NULL AS settles',
     'a key whose row may be lost is said to have ended unpaid, in PostgreSQL':
       'WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before → WHERE $1::uuid >= keys_before',
     'a key whose row may be removed is said to have ended unpaid, in PostgreSQL':
       'WHERE $1::uuid >= look_up_before AND $1::uuid >= keys_before → WHERE $1::uuid >= look_up_before',
-    'no unique row: every claim is granted, in PostgreSQL': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
+    'no unique row: every claim is granted, in PostgreSQL': `ON CONFLICT (key) DO NOTHING
+    RETURNING key, owner → ON CONFLICT (key) DO UPDATE
       SET state = 'PROCESSING', epoch = 1, owner = excluded.owner, transaction_id = excluded.transaction_id,
         lease_until = excluded.lease_until, recover_at = excluded.recover_at, claimed_at = excluded.claimed_at,
-        settled_at = NULL, expires_at = NULL, reason = NULL`,
+        settled_at = NULL, expires_at = NULL, reason = NULL
+    RETURNING key, owner`,
+    'an attempt is claimed whatever the one before it is, in PostgreSQL':
+      "      AND (previous_key IS NULL OR ${isTurnAfter('previous_key', 'late_ms')})\n → ",
+    'the first claim of a reference charges without a look-up after rows were lost, in PostgreSQL':
+      'look_up_references_until > (SELECT max(until_ms) FROM idempay.retention_hours) → look_up_references_until < 0',
     'settle without epoch, in PostgreSQL': 'payment.epoch = settled.epoch AND  → ',
     'settle without owner, in PostgreSQL': ' AND payment.owner = settled.owner\n → \n',
     'a takeover forgets whom it took the payment from, in PostgreSQL': "'from', nullif(owner, '') → 'from', NULL",
@@ -123,9 +134,10 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
       ' AND lease_until <= clock_timestamp() AND processor = $4 →  AND processor = $4',
     "takeover of another processor's payment, in PostgreSQL": "AND processor = $4 → AND $4::text > ''",
     'a claim on a database that was not checked yet, in PostgreSQL':
-      '      AND ${ON_KNOWN_DATABASE}\n    ON CONFLICT →     ON CONFLICT',
+      'AND ${ON_KNOWN_DATABASE}${more.condition} → ${more.condition}',
     'a mark of an unsent payment outlives a restore, in PostgreSQL': 'CASE WHEN generation = → CASE WHEN generation <=',
-    'a claim in a session without a time limit': '      AND ${ENDS_IN_TIME}\n → ',
+    'a claim in a session without a time limit':
+      'AND ${ENDS_IN_TIME}\n      AND ${ON_KNOWN_DATABASE}${more → AND ${ON_KNOWN_DATABASE}${more',
   },
   [`${REDIS}/transaction-cache.ts`]: {
     'an entry counts in every epoch of the cache': '`${location.epoch} ${databaseServer()}` → databaseServer()',
@@ -148,7 +160,7 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'src/stores/shared/newest-payments.ts': {
     'a page of a list reads on until it is full, however rare what it looks for is':
-      'leavesRowsOut(query) ? await reads.nthKey(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthKey(query, readLimit)',
+      'leavesRowsOut(query) ? await reads.nthId(query, readLimit) : undefined → leavesRowsOut(query) ? undefined : await reads.nthId(query, readLimit)',
   },
   [`${EMBEDDED}/ledger-statements.ts`]: {
     'no unique row: every claim is granted, in SQLite': `ON CONFLICT (key) DO NOTHING → ON CONFLICT (key) DO UPDATE
@@ -166,7 +178,12 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
 → settled_hour = ?\${set}
     WHERE key = ? AND ? > 0 AND owner = ? AND state = 'PROCESSING'\`;`,
   },
+  [`${EMBEDDED}/turns.ts`]: {
+    'the first claim of a reference charges without a look-up after rows were lost, in SQLite':
+      'return until > 0 && → return until < 0 &&',
+  },
   [`${EMBEDDED}/claim-writes.ts`]: {
+    'an attempt is claimed whatever the one before it is, in SQLite': ' ?? turns.afterPrevious(turn); → ;',
     'a first claim whose earlier row may be lost is settled at once, in SQLite':
       'mayBeLost ? undefined : finalAt( → finalAt(',
     'a claim that is settled leaves its record as generated, in SQLite':
@@ -228,7 +245,13 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   [`${EMBEDDED}/payment-horizon-writes.ts`]: {
     'age by the wall clock: a payment settled by a late clock is removed at once, in SQLite':
-      'settled_hour <= hour &&  → ',
+      'row.settled_hour <= hour &&  → ',
+    'the rows of a reference are removed one by one, in SQLite':
+      'removeReference.run(reference, client, hour, now) → remove.run(key)',
+  },
+  [`${POSTGRES}/payment-horizon-statements.ts`]: {
+    'the rows of a reference are removed one by one, in PostgreSQL':
+      'WHERE removable AND reference IS NULL UNION ALL SELECT key FROM attempts WHERE removable → WHERE removable',
   },
   [`${REDIS}/scripts/script.ts`]: {
     'each call of a turn is told what the first one was told, in Redis': 'replies[index] → replies[0]',
@@ -308,21 +331,21 @@ const EDITS: Readonly<Record<string, Readonly<Record<string, string | readonly s
   },
   'client/payments/pay.ts': {
     'the client repeats with a new key':
-      'this.#attempt(call, key, body); → this.#attempt(call, attempts > 1 ? await this.keys.take(call) : key, body);',
+      '(call, asked, body)); → (call, attempts > 1 ? { key: await this.keys.take(call) } : asked, body));',
     'the client pays with a new key after a 400': `return outcomeOfRefusedKey(
-→ if (call) return this.#settle(call, await this.keys.take(call), payment, false);
+→ if (call) return this.#settle(call, { key: await this.keys.take(call) }, payment, false);
         return outcomeOfRefusedKey(`,
     'the client does not wait for onKey': 'await handOver(onKey, → void handOver(onKey,',
     'the client says of an attempt without an answer that nothing was charged':
-      'throw mayHaveArrived ? unknownAtEnd(call, key, end) : → throw ',
+      'throw mayHaveArrived ? unknownAtEnd(call, named, end) : → throw ',
     'resume begins as if nothing had been sent':
-      'this.#settle(call, key, wanted, true) → this.#settle(call, key, wanted, false)',
+      'this.#settle(call, { key }, wanted, true) → this.#settle(call, { key }, wanted, false)',
   },
   'client/payments/payment-answers.ts': {
     'a refusal that is not about the content ends a payment as if nothing had been sent':
-      "isAboutContent(status, message) ? 'final' → error ? 'final'",
+      "isAboutContent(answer.status, message) ? 'final' → error ? 'final'",
     'an answer that proves nothing is taken for one that did nothing':
-      'if (message === undefined) return again(result, true); → if (message === undefined) return again(result, false);',
+      'return again(result, true);\n  // A rate → return again(result, false);\n  // A rate',
   },
   'client/payments/refused-key.ts': {
     'a key without a payment is taken for one that nothing was charged with': 'throw found.isCertain ? → throw found ?',

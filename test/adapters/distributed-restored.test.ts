@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
+import type { NamedPayment } from '#idempay/payments/values/reference.js';
 import { openStores } from '../../testkit/deployments/topologies/open-stores.js';
 import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
@@ -36,6 +37,9 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   const second = compose(after, {}, first.processor);
   const toldLater = await second.payments.pay({ key: paidLater }, MONEY);
   await second.payments.pay({ key: paidLaterToo }, MONEY);
+  const reference = { text: 'order-17', attempt: 1, client: undefined };
+  const order: NamedPayment = { key: second.payments.computeKey(reference), reference };
+  await second.payments.pay(order, MONEY);
   await after.close();
 
   const newer = await openDistributedPortsOn({ ...stores, databaseUrl: restoredUrl });
@@ -56,7 +60,9 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
     expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
     expect(processor.chargesOf(key)).toHaveLength(1);
   }
-  expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo].toSorted());
+  expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+  expect(processor.chargesOf(order.key)).toHaveLength(1);
+  expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo, order.key].toSorted());
   redis.disconnect();
   await restored.close();
   await stores.close();

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { NamedPayment } from '#idempay/payments/values/reference.js';
 import { systemClock } from '#idempay/platform/clock.js';
 import { markFolderAsRestored } from '#idempay/stores/embedded/adoption.js';
 import { backUp } from '#idempay/stores/embedded/backup.js';
@@ -61,7 +62,7 @@ async function expectHealthy(dataDir: string): Promise<void> {
   await close();
 }
 
-/** Two payments, one of them with its reply lost, that the copy at `file` lacks; and a transaction. */
+/** Three payments, one of them with its reply lost and one by reference, that the copy at `file` lacks; and a transaction. */
 async function lifeWithCopy(dataDir: string, file: string) {
   const first = await open(dataDir);
   const { payments, processor } = compose(first);
@@ -75,19 +76,23 @@ async function lifeWithCopy(dataDir: string, file: string) {
   await later.payments.pay({ key: paid }, MONEY);
   processor.plan({ outcome: 'succeeded', answerLost: true });
   await later.payments.pay({ key: lost }, MONEY);
+  const reference = { text: 'order-17', attempt: 1, client: undefined };
+  const order: NamedPayment = { key: later.payments.computeKey(reference), reference };
+  await later.payments.pay(order, MONEY);
   const lostTransaction = await second.transactions.create(NEW);
   expect(lostTransaction.id).toBe(id + 1);
   await second.close();
-  return { processor, keys: [paid, lost], lostId: lostTransaction.id };
+  const named: NamedPayment[] = [{ key: paid }, { key: lost }, order];
+  return { processor, named, lostId: lostTransaction.id };
 }
 
-async function expectAdopted(dataDir: string, { processor, keys, lostId }: Awaited<ReturnType<typeof lifeWithCopy>>) {
+async function expectAdopted(dataDir: string, { processor, named, lostId }: Awaited<ReturnType<typeof lifeWithCopy>>) {
   const { transactions, warnings, close, ...ports } = await open(dataDir);
   expect(warnings).toEqual([RESTORED]);
   const { payments } = compose({ ...ports }, {}, processor);
-  for (const key of keys) {
-    expect(await payments.pay({ key }, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
-    expect(processor.chargesOf(key)).toHaveLength(1);
+  for (const payment of named) {
+    expect(await payments.pay(payment, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(processor.chargesOf(payment.key)).toHaveLength(1);
   }
   expect((await transactions.create(NEW)).id).toBe(lostId + GAP);
   await close();
