@@ -17,6 +17,7 @@ import { openDistributedPortsOn, openSqlStores, type Ports } from '../../testkit
 import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
 import { pause, until } from '../../testkit/time/until.js';
+import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 /** Several of the looks that are made every second. */
@@ -192,6 +193,12 @@ describe('a database that is replaced', () => {
     await changeTimeline();
     await untilSeen();
     expect(await deployment('look_up_before')).toBe(later);
+  });
+
+  test('looks references up, and pays and closes none that may have been paid before', async () => {
+    await changeTimeline();
+    await untilSeen();
+    await expectLossHandled(ports);
   });
 
   test('of no key from before it is said that it was never claimed, neither before it is written down nor afterwards', async () => {

@@ -6,6 +6,7 @@ import { LONG_MS } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
 import { openDistributedPortsOn } from '../../testkit/protocol/ports.js';
 import { openRedisClient } from '../../testkit/protocol/redis-process.js';
+import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 /** As a dump that is restored under another name does: the rows of one moment, in another database. */
 async function copyDatabase(databaseUrl: string): Promise<string> {
@@ -63,6 +64,8 @@ test('a restored PostgreSQL charges nothing again, with a Redis that is newer an
   expect(await payments.pay(order, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
   expect(processor.chargesOf(order.key)).toHaveLength(1);
   expect(processor.lookUps.toSorted()).toEqual([paidLater, paidLaterToo, order.key].toSorted());
+  expect(restored.id).toBe(before.id);
+  await expectLossHandled(restored);
   redis.disconnect();
   await restored.close();
   await stores.close();

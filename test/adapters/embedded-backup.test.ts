@@ -16,14 +16,20 @@ import {
   newKey,
   newKeyOf,
   newOwner,
+  newProcessorName,
+  newReference,
 } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { RecordingProcessor } from '../../testkit/protocol/recording-processor.js';
+import { pause } from '../../testkit/time/until.js';
+import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 const NEW: NewTransaction = { fromAccount: 'A', toAccount: 'B', amount: '100.5', status: 'PENDING' };
 /** How far ids and versions jump when a backup is started for the first time. */
 const GAP = 1_000_000_000;
 /** Enough that the copy takes many commits of the load beside it. */
 const ROWS = 20_000;
+const LEASE_MS = 1_000;
 
 let folder: string;
 beforeAll(async () => {
@@ -126,6 +132,78 @@ describe('a backup of a service that runs', () => {
     const later = `f${unpaid.slice(1)}`;
     expect(await copy.ledger.endedUnclaimed(newKeyOf(Date.now() + LONG_MS / 2), -LONG_MS)).toBe(true);
     expect(await copy.ledger.claim(claimAttempt({ key: later }))).toMatchObject({ state: 'claimed' });
+  });
+
+  test('looks references up, and pays and closes none that may have been paid after it', async () => {
+    const dataDir = newDataDir();
+    const original = await open(dataDir);
+    const copy = await restored(await backUpOf(dataDir));
+    // So its keys of references are the same.
+    expect(copy.id).toBe(original.id);
+    await expectLossHandled(copy);
+  });
+
+  test('pays by a reference once, and closes none that was paid after it', async () => {
+    const dataDir = newDataDir();
+    const original = await open(dataDir);
+    const before = compose(original);
+    const named = (client?: string) => {
+      const reference = { text: newReference(), attempt: 1, client };
+      return { key: before.payments.computeKey(reference), reference, client };
+    };
+    const [paid, lost, declined] = [named('key:shop'), named('key:shop'), named()] as const;
+    const file = await backUpOf(dataDir);
+    await before.payments.pay(paid, MONEY);
+    before.processor.plan({ outcome: 'succeeded', answerLost: true }, { outcome: 'declined' });
+    await before.payments.pay(lost, MONEY);
+    await before.payments.pay(declined, MONEY);
+    await original.close();
+
+    const copy = await restored(file);
+    const { processor } = before;
+    const patient = compose(copy, {}, processor);
+    expect(await patient.payments.cancel(paid)).toMatchObject({ state: 'too soon' });
+    expect(processor.lookUps).toEqual([]);
+    // A charge of before may still be under way for so long.
+    const { payments } = compose(copy, { leaseMs: LEASE_MS }, processor);
+    await pause(LEASE_MS);
+    for (const each of [paid, lost, declined]) {
+      expect(await payments.cancel(each)).toEqual({ state: 'charged before' });
+      expect(await copy.ledger.find(each.key)).toEqual({ state: 'absent' });
+    }
+    for (const each of [paid, lost, declined]) {
+      const state = each === declined ? 'DECLINED' : 'COMPLETED';
+      expect(await payments.pay(each, MONEY)).toMatchObject({ final: { outcome: { state } } });
+      expect(processor.chargesOf(each.key)).toHaveLength(1);
+    }
+    expect(await payments.cancel(paid)).toMatchObject({ state: 'completed' });
+
+    const [given, unclear, paidNow] = [named(), named(), named()];
+    processor.planLookUp({ state: 'unknown', cause: 'away' });
+    expect(await payments.cancel(unclear)).toEqual({ state: 'unknown' });
+    expect(await copy.ledger.find(unclear.key)).toEqual({ state: 'absent' });
+    expect(await payments.cancel(given)).toEqual({ state: 'cancelled' });
+    expect(await payments.pay(given, MONEY)).toEqual({ state: 'cancelled' });
+    expect(await payments.pay(paidNow, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect(processor.lookUps.slice(-2)).toEqual([given.key, paidNow.key]);
+    expect([given, paidNow].map(({ key }) => processor.chargesOf(key).length)).toEqual([0, 1]);
+  });
+
+  test('a reference is sent once to a processor that does not deduplicate, and not before charges of before have arrived', async () => {
+    const dataDir = newDataDir();
+    await open(dataDir);
+    const copy = await restored(await backUpOf(dataDir));
+    const processor = new RecordingProcessor(newProcessorName(), 0);
+    const reference = { text: newReference(), attempt: 1, client: undefined };
+    const patient = compose(copy, {}, processor).payments;
+    const named = { key: patient.computeKey(reference), reference };
+    const tooSoon = await patient.pay(named, MONEY);
+    expect(tooSoon).toEqual({ state: 'too soon', retryAfterSeconds: expect.any(Number) });
+    expect([processor.lookUps, await copy.ledger.find(named.key)]).toEqual([[], { state: 'absent' }]);
+    await pause(LEASE_MS);
+    const { payments } = compose(copy, { leaseMs: LEASE_MS }, processor);
+    expect(await payments.pay(named, MONEY)).toMatchObject({ final: { outcome: { state: 'COMPLETED' } } });
+    expect([processor.lookUps, processor.chargesOf(named.key).length]).toEqual([[named.key], 1]);
   });
 
   test('gives no transaction id again, and a list no version; a second start changes nothing more', async () => {

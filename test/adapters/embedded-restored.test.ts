@@ -13,6 +13,7 @@ import { openEmbedded } from '#idempay/stores/embedded/open.js';
 import type { NewTransaction } from '#idempay/transactions/transaction.js';
 import { LONG_MS, newKey } from '../../testkit/protocol/payment-attempts.js';
 import { compose, MONEY } from '../../testkit/protocol/payment-composition.js';
+import { expectLossHandled } from '../contracts/ledger-loss-contract.js';
 
 /**
  * Bug: a plain copy of the database, put back, was started as if nothing were missing: a payment that was charged after the copy
@@ -113,6 +114,18 @@ describe('a plain copy of the database', () => {
     await run('mkdir', [other]);
     await copy(file, join(other, DATABASE));
     await expectAdopted(other, life);
+  });
+
+  test('is looked up by reference, also by the second start after it', async () => {
+    const [dataDir, other] = [newFolder(), newFolder()];
+    const original = await open(dataDir);
+    await original.close();
+    await run('mkdir', [other]);
+    await copy(join(dataDir, DATABASE), other);
+    await (await open(other)).close();
+    const { warnings, ...deployment } = await open(other);
+    expect([warnings, deployment.id]).toEqual([[], original.id]);
+    await expectLossHandled(deployment);
   });
 
   test('that was started elsewhere and comes back counts as restored, however many commits it has', async () => {
@@ -302,6 +315,7 @@ describe('a restored snapshot of the whole folder', () => {
     expect(warnings).toEqual([RESTORED]);
     expect(await compose(ports, {}, processor).payments.pay({ key }, MONEY)).toMatchObject({ state: 'processed' });
     expect(processor.chargesOf(key)).toHaveLength(1);
+    await expectLossHandled({ ...ports });
     await close();
     await expectHealthy(snapshot);
   });

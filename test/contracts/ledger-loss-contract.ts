@@ -1,0 +1,105 @@
+import { expect } from 'vitest';
+import type { Cancellation, ClaimAttempt } from '#idempay/payments/ports/ledger.js';
+import type { Deployment } from '#idempay/stores/shared/deployment.js';
+import {
+  cancellation,
+  claimAttempt,
+  completed,
+  DECLINED,
+  inState,
+  LONG_MS,
+  newKey,
+  newOwner,
+  newReference,
+  turnsOf,
+} from '../../testkit/protocol/payment-attempts.js';
+import { passHours } from '../../testkit/time/retention-time.js';
+
+const DAYS_OF_LOOK_UPS = 30;
+/** The clocks of two threads or machines. */
+const CLOCKS_APART_MS = 1_000;
+
+/**
+ * What every Ledger guarantees after its newest rows were lost, a moment ago. Each test that loses rows, in its own way, ends with it:
+ *  1. The first claim of a computed key is a takeover that says so; a takeover of it is like any other. 2. Of a key that may have had
+ *     a row no payment is cancelled before the processor was asked. 3. Where a claim, or a cancellation, has to wait after a loss, it
+ *     is told for how long. 4. Turns are those of the rows that are there, and a row that is there answers by itself.
+ *  5. After thirty days of time that was seen, and not before, computed keys are claimed as ever. Generated keys of before are not.
+ */
+export async function expectLossHandled({ id, ledger }: Pick<Deployment, 'id' | 'ledger'>): Promise<void> {
+  const turn = turnsOf(id);
+  const claim = (members: Partial<ClaimAttempt>) => ledger.claim(claimAttempt(members));
+  const cancel = (members: Partial<Cancellation>) => ledger.cancel(cancellation(members));
+  const before = newKey();
+
+  async function expectLookedUp(): Promise<void> {
+    const [first, settling] = [turn(newReference(), 1, { client: 'key:shop' }), turn(newReference())];
+    const { claim: lost } = inState(await claim(first), 'taken over');
+    expect(lost).toMatchObject({ epoch: 1, unsent: false, mayBeLost: true, client: 'key:shop' });
+    // Its age counts from now: the key has no time.
+    expect(Math.abs(lost.ageMs)).toBeLessThan(CLOCKS_APART_MS);
+    const settleAs = { outcome: DECLINED, idempotencyTtlMs: LONG_MS };
+    expect(await claim({ ...settling, settleAs })).toMatchObject({ state: 'taken over', claim: { mayBeLost: true } });
+    expect(await claim(first)).toMatchObject({ state: 'under way' });
+    await ledger.abandon(lost, 0);
+    const taken = await ledger.takeOver({ key: first.key, owner: newOwner(), leaseMs: LONG_MS, processor: 'test' });
+    expect(taken).toMatchObject({ epoch: 2, unsent: false });
+    expect(taken).not.toHaveProperty('mayBeLost');
+    const [closed, waiting] = [turn(newReference()), turn(newReference(), 1, { waitAfterLossMs: LONG_MS })];
+    expect(await cancel(closed)).toEqual({ state: 'may be lost' });
+    expect(await ledger.find(closed.key)).toEqual({ state: 'absent' });
+    expect(await cancel({ ...closed, isLookedUp: true })).toEqual({ state: 'cancelled' });
+    for (const isLookedUp of [false, true]) {
+      const { remainingMs } = inState(await cancel({ ...waiting, isLookedUp, waitAfterLossMs: LONG_MS }), 'too soon');
+      expect(remainingMs).toBeGreaterThan(0);
+      expect(remainingMs).toBeLessThanOrEqual(LONG_MS + CLOCKS_APART_MS);
+    }
+    // A claim waits by its turn, and a cancellation by itself.
+    expect(await cancel({ ...waiting, isLookedUp: true })).toEqual({ state: 'cancelled' });
+  }
+
+  await expectLookedUp();
+  const waiting = turn(newReference(), 1, { waitAfterLossMs: LONG_MS });
+  const tooSoon = inState(await claim(waiting), 'too soon');
+  expect(tooSoon.remainingMs).toBeGreaterThan(0);
+  expect(tooSoon.remainingMs).toBeLessThanOrEqual(LONG_MS + CLOCKS_APART_MS);
+  expect(await ledger.find(waiting.key)).toEqual({ state: 'absent' });
+  expect(await claim({ ...waiting, claimBy: performance.now() - 1 })).not.toMatchObject({ state: 'taken over' });
+  // It is over.
+  expect(await claim({ ...waiting, ...turn(waiting.turn.reference.text, 1, { waitAfterLossMs: 1 }) })).toMatchObject({
+    state: 'taken over',
+  });
+  expect(await claim(waiting)).toMatchObject({ state: 'under way' });
+
+  const [plain, later] = [newKey(), newKey()];
+  expect(await cancel({ key: plain })).toEqual({ state: 'may be lost' });
+  expect(await cancel({ key: plain, isLookedUp: true, waitAfterLossMs: LONG_MS })).toMatchObject({ state: 'too soon' });
+  expect(await cancel({ key: plain, isLookedUp: true })).toEqual({ state: 'cancelled' });
+  expect(await claim({ key: later })).toMatchObject({ state: 'taken over', claim: { unsent: false } });
+  expect(inState(await claim({ key: before }), 'taken over').claim).not.toHaveProperty('mayBeLost');
+
+  const text = newReference();
+  expect(await claim(turn(text, 2))).toEqual({ state: 'not its turn', previous: 'absent' });
+  const attempt = inState(await claim(turn(text)), 'taken over').claim;
+  expect(await cancel(turn(text, 2))).toEqual({ state: 'not its turn', previous: 'under way' });
+  inState(await ledger.settle(attempt, DECLINED, LONG_MS), 'settled');
+  const second = inState(await claim(turn(text, 2, { waitAfterLossMs: 1 })), 'taken over').claim;
+  expect(second).toMatchObject({ mayBeLost: true });
+  inState(await ledger.settle(second, completed(second), LONG_MS), 'settled');
+  for (const asked of [
+    claim(turn(text, 2, { waitAfterLossMs: LONG_MS })),
+    cancel({ ...turn(text, 2), waitAfterLossMs: LONG_MS }),
+  ]) {
+    expect(await asked).toMatchObject({ state: 'final', final: { outcome: { state: 'COMPLETED' } } });
+  }
+
+  await passHours(ledger, DAYS_OF_LOOK_UPS * 24 - 2);
+  await expectLookedUp();
+  await passHours(ledger, 3);
+  const [paid, closed] = [turn(newReference(), 1, { waitAfterLossMs: LONG_MS }), turn(newReference())];
+  const { claim: claimed } = inState(await claim(paid), 'claimed');
+  expect(claimed).toMatchObject({ unsent: true });
+  expect(claimed).not.toHaveProperty('mayBeLost');
+  expect(await cancel({ ...closed, waitAfterLossMs: LONG_MS })).toEqual({ state: 'cancelled' });
+  expect(await claim({ key: newKey() })).toMatchObject({ state: 'taken over' });
+}
