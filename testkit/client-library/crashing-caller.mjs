@@ -4,9 +4,13 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
+  ConflictError,
   DeadKeyError,
   DeclinedError,
   Idempay,
+  InvalidRequestError,
+  NotAuthorizedError,
+  NotFoundError,
   UnavailableError,
   UnexpectedAnswerError,
   UnknownOutcomeError,
@@ -16,7 +20,16 @@ import {
 const WIDTH = 6;
 const DEADLINE_MS = 5_000;
 const LONGEST_KEEP_MS = 10;
-const NOT_ATTEMPTED = [UnavailableError, UnexpectedAnswerError, UnusedKeyError];
+/** The request for a key may also be refused by a gateway that keeps the service's header. */
+const NOT_ATTEMPTED = [
+  UnavailableError,
+  UnexpectedAnswerError,
+  UnusedKeyError,
+  ConflictError,
+  InvalidRequestError,
+  NotAuthorizedError,
+  NotFoundError,
+];
 const { SERVICE_URL, JOURNAL, LAST, BY_REFERENCE } = process.env;
 
 const idempay = new Idempay({ baseUrl: SERVICE_URL, attemptTimeoutMs: 1_500 });
