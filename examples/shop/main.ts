@@ -1,60 +1,65 @@
-// A shop in front of Idempay. The guide is docs/guides/shop.md.
+// A shop in front of Idempay: an order has a page, and the page has one button. The guide is docs/guides/shop.md.
 import type { AddressInfo } from 'node:net';
 import { Idempay } from '@idempay/client';
-import { fastify } from 'fastify';
-import { Orders } from './orders.ts';
-import { finishOpenPayments, payAttempt } from './payments.ts';
+import { type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { addOrder, findOrder, type Order } from './orders.ts';
+import { orderPage, startPage } from './pages.ts';
+import { payOrder, type Standing, standingOf } from './payments.ts';
 
-const { IDEMPAY_URL = 'http://127.0.0.1:8080', IDEMPAY_API_KEY, PORT = '3000', ORDERS = './data/orders' } = process.env;
-const PRICES: Readonly<Record<string, { amount: string; currency: string }>> = {
-  book: { amount: '24.90', currency: 'EUR' },
-  lamp: { amount: '89.00', currency: 'EUR' },
+const { IDEMPAY_URL = 'http://127.0.0.1:8080', IDEMPAY_API_KEY, PORT = '3000' } = process.env;
+const PRICES = new Map([
+  ['book', { amount: '24.90', currency: 'EUR' }],
+  ['lamp', { amount: '89.00', currency: 'EUR' }],
+]);
+/** The button sends the number that the payer saw. */
+const ATTEMPT = {
+  type: 'object',
+  required: ['attempt'],
+  properties: { attempt: { type: 'integer', minimum: 1, maximum: 99 } },
 };
-const STATUS = { paid: 200, declined: 402, unknown: 202, unresolved: 202, unavailable: 503 };
-const UNRESOLVED =
-  'It is not known whether the attempt before was charged: a person looks for its key at the processor. No other attempt may begin.';
 
 const idempay = new Idempay({ baseUrl: IDEMPAY_URL, ...(IDEMPAY_API_KEY && { apiKey: IDEMPAY_API_KEY }) });
-const orders = new Orders(ORDERS);
 const app = fastify();
+app.addContentTypeParser(
+  'application/x-www-form-urlencoded',
+  { parseAs: 'string' },
+  async (_: FastifyRequest, form: string) => Object.fromEntries(new URLSearchParams(form)),
+);
+
+app.get('/', async (_request, reply) => reply.type('text/html').send(startPage(PRICES)));
 
 app.post<{ Body: { article?: string } | null }>('/orders', async (request, reply) => {
   const article = request.body?.article ?? '';
-  const price = Object.hasOwn(PRICES, article) ? PRICES[article] : undefined;
-  if (!price) return reply.code(400).send({ message: `'article' must be one of: ${Object.keys(PRICES).join(', ')}.` });
-  return reply.code(201).send(await orders.create(article, price));
+  const price = PRICES.get(article);
+  if (!price) return reply.code(400).send('There is no such article.');
+  const { id } = await addOrder(article, price);
+  return reply.redirect(`/orders/${id}`, 303);
 });
 
 app.get<{ Params: { id: string } }>('/orders/:id', async (request, reply) => {
-  const order = await orders.find(request.params.id);
-  if (!order) return reply.code(404).send({ message: 'There is no such order.' });
-  const { attempt, outcome, hasBegun, deadKey } = await orders.newest(order);
-  if (deadKey !== undefined) return { ...order, attempt: attempt.number, state: 'unresolved', key: deadKey };
-  return { ...order, attempt: attempt.number, state: outcome?.state ?? (hasBegun ? 'unknown' : 'open') };
+  const order = await findOrder(request.params.id);
+  if (!order) return reply.code(404).send('There is no such order.');
+  return show(reply, order, await standingOf(idempay, order));
 });
 
-// PUT: the same request twice is the same payment. The number is that of the attempt that the payer saw.
-app.put<{ Params: { id: string; number: string } }>('/orders/:id/payments/:number', async (request, reply) => {
-  const order = await orders.find(request.params.id);
-  if (!order) return reply.code(404).send({ message: 'There is no such order.' });
-  const attempt = await orders.attempt(order, Number(request.params.number));
-  if (!attempt) {
-    const { deadKey } = await orders.newest(order);
-    if (deadKey !== undefined) return reply.code(409).send({ state: 'unresolved', key: deadKey, message: UNRESOLVED });
-    return reply.code(404).send({ message: 'There is no such attempt. Read the order again.' });
-  }
-  const standing = await payAttempt(idempay, orders, attempt);
-  if (standing.state === 'unavailable') reply.header('retry-after', '1');
-  return reply.code(STATUS[standing.state]).send(standing);
-});
+app.post<{ Params: { id: string }; Body: { attempt: number } }>(
+  '/orders/:id',
+  { schema: { body: ATTEMPT } },
+  async (request, reply) => {
+    const order = await findOrder(request.params.id);
+    if (!order) return reply.code(404).send('There is no such order.');
+    const standing = await payOrder(idempay, order, request.body.attempt);
+    // What is known is shown at the order's address, so that a reload and the back button send no form again.
+    return standing.isKnown ? reply.redirect(`/orders/${order.id}`, 303) : show(reply, order, standing);
+  },
+);
 
-const closing = new AbortController();
+/** A page that is shown again must ask again. */
+function show(reply: FastifyReply, order: Order, standing: Standing): FastifyReply {
+  reply.code(standing.status).type('text/html').header('cache-control', 'no-store');
+  return reply.send(orderPage(order, standing));
+}
+
 await app.listen({ host: '127.0.0.1', port: Number(PORT) });
 console.log(JSON.stringify({ msg: 'listening', port: (app.server.address() as AddressInfo).port }));
-const finishing = finishOpenPayments(idempay, orders, closing.signal);
-
-process.once('SIGTERM', async () => {
-  closing.abort();
-  await app.close();
-  await finishing;
-});
+process.once('SIGTERM', () => app.close());

@@ -1,56 +1,83 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { DeadKeyError, DeclinedError, type Idempay, UnavailableError, UnknownOutcomeError } from '@idempay/client';
-import { payOnce } from '../pay-once.ts';
-import type { Attempt, Orders, Outcome } from './orders.ts';
+import {
+  CancelledError,
+  DeclinedError,
+  type Idempay,
+  NotFoundError,
+  OutOfTurnError,
+  UnavailableError,
+  UnknownOutcomeError,
+} from '@idempay/client';
+import type { Order } from './orders.ts';
 
-/** How an attempt stands: ended, or to be gone on with. */
-export type Standing =
-  | Outcome
-  /** Money may have moved, or may still move. The shop goes on with it. */
-  | { readonly state: 'unknown' }
-  /** Nobody but the processor knows whether money moved: a person looks there for the key. No other attempt may begin before. */
-  | { readonly state: 'unresolved'; readonly key: string }
-  /** Nothing was charged. The payer may try again. */
-  | { readonly state: 'unavailable' };
+/** How an order stands: what the payer reads, and the attempt that a click makes. Without one there is nothing to click. */
+export interface Standing {
+  readonly status: number;
+  /** It does not change by itself. */
+  readonly isKnown: boolean;
+  readonly text: string;
+  readonly button?: string;
+  readonly attempt?: number | undefined;
+}
 
-/** Called for a click, for its repeats, and by `finishOpenPayments`: all of them get the one outcome. */
-export async function payAttempt(idempay: Idempay, orders: Orders, attempt: Attempt): Promise<Standing> {
-  const ended = await orders.outcomeOf(attempt);
-  if (ended) return ended;
-  const deadKey = await orders.deadKeyOf(attempt);
-  if (deadKey !== undefined) return { state: 'unresolved', key: deadKey };
+/** A payer waits for this long, and is then told that it is not known yet. */
+const DEADLINE_MS = 15_000;
+const PAGE_DEADLINE_MS = 3_000;
+
+/** For a click, its repeats, a reload, and clicks at other servers: the order is charged once, and nothing is kept here. */
+export async function payOrder(idempay: Idempay, order: Order, attempt: number): Promise<Standing> {
+  const reference = `order-${order.id}`;
   try {
-    const { transactionId } = await payOnce(idempay, attempt.order.price, attempt.keyFile);
-    return await end({ state: 'paid', transactionId });
+    const paid = await idempay.payments.pay(order.price, { reference, attempt, deadlineMs: DEADLINE_MS });
+    return paidWith(paid.transactionId);
   } catch (error) {
-    if (error instanceof DeclinedError) return end({ state: 'declined', reason: error.reason });
-    // One of the UnknownOutcomeErrors, so it is asked for first: to try again does not help.
-    if (error instanceof DeadKeyError) return setAside(error.key);
-    if (error instanceof UnknownOutcomeError) return { state: 'unknown' };
-    if (error instanceof UnavailableError) return { state: 'unavailable' };
+    if (error instanceof DeclinedError) return declined(error.reason, error.nextAttempt);
+    // The same button again: whatever happened, the order is charged once.
+    if (error instanceof UnknownOutcomeError || error instanceof UnavailableError) return unknown(attempt);
+    // The button of an old page.
+    if (error instanceof OutOfTurnError || error instanceof CancelledError) return standingOf(idempay, order);
     throw error;
   }
+}
 
-  async function end(outcome: Outcome): Promise<Outcome> {
-    await orders.end(attempt, outcome);
-    return outcome;
-  }
-
-  async function setAside(key: string): Promise<Standing> {
-    await orders.setAside(attempt, key);
-    console.error(`order ${attempt.order.id}, attempt ${attempt.number}: look for the key ${key} at the processor`);
-    return { state: 'unresolved', key };
+/** For a page that was opened, or reloaded: Idempay knows it. */
+export async function standingOf(idempay: Idempay, order: Order): Promise<Standing> {
+  try {
+    const deadlineMs = PAGE_DEADLINE_MS;
+    const payment = await idempay.payments.status({ reference: `order-${order.id}` }, { deadlineMs });
+    const attempt = payment.attempt ?? 1;
+    if (payment.state === 'COMPLETED') return paidWith(payment.transactionId);
+    if (payment.state === 'CANCELLED') return { status: 410, isKnown: true, text: 'The order is closed.' };
+    if (payment.state === 'DECLINED') return declined(payment.reason ?? '', attempt + 1);
+    return unknown(attempt);
+  } catch (error) {
+    if (error instanceof NotFoundError)
+      return { status: 200, isKnown: true, text: 'Not paid.', button: 'Pay', attempt: 1 };
+    if (error instanceof UnavailableError)
+      return { status: 503, isKnown: false, text: 'Payments do not answer now. Reload.' };
+    throw error;
   }
 }
 
-const EVERY_MS = 5_000;
+const paidWith = (transactionId: string | null): Standing => ({
+  status: 200,
+  isKnown: true,
+  text: `Paid: ${transactionId}`,
+});
 
-/** What the shop, or a browser, began and did not end: at the start, and every few seconds. */
-export async function finishOpenPayments(idempay: Idempay, orders: Orders, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    for await (const attempt of orders.open()) {
-      await payAttempt(idempay, orders, attempt).catch((error: Error) => console.error(error.message));
-    }
-    await pause(EVERY_MS, undefined, { signal }).catch(() => {});
-  }
-}
+/** Only a payer tries again, so only the button has the next attempt. */
+const declined = (reason: string, next: number | undefined): Standing => ({
+  status: 402,
+  isKnown: true,
+  text: `Declined: ${reason}`,
+  button: 'Try again',
+  attempt: next,
+});
+
+/** Never "failed": the payer would pay elsewhere, and pay twice. */
+const unknown = (attempt: number): Standing => ({
+  status: 202,
+  isKnown: false,
+  text: 'Not known yet. Click again: you pay only once.',
+  button: 'Pay',
+  attempt,
+});

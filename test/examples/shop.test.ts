@@ -1,30 +1,30 @@
-import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Idempay } from '@idempay/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ask } from '../../testkit/client/http-client.js';
 import { openPayerEnvironment, type PayerEnvironment } from '../../testkit/deployments/payer-environment.js';
 import type { Service } from '../../testkit/processes/service.js';
-import { newKeyOf } from '../../testkit/protocol/payment-attempts.js';
-import { ownJson, startGateway } from '../../testkit/servers/gateway.js';
+import { ownJson, ownPage, startGateway } from '../../testkit/servers/gateway.js';
 import { pause, until } from '../../testkit/time/until.js';
 
-const FINAL_MS = 20_000;
-const DAY_MS = 86_400_000;
-/** Longer than the shop waits between two rounds. */
-const ROUND_MS = 7_000;
-const JSON_TYPE = { 'Content-Type': 'application/json' };
+const FORM_TYPE = { 'Content-Type': 'application/x-www-form-urlencoded' };
+const PAID = /Paid: TXN\d+/;
+/** Long enough to do something else in the middle of a payment. */
+const SLOW = { latencyMs: 300, replyLatencyMs: 300 };
 
-describe('the shop of examples/', { timeout: 60_000 }, () => {
+describe('the shop of examples/, with two servers', { timeout: 60_000 }, () => {
   let environment: PayerEnvironment;
   let shop: Service;
+  let other: Service;
   let chargedBefore: number;
 
   beforeAll(async () => {
     environment = await openPayerEnvironment();
-    shop = await start();
+    [shop, other] = await Promise.all([start(), start()]);
   }, 60_000);
   afterAll(async () => {
     await shop?.kill();
+    await other?.kill();
     await environment?.close();
   });
   beforeEach(async () => {
@@ -32,121 +32,107 @@ describe('the shop of examples/', { timeout: 60_000 }, () => {
     chargedBefore = (await environment.charges()).length;
   });
 
-  const start = () =>
-    environment.examples.start('shop', { PORT: '0', IDEMPAY_URL: environment.url, ORDERS: environment.folder });
-  const order = async () => {
-    const body = JSON.stringify({ article: 'book' });
-    const answer = await ask(`${shop.url}/orders`, { method: 'POST', headers: JSON_TYPE, body });
-    expect(answer.status).toBe(201);
-    return answer.json<{ id: string }>().id;
-  };
-  const payment = (id: string, attempt = 1, url = shop.url) =>
-    ask(`${url}/orders/${id}/payments/${attempt}`, { method: 'PUT' });
+  const start = (url = environment.url) =>
+    environment.examples.start('shop', {
+      PORT: '0',
+      IDEMPAY_URL: url,
+      ORDERS: join(environment.folder, 'data', 'orders.ndjson'),
+    });
+  const post = (url: string, body: string) => ask(url, { method: 'POST', headers: FORM_TYPE, body });
+  /** The path of its page. */
+  const order = async () => `${(await post(`${shop.url}/orders`, 'article=book')).headers.location}`;
+  /** What a browser shows then. */
+  async function click(path: string, attempt: number | string = 1, server = shop) {
+    const answer = await post(`${server.url}${path}`, `attempt=${attempt}`);
+    return answer.status === 303 ? ask(`${server.url}${answer.headers.location}`) : answer;
+  }
+  const page = async (path: string, server = shop) => (await ask(`${server.url}${path}`)).text;
+  const button = (html: string) => /value="(\d+)">([^<]+)</.exec(html)?.slice(1);
   const newCharges = async () => (await environment.charges()).slice(chargedBefore);
-  const stateOf = async (id: string) => (await ask(`${shop.url}/orders/${id}`)).json<{ state: string }>().state;
+  const newCharge = () => until('the charge', 10_000, async () => (await newCharges()).length > 0);
 
-  test('charges an order once, however often it is clicked', async () => {
-    const id = await order();
-    await environment.behave({ latencyMs: 200 });
-    const answers = await Promise.all(Array.from({ length: 8 }, () => payment(id)));
-    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
-    expect(answers[0]?.json()).toMatchObject({ state: 'paid', transactionId: expect.stringMatching(/^TXN\d+$/) });
-    expect(await newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR' }]);
-    expect(await stateOf(id)).toBe('paid');
+  test('charges an order once, however often it is clicked, at whichever server', async () => {
+    const path = await order();
+    expect(button(await page(path, other))).toEqual(['1', 'Pay']);
+    await environment.behave(SLOW);
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, at) => click(path, 1, at % 2 === 0 ? shop : other)),
+    );
+    expect(new Set(answers.map(({ status, text }) => `${status} ${PAID.exec(text)}`)).size).toBe(1);
+    expect(answers[0]).toMatchObject({ status: 200, text: expect.stringMatching(PAID) });
+    expect(await newCharges()).toMatchObject([{ amount: '24.90', currency: 'EUR', status: 'succeeded' }]);
+    expect(await page(path, other)).toMatch(PAID);
+    expect(button(await page(path))).toBeUndefined();
   });
 
-  test('charges an order once when two processes of the shop are asked', async () => {
-    const other = await start();
-    try {
-      const id = await order();
-      await environment.behave({ latencyMs: 200 });
-      const answers = await Promise.all([payment(id), payment(id, 1, other.url), payment(id, 1, other.url)]);
-      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-      expect(await newCharges()).toHaveLength(1);
-    } finally {
-      await other.kill();
-    }
-  });
-
-  test('takes another attempt after a decline, and no attempt beside one', async () => {
-    const id = await order();
-    expect((await payment(id, 2)).status).toBe(404);
-    await environment.behave({ declineRate: 1 });
-    expect((await payment(id)).status).toBe(402);
-    expect((await payment(id)).status).toBe(402);
-    await environment.behave({ declineRate: 0 });
-    expect((await payment(id)).status).toBe(402);
-    expect((await payment(id, 2)).status).toBe(200);
-    expect((await newCharges()).filter(({ status }) => status === 'succeeded')).toHaveLength(1);
-  });
-
-  test.each([50, 300])('killed %d ms after a click, it goes on when it starts again', async (killAfterMs) => {
-    const id = await order();
-    await environment.behave({ latencyMs: 100, replyLatencyMs: 400 });
-    const click = payment(id).catch(() => undefined);
+  test.each([50, 400])('killed %d ms after a click, it is clicked again at the other server', async (killAfterMs) => {
+    const path = await order();
+    await environment.behave(SLOW);
+    const first = click(path).catch(() => undefined);
     await pause(killAfterMs);
     await shop.kill();
-    await click;
+    await first;
+    expect((await click(path, 1, other)).text).toMatch(PAID);
     shop = await start();
-    const hasBegun = (await readdir(environment.folder)).includes(`${id}.key-1`);
-    if (!hasBegun) await payment(id);
-    await until('the order to be paid', FINAL_MS, async () => (await stateOf(id)) === 'paid');
+    expect((await click(path)).text).toMatch(PAID);
     expect(await newCharges()).toHaveLength(1);
   });
 
-  /**
-   * The bug: an attempt whose key was refused was repeated every five seconds for ever, and the next attempt was 404. The cause: the shop
-   * took every unknown outcome for one that is known later.
-   */
-  test('stops where a key is refused and may have been charged: it shows the key, and takes no other', async () => {
-    const id = await order();
-    const lostKey = newKeyOf(Date.now());
-    await writeFile(join(environment.folder, `${id}.key-1`), lostKey);
-    await until('the order to be set aside', FINAL_MS, async () => (await stateOf(id)) === 'unresolved');
-    expect((await ask(`${shop.url}/orders/${id}`)).json()).toMatchObject({ key: lostKey });
-    const [same, next] = [await payment(id), await payment(id, 2)];
-    expect([same.status, same.json()]).toEqual([202, { state: 'unresolved', key: lostKey }]);
-    expect([next.status, next.json()]).toEqual([409, expect.objectContaining({ state: 'unresolved', key: lostKey })]);
+  test('goes on where Idempay is killed in the middle of the payment', async () => {
+    const path = await order();
+    await environment.behave(SLOW);
+    const clicks = [click(path), click(path, 1, other)];
+    await newCharge();
+    await environment.killService();
+    await environment.startService();
+    for (const answer of await Promise.all(clicks)) expect(answer.text).toMatch(PAID);
+    expect(await newCharges()).toHaveLength(1);
+  });
+
+  test('says that payments do not answer while Idempay is away, and a click waits for it', async () => {
+    const path = await order();
+    await environment.killService();
+    const opened = await ask(`${shop.url}${path}`);
+    expect([opened.status, button(opened.text)]).toEqual([503, undefined]);
+    const clicked = click(path);
+    await environment.startService();
+    expect((await clicked).text).toMatch(PAID);
+    expect(await newCharges()).toHaveLength(1);
+  });
+
+  test('charges again after a decline only where the payer tries again', async () => {
+    const path = await order();
+    await environment.behave({ declineRate: 1 });
+    const declined = await click(path);
+    expect([declined.status, button(declined.text)]).toEqual([402, ['2', 'Try again']]);
+    await environment.behave({ declineRate: 0 });
+    // Clicks of pages from before, and a reload.
+    for (const server of [shop, other]) expect((await click(path, 1, server)).status).toBe(402);
+    expect(button(await page(path))).toEqual(['2', 'Try again']);
+    expect(await newCharges()).toHaveLength(1);
+
+    const again = await Promise.all([click(path, 2), click(path, 2, other), click(path, 2)]);
+    for (const answer of again) expect(answer.text).toMatch(PAID);
+    for (const attempt of [1, 2, 3]) expect((await click(path, attempt)).text).toMatch(PAID);
+    expect((await newCharges()).map(({ status }) => status)).toEqual(['declined', 'succeeded']);
+  });
+
+  test('charges nothing for an attempt whose turn it is not, and for one that is no number', async () => {
+    const path = await order();
+    expect(button((await click(path, 5)).text)).toEqual(['1', 'Pay']);
+    for (const attempt of ['', '0', 'second', '100']) expect((await click(path, attempt)).status).toBe(400);
+    expect((await post(`${shop.url}/orders`, 'article=toString')).status).toBe(400);
+    expect((await click('/orders/of-nobody')).status).toBe(404);
     expect(await newCharges()).toEqual([]);
-
-    // What a person found at the processor.
-    const outcome = JSON.stringify({ state: 'declined', reason: 'not at the processor' });
-    await writeFile(join(environment.folder, `${id}.outcome-1`), outcome);
-    expect((await payment(id, 2)).status).toBe(200);
-    expect(await newCharges()).toHaveLength(1);
   });
 
-  test('does not ask again for a key that is set aside, also after a restart', async () => {
-    let asked = 0;
-    const gateway = await startGateway(environment.url, ({ method }, forward) => {
-      if (method === 'POST') asked += 1;
-      return forward();
-    });
-    const folder = join(environment.folder, 'other-orders');
-    const settings = { PORT: '0', IDEMPAY_URL: gateway.url, ORDERS: folder };
-    let other = await environment.examples.start('shop', settings);
-    const body = JSON.stringify({ article: 'book' });
-    const { id } = (await ask(`${other.url}/orders`, { method: 'POST', headers: JSON_TYPE, body })).json<{
-      id: string;
-    }>();
-    await writeFile(join(folder, `${id}.key-1`), newKeyOf(Date.now()));
-    await until('the key to be asked for', FINAL_MS, () => asked > 0);
-    await pause(ROUND_MS);
-    expect(asked).toBe(1);
-    await other.kill();
-    other = await environment.examples.start('shop', settings);
-    await pause(ROUND_MS);
-    expect(asked).toBe(1);
-    await other.kill();
-    await gateway.close();
-  });
-
-  test('takes another key where the service is certain that nothing was charged, and charges once', async () => {
-    const id = await order();
-    await writeFile(join(environment.folder, `${id}.key-1`), newKeyOf(Date.now() - 2 * DAY_MS));
-    const answers = await Promise.all([payment(id), payment(id), payment(id)]);
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect(await newCharges()).toHaveLength(1);
+  test('never charges an order that was closed', async () => {
+    const path = await order();
+    const reference = path.replace('/orders/', 'order-');
+    await new Idempay({ baseUrl: environment.url }).payments.cancel({ reference });
+    for (const shown of [(await click(path)).text, await page(path)]) expect(shown).toContain('closed');
+    expect(button(await page(path))).toBeUndefined();
+    expect(await newCharges()).toEqual([]);
   });
 
   test('charges once behind a gateway that answers by itself after it forwarded the payment', async () => {
@@ -156,18 +142,26 @@ describe('the shop of examples/', { timeout: 60_000 }, () => {
       const status = method === 'POST' ? statuses.shift() : undefined;
       return status === undefined ? answer : ownJson(status);
     });
-    const settings = { PORT: '0', IDEMPAY_URL: gateway.url, ORDERS: environment.folder };
-    const other = await environment.examples.start('shop', settings);
-    const id = await order();
-    expect((await payment(id, 1, other.url)).status).toBe(200);
+    const behind = await start(gateway.url);
+    expect((await click(await order(), 1, behind)).text).toMatch(PAID);
     expect(statuses).toEqual([]);
     expect(await newCharges()).toHaveLength(1);
-    await other.kill();
+    await behind.kill();
     await gateway.close();
   });
 
-  test('refuses an article that it does not have', async () => {
-    const body = JSON.stringify({ article: 'toString' });
-    expect((await ask(`${shop.url}/orders`, { method: 'POST', headers: JSON_TYPE, body })).status).toBe(400);
+  test('offers the same button again where no answer is clear, and that click is not charged again', async () => {
+    const gateway = await startGateway(environment.url, async ({ method }, forward) => {
+      const answer = await forward();
+      return method === 'POST' ? ownPage(502) : answer;
+    });
+    const behind = await start(gateway.url);
+    const path = await order();
+    const unknown = await click(path, 1, behind);
+    expect([unknown.status, button(unknown.text)]).toEqual([202, ['1', 'Pay']]);
+    expect((await click(path)).text).toMatch(PAID);
+    expect(await newCharges()).toHaveLength(1);
+    await behind.kill();
+    await gateway.close();
   });
 });
