@@ -13,7 +13,7 @@ export interface Payers {
 export const onePayer = (paymentMethod: string): Payers => ({ of: async () => ({ paymentMethod }) });
 
 /**
- * Idempay knows amounts and keys, and no payers. The shop kept the key with its order before it paid, so it knows whose order it is:
+ * Idempay knows amounts and keys, and no payers. The shop reads the payment of the key, whose reference is its order:
  * `GET {url}/{key}` answers `{"paymentMethod":"pm_...","customer":"cus_..."}`.
  */
 export const payersOfShop = (url: string): Payers => ({

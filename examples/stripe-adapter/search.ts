@@ -6,7 +6,7 @@ export const REFERENCE = 'idempay_reference';
 
 export type Found =
   | { readonly state: 'found'; readonly intent: PaymentIntent }
-  /** `everywhere`: every PaymentIntent since the key was made was seen. Else Stripe's search alone says so, and it lags behind. */
+  /** `everywhere`: every PaymentIntent that could be the one was seen. Else Stripe's search alone says so, and it lags behind. */
   | { readonly state: 'missing'; readonly everywhere: boolean }
   | { readonly state: 'unclear'; readonly cause: string };
 
@@ -14,11 +14,13 @@ const PAGE = 100;
 /** Clocks differ. */
 const SKEW_SECONDS = 300;
 const TIME_DIGITS = 12;
+/** Far longer than the search of Stripe lags behind. */
+const SEARCHED_SECONDS = 86_400;
 
 /**
  * Looks for the PaymentIntent of a key. Stripe has no look-up by idempotency key. Its search takes one request, and may not have seen a
  * charge yet: less than a minute usually, an hour in an outage. Its lists are up to date, so they are read as well, from now back to
- * when the key was made (a UUIDv7 tells that), `pages` of them at most.
+ * what the search has seen for certain, or to when the key was made (a UUIDv7 tells that), `pages` of them at most.
  */
 export async function findIntent(
   stripe: Stripe,
@@ -35,7 +37,7 @@ export async function findIntent(
 
   let after: Parameters = {};
   for (let page = 0; page < pages; page += 1) {
-    const parameters = { 'created[gte]': `${secondsOf(reference) - SKEW_SECONDS}`, limit: `${PAGE}`, ...after };
+    const parameters = { 'created[gte]': `${oldestOf(reference) - SKEW_SECONDS}`, limit: `${PAGE}`, ...after };
     const list = read(await stripe.get('/v1/payment_intents', parameters, deadline));
     if (list.state === 'unclear') return list;
     const intent = list.page.find(({ metadata }) => metadata?.[REFERENCE] === reference);
@@ -66,6 +68,9 @@ function unclear(reply: Reply): Found & { state: 'unclear' } {
   return { state: 'unclear', cause };
 }
 
-/** A UUIDv7 begins with its time in milliseconds (RFC 9562 5.7). */
-const secondsOf = (reference: string) =>
-  Math.floor(Number.parseInt(reference.replaceAll('-', '').slice(0, TIME_DIGITS), 16) / 1000);
+/** A UUIDv7 begins with its time in milliseconds (RFC 9562 5.7). The key of an order is a UUIDv8, and has none. */
+function oldestOf(reference: string): number {
+  const digits = reference.replaceAll('-', '');
+  if (digits.charAt(TIME_DIGITS) === '7') return Math.floor(Number.parseInt(digits.slice(0, TIME_DIGITS), 16) / 1000);
+  return Math.floor(Date.now() / 1000) - SEARCHED_SECONDS;
+}
