@@ -50,9 +50,9 @@ class CountingClient {
     return (await this.send('GET', '/api/server-generated/generate-key')).json<string>();
   }
 
-  async pay(key: string | undefined, body: unknown = MONEY, headers: Ask['headers'] = {}): Promise<Answer> {
+  async pay(key: string | undefined, body: unknown = MONEY, headers: Ask['headers'] = {}, query = ''): Promise<Answer> {
     const keyHeader: Ask['headers'] = key === undefined ? {} : { 'Idempotency-Key': key };
-    const answer = await this.send('POST', '/api/payment', undefined, {
+    const answer = await this.send('POST', '/api/payment', `/api/payment${query}`, {
       headers: { ...JSON_TYPE, ...keyHeader, ...headers },
       body: typeof body === 'string' ? body : JSON.stringify(body),
     });
@@ -76,10 +76,12 @@ function outcomeTold({ status, headers, text }: Answer): string {
   if (status === 400) return text.includes(INVALID_KEY) ? 'invalid_key' : 'refused';
   if (status === 503 && text.includes('nothing was charged yet')) return 'not_sent';
   if (status === 503 && text.includes('Too many payments')) return 'refused_for_load';
+  if (status === 422 && text.includes('needs attempt 1 to be declined')) return 'out_of_turn';
   const others: Record<number, string> = {
     200: 'processed',
     402: 'declined',
     409: 'in_progress',
+    410: 'cancelled',
     422: 'mismatch',
     503: 'unavailable',
     504: 'unknown',
@@ -143,6 +145,10 @@ describeDeployments('metrics', (deployment) => {
     for (const key of keys) await client.payUntilFinal(key);
 
     for (const key of keys.slice(0, 3)) await client.pay(key, { amount: '7.00', currency: 'EUR' });
+    const closed = { 'Idempotency-Key': await client.newKey() };
+    await client.send('POST', '/api/payment-cancellation', undefined, { headers: closed });
+    await client.pay(undefined, MONEY, closed);
+    await client.pay(undefined, MONEY, {}, '?reference=order-17&attempt=2');
     await client.pay(undefined);
     await client.pay('not a key');
     await client.pay(randomUUID());
