@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import { StoreUnavailable } from '#idempay/platform/faults.js';
+import { gate } from '../../testkit/concurrency.js';
+import { newReference } from '../../testkit/protocol/payment-attempts.js';
+import {
+  type Composition,
+  LOST,
+  MONEY,
+  NO_MONEY,
+  OTHER_MONEY,
+  shareProtocol,
+} from '../../testkit/protocol/payment-composition.js';
+import { sharePorts } from '../../testkit/protocol/ports.js';
+
+/** Payments and cancellations of references when a store fails between two steps: one charge at most, and none of what is cancelled. */
+
+const DEADLINE_MS = 10_000;
+/** So short that it dies within a test, and long enough that a busy machine gets to what the test is about before. */
+const SHORT_LEASE_MS = 500;
+const FULL = new StoreUnavailable('unchanged', 'the disk is full');
+
+const { compose, ports } = await shareProtocol();
+/** A key store that has never heard of any key, as after all of it was lost. */
+const { keys: emptyKeys } = await sharePorts();
+
+function order({ payments }: Composition, text = newReference(), attempt = 1) {
+  const reference = { text, attempt, client: 'key:shop' };
+  return { key: payments.computeKey(reference), client: 'key:shop', reference };
+}
+
+type Fault = (process: Composition) => void;
+
+test.each<[title: string, fail: Fault]>([
+  ['fails at begin', ({ keys }) => keys.failNext('begin', FULL)],
+  ['loses a begin', ({ keys }) => keys.loseNextAnswer('begin', LOST)],
+  ['fails at the claim', ({ ledger }) => ledger.failNext('claim', FULL)],
+  ['loses a claim', ({ ledger }) => ledger.loseNextAnswer('claim', LOST)],
+  ['fails at the settle', ({ ledger }) => ledger.failNext('settle', FULL)],
+  ['loses a settle', ({ ledger }) => ledger.loseNextAnswer('settle', LOST)],
+])('a store that %s is a fault, and the same request pays the order once', async (_, fail) => {
+  const process = compose({ leaseMs: SHORT_LEASE_MS });
+  const named = order(process);
+  fail(process);
+  await expect(process.payments.pay(named, MONEY)).rejects.toBeInstanceOf(StoreUnavailable);
+  const paid = () => Promise.resolve(process.another().payments.pay(named, MONEY));
+  const isPaid = { final: { outcome: { state: 'COMPLETED' } } };
+  await expect.poll(paid, { timeout: DEADLINE_MS }).toMatchObject(isPaid);
+  expect(await process.another({}, emptyKeys).payments.pay(named, MONEY)).toMatchObject(isPaid);
+  expect(process.processor.charges).toHaveLength(1);
+  expect(await process.payments.cancel(named)).toMatchObject({ state: 'completed' });
+});
+
+describe('a cancellation', () => {
+  test.each<[title: string, fail: Fault, isClosed: boolean]>([
+    ['fails at begin', ({ keys }) => keys.failNext('begin', FULL), false],
+    ['loses a begin', ({ keys }) => keys.loseNextAnswer('begin', LOST), false],
+    ['fails at the row', ({ ledger }) => ledger.failNext('cancel', FULL), false],
+    ['loses the row', ({ ledger }) => ledger.loseNextAnswer('cancel', LOST), true],
+  ])('whose store %s is a fault; the order is closed by its repeat, or paid once', async (_, fail, isClosed) => {
+    for (const isRepeated of [true, false]) {
+      const process = compose({ leaseMs: SHORT_LEASE_MS });
+      const named = order(process);
+      fail(process);
+      await expect(process.payments.cancel(named)).rejects.toBeInstanceOf(StoreUnavailable);
+      const { payments } = process.another();
+      const ask = () => (isRepeated ? payments.cancel(named) : Promise.resolve(payments.pay(named, MONEY)));
+      const expected = isRepeated || isClosed ? 'cancelled' : 'processed';
+      await expect.poll(async () => (await ask()).state, { timeout: DEADLINE_MS }).toBe(expected);
+      expect(process.processor.charges).toHaveLength(expected === 'processed' ? 1 : 0);
+      const after = await process.another({}, emptyKeys).payments.pay(named, MONEY);
+      expect(after.state).toBe(expected === 'processed' ? 'replayed' : 'cancelled');
+    }
+  });
+
+  test('whose record could not be removed is one all the same, and the record answers nothing', async () => {
+    const process = compose({ leaseMs: SHORT_LEASE_MS });
+    const named = order(process);
+    expect(await process.payments.issueComputedKey(named.key, named.reference)).toEqual({ state: 'issued' });
+    process.keys.failAll('forget', FULL);
+    process.keys.failAll('release', FULL);
+    expect(await process.payments.cancel(named)).toEqual({ state: 'cancelled' });
+    const { payments } = process.another();
+    for (const each of [named, { key: named.key, client: 'key:shop' }]) {
+      const paid = async () => (await payments.pay(each, MONEY)).state;
+      await expect.poll(paid, { timeout: DEADLINE_MS }).toBe('cancelled');
+    }
+    expect(await payments.outcome(named.key)).toBeUndefined();
+    expect(await payments.issueComputedKey(named.key, named.reference)).toEqual({ state: 'cancelled' });
+    expect(process.processor.charges).toEqual([]);
+  });
+
+  test('holds the lock: a payment meanwhile is in progress, whatever its amount, and closed afterwards', async () => {
+    const process = compose();
+    const named = order(process);
+    const { opened, open } = gate();
+    const { opened: reached, open: reach } = gate();
+    process.ledger.interruptNext('cancel', async (proceed) => {
+      reach();
+      await opened;
+      return proceed();
+    });
+    const closing = process.payments.cancel(named);
+    await reached;
+    for (const money of [MONEY, OTHER_MONEY, NO_MONEY]) {
+      expect(await process.payments.pay(named, money)).toMatchObject({ state: 'in progress' });
+    }
+    expect(await process.payments.cancel(named)).toMatchObject({ state: 'in progress' });
+    open();
+    expect(await closing).toEqual({ state: 'cancelled' });
+    expect(await process.payments.pay(named, MONEY)).toEqual({ state: 'cancelled' });
+  });
+});
+
+test('an order is charged once by processes that share no key store, with payments and cancellations at once', async () => {
+  for (let round = 0; round < 10; round += 1) {
+    const process = compose();
+    const named = order(process);
+    const processes = [process, process.another(), process.another({}, emptyKeys), process.another({}, emptyKeys)];
+    const answers = await Promise.all(
+      processes.flatMap(({ payments }, index) => [
+        Promise.resolve(payments.pay(named, MONEY)),
+        Promise.resolve(payments.pay(named, OTHER_MONEY)),
+        ...(index === round % 4 ? [payments.cancel(named)] : []),
+      ]),
+    );
+    const found = (await ports.ledger.find(named.key)).state;
+    expect(['final', 'cancelled']).toContain(found);
+    expect(process.processor.charges).toHaveLength(found === 'final' ? 1 : 0);
+    const states = answers.map(({ state }) => state);
+    expect(states.filter((state) => state === 'processed')).toHaveLength(found === 'final' ? 1 : 0);
+    // Only the one that charged says so, and nobody is told that it is closed where it is paid.
+    if (found === 'final') expect(states).not.toContain('cancelled');
+    else expect(states).not.toContain('replayed');
+  }
+});
+
+test('of two processes that count the same attempts no one charges after the other without a decline', async () => {
+  const process = compose();
+  const text = newReference();
+  const other = process.another({}, emptyKeys);
+  process.processor.plan({ outcome: 'declined' }, { outcome: 'declined', answerLost: true }, { outcome: 'succeeded' });
+  const [first, second, third] = [1, 2, 3].map((attempt) => order(process, text, attempt)) as [
+    ReturnType<typeof order>,
+    ReturnType<typeof order>,
+    ReturnType<typeof order>,
+  ];
+  expect(await other.payments.pay(second, MONEY)).toMatchObject({ state: 'not its turn', previous: 'absent' });
+  expect(await process.payments.pay(first, MONEY)).toMatchObject({ state: 'processed', attempt: 1 });
+  expect(await other.payments.pay(second, MONEY)).toEqual({ state: 'unknown' });
+  for (const { payments } of [process, other]) {
+    expect(await payments.pay(third, MONEY)).toMatchObject({ state: 'not its turn', previous: 'under way' });
+    expect(await payments.cancel(third)).toMatchObject({ state: 'not its turn', previous: 'under way' });
+  }
+  // The repeat finds out that it was declined, and charges nothing.
+  expect(await process.payments.pay(second, MONEY)).toMatchObject({ final: { outcome: { state: 'DECLINED' } } });
+  expect(process.processor.charges).toHaveLength(2);
+  const thirds = await Promise.all([process, other, process, other].map(({ payments }) => payments.pay(third, MONEY)));
+  expect(thirds.filter(({ state }) => state === 'processed')).toHaveLength(1);
+  expect(process.processor.chargesOf(third.key)).toHaveLength(1);
+  expect(await other.payments.pay(second, MONEY)).toMatchObject({ state: 'superseded', newest: { attempt: 3 } });
+  expect(await other.payments.pay(order(process, text, 4), MONEY)).toMatchObject({ previous: 'completed' });
+  expect(await other.payments.newestOutcome(first)).toMatchObject({ key: third.key });
+});
