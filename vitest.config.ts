@@ -17,6 +17,8 @@ const LONG_TESTS = [
   'test/faults/distributed-stale.test.ts',
   'test/faults/embedded-file.test.ts',
   'test/faults/full-disk.test.ts',
+  'test/faults/orders-failover.test.ts',
+  'test/faults/orders.test.ts',
   'test/faults/live-away.test.ts',
   'test/faults/poolers.test.ts',
   'test/faults/processor-restarts.test.ts',

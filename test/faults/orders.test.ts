@@ -66,7 +66,7 @@ describeDeployments(
           for (const order of left) {
             const callers = Array.from({ length: CALLERS }, (_, caller) => {
               const from = urls.map((_url, at) => urls[(at + caller) % urls.length] as string);
-              return settleOrder(from, order, { requests: caller % 2 === 0 ? 1 : 2, attempts: ATTEMPTS, pause });
+              return settleOrder(from, order, { requests: caller % 2 === 0 ? 1 : 2, attempts: ATTEMPTS });
             });
             ends.set(order, await Promise.all(callers));
           }

@@ -1,4 +1,5 @@
 import type { ChargeLine } from '#idempay/reference-processor/charge-log.js';
+import { pause } from '../time/until.js';
 import { type Answer, ask, pay, sendJson } from './http-client.js';
 
 /** Answers that say: send the same again (README, "No clear answer"). */
@@ -41,19 +42,19 @@ async function payByKey(url: string, order: Order, attempt: number): Promise<Ans
 
 /**
  * What a caller does that keeps nothing: it sends the same until there is a clear answer, at whichever process answers, and after a
- * decline the next attempt, while `attempts` last.
+ * decline the next attempt, while `attempts` last. Without a clear answer it ends when it does not go on.
  */
 export async function settleOrder(
   urls: readonly string[],
   order: Order,
-  { requests, attempts, pause }: { requests: 1 | 2; attempts: number; pause: (ms: number) => Promise<unknown> },
+  { requests, attempts, goesOn = () => true }: { requests: 1 | 2; attempts: number; goesOn?: () => boolean },
 ): Promise<OrderEnd> {
   const send = requests === 1 ? payOrder : payByKey;
   let attempt = 1;
   for (let turn = 0; ; turn += 1) {
     const url = urls[turn % urls.length] as string;
     const answer = await send(url, order, attempt).catch(() => NO_ANSWER);
-    if (AGAIN.has(answer.status)) await pause(PAUSE_MS);
+    if (AGAIN.has(answer.status) && goesOn()) await pause(PAUSE_MS);
     else if (answer.status === 402 && attempt < attempts) attempt += 1;
     else {
       const key = 'idempotency-key' in answer.headers ? String(answer.headers['idempotency-key']) : undefined;
