@@ -252,7 +252,7 @@ export function keyStoreContract(ports: ContractPorts, open: OpenPorts): void {
       await keys.issue(key, SHORT_MS, { client, reference });
       await keys.issue(key, LONG_MS, { client, reference });
       await pass(SHORT_MS);
-      expect(await keys.look(key)).toEqual({ state: 'generated' });
+      expect(await keys.look(key)).toMatchObject({ state: 'generated', reference: { attempt: 1 } });
       if (client) expect(await keys.look(key, 'key:rival')).toEqual({ state: 'absent' });
       expect(await begin(key)).toMatchObject({ state: 'taken', client, reference });
       // A key that is locked stays so.

@@ -146,6 +146,11 @@ describe('the rules of references (decisions P18, P21 and P22)', () => {
       expect(await keyRecord(url, key)).toMatchObject({ status: 404 });
       expectError(await pay(url, key, BODY), 400, 'Invalid or missing Idempotency-Key.');
       expect((await ask(`${url}/api/server-generated/generate-key?reference=${reference}`)).json()).toBe(key);
+      expect((await ask(`${url}/api/payments/${key}`)).json()).toMatchObject({
+        state: 'PENDING',
+        reference,
+        attempt: 1,
+      });
       expect((await pay(url, key, BODY)).status).toBe(200);
       expect(await recordsOf(url, reference)).toMatchObject([{ idempotencyKey: key, attempt: 1, state: 'COMPLETED' }]);
     });

@@ -20,7 +20,9 @@ const ENDED_FOR_CERTAIN_MS = 5 * 60_000;
 const LIST_READ_LIMIT = 5_000;
 
 /** A payment as it is shown: also one whose key was issued and that has no row yet (decisions P11). */
-export type ShownPayment = PaymentRecord | { readonly state: 'PENDING'; readonly key: string };
+export type ShownPayment =
+  | PaymentRecord
+  | ({ readonly state: 'PENDING'; readonly key: string } & Partial<Pick<PaymentRecord, 'reference' | 'attempt'>>);
 
 export interface AbsentPayment {
   readonly state: 'ABSENT';
@@ -100,15 +102,17 @@ export function createPaymentRecords(collaborators: {
       const payment = await history.find(key);
       if (payment && isVisibleTo(client, payment.client)) return payment;
       // Also of another client's payment, which must cost what an unknown key costs.
-      const { state } = await keys.look(key, client);
-      switch (state) {
+      const looked = await keys.look(key, client);
+      switch (looked.state) {
         case 'absent':
           return { state: 'ABSENT', endedUnpaid: await hasEndedUnpaid(key, client) };
         case 'final':
           // It was claimed and settled after the row was looked for, or its row is lost or removed.
           return (await history.find(key)) ?? { state: 'ABSENT', endedUnpaid: false };
-        default:
-          // Locked: an attempt is about to claim.
+        case 'generated':
+          return { state: 'PENDING', key, reference: looked.reference?.text, attempt: looked.reference?.attempt };
+        case 'locked':
+          // An attempt is about to claim.
           return { state: 'PENDING', key };
       }
     },

@@ -6,7 +6,7 @@ import type { ShownPayment } from './payment-records.js';
 
 /** What a client sees of one payment: every member always, null where there is nothing (yet). Amounts are exact text. */
 export function paymentJson(payment: ShownPayment): string {
-  const row: Partial<Omit<PaymentRecord, 'state'>> = payment.state === 'PENDING' ? {} : payment;
+  const row: Partial<Omit<PaymentRecord, 'state'>> = payment;
   return JSON.stringify({
     idempotencyKey: payment.key,
     reference: row.reference ?? null,

@@ -70,7 +70,12 @@ export interface Taken extends RecordOwner {
   readonly claimBy: number;
 }
 
-export type LookResult = { readonly state: 'generated' } | Locked | Final | Absent;
+/** `reference`: from which the key is computed, where its record says so. */
+export type LookResult =
+  | { readonly state: 'generated'; readonly reference?: Reference | undefined }
+  | Locked
+  | Final
+  | Absent;
 
 export interface Watch {
   readonly looked: LookResult;

@@ -73,7 +73,7 @@ export function createEmbeddedKeyStore(
       return { state: 'absent' };
     }
     counters.hits += 1;
-    return record.outcome ? { state: 'final', final: record } : { state: 'generated' };
+    return record.outcome ? { state: 'final', final: record } : generated(record);
   }
 
   function findRecord(key: string): IssuedKey | FinalOutcome | undefined {
@@ -177,6 +177,10 @@ export function createEmbeddedKeyStore(
       endings.notify(key);
     },
   };
+}
+
+function generated({ reference }: IssuedKey): LookResult {
+  return reference ? { state: 'generated', reference } : { state: 'generated' };
 }
 
 function issuedKeyOf({ client, expires_at: expiresAt, reference, attempt }: KeyRecord): IssuedKey {

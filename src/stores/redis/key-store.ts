@@ -132,8 +132,10 @@ function lookedFrom(reply: readonly unknown[]): LookResult {
       };
     case 'final':
       return { state: 'final', final: finalFrom(reply) };
-    case 'generated':
-      return { state: 'generated' };
+    case 'generated': {
+      const { reference } = recordOwnerFrom(reply);
+      return reference ? { state: 'generated', reference } : { state: 'generated' };
+    }
     default:
       return { state: 'absent' };
   }
@@ -157,7 +159,7 @@ function finalFrom(reply: readonly unknown[]): FinalOutcome {
   };
 }
 
-/** From the reply to a begin that took the lock. */
+/** From the reply to a begin that took the lock, or to a look. */
 function recordOwnerFrom([, , owner, text, attempt]: readonly unknown[]): RecordOwner {
   const client = clientFrom(owner);
   if (typeof text !== 'string') return { client };

@@ -4,7 +4,7 @@
 --       5 the client that asks ('' sees every key), 6 'watch', or '' or nothing: the end of a lock that is found is to be announced;
 --       for a key whose reference is named also: 7 life in ms of the record to make, 8 its client, 9 reference, 10 attempt
 -- Returns: {'locked', fingerprint, held ms, remaining ms} | {'final', value, fingerprint, reason, expires at, client, the asker's own lock or nothing}
---          | {'taken', ms within which to claim, client, and of a computed key: reference, attempt} | {'generated'} | {'absent'}
+--          | {'taken', ms within which to claim, client, and of a computed key: reference, attempt} | {'generated', '', client, and of a computed key: reference, attempt} | {'absent'}
 local lock = redis.call('HMGET', KEYS[2], 'owner', 'fingerprint', 'taken_at', 'client')
 local record = redis.call('HMGET', KEYS[1], 'value', 'fingerprint', 'reason', 'expires_at', 'client', 'reference', 'attempt')
 -- Another client's key is judged before the lock: not even a 409 may tell that it exists.
@@ -27,7 +27,7 @@ end
 if record[1] ~= ARGV[4] then
   return {'final', record[1], record[2], record[3] or '', record[4], client, lock[1] or nil}
 end
-if ARGV[1] == '' then return {'generated'} end
+if ARGV[1] == '' then return {'generated', '', client, record[6] or nil, record[7] or nil} end
 
 redis.call('HSET', KEYS[2], 'owner', ARGV[1], 'fingerprint', ARGV[3], 'taken_at', now(), 'client', client)
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
