@@ -1,10 +1,24 @@
-import { closeSync, fsyncSync, openSync, readFileSync, realpathSync, renameSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { syncFolderOf } from '../platform/sync-folder.js';
 import { type ApiKey, KeyFileError, newSecret, readApiKeys, sha256Of } from './api-keys.js';
 import type { Scope } from './scopes.js';
 
-/** Readable by its owner only: hashes are not secret, but the list of clients is private. */
+/** A file that did not exist is readable by its owner only: hashes are not secret, but the list of clients is private. */
 const MODE = 0o600;
+const PERMISSIONS = 0o7777;
 
 export function apiKeysIn(path: string): readonly ApiKey[] {
   const text = textOf(path);
@@ -36,13 +50,15 @@ export function revokeApiKeys(path: string, name: string, sha256Start = ''): num
 /**
  * Writes a new file and renames it over the old one, so that a reader sees the old keys or the new ones. The name of the new
  * file is also the lock: of two concurrent edits one fails. After a crash before the rename the old keys are still valid.
+ * The new file has the owner and mode of the old one, or nothing is changed: a service that could not read it would keep the old keys.
  */
 function edit(path: string, change: (keys: readonly ApiKey[]) => readonly ApiKey[]): void {
   const target = realPath(path);
   const next = `${target}.new`;
   const file = openNew(next);
   try {
-    writeSync(file, `${JSON.stringify(change(apiKeysIn(target)), null, 2)}\n`);
+    writeFileSync(file, `${JSON.stringify(change(apiKeysIn(target)), null, 2)}\n`);
+    keepOwnerAndMode(file, target);
     fsyncSync(file);
     renameSync(next, target);
   } catch (error) {
@@ -52,6 +68,22 @@ function edit(path: string, change: (keys: readonly ApiKey[]) => readonly ApiKey
     closeSync(file);
   }
   syncFolderOf(target);
+}
+
+function keepOwnerAndMode(file: number, path: string): void {
+  const old = statSync(path, { throwIfNoEntry: false });
+  if (!old) return;
+  try {
+    const { uid, gid } = fstatSync(file);
+    if (old.uid !== uid || old.gid !== gid) fchownSync(file, old.uid, old.gid);
+    // After the owner, because a change of the owner may take bits away.
+    fchmodSync(file, old.mode & PERMISSIONS);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error;
+    throw new KeyFileError(
+      `${path} belongs to another user (${old.uid}, group ${old.gid}), and a file that replaces it cannot be given the same owner. Nothing was changed: run the command as that user or as root.`,
+    );
+  }
 }
 
 function openNew(path: string): number {

@@ -1,4 +1,14 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -67,6 +77,45 @@ test('a key may expire, and the file may be a link', async () => {
   expect(clientWith(past)).toBeUndefined();
   expect(readFileSync(target, 'utf8')).toContain('2020-01-01T00:00:00Z');
 });
+
+/** Another user than this process is, where this process may become one (root). */
+const [uid, gid] = process.getuid?.() === 0 ? [65_534, 65_533] : [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
+
+/**
+ * Bug: `keys revoke`, run by root on the file of the service's user, said that the key was revoked, and it went on to work.
+ * Cause: the file that replaced the old one belonged to root with mode 0600; the service could not read it and kept the old keys.
+ * Fix: the new file gets owner, group and mode of the old one, or nothing is changed.
+ */
+test('an edit keeps the owner, the group and the mode of the file', async () => {
+  const secret = await keys('add', 'shop', '--scopes', 'metrics');
+  chownSync(file, uid, gid);
+  chmodSync(file, 0o640);
+  expect(await keys('revoke', 'shop')).toMatch(/^1 revoked/);
+  expect(clientWith(secret)).toBeUndefined();
+  expect(statSync(file)).toMatchObject({ uid, gid, mode: 0o100640 });
+  await keys('add', 'shop', '--scopes', 'metrics');
+  expect(statSync(file)).toMatchObject({ uid, gid, mode: 0o100640 });
+});
+
+test.runIf(process.getuid?.() === 0)(
+  'a file of another user is left as it is where its owner cannot be kept',
+  async () => {
+    const secret = await keys('add', 'shop', '--scopes', 'metrics');
+    chmodSync(file, 0o644);
+    chownSync(folder, uid, gid);
+    // The effective user only, which the test takes back.
+    process.seteuid?.(uid);
+    try {
+      await expect(keys('revoke', 'shop')).rejects.toThrow(
+        /belongs to another user \(0, group 0\).* Nothing was changed/,
+      );
+    } finally {
+      process.seteuid?.(0);
+    }
+    expect(clientWith(secret)).toBe('key:shop');
+    expect(readdirSync(folder)).toEqual(['keys.json']);
+  },
+);
 
 test.each<[string, string[], RegExp]>([
   ['no action', [], /^Usage: idempay keys/],
