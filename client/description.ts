@@ -150,7 +150,7 @@ export interface components {
         readonly Session: {
             /** @enum {string} */
             readonly access: "none" | "required";
-            /** @description `key:NAME` or `jwt:ID`. Null without `AUTH=required`. */
+            /** @description `key:NAME`, `jwt:APPLICATION` or `jwt-sub:SUBJECT`. Null without `AUTH=required`. */
             readonly client: string | null;
             /** @enum {string} */
             readonly deployment: "embedded" | "distributed";

@@ -19,6 +19,8 @@ const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
+/** Without `application/` and in lower case (RFC 7515 4.1.9). Tokens for other purposes, as ID tokens of logout, name themselves (RFC 8725 3.11). */
+const TYPES = ['jwt', 'at+jwt'];
 /** Between the clock of the issuer and ours. */
 const CLOCK_TOLERANCE_SECONDS = 5;
 const JWKS_TIMEOUT_MS = 5_000;
@@ -41,16 +43,16 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings): 
 
   async function check(token: string): Promise<AuthenticationResult> {
     try {
-      const { payload } = await jwtVerify(token, keySet, {
+      const { payload, protectedHeader } = await jwtVerify(token, keySet, {
         issuer,
         audience,
         algorithms: ALGORITHMS,
         clockTolerance: CLOCK_TOLERANCE_SECONDS,
         requiredClaims: ['exp'],
       });
-      const id = clientOf(payload);
-      if (id === undefined) return { state: 'invalid' };
-      return { state: 'authenticated', caller: { client: `jwt:${id}`, scopes: scopesOf(payload) } };
+      const client = clientOf(payload);
+      if (client === undefined || !isAccessType(protectedHeader.typ)) return { state: 'invalid' };
+      return { state: 'authenticated', caller: { client, scopes: scopesOf(payload) } };
     } catch (error) {
       return { state: isAboutToken(error) ? 'invalid' : 'unavailable' };
     }
@@ -81,13 +83,25 @@ function isAboutToken(error: unknown): boolean {
   return error instanceof errors.JOSEError && error.code !== 'ERR_JOSE_GENERIC';
 }
 
+function isAccessType(type: unknown): boolean {
+  if (type === undefined) return true;
+  return typeof type === 'string' && TYPES.includes(type.toLowerCase().replace(/^application\//, ''));
+}
+
 /**
- * In a user's token `client_id` or `azp` names the application; otherwise `sub` names the client. The name is stored in each payment row,
- * so a name that a store would shorten or refuse is not accepted.
+ * In a user's token `client_id` or `azp` names the application; otherwise `sub` names the client. A user may choose the name of an
+ * application as a subject, so the two never make the same client. It is stored in each payment row, so a name that a store would
+ * shorten or refuse is not accepted.
  */
 function clientOf({ client_id, azp, sub }: JWTPayload): string | undefined {
-  const name = [client_id, azp, sub].find((id): id is string => typeof id === 'string' && id !== '');
-  return name !== undefined && isName(name) ? name : undefined;
+  const application = [client_id, azp].find(isGiven);
+  const name = application ?? sub;
+  if (!isGiven(name) || !isName(name)) return undefined;
+  return application === undefined ? `jwt-sub:${name}` : `jwt:${name}`;
+}
+
+function isGiven(id: unknown): id is string {
+  return typeof id === 'string' && id !== '';
 }
 
 function isName(text: string): boolean {

@@ -56,10 +56,11 @@ function tokenWith(
     key = rsa.privateKey,
     alg = 'RS256',
     expiresIn = '5m',
-  }: { kid?: string; key?: Uint8Array | KeyPair['privateKey']; alg?: string; expiresIn?: string } = {},
+    typ,
+  }: { kid?: string; key?: Uint8Array | KeyPair['privateKey']; alg?: string; expiresIn?: string; typ?: unknown } = {},
 ): Promise<string> {
   return new SignJWT({ ...CLAIMS, ...claims })
-    .setProtectedHeader({ alg, kid })
+    .setProtectedHeader({ alg, kid, ...(typ === undefined ? {} : { typ: typ as string }) })
     .setIssuer(claims.iss ?? ISSUER)
     .setAudience(claims.aud ?? AUDIENCE)
     .setExpirationTime(expiresIn)
@@ -92,6 +93,9 @@ test.each<[string, () => Promise<string>]>([
   ['a client named by azp', () => tokenWith({ client_id: undefined, azp: 'shop' })],
   ['a name of 255 characters', () => tokenWith({ client_id: '\u{1f6d2}'.repeat(255) })],
   ['a client named by sub', () => tokenWith({ client_id: undefined, sub: 'shop' })],
+  ['the type JWT', () => tokenWith({}, { typ: 'JWT' })],
+  ['the type at+jwt', () => tokenWith({}, { typ: 'at+jwt' })],
+  ['the whole media type, in any case', () => tokenWith({}, { typ: 'application/AT+JWT' })],
 ])('a token with %s is taken', async (_what, token) => {
   expect((await newKey(await token())).status).toBe(200);
 });
@@ -109,6 +113,9 @@ test.each<[string, () => Promise<string>]>([
   ['of another issuer', () => tokenWith({ iss: 'https://other.example' })],
   ['for another audience', () => tokenWith({ aud: 'another service' })],
   ['of nobody', () => tokenWith({ client_id: undefined })],
+  ['that says that a user signed out', () => tokenWith({}, { typ: 'logout+jwt' })],
+  ['of an empty type', () => tokenWith({}, { typ: '' })],
+  ['whose type is no text', () => tokenWith({}, { typ: 1 })],
   ['of a client that a store would take for another one', () => tokenWith({ client_id: 'shop\0' })],
   ['of a client whose name is no text', () => tokenWith({ client_id: '\ud800' })],
   ['of a client with a name that is too long', () => tokenWith({ client_id: 's'.repeat(256) })],
@@ -146,6 +153,24 @@ test('the client of a token owns its keys, and no client of another name does', 
     pay(url, key, undefined, { headers: { Authorization: `Bearer ${await tokenWith(claims)}` } });
   expectError(await payWith({ client_id: 'rival' }), 400, 'Invalid or missing Idempotency-Key.');
   expect((await payWith({})).status).toBe(200);
+});
+
+/**
+ * Bug: a user could see and pay with the keys of the application whose name it had as its subject.
+ * Cause: `client_id`, `azp` and `sub` all became the client `jwt:<id>`.
+ * Fix: a subject becomes `jwt-sub:<sub>`.
+ */
+test('a subject is not the application of the same name', async () => {
+  const clientOf = async (claims: JWTPayload) => {
+    const headers = { Authorization: `Bearer ${await tokenWith({ client_id: undefined, ...claims })}` };
+    return (await ask(`${url}/api/session`, { headers })).json<{ client: string }>().client;
+  };
+  expect(await clientOf({ client_id: 'shop', azp: 'other', sub: 'user' })).toBe('jwt:shop');
+  expect(await clientOf({ azp: 'shop', sub: 'user' })).toBe('jwt:shop');
+  expect(await clientOf({ sub: 'shop' })).toBe('jwt-sub:shop');
+  const key = (await newKey(await tokenWith({}))).json<string>();
+  const subject = `Bearer ${await tokenWith({ client_id: undefined, sub: 'shop' })}`;
+  expectError(await pay(url, key, undefined, { headers: { Authorization: subject } }), 400);
 });
 
 test('an issuer that is away makes a token 503, and a key that is known stays good', async () => {

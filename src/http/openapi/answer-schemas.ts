@@ -112,7 +112,10 @@ export const Readiness = Type.Object({
 });
 
 const Session = whole('The caller, its scopes, and the process that answered.', {
-  client: orNull({ type: 'string', description: '`key:NAME` or `jwt:ID`. Null without `AUTH=required`.' }),
+  client: orNull({
+    type: 'string',
+    description: '`key:NAME`, `jwt:APPLICATION` or `jwt-sub:SUBJECT`. Null without `AUTH=required`.',
+  }),
   access: { type: 'string', enum: ['none', 'required'] },
   scopes: { type: 'array', items: { type: 'string', enum: SCOPES } },
   version: { type: 'string' },
