@@ -70,7 +70,7 @@ export async function createApp(config: Config, logger: Logger, listener: Listen
   const clock = traces?.clock(systemClock) ?? systemClock;
   const access =
     config.access.kind === 'required'
-      ? createAccess(config.access, clock.now, (sentence) => logger.error(sentence))
+      ? createAccess(config.access, clock, (sentence) => logger.error(sentence))
       : undefined;
   const storeLog = new StoreLog(logger, clock);
   const instance = randomUUID();

@@ -1,6 +1,6 @@
-import { isIPv4 } from 'node:net';
 import type { Settings } from '../platform/settings.js';
-import type { TokenSettings } from './tokens.js';
+import { isDiscoverable, isSafeUrl, type TokenSettings } from './issuer.js';
+import { isLoopback } from './loopback.js';
 
 /** Whether clients need credentials (decisions A1). */
 export type AccessSettings =
@@ -9,9 +9,11 @@ export type AccessSettings =
   /** Clients with credentials. */
   | { readonly kind: 'required'; readonly apiKeysFile: string | undefined; readonly tokens: TokenSettings | undefined };
 
-const CREDENTIALS = ['API_KEYS_FILE', 'JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URL'] as const;
-const TOKEN_SETTINGS = ['JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URL'] as const;
-const HOW_TO_REQUIRE = 'AUTH=required with API_KEYS_FILE or with JWT_ISSUER, JWT_AUDIENCE and JWT_JWKS_URL';
+const TOKEN_NAMES = ['JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_JWKS_URL'] as const;
+const CREDENTIALS = ['API_KEYS_FILE', ...TOKEN_NAMES] as const;
+const JWKS_URL_FORM = 'https://host/path (http on this machine only)';
+const TOKEN_SETTINGS = ['JWT_ISSUER', 'JWT_AUDIENCE'] as const;
+const HOW_TO_REQUIRE = 'AUTH=required with API_KEYS_FILE or with JWT_ISSUER and JWT_AUDIENCE';
 export const HOW_TO_SET_AUTH = `set ${HOW_TO_REQUIRE}. AUTH=none serves everybody who reaches the port`;
 
 export function readAccess(settings: Settings, host: string): AccessSettings {
@@ -36,32 +38,16 @@ export function readAccess(settings: Settings, host: string): AccessSettings {
 function readTokens(settings: Settings): TokenSettings | undefined {
   const issuer = settings.optional('JWT_ISSUER');
   const audience = settings.optional('JWT_AUDIENCE');
-  const jwksUrl = settings.parsed('JWT_JWKS_URL', readJwksUrl, 'https://host/path (http on this machine only)');
+  const jwksUrl = settings.parsed('JWT_JWKS_URL', (text) => (isSafeUrl(text) ? text : undefined), JWKS_URL_FORM);
   const missing = TOKEN_SETTINGS.filter((name) => !settings.has(name));
-  if (missing.length > 0 && missing.length < TOKEN_SETTINGS.length) {
-    settings.problem(`${missing.join(' and ')} must be set too: tokens need ${TOKEN_SETTINGS.join(', ')}`);
+  if (missing.length > 0 && TOKEN_NAMES.some((name) => settings.has(name))) {
+    settings.problem(`${missing.join(' and ')} must be set too: tokens need ${TOKEN_SETTINGS.join(' and ')}`);
   }
-  return issuer !== undefined && audience !== undefined && jwksUrl !== undefined
-    ? { issuer, audience, jwksUrl }
-    : undefined;
-}
-
-/** https, or http on this machine: over plain HTTP an attacker on the network could replace the keys. */
-function readJwksUrl(text: string): string | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (!url || `${url.username}${url.password}` !== '') return undefined;
-  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)) ? text : undefined;
-}
-
-/** Whether the name or address, in brackets or not, always means this machine (RFC 6761 6.3, RFC 1122 3.2.1.3). */
-export function isLoopback(host: string): boolean {
-  const name = host
-    .toLowerCase()
-    .replace(/^\[(.*)\]$/, '$1')
-    .replace(/\.$/, '');
-  return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || isLoopbackAddress(name);
-}
-
-function isLoopbackAddress(name: string): boolean {
-  return isIPv4(name) && name.startsWith('127.');
+  if (issuer === undefined || audience === undefined) return undefined;
+  if (!settings.has('JWT_JWKS_URL') && !isDiscoverable(issuer)) {
+    settings.problem(
+      `JWT_ISSUER ${issuer} is no URL to ask for its keys (https, without query and fragment): set JWT_JWKS_URL too`,
+    );
+  }
+  return { issuer, audience, jwksUrl };
 }

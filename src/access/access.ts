@@ -1,3 +1,4 @@
+import type { Clock } from '../platform/clock.js';
 import type { AccessSettings } from './access-settings.js';
 import { SECRET_PREFIX } from './api-keys.js';
 import type { AuthenticationResult } from './caller.js';
@@ -17,11 +18,11 @@ const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 /** Throws when the file of API keys cannot be read or used. `warn` is told when that happens later. */
 export function createAccess(
   { apiKeysFile, tokens }: Extract<AccessSettings, { kind: 'required' }>,
-  now: () => number,
+  clock: Clock,
   warn: (sentence: string) => void,
 ): Access {
   const keyFile = apiKeysFile === undefined ? undefined : openKeyFile(apiKeysFile, warn);
-  const tokenCheck = tokens && createTokenCheck(tokens);
+  const tokenCheck = tokens && createTokenCheck(tokens, clock);
 
   return {
     authenticate(authorization) {
@@ -29,7 +30,7 @@ export function createAccess(
       const credential = BEARER.exec(authorization)?.[1];
       if (credential === undefined) return { state: 'invalid' };
       if (!credential.startsWith(SECRET_PREFIX)) return tokenCheck?.check(credential) ?? { state: 'invalid' };
-      const caller = keyFile?.current.callerWith(credential, now());
+      const caller = keyFile?.current.callerWith(credential, clock.now());
       return caller ? { state: 'authenticated', caller } : { state: 'invalid' };
     },
     close() {

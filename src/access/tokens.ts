@@ -1,13 +1,10 @@
-import { createRemoteJWKSet, errors, type JWK, type JWTPayload, jwtVerify } from 'jose';
+import { errors, type JWTPayload, jwtVerify } from 'jose';
+import type { Clock } from '../platform/clock.js';
 import { codePointsIn, isPrinted } from '../platform/printed-text.js';
 import type { AuthenticationResult } from './caller.js';
+import type { TokenSettings } from './issuer.js';
+import { IssuerKeys } from './issuer-keys.js';
 import { isScope, type Scope } from './scopes.js';
-
-export interface TokenSettings {
-  readonly issuer: string;
-  readonly audience: string;
-  readonly jwksUrl: string;
-}
 
 export interface TokenCheck {
   check(token: string): Promise<AuthenticationResult>;
@@ -23,27 +20,17 @@ const ALGORITHMS = [
 const TYPES = ['jwt', 'at+jwt'];
 /** Between the clock of the issuer and ours. */
 const CLOCK_TOLERANCE_SECONDS = 5;
-const JWKS_TIMEOUT_MS = 5_000;
-/** A token with an unknown key id makes us fetch the key set again, at most this often: else a client could make us call the issuer with each request. */
-const JWKS_COOLDOWN_MS = 10_000;
-/** A key that the issuer withdrew is refused after about this time. */
-const JWKS_REFRESH_MS = 60_000;
 /** OpenID Connect has this limit for `sub`; RFC 7519 has none. */
 const MAX_CLIENT_CODE_POINTS = 255;
 
-/**
- * Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). The set is fetched when the first token
- * comes, and from then on in the background: a key that is known stays good while the issuer is away.
- */
-export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings): TokenCheck {
-  const keySet = keySetAt(jwksUrl);
-  const refreshing = setInterval(() => {
-    if (keySet.jwks()) keySet.reload().catch(() => {});
-  }, JWKS_REFRESH_MS).unref();
+/** Checks JSON Web Tokens against the key set of their issuer (RFC 7519, RFC 9068). */
+export function createTokenCheck(settings: TokenSettings, clock: Clock): TokenCheck {
+  const { issuer, audience } = settings;
+  const keys = new IssuerKeys(settings, clock);
 
   async function check(token: string): Promise<AuthenticationResult> {
     try {
-      const { payload, protectedHeader } = await jwtVerify(token, keySet, {
+      const { payload, protectedHeader } = await jwtVerify(token, keys.keyFor, {
         issuer,
         audience,
         algorithms: ALGORITHMS,
@@ -54,33 +41,12 @@ export function createTokenCheck({ issuer, audience, jwksUrl }: TokenSettings): 
       if (client === undefined || !isAccessType(protectedHeader.typ)) return { state: 'invalid' };
       return { state: 'authenticated', caller: { client, scopes: scopesOf(payload) } };
     } catch (error) {
-      return { state: isAboutToken(error) ? 'invalid' : 'unavailable' };
+      // Any other fault is one of the issuer or its keys.
+      return { state: error instanceof errors.JOSEError ? 'invalid' : 'unavailable' };
     }
   }
 
-  return { check, close: () => clearInterval(refreshing) };
-}
-
-/** The issuer's keys as they are now. Rejects where they cannot be had. */
-export async function fetchKeySet({ jwksUrl }: TokenSettings): Promise<readonly JWK[]> {
-  const keySet = keySetAt(jwksUrl);
-  await keySet.reload();
-  return keySet.jwks()?.keys ?? [];
-}
-
-function keySetAt(jwksUrl: string) {
-  return createRemoteJWKSet(new URL(jwksUrl), {
-    timeoutDuration: JWKS_TIMEOUT_MS,
-    cooldownDuration: JWKS_COOLDOWN_MS,
-    cacheMaxAge: Number.POSITIVE_INFINITY,
-  });
-}
-
-/** True: the token is invalid. False: the issuer's key set could not be fetched or read. */
-function isAboutToken(error: unknown): boolean {
-  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return false;
-  // A plain JOSEError is a reply of the issuer that is not a key set.
-  return error instanceof errors.JOSEError && error.code !== 'ERR_JOSE_GENERIC';
+  return { check, close: () => keys.close() };
 }
 
 function isAccessType(type: unknown): boolean {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isLoopback } from '../access/access-settings.js';
+import { isLoopback } from '../access/loopback.js';
 import { createHttpProcessor } from '../payments/processors/http.js';
 import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 

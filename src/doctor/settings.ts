@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { type AccessSettings, isLoopback } from '../access/access-settings.js';
+import type { AccessSettings } from '../access/access-settings.js';
 import { apiKeysIn } from '../access/key-file-edits.js';
+import { isLoopback } from '../access/loopback.js';
 import type { Config } from '../config.js';
 import { type CertificateFiles, readCertificate } from '../http/connections/certificate-files.js';
 import { type Finding, noAnswer, verdictOf } from '../platform/finding.js';

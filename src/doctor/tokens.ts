@@ -1,4 +1,4 @@
-import { fetchKeySet, type TokenSettings } from '../access/tokens.js';
+import { fetchKeySet, type TokenSettings } from '../access/issuer.js';
 import { reasonOf } from '../platform/faults.js';
 import { type Finding, milliseconds, verdictOf } from '../platform/finding.js';
 
@@ -8,13 +8,13 @@ const KEY_TYPES = ['RSA', 'EC', 'OKP'];
 /** Fetches the issuer's key set, as the first token does. */
 export async function examineKeySet(settings: TokenSettings): Promise<Finding> {
   const row = {
-    what: 'JWT_JWKS_URL',
+    what: settings.jwksUrl === undefined ? 'JWT_ISSUER' : 'JWT_JWKS_URL',
     wanted: 'the public keys of the issuer',
     why: 'without them every token is answered with 503',
   };
   const startedAt = performance.now();
   try {
-    const keys = await fetchKeySet(settings);
+    const { keys } = await fetchKeySet(settings);
     const tookMs = performance.now() - startedAt;
     const usable = keys.filter(({ kty }) => KEY_TYPES.includes(kty ?? ''));
     const found = `${usable.length} public keys, in ${milliseconds(tookMs)}`;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isLoopback } from '#idempay/access/access-settings.js';
+import { isLoopback } from '#idempay/access/loopback.js';
 import { ConfigError, readConfig } from '#idempay/config.js';
 
 const KEYS = { API_KEYS_FILE: '/etc/keys.json' };
@@ -37,6 +37,11 @@ describe('access', () => {
         tokens: { issuer: 'https://id.example', audience: 'idempay', jwksUrl: 'https://id.example/jwks' },
       },
     ],
+    [
+      'finds the keys of an issuer itself',
+      { AUTH: 'required', JWT_ISSUER: 'https://id.example/tenant', JWT_AUDIENCE: 'idempay' },
+      { kind: 'required', tokens: { issuer: 'https://id.example/tenant', audience: 'idempay', jwksUrl: undefined } },
+    ],
     ['needs either', { AUTH: 'required', ...KEYS, ...TOKENS }, { kind: 'required', apiKeysFile: '/etc/keys.json' }],
   ])('%s', (_title, environment, access) => {
     expect(readConfig(environment).access).toMatchObject(access);
@@ -59,7 +64,22 @@ describe('access', () => {
     [
       'half of the token settings',
       { AUTH: 'required', JWT_ISSUER: 'x' },
-      /^JWT_AUDIENCE and JWT_JWKS_URL must be set too/,
+      /^JWT_AUDIENCE must be set too: tokens need JWT_ISSUER and JWT_AUDIENCE/,
+    ],
+    [
+      'keys of an issuer that is not named',
+      { AUTH: 'required', JWT_JWKS_URL: TOKENS.JWT_JWKS_URL },
+      /^JWT_ISSUER and JWT_AUDIENCE must be set too/,
+    ],
+    [
+      'an issuer whose name is no URL, and no keys',
+      { AUTH: 'required', JWT_ISSUER: 'id.example', JWT_AUDIENCE: 'idempay' },
+      /^JWT_ISSUER id\.example is no URL to ask for its keys .*: set JWT_JWKS_URL too/,
+    ],
+    [
+      'an issuer with a query, and no keys',
+      { AUTH: 'required', JWT_ISSUER: 'https://id.example/?tenant=1', JWT_AUDIENCE: 'idempay' },
+      /^JWT_ISSUER .* is no URL to ask for its keys/,
     ],
     [
       'keys over plain HTTP',

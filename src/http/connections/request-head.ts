@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isLoopback } from '../../access/access-settings.js';
+import { isLoopback } from '../../access/loopback.js';
 import { type PublicError, publicErrors } from '../errors/public-errors.js';
 
 /** Longer than any path and query that mean something here, shorter than the header section may be. */

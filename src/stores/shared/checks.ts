@@ -1,4 +1,4 @@
-import { isLoopback } from '../../access/access-settings.js';
+import { isLoopback } from '../../access/loopback.js';
 import type { Clock } from '../../platform/clock.js';
 import { type Finding, milliseconds, verdictOf } from '../../platform/finding.js';
 import { CLOCKS_DIFFER_MS } from './replaced-database.js';

@@ -1,0 +1,14 @@
+import { isIPv4 } from 'node:net';
+
+/** Whether the name or address, in brackets or not, always means this machine (RFC 6761 6.3, RFC 1122 3.2.1.3). */
+export function isLoopback(host: string): boolean {
+  const name = host
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '');
+  return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || isLoopbackAddress(name);
+}
+
+function isLoopbackAddress(name: string): boolean {
+  return isIPv4(name) && name.startsWith('127.');
+}
