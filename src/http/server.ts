@@ -33,6 +33,7 @@ import { registerPaymentRoutes } from './payments/routes.js';
 import { checkAccess } from './requests/access-check.js';
 import { BODY_LIMIT_BYTES, installBodyParser } from './requests/body-parser.js';
 import { type HttpMeasures, NO_ROUTE, NOT_MEASURED } from './requests/measures.js';
+import { isOfOtherSite } from './requests/other-sites.js';
 import { countRequests } from './requests/request-counts.js';
 import { REQUEST_ID_HEADER, requestIdOf } from './requests/request-id.js';
 import { limitRequests } from './requests/request-limit-hook.js';
@@ -115,7 +116,8 @@ export function createServer(
     if (problem?.framing) reply.header('connection', 'close');
     // Refused before the body is looked at, as a wrong method is.
     const misdirected = loopbackOnly && !isForThisMachine(request.raw) ? publicErrors.misdirected() : undefined;
-    done(problem?.error ?? misdirected ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
+    const otherSite = !access && isOfOtherSite(request) ? publicErrors.otherSite() : undefined;
+    done(problem?.error ?? misdirected ?? otherSite ?? (request.is404 ? publicErrors.unknownRoute() : undefined));
   });
   checkAccess(app, access);
   describeRoutes(app);

@@ -36,15 +36,19 @@ export function registerConsoleRoutes(server: FastifyInstance): void {
   const app = server.withTypeProvider<TypeBoxTypeProvider>();
   let files: ReadonlyMap<string, ConsoleFile> | undefined;
 
-  app.get('/console', { config: { scopes: 'open', description: descriptions.consolePage } }, (request, reply) => {
-    const page = opened().get(PAGE);
-    if (!page) throw publicErrors.noConsole();
-    sendPage(request, reply, chosen(request, page));
-  });
+  app.get(
+    '/console',
+    { config: { scopes: 'open', page: true, description: descriptions.consolePage } },
+    (request, reply) => {
+      const page = opened().get(PAGE);
+      if (!page) throw publicErrors.noConsole();
+      sendPage(request, reply, chosen(request, page));
+    },
+  );
 
   app.get(
     '/console/:file',
-    { schema: { params: FilePath }, config: { scopes: 'open', description: descriptions.consoleFile } },
+    { schema: { params: FilePath }, config: { scopes: 'open', page: true, description: descriptions.consoleFile } },
     (request, reply) => {
       const { file: name } = request.params;
       // Relative, so that it also leads there behind a proxy that adds a prefix. The page's own references need the path without it.

@@ -393,6 +393,12 @@ export const publicErrors = {
       'Without AUTH the service answers to the names of its own machine only, such as localhost. Ask for it by one of them, or set AUTH.',
     ),
 
+  otherSite: () =>
+    new PublicError(
+      403,
+      'Without AUTH a page of another site may not ask this service. Ask from a program, from a page of the same site, or set AUTH.',
+    ),
+
   // The service itself.
   storeUnavailable: (cause: StoreUnavailable, operation: Operation = 'read') => {
     const message = UNAVAILABLE[operation][cause.effect];

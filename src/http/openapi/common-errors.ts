@@ -82,6 +82,7 @@ export const ANY_REQUEST_ERRORS: Errors = {
   requestTooSlow: REQUEST_TOO_SLOW,
   uriTooLong: publicErrors.uriTooLong(MAX_TARGET_LENGTH),
   expectationFailed: publicErrors.expectationFailed(),
+  otherSite: publicErrors.otherSite(),
   misdirected: publicErrors.misdirected(),
   headersTooLarge: HEADERS_TOO_LARGE,
   internal: publicErrors.internal(undefined),

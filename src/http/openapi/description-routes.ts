@@ -35,7 +35,7 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
     sendPage(request, reply, description);
   });
 
-  app.get('/docs', { config: { scopes: 'open', description: referencePage } }, (request, reply) => {
+  app.get('/docs', { config: { scopes: 'open', page: true, description: referencePage } }, (request, reply) => {
     sendPage(request, reply, read('index.html', 'text/html; charset=utf-8'));
   });
 
@@ -43,7 +43,7 @@ export function registerDescriptionRoutes(server: FastifyInstance): void {
     '/docs/:file',
     {
       schema: { params: FilePath },
-      config: { scopes: 'open', description: referencePageFile(Object.keys(FILES)) },
+      config: { scopes: 'open', page: true, description: referencePageFile(Object.keys(FILES)) },
     },
     (request, reply) => {
       const { file } = request.params;

@@ -75,6 +75,7 @@ const REFUSALS: Partial<Record<keyof typeof publicErrors, readonly PublicError[]
   credentialsMissing: [publicErrors.credentialsMissing()],
   credentialsInvalid: [publicErrors.credentialsInvalid()],
   scopeMissing: [publicErrors.scopeMissing(['payments:write'])],
+  otherSite: [publicErrors.otherSite()],
   misdirected: [publicErrors.misdirected()],
 };
 /** It did nothing, and may be sent again. */
